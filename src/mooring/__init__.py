@@ -1,0 +1,1 @@
+"""Mooring: an OpenStack-compatible cloud in which every operation ends."""

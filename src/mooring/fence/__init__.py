@@ -1,0 +1,1 @@
+"""Fenced, idempotent calls: one set of rules for agents and services."""

@@ -1,0 +1,45 @@
+"""The header that names the operation behind a call: `Mooring-Operation: <saga>.<step>;<epoch>;<generation>`."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from mooring.errors import Invalid
+
+HEADER = "Mooring-Operation"
+INCARNATION_HEADER = "Mooring-Incarnation"
+_FORM = re.compile(r"^([A-Za-z0-9-]{1,64})\.([A-Za-z0-9_.:-]{1,128});(\d{1,18});(\d{1,18})$")
+
+
+class Operation(Struct, frozen=True):
+    """One step of one saga, as the receiver of its call sees it.
+
+    `epoch` counts the owners that the saga has had; `generation` counts the takings of the lock on
+    the resource. Both only grow, so a call with a lower one comes from somebody who lost.
+    """
+
+    saga: str
+    step: str
+    epoch: int
+    generation: int
+
+    @property
+    def key(self) -> str:
+        """What the receiver files the operation under: the same in every epoch."""
+        return f"{self.saga}.{self.step}"
+
+    def __str__(self) -> str:
+        return f"{self.saga}.{self.step};{self.epoch};{self.generation}"
+
+
+def parse(header: str | None) -> Operation | None:
+    """Read the header; None when there is none. Raises Invalid when it is malformed."""
+    if not header:
+        return None
+    match = _FORM.match(header)
+    if match is None:
+        raise Invalid(f"The header {HEADER} is malformed.", private=header[:200])
+    saga, step, epoch, generation = match.groups()
+    return Operation(saga, step, int(epoch), int(generation))

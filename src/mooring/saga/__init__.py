@@ -1,0 +1,1 @@
+"""The saga engine: every operation ends, finished or undone."""

@@ -1,0 +1,212 @@
+"""What a saga is: steps with their undos over one typed notes struct. Nothing in here runs anything.
+
+A step's `do` is one of two things, told apart by how it is written:
+
+- a plain function `do(tx, notes, run)` is a transaction: it runs inside the very transaction that
+  moves the saga's bookmark, so the row it changes and the bookmark agree whatever happens;
+- an `async` function `do(notes, run)` does work outside: it may be run again after a crash, so it
+  finds its own work before doing it again.
+
+Either returns new notes, or None to keep them. An `undo` has the same two forms and may find
+nothing to undo. The failing step is undone too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.errors import MooringError
+    from mooring.fence.operation import Operation
+    from mooring.who import Who
+
+N = TypeVar("N", bound=Struct)
+S = TypeVar("S")
+
+Mode = Literal["refuse", "wait", "preempt"]
+Heading = Literal["forward", "back", "failing"]
+
+
+class Run(Protocol[S]):
+    """What a step may know and do beside its notes. The engine makes one for each attempt."""
+
+    service: S
+    saga_id: str
+    attempt: int
+    """How often this step was begun, from 1."""
+    request_id: str
+    project_id: str
+    error: MooringError | None
+    """In an undo or a `failed_end` step: why the saga failed."""
+
+    @property
+    def user(self) -> Who | None:
+        """Who asked, with the token they sent; None once it was wiped. For the steps before the answer."""
+        ...
+
+    @property
+    def operation(self) -> Operation:
+        """The operation of this very step, to be sent with every call it makes (also in its undo)."""
+        ...
+
+    def generation(self, key: str) -> int:
+        """Return the generation of a lock that this saga holds. Raises Bug for another key."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the engine's time, in UTC."""
+        ...
+
+    async def progress(self, percent: int) -> None:
+        """Tell how far this step is, 0 to 100, for the operation's timeline."""
+        ...
+
+
+class Park(Exception):  # noqa: N818  (a request to wait, not an error)
+    """Raised by an async `do`: put the saga to rest until a signal comes or `seconds` have passed.
+
+    The step is then run again from its start, and reads the truth: a signal is only a hint.
+    `notes`, when given, are saved with the parking. Parking is not failing: it does not count as
+    an attempt, and only `timeout_s`, counted from the first parking of this step, ends it: then
+    the step fails with Unavailable.
+    """
+
+    def __init__(
+        self, *, signal: str = "", seconds: float = 30.0, timeout_s: float = 3600.0, notes: Any = None
+    ) -> None:
+        super().__init__(signal)
+        self.signal, self.seconds, self.timeout_s, self.notes = signal, seconds, timeout_s, notes
+
+
+class Lock(Struct, frozen=True):
+    """One key that a saga holds from its start to its end."""
+
+    key: str
+    shared: bool = False
+
+
+def shared(key: str) -> Lock:
+    """Hold `key` beside other sharers."""
+    return Lock(key, shared=True)
+
+
+def exclusive(key: str) -> Lock:
+    """Hold `key` alone."""
+    return Lock(key)
+
+
+class Step:
+    """One thing to do, and how to undo it. Named after the function that does it."""
+
+    def __init__(
+        self,
+        do: Callable[..., Any],
+        undo: Callable[..., Any] | None = None,
+        *,
+        deadline_s: float = 300.0,
+        name: str = "",
+    ) -> None:
+        self.do, self.undo = do, undo
+        self.name: str = name or do.__name__
+        self.deadline_s = deadline_s
+        self.do_is_transaction = not inspect.iscoroutinefunction(do)
+        self.undo_is_transaction = undo is not None and not inspect.iscoroutinefunction(undo)
+
+
+class Each:
+    """The same steps for each of several items, one item after the other.
+
+    `items(notes)` returns ids. It must give the same ids in the same order whenever it is asked
+    again, so it reads only what no step inside changes. Inside, `do` and `undo` take the item:
+    `do(notes, item, run)` or `do(tx, notes, item, run)`.
+    """
+
+    def __init__(self, name: str, items: Callable[[Any], Sequence[str]], *steps: Step) -> None:
+        self.name, self.items, self.steps = name, items, steps
+
+
+class Child:
+    """Another saga of the same service, started once and waited for.
+
+    Its id is made from the parent's id and this step's name, so a parent that runs the step again
+    finds it. A child that ends badly fails the step. The undo of the step aborts a child that still
+    runs; `undo` names the saga (built from the same notes) that takes back one that has finished.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        saga: Saga[Any],
+        notes: Callable[[Any], Struct],
+        *,
+        undo: tuple[Saga[Any], Callable[[Any], Struct]] | None = None,
+    ) -> None:
+        self.name, self.saga, self.notes, self.undo = name, saga, notes, undo
+
+
+Part = Step | Each | Child
+
+
+class Saga(Generic[N]):
+    """A named table of steps. Making one files it in `REGISTRY`, where engine and laws find it.
+
+    name            `<service>.<verb>_<noun>`
+    notes           the struct that is all the saga knows between two steps
+    steps           in order
+    version         raised when steps change so that old bookmarks need the old table
+    locks           the keys to hold, from the notes
+    mode            how the locks are taken: "refuse", "wait" or "preempt"
+    answered_after  the step whose end the HTTP request waits for
+    visible_after   the step from whose end on clients can see the result
+    pivot           the step from whose beginning on there is only forward
+    failed_end      the steps of a bad end behind the pivot
+    residue         what a failure may leave behind, for the laws: names of snapshot keys
+    """
+
+    def __init__(  # noqa: PLR0913  (a saga is described by a table; each column has a name)
+        self,
+        name: str,
+        notes: type[N],
+        *steps: Part,
+        version: int = 1,
+        locks: Callable[[N], Sequence[Lock]] | None = None,
+        mode: Mode = "refuse",
+        answered_after: str = "",
+        visible_after: str = "",
+        pivot: str = "",
+        failed_end: Sequence[Step] = (),
+        residue: Sequence[str] = (),
+    ) -> None:
+        self.name, self.notes, self.steps, self.version = name, notes, steps, version
+        self.locks: Callable[[N], Sequence[Lock]] = locks or (lambda _: ())
+        self.mode: Mode = mode
+        self.answered_after, self.visible_after, self.pivot = answered_after, visible_after, pivot
+        self.failed_end, self.residue = tuple(failed_end), tuple(residue)
+        self._check()
+        REGISTRY[(name, version)] = self
+
+    def _check(self) -> None:
+        names = [step.name for part in self.steps for step in _flat(part)]
+        names += [step.name for step in self.failed_end]
+        if len(names) != len(set(names)):
+            raise ValueError(f"saga {self.name} names a step twice: {names}")
+        for column in ("answered_after", "visible_after", "pivot"):
+            named = getattr(self, column)
+            if named and named not in names:
+                raise ValueError(f"saga {self.name} has no step {named} for {column}")
+        if self.failed_end and not self.pivot:
+            raise ValueError(f"saga {self.name} has a failed_end and no pivot")
+
+
+def _flat(part: Part) -> Sequence[Step | Child]:
+    return part.steps if isinstance(part, Each) else (part,)
+
+
+REGISTRY: dict[tuple[str, int], Saga[Any]] = {}
