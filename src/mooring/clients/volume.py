@@ -1,0 +1,284 @@
+"""The volume service, as its callers see it: ours, or a real Cinder.
+
+Source: facts/block_storage.md 2 and 8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Struct, field
+
+from mooring.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mooring.clients.session import Caller, Session
+    from mooring.fence.operation import Operation
+
+T = TypeVar("T")
+
+VERSION = "3.44"
+"""The lowest microversion with the whole attachments flow; a real Nova speaks it too."""
+
+
+class Attached(Struct, frozen=True):
+    """One connected attachment, as it is listed inside a volume."""
+
+    attachment_id: str = ""
+    server_id: str | None = None
+    device: str | None = None
+    host_name: str | None = None
+
+
+class Volume(Struct, frozen=True):
+    """One volume. `size_gib` in GiB; `attachments` holds only attachments that are `attached`."""
+
+    id: str
+    status: str
+    size_gib: int = field(name="size", default=0)
+    name: str | None = None
+    bootable: str = "false"
+    multiattach: bool = False
+    migration_status: str | None = None
+    availability_zone: str | None = None
+    volume_type: str | None = None
+    metadata: dict[str, str] = {}
+    volume_image_metadata: dict[str, str] = {}
+    attachments: list[Attached] = []
+
+    @property
+    def is_bootable(self) -> bool:
+        """Whether a server may boot from it."""
+        return self.bootable.lower() == "true"
+
+
+class Attachment(Struct, frozen=True):
+    """One attachment of a volume to a server.
+
+    `status` is reserved, attaching, attached, detached, error_attaching or error_detaching.
+    `connection_info` is flat (`driver_volume_type` beside the driver's own keys), empty in lists
+    and until a connector was given; it holds secrets, so it never goes into notes or logs.
+    """
+
+    id: str
+    status: str
+    volume_id: str = ""
+    server_id: str | None = field(name="instance", default=None)
+    connection_info: dict[str, Any] = {}
+
+
+class NewVolume(Struct, frozen=True, omit_defaults=True):
+    """What to make: `size_gib` in GiB, empty or filled from an image of the image service."""
+
+    size_gib: int = field(name="size")
+    name: str | None = None
+    description: str | None = None
+    image_id: str | None = field(name="imageRef", default=None)
+    volume_type: str | None = None
+    availability_zone: str | None = None
+    metadata: dict[str, str] | None = None
+
+
+class VolumeClient:
+    """Calls to the volume API; each raises one of the nine kinds of `mooring.errors`.
+
+    A PUT, DELETE or action may be repeated. A POST that may have been lost is settled by its
+    operation: `bury_attachments` and `bury_volumes` tell what it made.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def show(self, caller: Caller, volume_id: str) -> Volume:
+        """Return one volume. Raises NotFound."""
+        return await self._read("GET", f"/volumes/{volume_id}", "volume", Volume, caller=caller)
+
+    async def create(
+        self, caller: Caller, new: NewVolume, *, operation: Operation | None = None
+    ) -> Volume:
+        """Start to make a volume; it is usable once its status is `available`. Raises OverQuota."""
+        return await self._read(
+            "POST",
+            "/volumes",
+            "volume",
+            Volume,
+            caller=caller,
+            json={"volume": msgspec.to_builtins(new)},
+            operation=operation,
+        )
+
+    async def delete(
+        self, caller: Caller, volume_id: str, *, operation: Operation | None = None
+    ) -> None:
+        """Start to delete a volume; one that is gone is fine. Raises Invalid for its state."""
+        await self._change("DELETE", f"/volumes/{volume_id}", caller, operation=operation)
+
+    async def volumes(self, caller: Caller, *, name: str | None = None) -> list[Volume]:
+        """Return the project's volumes, or those of one name."""
+        path = "/volumes/detail" if name is None else "/volumes/detail?" + _query({"name": name})
+        return await self._read("GET", path, "volumes", list[Volume], caller=caller)
+
+    async def create_attachment(
+        self,
+        caller: Caller,
+        volume_id: str,
+        server_id: str,
+        *,
+        connector: Mapping[str, Any] | None = None,
+        operation: Operation | None = None,
+    ) -> Attachment:
+        """Reserve a volume for a server; with a connector, export it to that host as well.
+
+        Raises Invalid when the volume's state forbids it (another server has it), NotFound.
+        """
+        attachment = {"volume_uuid": volume_id, "instance_uuid": server_id, "connector": connector}
+        return await self._read(
+            "POST",
+            "/attachments",
+            "attachment",
+            Attachment,
+            caller=caller,
+            json={"attachment": attachment},
+            operation=operation,
+        )
+
+    async def connect_attachment(
+        self,
+        caller: Caller,
+        attachment_id: str,
+        connector: Mapping[str, Any],
+        *,
+        operation: Operation | None = None,
+    ) -> Attachment:
+        """Export the volume to the connector's host; the answer has the `connection_info`.
+
+        Asked again with the same connector it gives the same. Raises Conflict while another
+        attachment of a volume without multiattach is connected.
+        """
+        return await self._read(
+            "PUT",
+            f"/attachments/{attachment_id}",
+            "attachment",
+            Attachment,
+            caller=caller,
+            json={"attachment": {"connector": dict(connector)}},
+            operation=operation,
+        )
+
+    async def show_attachment(self, caller: Caller, attachment_id: str) -> Attachment:
+        """Return one attachment with its `connection_info`. Raises NotFound."""
+        path = f"/attachments/{attachment_id}"
+        return await self._read("GET", path, "attachment", Attachment, caller=caller)
+
+    async def attachments(
+        self, caller: Caller, *, server_id: str | None = None, volume_id: str | None = None
+    ) -> list[Attachment]:
+        """Return the attachments of a server, a volume, or both together, without connections."""
+        wanted = {"all_tenants": "1", "instance_id": server_id, "volume_id": volume_id}
+        found: list[Attachment] = []
+        while True:
+            marker = found[-1].id if found else None
+            path = "/attachments?" + _query({**wanted, "marker": marker})
+            page = await self._read("GET", path, "attachments", list[Attachment], caller=caller)
+            if not page:
+                return found
+            found += page
+
+    async def complete_attachment(
+        self, caller: Caller, attachment_id: str, *, operation: Operation | None = None
+    ) -> None:
+        """Tell that the guest has the volume: it becomes `in-use`. Raises NotFound."""
+        path = f"/attachments/{attachment_id}/action"
+        body = {"os-complete": attachment_id}
+        await self.session.request(
+            "POST", path, caller=caller, json=body, version=VERSION, operation=operation
+        )
+
+    async def delete_attachment(
+        self, caller: Caller, attachment_id: str, *, operation: Operation | None = None
+    ) -> None:
+        """End the export, if any, and forget the attachment; one that is gone already is fine."""
+        await self._change("DELETE", f"/attachments/{attachment_id}", caller, operation=operation)
+
+    async def bury_attachments(
+        self, caller: Caller, operation: Operation, *, volume_id: str, known: Collection[str]
+    ) -> list[str]:
+        """Return the attachments that a `create_attachment` made, and see that it makes no more.
+
+        For the undo of the step that created. A volume service that does not know operations is
+        asked for the attachments of the volume: what is not in `known` (all ids that existed
+        before, with those in any block device row) is the caller's own work.
+        """
+        made = await self.session.bury(operation)
+        if made is not None:
+            return made
+        there = await self.attachments(caller, volume_id=volume_id)
+        return [attachment.id for attachment in there if attachment.id not in known]
+
+    async def bury_volumes(
+        self, caller: Caller, operation: Operation, *, name: str, known: Collection[str]
+    ) -> list[str]:
+        """Return the volumes that a `create` made, and see that it makes no more.
+
+        Where operations are not known: the volumes of that name, without those in `known`.
+        """
+        made = await self.session.bury(operation)
+        if made is not None:
+            return made
+        there = await self.volumes(caller, name=name)
+        return [volume.id for volume in there if volume.id not in known]
+
+    async def begin_detaching(
+        self, caller: Caller, volume_id: str, *, operation: Operation | None = None
+    ) -> None:
+        """Turn an `in-use` volume to `detaching`. Raises Invalid for another state."""
+        await self.act(caller, volume_id, "os-begin_detaching", operation=operation)
+
+    async def roll_detaching(
+        self, caller: Caller, volume_id: str, *, operation: Operation | None = None
+    ) -> None:
+        """Turn a `detaching` volume back to `in-use`; any other state is left alone."""
+        await self.act(caller, volume_id, "os-roll_detaching", operation=operation)
+
+    async def act(
+        self,
+        caller: Caller,
+        volume_id: str,
+        action: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        operation: Operation | None = None,
+    ) -> Any:
+        """Run one action of a volume by its wire name, e.g. `os-attach`; return its answer."""
+        answer = await self.session.request(
+            "POST",
+            f"/volumes/{volume_id}/action",
+            caller=caller,
+            json={action: arguments},
+            version=VERSION,
+            operation=operation,
+        )
+        return answer.json() if answer.content else None
+
+    async def _read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
+        answer = await self.session.request(method, path, version=VERSION, **how)
+        return msgspec.convert(answer.json()[key], form)
+
+    async def _change(
+        self, method: str, path: str, caller: Caller, *, operation: Operation | None
+    ) -> None:
+        try:
+            await self.session.request(
+                method, path, caller=caller, version=VERSION, operation=operation
+            )
+        except NotFound:
+            return
+
+
+def _query(wanted: Mapping[str, str | None]) -> str:
+    """Write query parameters, without those that are None."""
+    return urlencode({key: value for key, value in wanted.items() if value is not None})

@@ -1,0 +1,1 @@
+"""The volume service: block storage behind the Cinder v3 API."""
