@@ -1,0 +1,1 @@
+"""HTTP, once for all services: routes, versions, faults, tokens, policy, paging."""
