@@ -1,0 +1,99 @@
+"""The compute service, as its callers see it: ours, or a real Nova."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.clients.session import Caller, Session
+    from mooring.fence.operation import Operation
+
+EventStatus = Literal["completed", "failed", "in-progress"]
+
+_EVENT_VERSIONS = {"volume-reimaged": "2.93", "volume-extended": "2.51"}
+_SHOW_ATTACHMENT_VERSION = "2.89"
+
+
+class VolumeAttachment(Struct, frozen=True):
+    """One volume of one server, as compute 2.89 shows it. Source: facts/compute.md 2.2.
+
+    `attachment_id` is the volume service's own id: the one that its delete guard compares.
+    """
+
+    server_id: str = msgspec.field(name="serverId")
+    volume_id: str = msgspec.field(name="volumeId")
+    attachment_id: str
+    bdm_uuid: str = ""
+    device: str | None = None
+    tag: str | None = None
+    delete_on_termination: bool = False
+
+
+class ExternalEvent(Struct, frozen=True, omit_defaults=True):
+    """News for one server, e.g. `volume-extended` with the volume's id as its tag."""
+
+    server_uuid: str
+    name: str
+    status: EventStatus | UnsetType = UNSET
+    tag: str | UnsetType = UNSET
+
+
+class EventAnswer(Struct, frozen=True):
+    """What compute made of one event: 200 taken, 404 no such server, 422 server without a host."""
+
+    server_uuid: str
+    name: str
+    code: int
+    status: str
+    tag: str = ""
+
+
+class ComputeClient:
+    """Calls to the compute API; each raises one of the nine kinds of `mooring.errors`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def show_volume_attachment(
+        self, caller: Caller, server_id: str, volume_id: str
+    ) -> VolumeAttachment:
+        """Return the volume as the server lists it. Raises NotFound when it does not list it."""
+        path = f"/servers/{server_id}/os-volume_attachments/{volume_id}"
+        answer = await self.session.request(
+            "GET", path, caller=caller, version=_SHOW_ATTACHMENT_VERSION
+        )
+        return msgspec.convert(answer.json()["volumeAttachment"], VolumeAttachment)
+
+    async def send_events(
+        self,
+        caller: Caller,
+        events: Sequence[ExternalEvent],
+        *,
+        version: str = "",
+        operation: Operation | None = None,
+    ) -> list[EventAnswer]:
+        """Tell compute what happened to volumes of its servers. Source: facts/compute.md 8.
+
+        `version` is the microversion to speak, by default the lowest that knows every event sent.
+        Each answer has its own code: a refused event does not raise.
+        """
+        body: dict[str, Any] = {"events": msgspec.to_builtins(list(events))}
+        answer = await self.session.request(
+            "POST",
+            "/os-server-external-events",
+            caller=caller,
+            json=body,
+            version=version or _lowest_version(events),
+            operation=operation,
+        )
+        return msgspec.convert(answer.json()["events"], list[EventAnswer])
+
+
+def _lowest_version(events: Sequence[ExternalEvent]) -> str:
+    versions = [_EVENT_VERSIONS.get(event.name, "2.1") for event in events]
+    return max(versions, key=lambda version: tuple(map(int, version.split("."))))
