@@ -1,0 +1,92 @@
+"""What a database that fails says, turned into the kinds of error that the rest of Mooring knows.
+
+A broken constraint stays SQLAlchemy's IntegrityError: only the rule that wrote the row knows what
+it means to the user.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from mooring.errors import Bug, MooringError, NoCapacity, Unavailable
+
+_RETRY = "Ask again; if it stays so, tell the operator."
+_SQLITE_FULL = sqlite3.SQLITE_FULL
+_SQLITE: dict[int, str] = {
+    sqlite3.SQLITE_BUSY: "another process holds the database file",
+    sqlite3.SQLITE_LOCKED: "another process holds the database file",
+    sqlite3.SQLITE_READONLY: "the database file is read-only",
+    sqlite3.SQLITE_IOERR: "the disk under the database file failed",
+    sqlite3.SQLITE_CORRUPT: "the database file is damaged",
+    sqlite3.SQLITE_CANTOPEN: "the database file cannot be opened",
+    sqlite3.SQLITE_NOTADB: "the database file is not a database",
+    sqlite3.SQLITE_NOMEM: "the machine is out of memory",
+    sqlite3.SQLITE_INTERRUPT: "the work on the database was interrupted",
+}
+# Classes of SQLSTATE that say "not now": lost connections, rolled back for another transaction,
+# out of resources, ended by an operator, failed system.
+_POSTGRESQL_CLASSES = {"08", "40", "53", "55", "57", "58"}
+_POSTGRESQL_DISK_FULL = "53100"
+_POSTGRESQL_READ_ONLY = "25006"
+
+
+def full(private: str) -> NoCapacity:
+    """Return the error for a disk without room."""
+    return NoCapacity(
+        "The database has no room left on its disk; nothing was changed. "
+        "Ask again once the operator has made room.",
+        private=private,
+    )
+
+
+def translate(error: BaseException, *, reading: bool = False) -> MooringError | None:
+    """Return a database's failure as NoCapacity or Unavailable; None for errors of the caller's.
+
+    Whoever writes while `reading` has made a mistake, which asking again will not mend: Bug.
+    """
+    if reading and _wrote(error):
+        return Bug("An internal error occurred.", private=f"a read tried to write: {error}")
+    if isinstance(error, PoolTimeoutError):
+        return Unavailable(f"The database is too busy. {_RETRY}", private=str(error))
+    if isinstance(error, sqlite3.Error):
+        return _from_sqlite(error)
+    if not isinstance(error, DBAPIError) or isinstance(error, IntegrityError):
+        return None
+    if isinstance(error.orig, sqlite3.Error):
+        return _from_sqlite(error.orig)
+    return _from_postgresql(error)
+
+
+def _wrote(error: BaseException) -> bool:
+    driver = error.orig if isinstance(error, DBAPIError) else None
+    if isinstance(driver, sqlite3.Error):
+        return driver.sqlite_errorcode == sqlite3.SQLITE_READONLY
+    return getattr(driver, "sqlstate", None) == _POSTGRESQL_READ_ONLY
+
+
+def _from_sqlite(error: sqlite3.Error) -> MooringError | None:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    private = f"{getattr(error, 'sqlite_errorname', 'sqlite')}: {error}"
+    if code == _SQLITE_FULL:
+        return full(private)
+    if code in _SQLITE:
+        return Unavailable(
+            f"The database did not answer. {_RETRY}", private=f"{_SQLITE[code]}: {private}"
+        )
+    return None
+
+
+def _from_postgresql(error: DBAPIError) -> MooringError | None:
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    private = f"{state or type(error.orig).__name__}: {error.orig}"
+    if state == _POSTGRESQL_DISK_FULL:
+        return full(private)
+    lost = error.connection_invalidated or (
+        not state and isinstance(error, (OperationalError, InterfaceError))
+    )
+    if lost or state[:2] in _POSTGRESQL_CLASSES:
+        return Unavailable(f"The database did not answer. {_RETRY}", private=private)
+    return None

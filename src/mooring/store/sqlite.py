@@ -1,0 +1,212 @@
+"""A service's database as one SQLite file: one thread that writes, a few that read.
+
+Writes that wait are committed together, each inside a savepoint of its own: a failing one takes
+back only itself, and the disk is flushed once for all. `BEGIN IMMEDIATE` is ours, because the
+driver's implicit BEGIN lets two readers become writers, of which one fails.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
+from sqlalchemy.orm import Session
+
+from mooring import limits
+from mooring.errors import Unavailable
+from mooring.probe import NoProbe, Probe
+from mooring.store.call import Call, deliver
+
+T = TypeVar("T")
+_CLOSED = "The service is stopping; ask again when it is back."
+
+
+def create_engines(path: Path) -> tuple[Engine, Engine]:
+    """Return the engine that writes and the one that reads, for the file at `path` (made 0600)."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    url = f"sqlite+pysqlite:///{path}"
+    arguments = {
+        "check_same_thread": False,
+        "isolation_level": None,
+        "timeout": limits.STORE_BUSY_TIMEOUT_S,
+    }
+    writer = create_engine(url, poolclass=NullPool, connect_args=arguments)
+    reader = create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=limits.STORE_READERS,
+        max_overflow=0,
+        pool_use_lifo=True,
+        connect_args=arguments,
+    )
+    # A changed synchronous or journal mode would lose committed steps on power loss.
+    _prepare(writer, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
+    _prepare(reader, "BEGIN", ("query_only=ON", "cache_size=-1024"))
+    return writer, reader
+
+
+def _prepare(engine: Engine, begin: str, pragmas: Sequence[str]) -> None:
+    def connected(connection: sqlite3.Connection, _record: object) -> None:
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    def began(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", began)
+
+
+class SqliteStore:
+    """One service's SQLite file."""
+
+    kind: Literal["sqlite", "postgresql"] = "sqlite"
+
+    def __init__(self, engines: tuple[Engine, Engine], service: str, probe: Probe | None) -> None:
+        self.commits = 0
+        self._writes, self._reads = engines
+        self._point = f"store.{service}/commit"
+        self._probe: Probe = probe or NoProbe()
+        self._connection: Connection | None = None
+        self._closed = False
+        self._waiting: queue.SimpleQueue[Call[Any] | None] = queue.SimpleQueue()
+        self._readers = ThreadPoolExecutor(limits.STORE_READERS, f"{service}-read")
+        self._writer = threading.Thread(
+            target=self._write_all, name=f"{service}-write", daemon=True
+        )
+        self._writer.start()
+
+    async def write(self, fn: Callable[[Session], T]) -> T:
+        """Run `fn` once in one transaction of its own and return its result after the commit."""
+        self._refuse_when_closed()
+        call = Call(fn)
+        self._waiting.put(call)
+        return await call.future
+
+    async def read(self, fn: Callable[[Session], T]) -> T:
+        """Run `fn` on one unchanging view of the data; what it tries to write raises."""
+        self._refuse_when_closed()
+        call = Call(fn)
+        self._readers.submit(self._read, call)
+        return await call.future
+
+    async def close(self) -> None:
+        """Finish what was asked, refuse what comes, close the file."""
+        if self._closed:
+            return
+        self._closed = True
+        last = Call(_nothing)
+        self._waiting.put(last)
+        self._waiting.put(None)
+        await last.future
+        self._writer.join()
+        self._readers.shutdown()
+        self._reads.dispose()
+        self._writes.dispose()
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise Unavailable(_CLOSED, private="the store is closed")
+
+    def _read(self, call: Call[Any]) -> None:
+        try:
+            with Session(self._reads, autoflush=False, expire_on_commit=False) as tx:
+                call.run(tx)
+        except BaseException as error:  # noqa: BLE001  (it goes to the one who asked)
+            call.fail(error, reading=True)
+        deliver([call])
+
+    def _write_all(self) -> None:
+        while group := self._next_group():
+            while group:
+                done = self._write_group(group)
+                group = group[done:]
+        if self._connection is not None:
+            self._connection.close()
+
+    def _next_group(self) -> list[Call[Any]]:
+        """Wait for a write and return it with those that wait behind it; nothing at the end."""
+        group: list[Call[Any]] = []
+        while len(group) < limits.STORE_GROUP_WRITES:
+            if group and self._waiting.empty():
+                break
+            call = self._waiting.get()
+            if call is None:
+                self._waiting.put(None)
+                break
+            group.append(call)
+        return group
+
+    def _write_group(self, group: list[Call[Any]]) -> int:
+        """Run and commit the calls in one transaction; return how many were answered.
+
+        SQLite takes back the whole transaction on some failures (a full disk, say). The calls that
+        ran until then fail with it; those behind are left for a transaction of their own.
+        """
+        ran: list[Call[Any]] = []
+        try:
+            connection = self._begin()
+            for call in group:
+                ran.append(call)
+                self._run(connection, call)
+            self._probe.at(f"{self._point}/before")
+            connection.commit()
+            self.commits += sum(call.error is None for call in ran)
+            self._probe.at(f"{self._point}/after")
+        except BaseException as error:  # noqa: BLE001  (it goes to those who asked)
+            self._abandon()
+            ran = ran or group
+            for call in ran:
+                if call.error is None:
+                    call.fail(error)
+        deliver(ran)
+        return len(ran)
+
+    def _begin(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._writes.connect()
+        self._connection.begin()
+        return self._connection
+
+    def _run(self, connection: Connection, call: Call[Any]) -> None:
+        """Run one call inside its savepoint. Raises only when the whole transaction is lost."""
+        try:
+            with Session(
+                connection, join_transaction_mode="create_savepoint", expire_on_commit=False
+            ) as tx:
+                call.run(tx)
+                tx.commit()
+        except BaseException as error:
+            lost = not _in_transaction(connection)
+            call.fail(error)
+            if lost:
+                raise
+
+    def _abandon(self) -> None:
+        """Give up a connection whose transaction failed; the next group gets a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
+
+
+def _in_transaction(connection: Connection) -> bool:
+    driver = connection.connection.driver_connection
+    return isinstance(driver, sqlite3.Connection) and driver.in_transaction
+
+
+def _nothing(tx: Session) -> None:
+    del tx
+
+
+async def open_store(path: Path, service: str, probe: Probe | None) -> SqliteStore:
+    """Open the SQLite file at `path`, migrated when needed."""
+    engines = create_engines(path)
+    return SqliteStore(engines, service, probe)
