@@ -1,0 +1,1 @@
+"""How services reach each other, and what each looks like to its callers."""

@@ -1,0 +1,109 @@
+"""One request and its answer: the request id, the headers that every answer has, faults."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from mooring.web import faults, microversion
+from mooring.web.face import Fault
+from mooring.web.versions import text
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from mooring.errors import MooringError
+    from mooring.web.api import Reply, Version
+    from mooring.web.face import Face
+
+_REQUEST_ID = re.compile(
+    r"req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE
+)
+_encode = msgspec.json.Encoder().encode
+
+
+class Exchange:
+    """What is known of one request while it is answered."""
+
+    def __init__(self, face: Face, request: Request, identity_url: str) -> None:
+        self.face, self.request = face, request
+        self.request_id = f"req-{uuid4()}"
+        self.version: Version | None = None
+        """The microversion to echo; None until it is known."""
+        self.methods: list[str] = []
+        """What a 405 names in `Allow`."""
+        self._identity_url = identity_url
+
+    @property
+    def global_request_id(self) -> str:
+        """The id that the caller gave the request, when it has the right form; else empty."""
+        given = self.request.headers.get("x-openstack-request-id", "")
+        return given if _REQUEST_ID.fullmatch(given) else ""
+
+    def respond(self, reply: Reply) -> Response:
+        """Return the response of a handler's reply."""
+        headers = {name.lower(): value for name, value in reply.headers.items()}
+        media = headers.pop("content-type", None)
+        response: Response
+        if reply.stream is not None:
+            media = media or "application/octet-stream"
+            response = StreamingResponse(reply.stream, reply.status, media_type=media)
+        elif reply.body is None:
+            response = Response(None, reply.status, media_type=media)
+        elif isinstance(reply.body, bytes):
+            media = media or "application/octet-stream"
+            response = Response(reply.body, reply.status, media_type=media)
+        else:
+            content = _encode(reply.body)
+            response = Response(content, reply.status, media_type=media or "application/json")
+        for name, value in headers.items():
+            response.headers[name] = value
+        return self._finish(response)
+
+    def refuse(self, error: MooringError) -> Response:
+        """Return the fault of an error, in the service's shape."""
+        status = faults.code(self.face, error)
+        if isinstance(error, microversion.UnknownVersion):
+            self.version = error.requested
+        shape = faults.titled if error.kind == "unauthenticated" else self.face.shape
+        message = error.public
+        if status >= 500:
+            message = f"{message} The request's id is {self.request_id}."
+        media, content = shape(
+            Fault(
+                status=status,
+                title=faults.title(status),
+                message=message,
+                request_id=self.request_id,
+                detail=error.detail,
+                wants_json=self._wants_json,
+                minimum=text(self.face.minimum),
+                maximum=text(self.face.maximum),
+                version=self.version or self.face.minimum,
+            )
+        )
+        response = Response(content, status, media_type=media)
+        if status == 401:
+            response.headers["www-authenticate"] = f'Keystone uri="{self._identity_url}"'
+        elif status == 405:
+            response.headers["allow"] = ", ".join(self.methods)
+        elif status in (413, 429):
+            response.headers["retry-after"] = "0"
+        return self._finish(response)
+
+    @property
+    def _wants_json(self) -> bool:
+        headers = self.request.headers
+        return "json" in headers.get("accept", "") or "json" in headers.get("content-type", "")
+
+    def _finish(self, response: Response) -> Response:
+        response.headers["x-openstack-request-id"] = self.request_id
+        if self.face.request_id_header:
+            response.headers[self.face.request_id_header] = self.request_id
+        for name, value in microversion.answer_headers(self.face, self.version):
+            response.headers.append(name, value)
+        return response
