@@ -22,3 +22,30 @@ WEB_BODY_WAIT_S = 60.0
 
 WEB_PAGE_ROWS = 1000
 """Most rows of one page of a list: what Nova and Cinder give by default."""
+
+AGENT_CALL_S = 30.0
+"""How long the control plane waits for a short answer of an agent."""
+
+AGENT_LONG_CALL_S = 600.0
+"""How long one call of a long verb (start, copy, unplug) is followed before its step tries again."""
+
+AGENT_POLL_S = 25.0
+"""How long one long poll of an agent may last; below the idle limits of usual proxies."""
+
+AGENT_PATIENCE_S = 2.0
+"""How long an agent works on a verb before it answers 202 and goes on."""
+
+COMPUTE_PATTERN_LENGTH = 255
+"""Longest regular expression that may filter a list of servers: no name is longer."""
+
+COMPUTE_PATTERN_WILDCARDS = 4
+"""Most wildcards in it: each multiplies the time of a search by the length of the text."""
+
+COMPUTE_TAGS = 50
+"""Most tags of one server: what Nova takes."""
+
+COMPUTE_USER_DATA_BYTES = 65535
+"""Longest user data of a server, as base64: what Nova takes."""
+
+COMPUTE_EVENTS = 1000
+"""Most events of one call to os-server-external-events: more do not come from one operation."""

@@ -1,0 +1,1 @@
+"""What an agent is asked and what it answers, and the client that asks."""

@@ -1,0 +1,82 @@
+"""Volumes on a host: how a connection is written, what plugging takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from mooring.errors import Invalid
+
+
+class Connection(Struct, frozen=True, kw_only=True):
+    """How this host reaches a volume (facts/block_storage.md 10.2)."""
+
+    driver_volume_type: str
+    data: dict[str, Any]
+
+
+def read_connection(info: Mapping[str, Any]) -> Connection:
+    """Read connection_info in either form: nested, or flat as Cinder's attachments API answers it.
+
+    Raises Invalid when it names no driver_volume_type.
+    """
+    kind = info.get("driver_volume_type")
+    if not isinstance(kind, str) or not kind:
+        raise Invalid(
+            "The connection names no driver_volume_type; fetch it again by attachment id."
+        )
+    data: Any = info.get("data")
+    if not isinstance(data, dict):
+        data = {key: value for key, value in info.items() if key != "driver_volume_type"}
+    return Connection(driver_volume_type=kind, data=data)
+
+
+class ConnectRequest(Struct, frozen=True, kw_only=True):
+    """Body of `PUT /connections/{attachment_id}`; see `read_connection` for the forms."""
+
+    volume_id: str
+    connection: dict[str, Any]
+
+
+class Connected(Struct, frozen=True, kw_only=True):
+    """A volume's backend that this host has connected. `format` is raw or qcow2, as declared."""
+
+    attachment_id: str
+    volume_id: str
+    path: str
+    format: str
+
+
+class DiskSpec(Struct, frozen=True, kw_only=True):
+    """A volume as a disk of a guest.
+
+    `device` ("/dev/vdb") is a wish: taken when it is free, else the next free letter is used.
+    `boot_index` 0 boots first; None never boots.
+    """
+
+    volume_id: str
+    attachment_id: str
+    connection: dict[str, Any]
+    device: str = ""
+    boot_index: int | None = None
+    read_only: bool = False
+    shareable: bool = False
+    """Several guests may have the volume at once (multiattach)."""
+
+
+class GuestDisk(Struct, frozen=True, kw_only=True):
+    """One volume of a guest, read from the guest's definition."""
+
+    volume_id: str
+    attachment_id: str
+    device: str
+    """With its directory: /dev/vdb."""
+    path: str = ""
+    format: str = ""
+    boot_index: int | None = None
+    live: bool = False
+    """The running guest has it."""
+    persistent: bool = True
+    """The definition that the next start uses has it."""

@@ -1,0 +1,96 @@
+"""A host as its agent reports it: what it is, what it has, what it holds, what happened on it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mooring.agent_api.disks import Connected
+from mooring.agent_api.images import CachedImage
+from mooring.agent_api.servers import Guest
+from mooring.agent_api.volumes import VolumeFile
+
+AGENT_VERSION = 73
+"""What this agent reports: everything up to compute 2.104; 74 is spec 000, 75 spec 003."""
+
+
+class Pool(Struct, frozen=True, kw_only=True):
+    """One place for volumes on a host. Sizes in GiB; `free_gib` already leaves out the reserve."""
+
+    name: str
+    driver: str
+    total_gib: float
+    free_gib: float
+    provisioned_gib: int = 0
+    volumes: int = 0
+    reserved_percent: int = 0
+    thin: bool = True
+    multiattach: bool = True
+    online_extend: bool = False
+    storage_protocol: str = "local"
+    problem: str = ""
+    """Why the pool cannot be used now; empty when it can."""
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """The answer of `GET /host`. vCPUs, MiB and GiB are totals, not what is free."""
+
+    name: str
+    incarnation: str
+    """Made with the agent's journal: another one means that the agent forgot what it was told."""
+    version: int = AGENT_VERSION
+    roles: list[str] = []
+    """Any of compute, volume, share."""
+    hypervisor: str = ""
+    """What runs guests here: libvirt or simulated; empty without the role compute."""
+    hypervisor_version: int = 0
+    """As QEMU counts: 7002000 is 7.2.0."""
+    accelerator: str = ""
+    """kvm, tcg or simulated."""
+    architecture: str = "x86_64"
+    vcpus: int = 0
+    memory_mib: int = 0
+    disk_gib: int = 0
+    traits: list[str] = []
+    pools: list[Pool] = []
+    ip: str = "127.0.0.1"
+    problem: str = ""
+    """Why no guest can be started here now, and what to do; empty when one can."""
+
+
+class Inventory(Struct, frozen=True, kw_only=True):
+    """Everything on one host, for `mooring doctor` to compare with the databases."""
+
+    name: str
+    incarnation: str
+    guests: list[Guest] = []
+    volumes: list[VolumeFile] = []
+    images: list[CachedImage] = []
+    connections: list[Connected] = []
+    leftovers: list[str] = []
+    """Paths that belong to no guest, volume or image, and to no running operation."""
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """One piece of news.
+
+    Kinds: agent_started, guest_started, guest_stopped, guest_crashed, disk_removed.
+    """
+
+    number: int
+    kind: str
+    time: str
+    """UTC, ISO 8601."""
+    server_id: str = ""
+    volume_id: str = ""
+    reason: str = ""
+
+
+class Events(Struct, frozen=True, kw_only=True):
+    """News after the number that was asked for; `last` is the number to ask from next.
+
+    Events are a hint. After `agent_started` some may have been missed: read the guests.
+    """
+
+    incarnation: str
+    events: list[Event]
+    last: int

@@ -1,0 +1,75 @@
+"""Guests: what a server is made of, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from mooring.agent_api.disks import DiskSpec, GuestDisk
+
+GuestState = Literal["running", "stopped", "paused", "crashed"]
+
+
+class RootDisk(Struct, frozen=True, kw_only=True):
+    """A root disk on the host itself, made from a cached image.
+
+    `size_gib` 0 keeps the image's own virtual size; less than that size is Invalid.
+    """
+
+    image_id: str
+    size_gib: int = 0
+
+
+class ServerSpec(Struct, frozen=True, kw_only=True):
+    """Body of `PUT /servers/{server_id}`: connected, defined and running from now on.
+
+    Repeating it keeps an existing root disk. Without `root` the guest boots from the volume whose
+    `boot_index` is 0.
+    """
+
+    name: str
+    vcpus: int
+    memory_mib: int
+    root: RootDisk | None = None
+    disks: list[DiskSpec] = []
+    network: Literal["auto", "none"] = "auto"
+    power: Literal["on", "off"] = "on"
+    metadata: dict[str, str] = {}
+    """Owner facts kept in the definition for doctor: project_id, user_id, flavor and the like."""
+
+
+class PowerRequest(Struct, frozen=True, kw_only=True):
+    """Body of `PUT /servers/{server_id}/power`.
+
+    mode soft   asks the guest (ACPI) and, after `timeout_s`, does it the hard way
+    mode hard   asks nobody
+    disks       the definition's volumes from now on, with fresh connections (start, hard reboot);
+                None leaves them as they are
+    """
+
+    state: Literal["on", "off", "reboot"]
+    mode: Literal["soft", "hard"] = "hard"
+    timeout_s: float = 60.0
+    disks: list[DiskSpec] | None = None
+
+
+class Guest(Struct, frozen=True, kw_only=True):
+    """A guest as the hypervisor knows it."""
+
+    server_id: str
+    name: str
+    state: GuestState
+    vcpus: int
+    memory_mib: int
+    image_id: str = ""
+    """The image of its root disk; empty when it boots from a volume."""
+    root_device: str = "/dev/vda"
+    disks: list[GuestDisk] = []
+    metadata: dict[str, str] = {}
+
+
+class Console(Struct, frozen=True):
+    """What the guest wrote to its serial console."""
+
+    output: str

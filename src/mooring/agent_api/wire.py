@@ -1,0 +1,53 @@
+"""How errors cross between agent and client: a status and `{kind, public, private, detail}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mooring import errors
+
+STATUS: dict[str, int] = {
+    "invalid": 400,
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "over_quota": 413,
+    "bug": 500,
+    "unavailable": 503,
+    "no_capacity": 507,
+}
+_KIND = {status: kind for kind, status in STATUS.items()} | {
+    410: "conflict",
+    412: "conflict",
+}
+
+
+def status_of(error: errors.MooringError) -> int:
+    """Return the status for an error; the fence's own (410, 412) stands in its detail."""
+    status = error.detail.get("status")
+    if isinstance(status, int) and status in {410, 412}:
+        return status
+    return STATUS[error.kind]
+
+
+def body_of(error: BaseException) -> bytes:
+    """Return an error as the JSON body that `error_of` reads."""
+    return msgspec.json.encode(errors.to_record(error))
+
+
+def error_of(status: int, body: bytes, host: str) -> errors.MooringError:
+    """Return the error behind an answer of 400 or more, whoever wrote it."""
+    try:
+        record = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError:
+        record = {}
+    if record.get("kind") in errors.KINDS:
+        return errors.from_record(record)
+    kind = _KIND.get(status, "unavailable" if status >= 500 else "invalid")
+    said = body[:200].decode("utf-8", "replace")
+    return errors.KINDS[kind](
+        f"The agent on host {host} answered {status}.", private=said, status=status
+    )
