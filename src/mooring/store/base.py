@@ -44,8 +44,11 @@ class Store(Protocol):
     """
 
     kind: Literal["sqlite", "postgresql"]
-    commits: int
-    """Writes committed so far."""
+
+    @property
+    def commits(self) -> int:
+        """Writes committed so far."""
+        ...
 
     async def write(self, fn: Callable[[Session], T]) -> T:
         """Run the plain function `fn` once, in one transaction; return its result once committed.
@@ -85,13 +88,16 @@ def service_base(service: str) -> type[DeclarativeBase]:
     return Base
 
 
-async def open_store(location: str, service: str, *, probe: Probe | None = None) -> Store:
+async def open_store(
+    location: str, service: str, *, probe: Probe | None = None, inline: bool = False
+) -> Store:
     """Open one service's database, made or brought to the newest revision when it is not there.
 
     `location` is a directory, for the file `<directory>/<service>.sqlite`, or a PostgreSQL URL, of
     whose database the schema named after the service is used. The probe passes
-    `store.<service>/commit/before` and `/after` around each commit. Raises Invalid for another URL,
-    Conflict when the database is of a newer release, NoCapacity and Unavailable as ever.
+    `store.<service>/commit/before` and `/after` around each commit. `inline` runs SQLite on the
+    event loop itself, for tests whose order must not depend on threads. Raises Invalid for another
+    URL, Conflict when the database is of a newer release, NoCapacity and Unavailable as ever.
     """
     if location.startswith(_POSTGRESQL):
         from mooring.store import postgresql
@@ -102,4 +108,6 @@ async def open_store(location: str, service: str, *, probe: Probe | None = None)
         raise Invalid(f"The database must be a directory or a postgresql:// URL, not {scheme}://.")
     from mooring.store import sqlite
 
-    return await sqlite.open_store(Path(location) / f"{service}.sqlite", service, probe)
+    return await sqlite.open_store(
+        Path(location) / f"{service}.sqlite", service, probe, inline=inline
+    )

@@ -7,6 +7,7 @@ driver's implicit BEGIN lets two readers become writers, of which one fails.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import sqlite3
@@ -22,10 +23,10 @@ from sqlalchemy.orm import Session
 from mooring import limits
 from mooring.errors import Unavailable
 from mooring.probe import NoProbe, Probe
+from mooring.store import failures, migrate
 from mooring.store.call import Call, deliver
 
 T = TypeVar("T")
-_CLOSED = "The service is stopping; ask again when it is back."
 
 
 def create_engines(path: Path) -> tuple[Engine, Engine]:
@@ -37,7 +38,8 @@ def create_engines(path: Path) -> tuple[Engine, Engine]:
         "isolation_level": None,
         "timeout": limits.STORE_BUSY_TIMEOUT_S,
     }
-    writer = create_engine(url, poolclass=NullPool, connect_args=arguments)
+    # Parameters may be secrets; an error message shows the statement only.
+    writer = create_engine(url, poolclass=NullPool, connect_args=arguments, hide_parameters=True)
     reader = create_engine(
         url,
         poolclass=QueuePool,
@@ -45,6 +47,7 @@ def create_engines(path: Path) -> tuple[Engine, Engine]:
         max_overflow=0,
         pool_use_lifo=True,
         connect_args=arguments,
+        hide_parameters=True,
     )
     # A changed synchronous or journal mode would lose committed steps on power loss.
     _prepare(writer, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
@@ -64,41 +67,127 @@ def _prepare(engine: Engine, begin: str, pragmas: Sequence[str]) -> None:
     event.listen(engine, "begin", began)
 
 
-class SqliteStore:
-    """One service's SQLite file."""
+class SqliteFile:
+    """The file itself: what one thread does to it at a time."""
 
-    kind: Literal["sqlite", "postgresql"] = "sqlite"
-
-    def __init__(self, engines: tuple[Engine, Engine], service: str, probe: Probe | None) -> None:
+    def __init__(self, path: Path, service: str, probe: Probe | None) -> None:
+        self.service = service
         self.commits = 0
-        self._writes, self._reads = engines
+        self._writes, self._reads = create_engines(path)
         self._point = f"store.{service}/commit"
         self._probe: Probe = probe or NoProbe()
         self._connection: Connection | None = None
+
+    def migrate(self) -> None:
+        """Bring the tables to the newest revision."""
+        try:
+            if not migrate.is_newest(self._reads, self.service):
+                migrate.upgrade(self._writes, self.service)
+        except Exception as error:
+            raise failures.translate(error) or error from error
+
+    def read(self, call: Call[Any]) -> None:
+        """Run one call that only looks."""
+        try:
+            with Session(self._reads, autoflush=False, expire_on_commit=False) as tx:
+                call.run(tx)
+        except BaseException as error:  # noqa: BLE001  (it goes to the one who asked)
+            call.fail(error, reading=True)
+        deliver([call])
+
+    def write(self, group: Sequence[Call[Any]]) -> int:
+        """Run and commit the calls in one transaction; return how many were answered.
+
+        SQLite takes back the whole transaction on some failures (a full disk, say). The calls that
+        ran until then fail with it; those behind are left for a transaction of their own.
+        """
+        ran: list[Call[Any]] = []
+        try:
+            connection = self._begin()
+            for call in group:
+                ran.append(call)
+                _run(connection, call)
+            self._probe.at(f"{self._point}/before")
+            connection.commit()
+            self.commits += sum(call.error is None for call in ran)
+            self._probe.at(f"{self._point}/after")
+        except BaseException as error:  # noqa: BLE001  (it goes to those who asked)
+            self._abandon()
+            ran = ran or list(group)
+            for call in ran:
+                if call.error is None:
+                    call.fail(error)
+        deliver(ran)
+        return len(ran)
+
+    def close(self) -> None:
+        """Close every connection to the file."""
+        if self._connection is not None:
+            self._connection.close()
+        self._reads.dispose()
+        self._writes.dispose()
+
+    def _begin(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._writes.connect()
+        self._connection.begin()
+        return self._connection
+
+    def _abandon(self) -> None:
+        """Give up a connection whose transaction failed; the next group gets a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
+
+
+def _run(connection: Connection, call: Call[Any]) -> None:
+    """Run one call inside its savepoint. Raises only when the whole transaction is lost."""
+    try:
+        with Session(
+            connection, join_transaction_mode="create_savepoint", expire_on_commit=False
+        ) as tx:
+            call.run(tx)
+            tx.commit()
+    except BaseException as error:
+        driver = connection.connection.driver_connection
+        lost = not (isinstance(driver, sqlite3.Connection) and driver.in_transaction)
+        call.fail(error)
+        if lost:
+            raise
+
+
+class SqliteStore:
+    """The store that a running service uses: its threads stand between event loop and file."""
+
+    kind: Literal["sqlite", "postgresql"] = "sqlite"
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
         self._closed = False
         self._waiting: queue.SimpleQueue[Call[Any] | None] = queue.SimpleQueue()
-        self._readers = ThreadPoolExecutor(limits.STORE_READERS, f"{service}-read")
+        self._readers = ThreadPoolExecutor(limits.STORE_READERS, f"{file.service}-read")
         self._writer = threading.Thread(
-            target=self._write_all, name=f"{service}-write", daemon=True
+            target=self._write_all, name=f"{file.service}-write", daemon=True
         )
         self._writer.start()
 
+    @property
+    def commits(self) -> int:
+        """Writes committed so far."""
+        return self._file.commits
+
     async def write(self, fn: Callable[[Session], T]) -> T:
-        """Run `fn` once in one transaction of its own and return its result after the commit."""
-        self._refuse_when_closed()
-        call = Call(fn)
+        call = _open_call(fn, closed=self._closed)
         self._waiting.put(call)
         return await call.future
 
     async def read(self, fn: Callable[[Session], T]) -> T:
-        """Run `fn` on one unchanging view of the data; what it tries to write raises."""
-        self._refuse_when_closed()
-        call = Call(fn)
-        self._readers.submit(self._read, call)
+        call = _open_call(fn, closed=self._closed)
+        self._readers.submit(self._file.read, call)
         return await call.future
 
     async def close(self) -> None:
-        """Finish what was asked, refuse what comes, close the file."""
         if self._closed:
             return
         self._closed = True
@@ -108,28 +197,12 @@ class SqliteStore:
         await last.future
         self._writer.join()
         self._readers.shutdown()
-        self._reads.dispose()
-        self._writes.dispose()
-
-    def _refuse_when_closed(self) -> None:
-        if self._closed:
-            raise Unavailable(_CLOSED, private="the store is closed")
-
-    def _read(self, call: Call[Any]) -> None:
-        try:
-            with Session(self._reads, autoflush=False, expire_on_commit=False) as tx:
-                call.run(tx)
-        except BaseException as error:  # noqa: BLE001  (it goes to the one who asked)
-            call.fail(error, reading=True)
-        deliver([call])
+        self._file.close()
 
     def _write_all(self) -> None:
         while group := self._next_group():
             while group:
-                done = self._write_group(group)
-                group = group[done:]
-        if self._connection is not None:
-            self._connection.close()
+                group = group[self._file.write(group) :]
 
     def _next_group(self) -> list[Call[Any]]:
         """Wait for a write and return it with those that wait behind it; nothing at the end."""
@@ -144,69 +217,62 @@ class SqliteStore:
             group.append(call)
         return group
 
-    def _write_group(self, group: list[Call[Any]]) -> int:
-        """Run and commit the calls in one transaction; return how many were answered.
 
-        SQLite takes back the whole transaction on some failures (a full disk, say). The calls that
-        ran until then fail with it; those behind are left for a transaction of their own.
-        """
-        ran: list[Call[Any]] = []
-        try:
-            connection = self._begin()
-            for call in group:
-                ran.append(call)
-                self._run(connection, call)
-            self._probe.at(f"{self._point}/before")
-            connection.commit()
-            self.commits += sum(call.error is None for call in ran)
-            self._probe.at(f"{self._point}/after")
-        except BaseException as error:  # noqa: BLE001  (it goes to those who asked)
-            self._abandon()
-            ran = ran or group
-            for call in ran:
-                if call.error is None:
-                    call.fail(error)
-        deliver(ran)
-        return len(ran)
+class InlineStore:
+    """The same file without threads, for seeded histories: the same seed gives the same order."""
 
-    def _begin(self) -> Connection:
-        if self._connection is None:
-            self._connection = self._writes.connect()
-        self._connection.begin()
-        return self._connection
+    kind: Literal["sqlite", "postgresql"] = "sqlite"
 
-    def _run(self, connection: Connection, call: Call[Any]) -> None:
-        """Run one call inside its savepoint. Raises only when the whole transaction is lost."""
-        try:
-            with Session(
-                connection, join_transaction_mode="create_savepoint", expire_on_commit=False
-            ) as tx:
-                call.run(tx)
-                tx.commit()
-        except BaseException as error:
-            lost = not _in_transaction(connection)
-            call.fail(error)
-            if lost:
-                raise
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+        self._closed = False
 
-    def _abandon(self) -> None:
-        """Give up a connection whose transaction failed; the next group gets a new one."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.invalidate()
-            connection.close()
+    @property
+    def commits(self) -> int:
+        """Writes committed so far."""
+        return self._file.commits
+
+    async def write(self, fn: Callable[[Session], T]) -> T:
+        call = _open_call(fn, closed=self._closed)
+        self._file.write([call])
+        return await call.future
+
+    async def read(self, fn: Callable[[Session], T]) -> T:
+        call = _open_call(fn, closed=self._closed)
+        self._file.read(call)
+        return await call.future
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._file.close()
 
 
-def _in_transaction(connection: Connection) -> bool:
-    driver = connection.connection.driver_connection
-    return isinstance(driver, sqlite3.Connection) and driver.in_transaction
+def _open_call(fn: Callable[[Session], T], *, closed: bool) -> Call[T]:
+    if closed:
+        raise Unavailable(
+            "The service is stopping; ask again when it is back.", private="the store is closed"
+        )
+    return Call(fn)
 
 
 def _nothing(tx: Session) -> None:
     del tx
 
 
-async def open_store(path: Path, service: str, probe: Probe | None) -> SqliteStore:
+async def open_store(
+    path: Path, service: str, probe: Probe | None, *, inline: bool
+) -> SqliteStore | InlineStore:
     """Open the SQLite file at `path`, migrated when needed."""
-    engines = create_engines(path)
-    return SqliteStore(engines, service, probe)
+    file = await asyncio.to_thread(_open_file, path, service, probe)
+    return InlineStore(file) if inline else SqliteStore(file)
+
+
+def _open_file(path: Path, service: str, probe: Probe | None) -> SqliteFile:
+    file = SqliteFile(path, service, probe)
+    try:
+        file.migrate()
+    except BaseException:
+        file.close()
+        raise
+    return file

@@ -1,0 +1,1 @@
+"""Tables that stand in every service's database: sagas and the fence."""

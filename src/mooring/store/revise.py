@@ -1,0 +1,149 @@
+"""Write the next revision of a service's tables by comparing them with its revisions so far.
+
+    python -m mooring.store.revise volume -m "remember the reimage"
+    ruff format src/mooring/store/migrations
+
+Until the first release a service's first revision may be made anew instead of adding one:
+
+    python -m mooring.store.revise volume --remake
+
+The chain `common` (the tables of sagas and fence, in every database) is revised the same way. Read
+what was written: Alembic does not see renames, nor changed CHECK constraints.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+from alembic.autogenerate import produce_migrations, render_python_code
+from alembic.autogenerate.api import AutogenContext
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Engine, MetaData
+
+from mooring.store import migrate, sqlite
+from mooring.store.types import Json, UtcTime
+
+_COMMON_MODULES = ("mooring.saga.tables", "mooring.fence.table", "mooring.fence.debts")
+_FILE = '''"""{message}."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+from mooring.store import types
+
+revision = "{revision}"
+down_revision = {before}
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Upgrade the tables."""
+    {body}
+'''
+
+
+def load_metadata(chain: str) -> list[MetaData]:
+    """Return the metadata of a chain's tables. Raises ImportError for an unknown one."""
+    modules = _COMMON_MODULES if chain == migrate.COMMON else (f"mooring.{chain}.tables",)
+    found: list[MetaData] = []
+    for name in modules:
+        metadata: MetaData = importlib.import_module(name).Base.metadata
+        if metadata not in found:
+            found.append(metadata)
+    return found
+
+
+def render_type(kind: str, item: object, context: AutogenContext) -> str | Literal[False]:
+    """Name our own column types in a revision."""
+    if kind == "type" and isinstance(item, (UtcTime, Json)):
+        return f"types.{type(item).__name__}()"
+    return False
+
+
+def belongs(chain: str) -> Callable[..., bool]:
+    """Return the filter that hides the common tables from a service's chain."""
+    common = migrate.COMMON
+    metadata = load_metadata(common) if chain != common else []
+    hidden = {table for tables in metadata for table in tables.tables}
+
+    def include(name: str | None, kind: str, _parents: Any) -> bool:
+        return not (kind == "table" and name in hidden)
+
+    return include
+
+
+def render(engine: Engine, chain: str) -> str:
+    """Return the body of a revision that makes the chain's tables of what `engine` reaches."""
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "compare_type": True,
+                "render_as_batch": True,
+                "render_item": render_type,
+                "include_name": belongs(chain),
+                "target_metadata": load_metadata(chain),
+                "sqlalchemy_module_prefix": "sa.",
+                "alembic_module_prefix": "op.",
+                "user_module_prefix": None,
+            },
+        )
+        steps = produce_migrations(context, load_metadata(chain)).upgrade_ops  # type: ignore[arg-type]
+        if steps is None or steps.is_empty():
+            return ""
+        return render_python_code(
+            steps, render_as_batch=True, render_item=render_type, migration_context=context
+        )
+
+
+def write_revision(chain: str, message: str, *, remake: bool) -> Path | None:
+    """Write the chain's next revision, or its first one anew; None when there is nothing to say."""
+    folder = migrate.MIGRATIONS / chain
+    if remake:
+        for path in folder.glob("[0-9]*.py"):
+            path.unlink()
+    done = migrate.revisions(chain)
+    with tempfile.TemporaryDirectory() as scratch:
+        engines = sqlite.create_engines(Path(scratch) / f"{chain}.sqlite")
+        migrate.upgrade(engines[0], chain)
+        body = render(engines[0], chain)
+        for engine in engines:
+            engine.dispose()
+    if not body:
+        return None
+    number = f"{len(done) + 1:04}"
+    slug = re.sub(r"\W+", "_", message.lower()).strip("_")
+    path = folder / f"{number}_{slug}.py"
+    folder.mkdir(exist_ok=True)
+    (folder / "__init__.py").touch()
+    before = f'"{done[-1]}"' if done else "None"
+    text = _FILE.format(
+        message=message.capitalize(), revision=f"{chain}_{number}", before=before, body=body
+    )
+    text = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("# ###"))
+    path.write_text(text.rstrip() + "\n")
+    return path
+
+
+@click.command()
+@click.argument("chain")
+@click.option("-m", "--message", default="initial", help="What changes, in a few words.")
+@click.option("--remake", is_flag=True, help="Forget the revisions so far and make the first anew.")
+def main(chain: str, message: str, *, remake: bool) -> None:
+    """Write the next revision of CHAIN: a service, or `common`."""
+    path = write_revision(chain, message, remake=remake)
+    click.echo(f"wrote {path}" if path else f"the tables of {chain} equal their revisions")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
