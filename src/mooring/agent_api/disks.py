@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -27,10 +27,10 @@ def read_connection(info: Mapping[str, Any]) -> Connection:
         raise Invalid(
             "The connection names no driver_volume_type; fetch it again by attachment id."
         )
-    data: Any = info.get("data")
+    data = info.get("data")
     if not isinstance(data, dict):
         data = {key: value for key, value in info.items() if key != "driver_volume_type"}
-    return Connection(driver_volume_type=kind, data=data)
+    return Connection(driver_volume_type=kind, data=cast("dict[str, Any]", data))
 
 
 class ConnectRequest(Struct, frozen=True, kw_only=True):
