@@ -1,0 +1,116 @@
+"""The lenient values of compute's bodies and queries, and what they mean.
+
+OpenStack takes booleans and whole numbers as JSON and as text; what is neither is 400.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from msgspec import Meta
+
+from mooring.errors import Invalid
+
+TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
+FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
+LARGEST = 2**31 - 1
+"""The largest whole number of a body: what the database of a real Nova holds."""
+
+_WORD = r"^(?:[Tt]rue|TRUE|1|[Oo]n|ON|[Yy]es|YES|[Ff]alse|FALSE|0|[Oo]ff|OFF|[Nn]o|NO)\Z"
+_SEEN = r"[^\x00-\x1f\x7f-\x9f]"
+
+Truth = bool | Annotated[str, Meta(pattern=_WORD)]
+"""A boolean, or one of OpenStack's words for it."""
+
+Whole = int | Annotated[str, Meta(pattern=r"^-?[0-9]+\Z", max_length=11)]
+"""A whole number, or the same as text; its range is checked by `whole`."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=rf"^(?!\s){_SEEN}+(?<!\s)\Z")]
+"""Printable text without spaces around it."""
+
+Described = Annotated[str, Meta(max_length=255, pattern=r"^(?:[^\x00-\x1f\x7f-\x9f]|[\r\n\t])*\Z")]
+"""A description, which may have lines."""
+
+Uuid = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\Z"
+    ),
+]
+"""A uuid, with or without its dashes."""
+
+DiskConfig = Literal["AUTO", "MANUAL"]
+Tag = Annotated[str, Meta(min_length=1, max_length=60, pattern=r"^[^,/]+\Z")]
+MetadataKey = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[a-zA-Z0-9_:. -]+\Z")]
+MetadataValue = Annotated[str, Meta(max_length=255)]
+Metadata = dict[MetadataKey, MetadataValue]
+
+
+def truth(value: bool | str) -> bool:  # noqa: FBT001  (it is the value itself)
+    """Return what a checked `Truth` means."""
+    return value if isinstance(value, bool) else value.lower() in TRUE
+
+
+def read_truth(text: str, name: str) -> bool:
+    """Return what a query's text means. Raises Invalid, naming the parameter."""
+    word = text.strip().lower()
+    if word in TRUE or word in FALSE:
+        return word in TRUE
+    raise Invalid(f"Invalid value '{text}' for {name}: it must be true or false.")
+
+
+def whole(value: int | str, name: str, *, least: int = 0, most: int = LARGEST) -> int:
+    """Return a whole number within its bounds. Raises Invalid, naming the field."""
+    text = str(value).strip()
+    if not re.fullmatch(r"-?[0-9]{1,19}", text) or not least <= int(text) <= most:
+        raise Invalid(
+            f"Invalid input for field/attribute {name}. Value: {text[:32]}. "
+            f"It must be a whole number from {least} to {most}."
+        )
+    return int(text)
+
+
+def canonical_uuid(text: str) -> str | None:
+    """Return a uuid in its dashed form, or None when the text is none."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return None
+
+
+def address(value: str, name: str, version: Literal[4, 6]) -> str:
+    """Return an IP address of that version. Raises Invalid, naming the field."""
+    try:
+        parsed = ipaddress.ip_address(value)
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.version != version:
+        raise Invalid(
+            f"Invalid input for field/attribute {name}. Value: {value[:64]}. "
+            f"It is not an IPv{version} address."
+        )
+    return value
+
+
+def moment(text: str, name: str) -> datetime:
+    """Return a query's time; without a zone it is UTC. Raises Invalid, naming the parameter."""
+    try:
+        # A plus sign of the zone arrives as a space when the client did not encode it.
+        parsed = datetime.fromisoformat(text.strip().replace(" ", "T" if "T" not in text else "+"))
+    except ValueError as error:
+        raise Invalid(f"Invalid input for query parameter {name}: {text} is no time.") from error
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+
+
+def second(value: datetime | None) -> str | None:
+    """Write a time to the second: 2026-01-01T00:00:00Z."""
+    return None if value is None else value.isoformat()[:19] + "Z"
+
+
+def microsecond(value: datetime | None) -> str | None:
+    """Write a time to the microsecond, without a zone: 2026-01-01T00:00:00.000000."""
+    return None if value is None else value.replace(tzinfo=None).isoformat(timespec="microseconds")
