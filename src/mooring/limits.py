@@ -49,3 +49,12 @@ COMPUTE_USER_DATA_BYTES = 65535
 
 COMPUTE_EVENTS = 1000
 """Most events of one call to os-server-external-events: more do not come from one operation."""
+
+COMPUTE_UNDO_ATTEMPTS = 12
+"""How often an unwinding or a late disconnect is tried before the server is put into ERROR: 3 minutes."""
+
+COMPUTE_VOLUME_POLL_S = 2.0
+"""Pause between two looks at a volume that is being made."""
+
+PLACEMENT_ATTEMPTS = 4
+"""Tries of a change to placement that others were faster with, before the saga's step waits."""

@@ -1,0 +1,115 @@
+"""The image service, as its callers see it: ours, or a real Glance.
+
+Source: facts/identity_image_placement.md 8.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from msgspec import Struct, convert
+
+from mooring.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from mooring.clients.session import Caller, Session
+
+
+class Image(Struct, frozen=True):
+    """One image. Sizes in bytes, `min_disk_gib` in GiB, `min_ram_mib` in MiB.
+
+    `properties` holds every key of its own beside Glance's, as strings (`hw_disk_bus`, ...).
+    """
+
+    id: str
+    status: str
+    name: str | None = None
+    visibility: str = "private"
+    owner: str | None = None
+    disk_format: str | None = None
+    container_format: str | None = None
+    size_bytes: int | None = None
+    virtual_size_bytes: int | None = None
+    checksum: str | None = None
+    os_hash_algo: str | None = None
+    os_hash_value: str | None = None
+    min_disk_gib: int = 0
+    min_ram_mib: int = 0
+    protected: bool = False
+    tags: tuple[str, ...] = ()
+    properties: dict[str, str] = {}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its data may be read."""
+        return self.status == "active"
+
+
+class ImageClient:
+    """Calls to the image API; each raises one of the nine kinds of `mooring.errors`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def show(self, caller: Caller, image_id: str) -> Image:
+        """Return one image. Raises NotFound, also for an image that the caller may not see."""
+        answer = await self.session.request("GET", f"/images/{_part(image_id)}", caller=caller)
+        return read_image(answer.json())
+
+    @asynccontextmanager
+    async def download(
+        self, caller: Caller, image_id: str
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """Open the image's data, read in chunks; an image without data gives none.
+
+        Raises NotFound; Forbidden for a deactivated image; Unavailable, also in the middle of
+        reading, when the stream breaks. Whoever reads checks the size and hash that `show` told.
+        """
+        path = f"/images/{_part(image_id)}/file"
+        async with self.session.stream("GET", path, caller=caller) as chunks:
+            yield chunks
+
+    async def delete(self, caller: Caller, image_id: str) -> None:
+        """Delete an image. Raises NotFound, Forbidden for a protected one, Conflict."""
+        await self.session.request("DELETE", f"/images/{_part(image_id)}", caller=caller)
+
+
+_FIELDS = {
+    "size": "size_bytes",
+    "virtual_size": "virtual_size_bytes",
+    "min_disk": "min_disk_gib",
+    "min_ram": "min_ram_mib",
+}
+_SERVERS_OWN = frozenset(
+    ("created_at", "updated_at", "self", "file", "schema", "os_hidden", "stores", "direct_url")
+)
+
+
+def read_image(body: dict[str, Any]) -> Image:
+    """Read an image as the image API writes it. Raises Unavailable when it is no image."""
+    known: dict[str, Any] = {}
+    properties: dict[str, str] = {}
+    for key, value in body.items():
+        name = _FIELDS.get(key, key)
+        if name in Image.__struct_fields__ and name != "properties":
+            known[name] = value
+        elif isinstance(value, str) and key not in _SERVERS_OWN:
+            properties[key] = value
+    if known.get("min_disk_gib", 0) is None or known.get("min_ram_mib", 0) is None:
+        known |= {name: known.get(name) or 0 for name in ("min_disk_gib", "min_ram_mib")}
+    try:
+        return convert({**known, "properties": properties}, Image)
+    except ValueError as error:
+        raise Unavailable(
+            "The image service sent an image that makes no sense; ask its operator.",
+            private=str(error),
+        ) from error
+
+
+def _part(text: str) -> str:
+    """Write an id as one part of a path, whatever it holds."""
+    return quote(text, safe="")
