@@ -58,3 +58,6 @@ COMPUTE_VOLUME_POLL_S = 2.0
 
 PLACEMENT_ATTEMPTS = 4
 """Tries of a change to placement that others were faster with, before the saga's step waits."""
+
+FENCE_KEEP_S = 14 * 24 * 3600.0
+"""How long a fence keeps marks after their last use: far above the life of any request."""

@@ -14,13 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from sqlalchemy import BigInteger, Integer, MetaData
+from sqlalchemy import MetaData
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from mooring.errors import Invalid
 from mooring.probe import Probe
 from mooring.store.call import after_commit
-from mooring.store.types import Json, UtcTime
+from mooring.store.types import INTEGER, Json, UtcTime
 
 __all__ = ["Json", "Store", "UtcTime", "after_commit", "open_store", "service_base"]
 
@@ -77,7 +77,7 @@ def service_base(service: str) -> type[DeclarativeBase]:
         metadata = MetaData(naming_convention=_NAMES, info={"service": service})
         type_annotation_map: ClassVar[dict[Any, Any]] = {
             datetime: UtcTime(),
-            int: BigInteger().with_variant(Integer(), "sqlite"),
+            int: INTEGER,
             dict[str, Any]: Json(),
             dict[str, str]: Json(),
             list[str]: Json(),

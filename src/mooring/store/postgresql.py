@@ -1,6 +1,6 @@
 """A service's database as one PostgreSQL schema, reached through a pool of psycopg connections.
 
-Writes run at READ COMMITTED: what must not change under a rule's feet is locked by it (`FOR UPDATE`)
+Writes run at READ COMMITTED: what must not change under a rule's feet is locked by it (FOR UPDATE)
 or guarded by its UPDATE. A function is called once only, so a deadlock is answered Unavailable and
 asked again from outside. Reads see one snapshot, as on SQLite.
 """

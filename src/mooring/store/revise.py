@@ -24,11 +24,12 @@ from typing import Any, Literal
 import click
 from alembic.autogenerate import produce_migrations, render_python_code
 from alembic.autogenerate.api import AutogenContext
+from alembic.operations.ops import CreateIndexOp, ModifyTableOps, UpgradeOps
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, MetaData
 
 from mooring.store import migrate, sqlite
-from mooring.store.types import Json, UtcTime
+from mooring.store.types import INTEGER, Json, UtcTime
 
 _COMMON_MODULES = ("mooring.saga.tables", "mooring.fence.table", "mooring.fence.debts")
 _FILE = '''"""{message}."""
@@ -67,6 +68,8 @@ def render_type(kind: str, item: object, context: AutogenContext) -> str | Liter
     """Name our own column types in a revision."""
     if kind == "type" and isinstance(item, (UtcTime, Json)):
         return f"types.{type(item).__name__}()"
+    if kind == "type" and repr(item) == repr(INTEGER):
+        return "types.INTEGER"
     return False
 
 
@@ -102,8 +105,17 @@ def render(engine: Engine, chain: str) -> str:
         if steps is None or steps.is_empty():
             return ""
         return render_python_code(
-            steps, render_as_batch=True, render_item=render_type, migration_context=context
+            steps,
+            render_as_batch=_alters(steps),
+            render_item=render_type,
+            migration_context=context,
         )
+
+
+def _alters(steps: UpgradeOps) -> bool:
+    """Return whether an existing table is altered, which SQLite does by copying it."""
+    tables = [table for table in steps.ops if isinstance(table, ModifyTableOps)]
+    return any(not isinstance(step, CreateIndexOp) for table in tables for step in table.ops)
 
 
 def write_revision(chain: str, message: str, *, remake: bool) -> Path | None:

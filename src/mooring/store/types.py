@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import CHAR, DateTime, Text
+from sqlalchemy import CHAR, BigInteger, DateTime, Integer, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 _SQLITE_LENGTH = len("2026-01-01T00:00:00.000000")
+
+INTEGER = BigInteger().with_variant(Integer(), "sqlite")
+"""A whole number of 64 bits on both; SQLite numbers rows by itself only under this name."""
 
 
 class UtcTime(TypeDecorator[datetime]):

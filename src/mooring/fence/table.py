@@ -1,0 +1,209 @@
+"""The fence of a service: its marks are rows, written in the transaction of the change itself.
+
+    def create(tx):
+        if (earlier := table.admit(tx, operation, "volumes", verb="POST")) is not None:
+            return earlier
+        ...
+        table.record(tx, operation, "volumes", answer, made=[volume.id], verb="POST")
+
+Without an operation (an ordinary user's request) there is nothing to fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+from sqlalchemy import Index, String, case, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from mooring.fence import rules
+from mooring.fence.operation import Operation
+from mooring.fence.rules import Answer, Gone, Outdated, Verb
+from mooring.store.base import Json, service_base
+
+__all__ = ["Answer", "Base", "Gone", "Outdated", "admit", "bury", "record", "sweep"]
+
+Base: type[DeclarativeBase] = service_base("fence")
+
+
+class EpochRow(Base):
+    """The highest epoch in which each saga has called."""
+
+    __tablename__ = "fence_epochs"
+    __table_args__ = (Index("ix_fence_epochs_at", "at"),)
+
+    saga: Mapped[str] = mapped_column(String(64), primary_key=True)
+    mark: Mapped[int]
+    at: Mapped[datetime]
+
+
+class GenerationRow(Base):
+    """The highest generation under which each resource was touched."""
+
+    __tablename__ = "fence_generations"
+    __table_args__ = (Index("ix_fence_generations_at", "at"),)
+
+    resource: Mapped[str] = mapped_column(String(255), primary_key=True)
+    mark: Mapped[int]
+    at: Mapped[datetime]
+
+
+class TombstoneRow(Base):
+    """An operation that was undone; the empty resource stands for all of them."""
+
+    __tablename__ = "fence_tombstones"
+    __table_args__ = (Index("ix_fence_tombstones_at", "at"),)
+
+    key: Mapped[str] = mapped_column(String(193), primary_key=True)
+    resource: Mapped[str] = mapped_column(String(255), primary_key=True)
+    at: Mapped[datetime]
+
+
+class AnswerRow(Base):
+    """What an operation was answered, and the ids of what it made."""
+
+    __tablename__ = "fence_answers"
+    __table_args__ = (Index("ix_fence_answers_at", "at"),)
+
+    key: Mapped[str] = mapped_column(String(193), primary_key=True)
+    resource: Mapped[str] = mapped_column(String(255), primary_key=True)
+    verb: Mapped[str] = mapped_column(String(8), primary_key=True)
+    answer: Mapped[Any] = mapped_column(Json)
+    made: Mapped[list[str]] = mapped_column(Json)
+    at: Mapped[datetime]
+
+
+class TableRecords:
+    """The marks in one transaction. Raising one locks its row until the end of the transaction."""
+
+    def __init__(self, tx: Session, now: datetime) -> None:
+        self._tx, self._now = tx, now
+
+    def raise_epoch(self, saga: str, epoch: int) -> int:
+        return self._raise(EpochRow, {"saga": saga}, epoch)
+
+    def raise_generation(self, resource: str, generation: int) -> int:
+        return self._raise(GenerationRow, {"resource": resource}, generation)
+
+    def is_buried(self, key: str, resource: str) -> bool:
+        query = select(TombstoneRow.key).where(
+            TombstoneRow.key == key, TombstoneRow.resource.in_((resource, ""))
+        )
+        return self._tx.execute(query).first() is not None
+
+    def bury(self, key: str, resource: str) -> None:
+        self._put(TombstoneRow, {"key": key, "resource": resource}, {})
+
+    def answer(self, key: str, resource: str, verb: Verb) -> Answer | None:
+        query = select(AnswerRow.answer, AnswerRow.made).where(
+            AnswerRow.key == key, AnswerRow.resource == resource, AnswerRow.verb == verb
+        )
+        row = self._tx.execute(query).first()
+        return None if row is None else Answer(**row.answer, made=tuple(row.made))
+
+    def keep(self, key: str, resource: str, verb: Verb, answer: Answer) -> None:
+        values = {
+            "answer": {
+                "status": answer.status,
+                "body": answer.body,
+                "secret": answer.secret,
+                "digest": answer.digest,
+            },
+            "made": list(answer.made),
+        }
+        self._put(AnswerRow, {"key": key, "resource": resource, "verb": verb}, values)
+
+    def made(self, key: str) -> list[str]:
+        """Return the ids of what the operation made, oldest answer first."""
+        query = select(AnswerRow.made).where(AnswerRow.key == key).order_by(AnswerRow.at)
+        return [made for ids in self._tx.scalars(query) for made in ids]
+
+    def _raise(
+        self, table: type[EpochRow | GenerationRow], where: dict[str, Any], mark: int
+    ) -> int:
+        insert = self._insert(table).values(**where, mark=mark, at=self._now)
+        higher = case((table.mark > insert.excluded.mark, table.mark), else_=insert.excluded.mark)
+        changed = insert.on_conflict_do_update(
+            index_elements=list(where), set_={"mark": higher, "at": insert.excluded.at}
+        )
+        return self._tx.execute(changed.returning(table.mark)).scalar_one()
+
+    def _put(
+        self, table: type[DeclarativeBase], where: dict[str, Any], what: dict[str, Any]
+    ) -> None:
+        values = {**what, "at": self._now}
+        insert = self._insert(table).values(**where, **values)
+        changed = insert.on_conflict_do_update(
+            index_elements=list(where), set_={name: insert.excluded[name] for name in values}
+        )
+        self._tx.execute(changed)
+
+    def _insert(self, table: type[DeclarativeBase]) -> postgresql.Insert | sqlite.Insert:
+        dialect = postgresql if self._tx.get_bind().dialect.name == "postgresql" else sqlite
+        return dialect.insert(table)
+
+
+def admit(
+    tx: Session,
+    operation: Operation | None,
+    resource: str,
+    *,
+    verb: Verb = "PUT",
+    shared: bool = False,
+    now: datetime | None = None,
+) -> Answer | None:
+    """Let a call act (None), or return the answer that the same call got before.
+
+    Raises Gone (410) and Outdated (412), as `rules.admit`. Two calls of one saga meet here one
+    after the other, so the second finds the first one's answer.
+    """
+    if operation is None:
+        return None
+    records = TableRecords(tx, now or datetime.now(UTC))
+    return rules.admit(records, operation, resource, verb, shared=shared)
+
+
+def record(
+    tx: Session,
+    operation: Operation | None,
+    resource: str,
+    answer: Answer,
+    made: Sequence[str] = (),
+    *,
+    verb: Verb = "PUT",
+    now: datetime | None = None,
+) -> None:
+    """Keep the answer of an admitted call, and the ids of what it made, in the same transaction."""
+    if operation is None:
+        return
+    records = TableRecords(tx, now or datetime.now(UTC))
+    kept = replace(answer, made=tuple(made)) if made else answer
+    rules.finish(records, operation, resource, verb, kept)
+
+
+def bury(
+    tx: Session, operation_key: str, resource: str = "", *, now: datetime | None = None
+) -> list[str]:
+    """Leave a tombstone for the operation; return the ids of what it made, none if it never came.
+
+    A call of the same saga that is under way in another transaction is waited for.
+    """
+    records = TableRecords(tx, now or datetime.now(UTC))
+    records.raise_epoch(operation_key.partition(".")[0], 0)
+    records.bury(operation_key, resource)
+    return records.made(operation_key)
+
+
+def sweep(tx: Session, older_than: datetime) -> int:
+    """Forget what nobody has touched since; return how many rows went.
+
+    `older_than` must lie further back than any request can live, or a late call would be let in.
+    """
+    return sum(
+        tx.connection().execute(delete(table).where(table.at < older_than)).rowcount
+        for table in (EpochRow, GenerationRow, TombstoneRow, AnswerRow)
+    )
