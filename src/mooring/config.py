@@ -1,0 +1,255 @@
+"""The settings: one frozen struct, read from one TOML file and the variables `MOORING_*`.
+
+What is given later wins: default, file, variable, command line. A key that no setting has is an
+error, wherever it stands. Each setting carries its own documentation, and `python -m
+mooring.config` prints `docs/configuration.md` from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mooring.errors import Invalid
+
+PREFIX = "MOORING_"
+FILE_VARIABLE = "MOORING_CONFIG"
+"""Names the TOML file, where no `--config` does. The one variable that is no setting."""
+
+QUOTA = Meta(ge=-1)
+
+HEADING = f"""\
+# Configuration
+
+Made from `src/mooring/config.py` by `make golden`; change it there.
+
+Every setting has a default. Others are read from one TOML file (`mooring up --config FILE`, or the
+variable `{FILE_VARIABLE}`), then from the variables below, then from the command line: the last one
+wins. A key or a variable that is not in this list is refused.
+
+| key | variable | values | default | what it is |
+|---|---|---|---|---|
+"""
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that an operator may set. Every field has a default that serves one machine."""
+
+    state_dir: Annotated[
+        str,
+        Meta(
+            description="The directory that holds everything: databases, keys, images, disks and"
+            " `clouds.yaml`. Its owner alone may read it. `~` is the home directory."
+        ),
+    ] = "~/.local/state/mooring"
+    listen: Annotated[
+        str,
+        Meta(
+            description="Address and port of the one socket that serves all APIs, as"
+            " `ADDRESS:PORT`; an IPv6 address stands in brackets. Port 0 takes any free port."
+        ),
+    ] = "127.0.0.1:8470"
+    public_url: Annotated[
+        str,
+        Meta(
+            description="The URL under which clients reach that socket, for the catalogue and for"
+            " links, when a proxy stands before it. Empty: made from `listen`."
+        ),
+    ] = ""
+    region: Annotated[
+        str, Meta(description="The region that the catalogue names.", min_length=1, max_length=255)
+    ] = "RegionOne"
+    database: Annotated[
+        str,
+        Meta(
+            description="A `postgresql://` URL, under which each service has a schema of its own."
+            " Empty: one SQLite file for each service in `state_dir`."
+        ),
+    ] = ""
+    hypervisor: Annotated[
+        Literal["auto", "libvirt", "simulated"],
+        Meta(
+            description="What runs the servers. `auto` takes libvirt where it works, and says so"
+            " when it falls back on the simulated one, which runs no real guests."
+        ),
+    ] = "auto"
+    hosts: Annotated[
+        int,
+        Meta(
+            description="How many simulated hosts `mooring up` makes. With libvirt there is one:"
+            " this machine.",
+            ge=1,
+            le=100,
+        ),
+    ] = 1
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="The least urgent messages that reach the log, which is standard error."),
+    ] = "info"
+    token_lifetime_s: Annotated[
+        int, Meta(description="How long a token of identity is valid, in seconds.", ge=60, le=86400)
+    ] = 3600
+    quota_instances: Annotated[
+        int, Meta(description="Servers of one project; -1 is no limit, here and below."), QUOTA
+    ] = 10
+    quota_cores: Annotated[
+        int, Meta(description="Virtual CPUs of one project's servers."), QUOTA
+    ] = 20
+    quota_ram_mib: Annotated[
+        int, Meta(description="Memory of one project's servers, in MiB."), QUOTA
+    ] = 51200
+    quota_key_pairs: Annotated[int, Meta(description="Key pairs of one user."), QUOTA] = 100
+    quota_metadata_items: Annotated[
+        int, Meta(description="Metadata entries of one server."), QUOTA
+    ] = 128
+    quota_volumes: Annotated[int, Meta(description="Volumes of one project."), QUOTA] = 10
+    quota_snapshots: Annotated[int, Meta(description="Snapshots of one project."), QUOTA] = 10
+    quota_gigabytes: Annotated[
+        int,
+        Meta(description="Size of one project's volumes and snapshots together, in GiB."),
+        QUOTA,
+    ] = 1000
+    quota_per_volume_gigabytes: Annotated[
+        int, Meta(description="Size of the largest volume that may be made, in GiB."), QUOTA
+    ] = -1
+    kill_at: Annotated[
+        str,
+        Meta(
+            description="For the kill harness only: the probe point, as `POINT` or `POINT@N`, at"
+            " whose N-th passing this process ends itself with SIGKILL. Empty: never."
+        ),
+    ] = ""
+
+    @property
+    def state_path(self) -> Path:
+        """The state directory, absolute."""
+        return Path(self.state_dir).expanduser().absolute()
+
+    @property
+    def address(self) -> str:
+        """The address to bind, without brackets."""
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """The port to bind; 0 for any free one."""
+        return int(self.listen.rpartition(":")[2])
+
+
+def load(
+    file: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Return the settings that file, environment and command line give together.
+
+    The environment is the process's own, unless given; an override that is None was not given.
+    Raises Invalid, naming key and place, when something is unknown or does not fit.
+    """
+    variables = os.environ if environment is None else environment
+    if file is None and variables.get(FILE_VARIABLE):
+        file = Path(variables[FILE_VARIABLE]).expanduser()
+    values: dict[str, Any] = {}
+    if file is not None:
+        values |= _checked(_from_file(file), f"the file {file}", strict=True)
+    values |= _checked(_from_variables(variables), "the environment", strict=False)
+    given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    values |= _checked(given, "the command line", strict=True)
+    settings = Settings(**values)
+    _check_addresses(settings)
+    return settings
+
+
+def reference() -> str:
+    """Return `docs/configuration.md`."""
+    lines: list[str] = []
+    for field in msgspec.structs.fields(Settings):
+        default = msgspec.json.encode(field.default).decode()
+        lines.append(
+            f"| `{field.name}` | `{PREFIX}{field.name.upper()}` | {_values(field.name)}"
+            f" | `{default}` | {description(field.name)} |"
+        )
+    return HEADING + "\n".join([*lines, ""])
+
+
+def description(name: str) -> str:
+    """Return what the documentation says about a setting; empty when it says nothing."""
+    texts = [meta.description or "" for meta in _metas(name)]
+    return " ".join(text for text in texts if text)
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        message = f"The settings file {file} does not exist. Create it, or name another one."
+        raise Invalid(message) from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Invalid(f"The settings file {file} cannot be read: {error}.") from error
+
+
+def _from_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and name != FILE_VARIABLE
+    }
+
+
+def _checked(values: Mapping[str, Any], place: str, *, strict: bool) -> dict[str, Any]:
+    """Return the values with their types. `strict` is off for text that stands for a number."""
+    hints = get_type_hints(Settings, include_extras=True)
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in hints:
+            near = difflib.get_close_matches(key, hints, n=1)
+            hint = f" Did you mean {near[0]}?" if near else " docs/configuration.md lists them all."
+            raise Invalid(f"There is no setting {key}, which {place} gives.{hint}")
+        try:
+            checked[key] = msgspec.convert(value, hints[key], strict=strict)
+        except msgspec.ValidationError as error:
+            raise Invalid(f"The setting {key} in {place} does not fit: {error}.") from error
+    return checked
+
+
+def _check_addresses(settings: Settings) -> None:
+    host, colon, port = settings.listen.rpartition(":")
+    bare = host.strip("[]")
+    if not (colon and bare and port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise Invalid(f"The setting listen must be ADDRESS:PORT, and is {settings.listen}.")
+    if ":" in bare and host != f"[{bare}]":
+        raise Invalid("The setting listen takes an IPv6 address in brackets, as in [::1]:8470.")
+    if settings.public_url and not settings.public_url.startswith(("http://", "https://")):
+        raise Invalid("The setting public_url must begin with http:// or https://.")
+    if settings.database and not settings.database.startswith("postgresql://"):
+        raise Invalid("The setting database must be empty or begin with postgresql://.")
+
+
+def _metas(name: str) -> list[Meta]:
+    hint = get_type_hints(Settings, include_extras=True)[name]
+    return [meta for meta in get_args(hint)[1:] if isinstance(meta, Meta)]
+
+
+def _values(name: str) -> str:
+    hint = get_type_hints(Settings)[name]
+    if get_origin(hint) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(hint))
+    text = {str: "text", int: "number", float: "number", bool: "`true`, `false`"}[hint]
+    least = max((meta.ge for meta in _metas(name) if meta.ge is not None), default=None)
+    most = min((meta.le for meta in _metas(name) if meta.le is not None), default=None)
+    if least is not None and most is not None:
+        return f"{text}, {least} to {most}"
+    return text if least is None else f"{text}, {least} or more"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,90 @@
+"""The settings: where they come from, what is refused, and that each is documented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mooring import config
+from mooring.config import Settings, load
+from mooring.errors import Invalid
+
+NAMES = [field.name for field in msgspec.structs.fields(Settings)]
+DOCUMENTATION = Path(__file__).parents[1] / "docs" / "configuration.md"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "mooring.toml"
+
+
+def test_nothing_given_serves_this_machine_alone() -> None:
+    settings = load(environment={})
+    assert settings == Settings()
+    assert (settings.address, settings.port) == ("127.0.0.1", 8470)
+    assert settings.state_path.is_absolute()
+
+
+def test_the_command_line_wins_over_variables_and_variables_over_the_file(file: Path) -> None:
+    file.write_text('hosts = 2\nregion = "here"\nlisten = "127.0.0.1:1"\n')
+    settings = load(
+        file,
+        environment={"MOORING_HOSTS": "3", "MOORING_LISTEN": "127.0.0.1:2", "HOME": "/root"},
+        overrides={"listen": "[::1]:0", "database": None},
+    )
+    assert (settings.region, settings.hosts, settings.listen) == ("here", 3, "[::1]:0")
+    assert (settings.address, settings.port) == ("::1", 0)
+
+
+def test_a_variable_names_the_file_when_no_argument_does(file: Path) -> None:
+    file.write_text("hosts = 7\n")
+    assert load(environment={"MOORING_CONFIG": str(file)}).hosts == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("host = 2", "There is no setting host, .*Did you mean hosts"),
+        ("[quota]\nvolumes = 1", "There is no setting quota"),
+        ('hosts = "2"', "setting hosts in the file .* Expected `int`"),
+        ("hosts = 0", "setting hosts .* >= 1"),
+        ('hypervisor = "xen"', "setting hypervisor .*'xen'"),
+        ("quota_volumes = -2", "setting quota_volumes .* >= -1"),
+        ("hosts = ", "cannot be read"),
+        ('listen = "8470"', "must be ADDRESS:PORT"),
+        ('listen = "127.0.0.1:70000"', "must be ADDRESS:PORT"),
+        ('listen = "::1:8470"', "in brackets"),
+        ('public_url = "cloud.example"', "must begin with http"),
+        ('database = "mysql://db/mooring"', "begin with postgresql"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(file: Path, text: str, told: str) -> None:
+    file.write_text(text)
+    with pytest.raises(Invalid, match=told):
+        load(file, environment={})
+
+
+def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
+    with pytest.raises(Invalid, match="does not exist"):
+        load(file, environment={})
+
+
+def test_an_unknown_variable_is_refused() -> None:
+    with pytest.raises(Invalid, match="no setting kilat, which the environment gives"):
+        load(environment={"MOORING_KILAT": "x"})
+
+
+def test_a_variable_that_is_no_number_is_refused() -> None:
+    with pytest.raises(Invalid, match="setting hosts in the environment"):
+        load(environment={"MOORING_HOSTS": "many"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_setting_says_what_it_is(name: str) -> None:
+    assert len(config.description(name)) > 10
+
+
+def test_the_documentation_is_what_the_settings_say() -> None:
+    assert DOCUMENTATION.read_text() == config.reference(), "run make golden"
