@@ -50,9 +50,9 @@ async def test_a_version_outside_the_range_is_406_and_echoed(asked: str) -> None
     assert "2.1" in answer.json["computeFault"]["message"]
 
 
-X
-
-
+@pytest.mark.parametrize(
+    "text", ["compute", "compute two", "compute 2.", "compute 2 1", "compute 02.1"]
+)
 async def test_a_malformed_version_is_400_without_an_echo(text: str) -> None:
     answer = await compute(openstack_api_version=text)
     assert (answer.status, answer.header(HEADER)) == (400, "")
