@@ -1,4 +1,4 @@
-"""The header that names the operation behind a call: `Mooring-Operation: <saga>.<step>;<epoch>;<generation>`."""
+"""The header that names the operation behind a call: `<saga>.<step>;<epoch>;<generation>`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,261 @@
+"""An agent's marks in a small SQLite file: what must survive the agent, and nothing else.
+
+Connection data never comes in here: of a secret answer only the digest is written.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from mooring import limits
+from mooring.errors import Conflict, MooringError, NoCapacity, Unavailable
+from mooring.fence import rules
+from mooring.fence.operation import Operation
+from mooring.fence.rules import Answer, Verb
+
+_VERSION = 1
+_TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE epochs (saga TEXT PRIMARY KEY, mark INTEGER NOT NULL, at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE generations (
+    resource TEXT PRIMARY KEY, mark INTEGER NOT NULL, at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE tombstones (
+    key TEXT, resource TEXT, at REAL NOT NULL, PRIMARY KEY (key, resource)) WITHOUT ROWID;
+CREATE TABLE calls (
+    key TEXT, resource TEXT, verb TEXT, answer BLOB, at REAL NOT NULL,
+    PRIMARY KEY (key, resource, verb)) WITHOUT ROWID;
+CREATE TABLE processes (
+    pid INTEGER PRIMARY KEY, start_time REAL NOT NULL, operation TEXT NOT NULL);
+"""
+
+
+class Process(Struct, frozen=True):
+    """A subprocess that an operation started. A pid is reused, so the start time goes with it."""
+
+    pid: int
+    start_time: float
+    operation_key: str
+
+
+class Unfinished(Struct, frozen=True):
+    """A call that was let in and has not ended, or whose agent died over it."""
+
+    operation_key: str
+    resource: str
+    verb: str
+
+
+class JournalFile:
+    """The marks, one transaction for each call. Implements `rules.Records` inside of one."""
+
+    def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._turn = threading.Lock()
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        with _failing(path):
+            self._marks = _connect(path, "FULL")
+            # A process dies with its machine, so its note need not wait for the disk.
+            self._notes = _connect(path, "NORMAL")
+            self.incarnation = self._prepare(path)
+
+    def admit(
+        self,
+        operation: Operation,
+        resource: str,
+        verb: Verb,
+        *,
+        shared: bool = False,
+        acts: bool = True,
+    ) -> Answer | None:
+        """Let a call act (None) and note that it does, or return its earlier answer.
+
+        A secret answer is returned as its digest, and the call is noted as acting again. One that
+        only joins another does not act. Raises Gone and Outdated, as `rules.admit`.
+        """
+        with self._transaction():
+            earlier = rules.admit(self, operation, resource, verb, shared=shared)
+            if acts and (earlier is None or earlier.secret):
+                self._put_call(operation.key, resource, verb, None)
+            return earlier
+
+    def finish(self, operation: Operation, resource: str, verb: Verb, answer: Answer) -> None:
+        """Keep the answer of a call that has ended. Raises Gone if it was undone meanwhile."""
+        with self._transaction():
+            rules.finish(self, operation, resource, verb, answer)
+            if answer.status >= 400:
+                self._drop_call(operation.key, resource, verb)
+
+    def fail(self, operation: Operation, resource: str, verb: Verb) -> None:
+        """Forget a call that failed: it may be run again."""
+        with self._transaction():
+            self._drop_call(operation.key, resource, verb)
+
+    def unfinished(self) -> list[Unfinished]:
+        """Return the calls that were let in and have no answer."""
+        query = "SELECT key, resource, verb FROM calls WHERE answer IS NULL ORDER BY at"
+        with self._transaction():
+            return [Unfinished(*row) for row in self._marks.execute(query)]
+
+    def forget_answers(self) -> None:
+        """Forget what was answered, and keep what must not be done: for a rebooted machine."""
+        with self._transaction():
+            self._marks.execute("DELETE FROM calls")
+
+    def sweep(self, older_than: datetime) -> int:
+        """Forget what nobody has touched since; return how many marks went."""
+        with self._transaction():
+            return sum(
+                self._marks.execute(
+                    f"DELETE FROM {table} WHERE at < ?",  # noqa: S608  (names of our own)
+                    (older_than.timestamp(),),
+                ).rowcount
+                for table in ("epochs", "generations", "tombstones", "calls")
+            )
+
+    def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+        """Note a subprocess, to be ended before a restarted agent serves."""
+        statement = "INSERT OR REPLACE INTO processes VALUES (?, ?, ?)"
+        with _failing():
+            self._notes.execute(statement, (pid, start_time, operation_key))
+
+    def forget_process(self, pid: int) -> None:
+        """Strike a subprocess that has ended."""
+        with _failing():
+            self._notes.execute("DELETE FROM processes WHERE pid = ?", (pid,))
+
+    def processes(self) -> list[Process]:
+        """Return the subprocesses that have not been struck."""
+        with _failing():
+            rows = self._notes.execute(
+                "SELECT pid, start_time, operation FROM processes"
+            ).fetchall()
+        return [Process(*row) for row in rows]
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._turn:
+            self._marks.close()
+            self._notes.close()
+
+    def raise_epoch(self, saga: str, epoch: int) -> int:
+        return self._raise(
+            "INSERT INTO epochs VALUES (?, ?, ?) ON CONFLICT (saga) DO UPDATE SET "
+            "mark = max(mark, excluded.mark), at = excluded.at RETURNING mark",
+            (saga, epoch, self._now()),
+        )
+
+    def raise_generation(self, resource: str, generation: int) -> int:
+        return self._raise(
+            "INSERT INTO generations VALUES (?, ?, ?) ON CONFLICT (resource) DO UPDATE SET "
+            "mark = max(mark, excluded.mark), at = excluded.at RETURNING mark",
+            (resource, generation, self._now()),
+        )
+
+    def is_buried(self, key: str, resource: str) -> bool:
+        query = "SELECT 1 FROM tombstones WHERE key = ? AND resource IN (?, '')"
+        return self._marks.execute(query, (key, resource)).fetchone() is not None
+
+    def bury(self, key: str, resource: str) -> None:
+        statement = "INSERT OR REPLACE INTO tombstones VALUES (?, ?, ?)"
+        self._marks.execute(statement, (key, resource, self._now()))
+
+    def answer(self, key: str, resource: str, verb: Verb) -> Answer | None:
+        query = "SELECT answer FROM calls WHERE key = ? AND resource = ? AND verb = ?"
+        row = self._marks.execute(query, (key, resource, verb)).fetchone()
+        return None if row is None or row[0] is None else msgspec.json.decode(row[0], type=Answer)
+
+    def keep(self, key: str, resource: str, verb: Verb, answer: Answer) -> None:
+        self._put_call(key, resource, verb, msgspec.json.encode(answer))
+
+    def _put_call(self, key: str, resource: str, verb: Verb, answer: bytes | None) -> None:
+        statement = "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?)"
+        self._marks.execute(statement, (key, resource, verb, answer, self._now()))
+
+    def _drop_call(self, key: str, resource: str, verb: Verb) -> None:
+        statement = (
+            "DELETE FROM calls WHERE key = ? AND resource = ? AND verb = ? AND answer IS NULL"
+        )
+        self._marks.execute(statement, (key, resource, verb))
+
+    def _raise(self, statement: str, values: tuple[str, int, float]) -> int:
+        return self._marks.execute(statement, values).fetchall()[0][0]
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        with self._turn, _failing():
+            self._marks.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._marks.execute("COMMIT")
+            except BaseException:
+                # A full disk makes SQLite roll back by itself.
+                if self._marks.in_transaction:
+                    self._marks.execute("ROLLBACK")
+                raise
+
+    def _prepare(self, path: Path) -> str:
+        """Make the tables if they are missing; return the incarnation made with them."""
+        with self._transaction():
+            version = self._marks.execute("PRAGMA user_version").fetchone()[0]
+            if version > _VERSION:
+                raise Conflict(
+                    f"The agent's journal {path} was written by a newer release of Mooring; start "
+                    "that release."
+                )
+            if version == 0:
+                for statement in filter(str.strip, _TABLES.split(";")):
+                    self._marks.execute(statement)
+                made = ("incarnation", str(uuid.uuid4()))
+                self._marks.execute("INSERT INTO meta VALUES (?, ?)", made)
+                self._marks.execute(f"PRAGMA user_version = {_VERSION}")
+            query = "SELECT value FROM meta WHERE name = 'incarnation'"
+            return self._marks.execute(query).fetchone()[0]
+
+
+def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=limits.STORE_BUSY_TIMEOUT_S,
+    )
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
+    return connection
+
+
+@contextmanager
+def _failing(path: Path | None = None) -> Generator[None]:
+    """Turn what SQLite says into NoCapacity and Unavailable."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(error, path) from error
+
+
+def _translate(error: sqlite3.Error, path: Path | None) -> MooringError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    private = f"{getattr(error, 'sqlite_errorname', 'sqlite')}: {error}"
+    if code == sqlite3.SQLITE_FULL:
+        return NoCapacity(
+            "The agent's journal has no room left on its disk, so the agent does nothing.",
+            private=private,
+        )
+    if path is not None and code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return Unavailable(
+            f"The agent's journal {path} is damaged. Move it away: the agent then starts as a new "
+            "incarnation, and the control plane looks at the host again.",
+            private=private,
+        )
+    return Unavailable("The agent's journal did not answer.", private=private)
