@@ -40,7 +40,7 @@ class RealClock:
 
 
 class SimulatedClock:
-    """A clock that stands still until `advance` turns it; sleepers wake in the order of their times."""
+    """A clock that stands still until `advance` turns it; sleepers wake in order of their times."""
 
     def __init__(self, start: datetime | None = None) -> None:
         self._start = start or datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The nine kinds of error. No HTTP in here: `mooring.web.faults` turns a kind into each service's body.
+"""The nine kinds of error. No HTTP in here: `mooring.web.faults` makes each service's body.
 
 An error has two messages. The public one is read by the user who asked: what failed, what the
 state is now, what to do next. The private one is for the log and for operators.
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 
 class MooringError(Exception):
-    """The root of the nine kinds. `detail` carries the few facts that a fault body needs beside the message."""
+    """The root of the nine kinds. `detail` has the few facts a body needs beside the message."""
 
     kind: ClassVar[str] = "bug"
 
@@ -104,7 +104,8 @@ def to_record(error: BaseException) -> dict[str, Any]:
             "detail": error.detail,
         }
     private = f"{type(error).__name__}: {error}"
-    return {"kind": "bug", "public": "An internal error occurred.", "private": private, "detail": {}}
+    public = "An internal error occurred."
+    return {"kind": "bug", "public": public, "private": private, "detail": {}}
 
 
 def from_record(record: dict[str, Any]) -> MooringError:

@@ -36,7 +36,7 @@ class KillProbe:
 
 
 def from_setting(text: str) -> Probe:
-    """Read the setting `kill_at`: empty for production, `<point>` or `<point>@<n>` for the kill harness."""
+    """Read the setting `kill_at`: empty, or `<point>` or `<point>@<n>` for the kill harness."""
     if not text:
         return NoProbe()
     point, _, nth = text.partition("@")

@@ -6,7 +6,10 @@ from msgspec import Struct
 
 
 class Who(Struct, frozen=True, kw_only=True):
-    """One authenticated caller. `token` is what it sent; `service_roles` come from its X-Service-Token."""
+    """One authenticated caller.
+
+    `token` is what it sent; `service_roles` come from its X-Service-Token.
+    """
 
     user_id: str
     user_name: str = ""

@@ -1,4 +1,4 @@
-"""What a saga is: steps with their undos over one typed notes struct. Nothing in here runs anything.
+"""What a saga is: steps with their undos over one typed notes struct. Nothing in here runs.
 
 A step's `do` is one of two things, told apart by how it is written:
 
@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from mooring.errors import MooringError
     from mooring.fence.operation import Operation
     from mooring.who import Who
@@ -47,13 +45,18 @@ class Run(Protocol[S]):
     """In an undo or a `failed_end` step: why the saga failed."""
 
     @property
+    def worked_s(self) -> float:
+        """For how many seconds this step has been tried so far, pauses included."""
+        ...
+
+    @property
     def user(self) -> Who | None:
-        """Who asked, with the token they sent; None once it was wiped. For the steps before the answer."""
+        """Who asked, with their token; None once it was wiped. For the steps before the answer."""
         ...
 
     @property
     def operation(self) -> Operation:
-        """The operation of this very step, to be sent with every call it makes (also in its undo)."""
+        """The operation of this very step, to go with each call it makes, also in its undo."""
         ...
 
     def generation(self, key: str) -> int:
@@ -69,7 +72,7 @@ class Run(Protocol[S]):
         ...
 
 
-class Park(Exception):  # noqa: N818  (a request to wait, not an error)
+class Park(Exception):
     """Raised by an async `do`: put the saga to rest until a signal comes or `seconds` have passed.
 
     The step is then run again from its start, and reads the truth: a signal is only a hint.
@@ -79,7 +82,12 @@ class Park(Exception):  # noqa: N818  (a request to wait, not an error)
     """
 
     def __init__(
-        self, *, signal: str = "", seconds: float = 30.0, timeout_s: float = 3600.0, notes: Any = None
+        self,
+        *,
+        signal: str = "",
+        seconds: float = 30.0,
+        timeout_s: float = 3600.0,
+        notes: Any = None,
     ) -> None:
         super().__init__(signal)
         self.signal, self.seconds, self.timeout_s, self.notes = signal, seconds, timeout_s, notes
@@ -170,7 +178,7 @@ class Saga(Generic[N]):
     residue         what a failure may leave behind, for the laws: names of snapshot keys
     """
 
-    def __init__(  # noqa: PLR0913  (a saga is described by a table; each column has a name)
+    def __init__(
         self,
         name: str,
         notes: type[N],

@@ -1,0 +1,334 @@
+"""The engine of one service: starts sagas inside the service's own transactions, and ends each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+import structlog
+from msgspec import Struct
+from sqlalchemy import Table, insert, select, update
+from sqlalchemy.orm import Session
+
+from mooring.clock import Clock
+from mooring.errors import Conflict, NotFound, Unavailable, from_record
+from mooring.probe import Probe
+from mooring.saga import journal, locks, ownership
+from mooring.saga.define import REGISTRY, Lock, Saga
+from mooring.saga.journal import ABORT_ASKED, ABORT_PREEMPTED, Bookmark
+from mooring.saga.plan import Plan
+from mooring.saga.runner import Runner
+from mooring.saga.schedule import Schedule
+from mooring.saga.seal import Sealer
+from mooring.saga.tables import SagaRow
+from mooring.saga.teller import ended_signal
+from mooring.saga.turn import Tools
+from mooring.store.base import Store, after_commit
+from mooring.who import Who
+
+S = TypeVar("S")
+T = TypeVar("T")
+N = TypeVar("N", bound=Struct)
+
+VISIBLE_WAIT_S = 5.0
+LOCK_WAIT_S = 3600.0
+ANSWER_WAIT_S = 60.0
+log = structlog.get_logger()
+_sagas = cast("Table", SagaRow.__table__)
+
+
+class HeldError(Conflict):
+    """A lock is held by the saga `holder`, and the one that wanted it does not wait."""
+
+    def __init__(self, public: str, holder: str, *, visible: bool) -> None:
+        super().__init__(public, holder=holder)
+        self.holder, self.visible = holder, visible
+
+
+class Engine(Generic[S]):
+    """Runs the sagas of one service on its store. `owner` names this process in leases."""
+
+    def __init__(
+        self,
+        service_name: str,
+        service: S,
+        store: Store,
+        *,
+        clock: Clock,
+        random: Random,
+        probe: Probe,
+        sealer: Sealer,
+        owner: str,
+        slots: int = 16,
+    ) -> None:
+        self.name, self.store, self.clock, self.owner = service_name, store, clock, owner
+        self._sealer = sealer
+        tools = Tools(
+            service=service,
+            store=store,
+            clock=clock,
+            random=random,
+            probe=probe,
+            sealer=sealer,
+            ended=self._ended,
+            saved=self._saved,
+            start_child=self._start_child,
+            abort_child=self._abort_child,
+        )
+        self.schedule: Schedule[S] = Schedule(Runner(tools), self, slots=slots)
+
+    # -- starting ---------------------------------------------------------------------------
+
+    def start(
+        self,
+        tx: Session,
+        saga: Saga[N],
+        notes: N,
+        *,
+        who: Who | None = None,
+        saga_id: str | None = None,
+        parent_id: str = "",
+        wait_s: float = LOCK_WAIT_S,
+    ) -> str:
+        """Write down a saga in the caller's transaction, to run after its commit; return its id.
+
+        Raises HeldError, a Conflict, when the saga refuses to wait and somebody holds its locks.
+        """
+        saga_id = saga_id or str(uuid.uuid4())
+        wanted = _unique(saga.locks(notes))
+        held = self._claim(tx, saga, wanted, parent_id)
+        now = self.clock.now()
+        first = Plan(saga, notes).places[0]
+        row: dict[str, Any] = {
+            "id": saga_id,
+            "name": saga.name,
+            "version": saga.version,
+            "state": "ready" if held else "locked",
+            "heading": "forward",
+            "step": first.name,
+            "item": first.item,
+            "notes": msgspec.to_builtins(notes),
+            "epoch": 1,
+            "owner": self.owner,
+            "lease_until": ownership.lease_end(self.store, now),
+            "wake_at": None if held else now + timedelta(seconds=wait_s),
+            "sealed_who": self._sealer.seal(msgspec.json.encode(who)) if who else None,
+            "project_id": who.project_id if who else "",
+            "request_id": who.request_id if who else "",
+            "parent_id": parent_id,
+            "created_at": now,
+            "updated_at": now,
+        }
+        tx.execute(insert(_sagas).values(**row))
+        if wanted:
+            locks.take(tx, saga_id, wanted, held=held)
+        wake_at = None if held else row["wake_at"]
+        after_commit(tx, lambda: self.schedule.wake(saga_id, at=wake_at))
+        return saga_id
+
+    async def submit(self, fn: Callable[[Session], T]) -> T:
+        """Run a transaction that starts a saga; wait 5 s for a holder whose work is visible."""
+        patience = VISIBLE_WAIT_S
+        while True:
+            try:
+                return await self.store.write(fn)
+            except HeldError as error:
+                started = self.clock.monotonic()
+                if not error.visible or not await self._ends_within(error.holder, patience):
+                    raise
+                patience -= self.clock.monotonic() - started
+
+    def _claim(self, tx: Session, saga: Saga[Any], wanted: Sequence[Lock], parent_id: str) -> bool:
+        if not wanted:
+            return True
+        locks.serialize(tx)
+        kin = locks.ancestors(tx, parent_id) | {parent_id} if parent_id else frozenset[str]()
+        obstacles = locks.find_obstacles(tx, wanted, kin)
+        if not obstacles:
+            return True
+        if saga.mode == "refuse":
+            self._refuse(tx, saga, obstacles[0])
+        if saga.mode == "preempt":
+            for holder in obstacles:
+                self._ask_abort(tx, holder, ABORT_PREEMPTED)
+        return False
+
+    def _refuse(self, tx: Session, saga: Saga[Any], holder_id: str) -> None:
+        holder = journal.load(tx, holder_id)
+        name = holder.name if holder else "an operation"
+        message = (
+            f"{saga.name} is refused: {name} (operation {holder_id}) is still at work on the same "
+            "resource. Nothing was changed; try again when it has ended."
+        )
+        raise HeldError(message, holder_id, visible=bool(holder and holder.visible))
+
+    # -- waiting for one --------------------------------------------------------------------
+
+    async def answered(self, saga_id: str, timeout_s: float = ANSWER_WAIT_S) -> None:
+        """Wait until the saga has passed its `answered_after`. Raises its error if it failed.
+
+        Raises Unavailable, naming the operation, after `timeout_s`; the saga goes on.
+        """
+        mark = await self._watch(saga_id, lambda mark: mark.answered, timeout_s)
+        if mark.state == "ended" and mark.outcome != "done" and not mark.answered:
+            raise from_record(mark.error or {})
+
+    async def ended(self, saga_id: str, timeout_s: float = ANSWER_WAIT_S) -> None:
+        """Wait until the saga has ended. Raises the saga's error when it was not done."""
+        mark = await self._watch(saga_id, lambda _: False, timeout_s)
+        if mark.outcome != "done":
+            raise from_record(mark.error or {})
+
+    async def _watch(
+        self, saga_id: str, seen: Callable[[Bookmark], bool], timeout_s: float
+    ) -> Bookmark:
+        deadline = self.clock.monotonic() + timeout_s
+        with self.schedule.watching(saga_id) as changed:
+            while True:
+                changed.clear()
+                mark = await self.store.read(lambda tx: journal.load(tx, saga_id))
+                if mark is None:
+                    message = f"Operation {saga_id} is not known."
+                    raise NotFound(message)
+                if mark.state == "ended" or seen(mark):
+                    return mark
+                left = deadline - self.clock.monotonic()
+                if left <= 0:
+                    message = f"Operation {saga_id} has not ended yet and goes on."
+                    raise Unavailable(message, operation=saga_id)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, ownership.poll_s(self.store))):
+                        await changed.wait()
+
+    async def _ends_within(self, saga_id: str, seconds: float) -> bool:
+        try:
+            await self._watch(saga_id, lambda _: False, seconds)
+        except NotFound:
+            return True
+        except Unavailable:
+            return False
+        return True
+
+    # -- signals, abort, retry --------------------------------------------------------------
+
+    def signal(self, tx: Session, name: str, payload: Any = None) -> None:
+        """Wake whoever waits for this name, or keep the signal until somebody does (24 h)."""
+        for saga_id in journal.give_signal(tx, name, payload, self.clock.now()):
+            self._wake_after(tx, saga_id)
+
+    def holders(self, tx: Session, key: str) -> list[str]:
+        """Return the ids of the sagas that hold a key or wait for it, in order."""
+        return locks.holders(tx, key)
+
+    def abort(self, tx: Session, saga_id: str) -> None:
+        """Ask a saga to unwind. Raises NotFound, or Conflict when there is only forward for it."""
+        mark = journal.load(tx, saga_id)
+        saga = REGISTRY.get((mark.name, mark.version)) if mark else None
+        if mark is None or saga is None:
+            message = f"Operation {saga_id} is not known."
+            raise NotFound(message)
+        if mark.state == "ended":
+            message = f"Operation {saga_id} has ended ({mark.outcome}); there is nothing to abort."
+            raise Conflict(message)
+        plan = Plan(saga, msgspec.convert(mark.notes, saga.notes))
+        place = plan.find(mark.heading, mark.step, mark.item)
+        if mark.heading == "failing" or (
+            mark.heading == "forward" and place is not None and plan.is_behind_pivot(place)
+        ):
+            message = f"Operation {saga_id} is past the point of return; it will be finished."
+            raise Conflict(message)
+        self._ask_abort(tx, saga_id, ABORT_ASKED)
+
+    def retry(self, tx: Session, saga_id: str) -> None:
+        """Run a resting saga now. Raises NotFound, or Conflict when it has ended."""
+        mark = journal.load(tx, saga_id)
+        if mark is None:
+            message = f"Operation {saga_id} is not known."
+            raise NotFound(message)
+        if mark.state == "ended":
+            message = f"Operation {saga_id} has ended ({mark.outcome}); there is nothing to retry."
+            raise Conflict(message)
+        self._rouse(tx, saga_id)
+
+    def _ask_abort(self, tx: Session, saga_id: str, how: int) -> None:
+        asked = update(_sagas).where(_sagas.c.id == saga_id, _sagas.c.abort < how)
+        tx.execute(asked.values(abort=how))
+        self._rouse(tx, saga_id)
+        after_commit(tx, lambda: self.schedule.interrupt(saga_id))
+
+    def _rouse(self, tx: Session, saga_id: str) -> None:
+        resting = update(_sagas).where(_sagas.c.id == saga_id, _sagas.c.state == "parked")
+        tx.execute(resting.values(state="ready", waits_for="", wake_at=None))
+        self._wake_after(tx, saga_id)
+
+    def _wake_after(self, tx: Session, saga_id: str) -> None:
+        after_commit(tx, lambda: self.schedule.wake(saga_id))
+
+    # -- what runners tell ------------------------------------------------------------------
+
+    def _ended(self, tx: Session, mark: Bookmark) -> None:
+        granted = locks.release(tx, mark.id)
+        if granted:
+            free = update(_sagas).where(_sagas.c.id.in_(granted), _sagas.c.state == "locked")
+            tx.execute(free.values(state="ready", wake_at=None))
+            for saga_id in granted:
+                self._wake_after(tx, saga_id)
+        if mark.parent_id:
+            self.signal(tx, ended_signal(mark.id))
+
+    def _saved(self, tx: Session, mark: Bookmark) -> None:
+        wake_at, rests = mark.wake_at, mark.state == "parked"
+        after_commit(tx, lambda: self.schedule.changed(mark.id, wake_at if rests else None))
+
+    def _start_child(
+        self, tx: Session, saga: Saga[Any], notes: Any, child_id: str, parent: Bookmark
+    ) -> None:
+        who = None
+        if parent.sealed_who is not None:
+            who = msgspec.json.decode(self._sealer.open(parent.sealed_who), type=Who)
+        self.start(tx, saga, notes, who=who, saga_id=child_id, parent_id=parent.id)
+
+    def _abort_child(self, tx: Session, child_id: str) -> None:
+        self._ask_abort(tx, child_id, ABORT_ASKED)
+
+    # -- running ----------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Take over what a dead predecessor left. Call it once, before the first request."""
+        now = self.clock.now()
+        await self.store.write(lambda tx: locks.make_counter(tx, int(now.timestamp())))
+        await self.schedule.take_over()
+
+    async def run(self) -> None:
+        """Advance sagas until `stop`. Raises what a probe raised when it ended this engine."""
+        await self.schedule.run()
+
+    async def stop(self) -> None:
+        """Let go of everything at once; what was running is found again by the next `open`."""
+        await self.schedule.stop()
+
+    async def settle(self, horizon_s: float = 7200.0) -> None:
+        """Return when nothing can move any more, turning a simulated clock as far as it takes."""
+        await self.schedule.settle(horizon_s)
+
+    def unknown(self, tx: Session) -> list[tuple[str, str, int]]:
+        """Return (id, name, version) of unfinished sagas that this release has no definition of."""
+        query = select(_sagas.c.id, _sagas.c.name, _sagas.c.version).where(
+            _sagas.c.state != "ended"
+        )
+        rows = list(tx.execute(query))
+        return [row for row in rows if (row[1], row[2]) not in REGISTRY]
+
+
+def _unique(wanted: Sequence[Lock]) -> list[Lock]:
+    found: dict[str, Lock] = {}
+    for lock in wanted:
+        if lock.key not in found or not lock.shared:
+            found[lock.key] = lock
+    return list(found.values())

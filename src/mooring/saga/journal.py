@@ -1,0 +1,175 @@
+"""The journal: bookmarks read and written, each save guarded by the epoch of the one who saves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import CursorResult, Table, delete, insert, select, update
+from sqlalchemy.orm import Session
+
+from mooring.errors import MooringError, to_record
+from mooring.saga.define import Heading
+from mooring.saga.tables import HistoryRow, SagaRow, SignalRow
+
+_sagas = cast("Table", SagaRow.__table__)
+_history = cast("Table", HistoryRow.__table__)
+_signals = cast("Table", SignalRow.__table__)
+
+KEPT_DAYS = 30
+SIGNAL_KEPT_HOURS = 24
+ABORT_ASKED = 1
+ABORT_PREEMPTED = 2
+
+
+class LostLeaseError(Exception):
+    """Somebody else owns this saga now. Stop at once; undo nothing, save nothing."""
+
+
+class Bookmark(Struct):
+    """A saga as its runner holds it in memory; the columns of `SagaRow` that a runner needs."""
+
+    id: str
+    name: str
+    version: int
+    state: str
+    heading: Heading
+    step: str
+    item: str
+    notes: Any
+    error: Any
+    epoch: int
+    owner: str
+    wake_at: datetime | None
+    waits_for: str
+    parked_since: datetime | None
+    attempts: int
+    spent_s: float
+    stuck: bool
+    abort: int
+    answered: bool
+    visible: bool
+    sealed_who: bytes | None
+    project_id: str
+    request_id: str
+    parent_id: str
+    outcome: str = ""
+
+
+_LOADED = (
+    *("id", "name", "version", "state", "heading", "step", "item", "notes", "error", "epoch"),
+    *(
+        "owner",
+        "wake_at",
+        "waits_for",
+        "parked_since",
+        "attempts",
+        "spent_s",
+        "stuck",
+        "abort",
+        "answered",
+    ),
+    *("visible", "sealed_who", "project_id", "request_id", "parent_id", "outcome"),
+)
+_SAVED = (
+    *("state", "heading", "step", "item", "notes", "error", "wake_at", "waits_for", "parked_since"),
+    *("attempts", "spent_s", "stuck", "answered", "visible", "outcome"),
+)
+_load = select(*(_sagas.c[name] for name in _LOADED))
+
+
+def load(tx: Session, saga_id: str) -> Bookmark | None:
+    """Return the bookmark of a saga, or None when it was swept."""
+    row = tx.execute(_load.where(_sagas.c.id == saga_id)).first()
+    return Bookmark(**dict(zip(_LOADED, row, strict=True))) if row else None
+
+
+def save(tx: Session, mark: Bookmark, now: datetime) -> None:
+    """Write the bookmark. Raises LostLeaseError when the saga has another owner by now.
+
+    The abort flag is not written but read: it belongs to those who ask, not to the runner.
+    """
+    values = {name: getattr(mark, name) for name in _SAVED} | {"updated_at": now}
+    if mark.state == "ended":
+        values |= {"ended_at": now, "sealed_who": None}
+    mine = update(_sagas).where(_sagas.c.id == mark.id, _sagas.c.epoch == mark.epoch)
+    abort = tx.execute(mine.values(**values).returning(_sagas.c.abort)).scalar()
+    if abort is None:
+        raise LostLeaseError(mark.id)
+    mark.abort = abort
+
+
+def note_progress(tx: Session, mark: Bookmark, percent: int) -> None:
+    """Write how far the present step is. Raises LostLeaseError as `save` does."""
+    mine = update(_sagas).where(_sagas.c.id == mark.id, _sagas.c.epoch == mark.epoch)
+    result = cast("CursorResult[Any]", tx.execute(mine.values(progress=percent)))
+    if result.rowcount == 0:
+        raise LostLeaseError(mark.id)
+
+
+def add_history(
+    tx: Session,
+    mark: Bookmark,
+    place: tuple[str, str],
+    result: str,
+    *,
+    started_at: datetime,
+    duration_s: float,
+    error: BaseException | None = None,
+) -> None:
+    """Add one attempt to the timeline."""
+    line: Mapping[str, Any] = {
+        "saga_id": mark.id,
+        "step": place[0],
+        "item": place[1],
+        "heading": mark.heading,
+        "attempt": mark.attempts,
+        "result": result,
+        "error": None if error is None else to_record(error),
+        "epoch": mark.epoch,
+        "started_at": started_at,
+        "duration_ms": round(duration_s * 1000),
+    }
+    tx.execute(insert(_history), [line])
+
+
+def take_signal(tx: Session, name: str) -> bool:
+    """Take every signal of this name that waits; return whether there was one."""
+    gone = delete(_signals).where(_signals.c.name == name).returning(_signals.c.id)
+    return bool(tx.execute(gone).scalars().all())
+
+
+def give_signal(tx: Session, name: str, payload: Any, now: datetime) -> list[str]:
+    """Wake the sagas that wait for this name and return their ids; with none, keep the signal."""
+    parked = update(_sagas).where(_sagas.c.waits_for == name, _sagas.c.state == "parked")
+    woken = parked.values(state="ready", waits_for="", wake_at=None).returning(_sagas.c.id)
+    found = list(tx.execute(woken).scalars())
+    if not found:
+        tx.execute(insert(_signals).values(name=name, payload=payload, created_at=now))
+    return found
+
+
+def sweep(tx: Session, now: datetime) -> None:
+    """Forget sagas that ended 30 days ago, with their timelines, and signals of a day ago."""
+    old = select(_sagas.c.id).where(_sagas.c.ended_at < now - timedelta(days=KEPT_DAYS))
+    tx.execute(delete(_history).where(_history.c.saga_id.in_(old)))
+    tx.execute(delete(_sagas).where(_sagas.c.ended_at < now - timedelta(days=KEPT_DAYS)))
+    late = now - timedelta(hours=SIGNAL_KEPT_HOURS)
+    tx.execute(delete(_signals).where(_signals.c.created_at < late))
+
+
+def encode_error(error: BaseException) -> dict[str, Any]:
+    """Return an error as the bookmark keeps it."""
+    return cast("dict[str, Any]", msgspec.to_builtins(to_record(error), enc_hook=str))
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Whether asking again may help. An error with the detail `final` says that it will not."""
+    return (
+        isinstance(error, MooringError)
+        and not error.detail.get("final")
+        and (error.kind == "unavailable" or bool(error.detail.get("busy")))
+    )

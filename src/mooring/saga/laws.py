@@ -1,0 +1,210 @@
+"""The laws that every saga obeys, for any world that can be snapshotted, crashed and restarted.
+
+A world is whatever the saga acts on: a service with its database and hosts, or a whole cloud. The
+laws know sagas only by `REGISTRY`, and worlds only by the protocol below, so a new saga is held to
+every law as soon as a scenario reaches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from mooring.errors import Conflict
+from mooring.saga.define import REGISTRY, Each, Saga
+
+
+class Crash(BaseException):
+    """The process dies here. No handler may catch it."""
+
+
+class LawProbe:
+    """Remembers each point that is passed, and fails or crashes at the one it was armed for."""
+
+    def __init__(self) -> None:
+        self.passed: list[str] = []
+        self.fired = 0
+        self._armed: dict[str, tuple[int, Callable[[], BaseException]]] = {}
+
+    def arm(self, point: str, make: Callable[[], BaseException], *, nth: int = 1) -> None:
+        """Raise at the n-th passing of a point from now on, once."""
+        self._armed[point] = (nth, make)
+
+    def disarm(self) -> None:
+        """Let every point be passed again."""
+        self._armed.clear()
+
+    def at(self, point: str) -> None:
+        """Pass a point."""
+        self.passed.append(point)
+        if point not in self._armed:
+            return
+        left, make = self._armed.pop(point)
+        if left > 1:
+            self._armed[point] = (left - 1, make)
+            return
+        self.fired += 1
+        raise make()
+
+
+class World(Protocol):
+    """What a scenario arranged: everything stands ready for the one act under test."""
+
+    probe: LawProbe
+
+    async def act(self) -> None:
+        """Ask for the operation, as a client would. A refusal is no exception."""
+        ...
+
+    async def settle(self) -> None:
+        """Return when nothing moves any more. Raises Crash when a process died meanwhile."""
+        ...
+
+    async def restart(self) -> None:
+        """Let every process die as it stands, and start it again on what it left."""
+        ...
+
+    async def snapshot(self) -> dict[str, Any]:
+        """Return all that can be seen, by name; times and histories left out."""
+        ...
+
+    async def complaints(self) -> list[str]:
+        """Return what is stuck, has no owner, or does not add up: empty when all is well."""
+        ...
+
+
+class Broken(AssertionError):
+    """A law was broken."""
+
+
+class Outcome(Struct, frozen=True):
+    """The two ends a scenario may come to, learnt by running it once undisturbed."""
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+    points: tuple[str, ...]
+
+
+async def learn(world: World) -> Outcome:
+    """Run a scenario undisturbed: what the world was, what it becomes, which points it passes."""
+    before = await world.snapshot()
+    world.probe.passed.clear()
+    await world.act()
+    await world.settle()
+    await _require_peace(world, "undisturbed")
+    points = tuple(dict.fromkeys(world.probe.passed))
+    return Outcome(before, await world.snapshot(), points)
+
+
+async def hold_failure(world: World, saga: Saga[Any], point: str, outcome: Outcome) -> None:
+    """Law *fail*: an error at a point leaves the world as before plus residue, or ends the saga."""
+    world.probe.arm(point, lambda: Conflict("A law let this step fail."))
+    await world.act()
+    await world.settle()
+    _require_fired(world, point)
+    await _require_peace(world, f"failing at {point}")
+    await _require_end(world, saga, outcome, f"failing at {point}")
+
+
+async def hold_crash(world: World, saga: Saga[Any], point: str, outcome: Outcome) -> None:
+    """Law *crash*: after a crash at a point, the restart ends the saga one way or the other."""
+    world.probe.arm(point, Crash)
+    await _live_through(world)
+    _require_fired(world, point)
+    await _require_peace(world, f"crashing at {point}")
+    await _require_end(world, saga, outcome, f"crashing at {point}")
+
+
+async def hold_crash_in_undo(
+    world: World, saga: Saga[Any], failing: str, point: str, outcome: Outcome
+) -> None:
+    """Law *crash in undo*: the saga fails at one point, then dies while it unwinds at another."""
+    world.probe.arm(failing, lambda: Conflict("A law let this step fail."))
+    world.probe.arm(point, Crash)
+    await _live_through(world)
+    await _require_peace(world, f"failing at {failing}, crashing at {point}")
+    await _require_end(world, saga, outcome, f"failing at {failing}, crashing at {point}")
+
+
+def points_of(saga: Saga[Any]) -> list[str]:
+    """Return every point of a saga, generated from its definition, for kill and coverage lists."""
+    found: list[str] = []
+    for part in saga.steps:
+        for step in part.steps if isinstance(part, Each) else (part,):
+            headings = ["forward"]
+            if getattr(step, "undo", None) is not None:
+                headings.append("back")
+            found += [f"{saga.name}/{step.name}/{way}" for way in headings]
+    found += [f"{saga.name}/{step.name}/failing" for step in saga.failed_end]
+    return [f"{place}/{when}" for place in found for when in ("before", "after", "saved")]
+
+
+def sagas_of(*services: str) -> list[Saga[Any]]:
+    """Return the newest definition of every saga of these services, in order of their names."""
+    newest: dict[str, Saga[Any]] = {}
+    for (name, _), saga in sorted(REGISTRY.items()):
+        if name.partition(".")[0] in services:
+            newest[name] = saga
+    return list(newest.values())
+
+
+async def _live_through(world: World) -> None:
+    """Act and settle through crashes, restarting after each."""
+    if await _crashes(world.act):
+        await world.restart()
+    for _ in range(10):
+        if not await _crashes(world.settle):
+            return
+        await world.restart()
+    raise Broken("the world crashes for ever")
+
+
+async def _crashes(do: Callable[[], Awaitable[None]]) -> bool:
+    try:
+        await do()
+    except Crash:
+        return True
+    return False
+
+
+def _require_fired(world: World, point: str) -> None:
+    if not world.probe.fired:
+        message = f"the scenario never passed {point}"
+        raise Broken(message)
+
+
+async def _require_peace(world: World, when: str) -> None:
+    complaints = await world.complaints()
+    if complaints:
+        message = f"{when}: " + "; ".join(complaints)
+        raise Broken(message)
+
+
+async def _require_end(world: World, saga: Saga[Any], outcome: Outcome, when: str) -> None:
+    now = await world.snapshot()
+    if now == outcome.after or _equal(now, outcome.before, saga.residue):
+        return
+    if saga.failed_end and _equal(now, outcome.after, saga.residue):
+        return
+    message = f"{when}: neither done nor undone.\n{_difference(now, outcome, saga.residue)}"
+    raise Broken(message)
+
+
+def _equal(one: dict[str, Any], other: dict[str, Any], residue: tuple[str, ...]) -> bool:
+    names = (one.keys() | other.keys()) - set(residue)
+    return all(one.get(name) == other.get(name) for name in names)
+
+
+def _difference(now: dict[str, Any], outcome: Outcome, residue: tuple[str, ...]) -> str:
+    lines: list[str] = []
+    for name in sorted(now.keys() | outcome.before.keys() | outcome.after.keys()):
+        if name in residue:
+            continue
+        found = now.get(name)
+        if found != outcome.before.get(name) or found != outcome.after.get(name):
+            lines.append(f"  {name}: {found!r}")
+            lines.append(f"    before: {outcome.before.get(name)!r}")
+            lines.append(f"    after:  {outcome.after.get(name)!r}")
+    return "\n".join(lines)

@@ -1,0 +1,154 @@
+"""Locks on keys, stored with the saga that holds them and released by its end.
+
+Taking is all or nothing: a saga holds none of its keys until it can hold each, and those who wait
+are served in order, so two sagas can never wait for each other. Each taking raises the generation,
+a number that only grows in this database: receivers of calls tell by it who came later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from msgspec import Struct
+from sqlalchemy import Table, delete, insert, select, update
+from sqlalchemy.orm import Session
+
+from mooring.saga.define import Lock
+from mooring.saga.tables import CounterRow, LockRow, SagaRow
+
+GENERATION = "generation"
+_rows = cast("Table", LockRow.__table__)
+
+
+class Held(Struct, frozen=True):
+    """A row of the lock table."""
+
+    saga_id: str
+    key: str
+    shared: bool
+    held: bool
+    seq: int
+
+
+def make_counter(tx: Session, unix_time: int) -> None:
+    """Make the counter that generations and queue numbers are drawn from, if it is missing."""
+    if tx.get(CounterRow, GENERATION) is None:
+        tx.add(CounterRow(name=GENERATION, value=unix_time))
+        tx.flush()
+
+
+def draw(tx: Session) -> int:
+    """Return the next number."""
+    counter = update(CounterRow).where(CounterRow.name == GENERATION)
+    raised = counter.values(value=CounterRow.value + 1).returning(CounterRow.value)
+    return tx.execute(raised).scalar_one()
+
+
+def find_obstacles(tx: Session, wanted: Sequence[Lock], kin: frozenset[str]) -> list[str]:
+    """Return the ids of the sagas that hold or await what these locks exclude, `kin` left out."""
+    rows = _load(tx, [lock.key for lock in wanted])
+    found: dict[str, None] = {}
+    for lock in wanted:
+        for row in rows:
+            if row.key == lock.key and row.saga_id not in kin and not (row.shared and lock.shared):
+                found[row.saga_id] = None
+    return list(found)
+
+
+def serialize(tx: Session) -> None:
+    """Let nobody else take or release locks until this transaction ends.
+
+    SQLite has one writer anyway.
+    """
+    if tx.get_bind().dialect.name == "postgresql":
+        draw(tx)
+
+
+def take(tx: Session, saga_id: str, wanted: Sequence[Lock], *, held: bool) -> None:
+    """Write down that a saga holds these locks, or stands in the queue for them."""
+    number = draw(tx)
+    tx.execute(
+        insert(_rows),
+        [
+            {
+                "saga_id": saga_id,
+                "key": lock.key,
+                "shared": lock.shared,
+                "held": held,
+                "generation": number if held else 0,
+                "seq": number,
+            }
+            for lock in wanted
+        ],
+    )
+
+
+def release(tx: Session, saga_id: str) -> list[str]:
+    """Let go of all locks of a saga; return the ids of those that now hold theirs."""
+    gone = delete(_rows).where(_rows.c.saga_id == saga_id).returning(_rows.c.key)
+    keys = tx.execute(gone).scalars().all()
+    return _grant(tx, keys) if keys else []
+
+
+def generations(tx: Session, saga_id: str) -> dict[str, int]:
+    """Return the generation of each lock that a saga holds, exclusive ones first."""
+    query = select(_rows.c.key, _rows.c.generation).where(_rows.c.saga_id == saga_id, _rows.c.held)
+    ordered = tx.execute(query.order_by(_rows.c.shared, _rows.c.key))
+    return {row[0]: row[1] for row in ordered}
+
+
+def holders(tx: Session, key: str) -> list[str]:
+    """Return the ids of the sagas that hold a key or wait for it, in order."""
+    query = select(_rows.c.saga_id).where(_rows.c.key == key).order_by(_rows.c.seq)
+    return list(tx.execute(query).scalars())
+
+
+def _load(tx: Session, keys: Sequence[str]) -> list[Held]:
+    columns = (_rows.c.saga_id, _rows.c.key, _rows.c.shared, _rows.c.held, _rows.c.seq)
+    query = select(*columns).where(_rows.c.key.in_(keys)).order_by(_rows.c.seq)
+    return [Held(*row) for row in tx.execute(query)]
+
+
+def _grant(tx: Session, freed: Iterable[str]) -> list[str]:
+    serialize(tx)
+    waiting = _load_waiting(tx, list(freed))
+    granted: list[str] = []
+    for saga_id in waiting:
+        if _may_hold(tx, saga_id):
+            number = draw(tx)
+            mine = update(_rows).where(_rows.c.saga_id == saga_id)
+            tx.execute(mine.values(held=True, generation=number))
+            granted.append(saga_id)
+    return granted
+
+
+def _load_waiting(tx: Session, keys: Sequence[str]) -> list[str]:
+    query = select(_rows.c.saga_id, _rows.c.seq).where(
+        _rows.c.key.in_(keys), _rows.c.held.is_(False)
+    )
+    found: dict[str, int] = {row[0]: row[1] for row in tx.execute(query)}
+    return sorted(found, key=lambda saga_id: found[saga_id])
+
+
+def _may_hold(tx: Session, saga_id: str) -> bool:
+    query = select(_rows.c.key, _rows.c.shared, _rows.c.seq).where(_rows.c.saga_id == saga_id)
+    mine = {key: (shared, seq) for key, shared, seq in tx.execute(query)}
+    kin = ancestors(tx, saga_id)
+    for other in _load(tx, list(mine)):
+        shared, seq = mine[other.key]
+        if other.saga_id == saga_id or other.saga_id in kin or (other.shared and shared):
+            continue
+        if other.held or other.seq < seq:
+            return False
+    return True
+
+
+def ancestors(tx: Session, saga_id: str) -> frozenset[str]:
+    """Return a saga's parent, its parent's parent and so on: it may use what they hold."""
+    found: set[str] = set()
+    parent = tx.execute(select(SagaRow.parent_id).where(SagaRow.id == saga_id)).scalar()
+    while parent and parent not in found:
+        found.add(parent)
+        parent = tx.execute(select(SagaRow.parent_id).where(SagaRow.id == parent)).scalar()
+    return frozenset(found)

@@ -1,0 +1,84 @@
+"""Who may advance a saga: on SQLite the one process there is, on PostgreSQL whoever has the lease.
+
+On SQLite a file lock on the state directory has already proved that no other process lives, so a
+new one takes every saga over at once. On PostgreSQL a lease of 5 s is renewed every 1.5 s and
+compared with the database's clock only. Either way a takeover raises the epoch, and whoever saves
+with the old one learns that it has lost.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, DateTime, Table, func, literal_column, select, update
+from sqlalchemy.orm import Session
+
+from mooring.saga.tables import SagaRow
+from mooring.store.base import Store
+
+LEASE_S = 5.0
+RENEW_S = 1.5
+CLAIM_AT_ONCE = 100
+_sagas = cast("Table", SagaRow.__table__)
+
+
+def is_shared(store: Store) -> bool:
+    """Whether several processes may work on this store."""
+    return store.kind == "postgresql"
+
+
+def poll_s(store: Store) -> float:
+    """Return how often to look for what another process did, in seconds."""
+    return 0.2 if is_shared(store) else 5.0
+
+
+def lease_end(store: Store, now: datetime) -> ColumnElement[datetime] | datetime:
+    """Return when a lease taken now ends: by the database's clock where there are several of us."""
+    if is_shared(store):
+        return _database_time() + literal_column(f"interval '{LEASE_S} seconds'")
+    return now + timedelta(days=36500)
+
+
+def claim(tx: Session, store: Store, owner: str, *, everything: bool) -> list[str]:
+    """Take over unfinished sagas whose owner is gone; return their ids, oldest first.
+
+    With `everything` each unfinished saga is taken, whoever owned it.
+    """
+    query = select(_sagas.c.id).where(_sagas.c.state != "ended").order_by(_sagas.c.created_at)
+    if not everything:
+        query = query.where(_sagas.c.lease_until < _database_time()).limit(CLAIM_AT_ONCE)
+        query = query.with_for_update(skip_locked=True)
+    found = list(tx.execute(query).scalars())
+    if found:
+        mine = update(_sagas).where(_sagas.c.state != "ended")
+        mine = mine if everything else mine.where(_sagas.c.id.in_(found))
+        values: dict[str, Any] = {"owner": owner, "epoch": _sagas.c.epoch + 1}
+        if is_shared(store):
+            values["lease_until"] = lease_end(store, datetime.min)  # noqa: DTZ901  (unused there)
+        tx.execute(mine.values(values))
+    return found
+
+
+def renew(tx: Session, store: Store, owner: str, now: datetime) -> None:
+    """Prolong the leases of all unfinished sagas of this owner."""
+    mine = update(_sagas).where(_sagas.c.owner == owner, _sagas.c.state != "ended")
+    tx.execute(mine.values(lease_until=lease_end(store, now)))
+
+
+def runnable(tx: Session, owner: str) -> list[str]:
+    """Return the ids of this owner's sagas that signals from elsewhere may have readied."""
+    query = select(_sagas.c.id).where(_sagas.c.owner == owner, _sagas.c.state == "ready")
+    return list(tx.execute(query).scalars())
+
+
+def resting(tx: Session, owner: str) -> list[tuple[str, datetime | None]]:
+    """Return (id, wake time) of this owner's sagas that wait for a time or for a lock."""
+    query = select(_sagas.c.id, _sagas.c.wake_at).where(
+        _sagas.c.owner == owner, _sagas.c.state.in_(("parked", "locked"))
+    )
+    return list(tx.execute(query))
+
+
+def _database_time() -> ColumnElement[datetime]:
+    return func.clock_timestamp(type_=DateTime(timezone=True))

@@ -1,0 +1,91 @@
+"""A saga laid out flat: which place comes after which, for one set of notes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from mooring.saga.define import Child, Each, Heading, Part, Saga, Step
+
+CHILD_DEADLINE_S = 86400.0
+
+
+class Place(Struct, frozen=True):
+    """One step, and inside an Each the item it is for."""
+
+    part: Step | Child
+    item: str = ""
+
+    @property
+    def name(self) -> str:
+        """The step's name, as the bookmark stores it."""
+        return self.part.name
+
+    @property
+    def deadline_s(self) -> float:
+        """For how many seconds of work this place is tried again."""
+        return self.part.deadline_s if isinstance(self.part, Step) else CHILD_DEADLINE_S
+
+    @property
+    def key(self) -> str:
+        """The name that sets this place apart from the same step for another item."""
+        return f"{self.name}:{self.item}" if self.item else self.name
+
+
+class Plan:
+    """The places of one saga for its present notes, in order."""
+
+    def __init__(self, saga: Saga[Any], notes: Any) -> None:
+        self.saga = saga
+        self.places = [place for part in saga.steps for place in _places(part, notes)]
+        self.failed_end = [Place(step) for step in saga.failed_end]
+        self._pivot = self._index_of_pivot()
+
+    def first(self, heading: Heading) -> Place | None:
+        """Return where a saga that turns to this heading begins; None when it has no places."""
+        track = self.failed_end if heading == "failing" else self.places
+        return track[0] if track else None
+
+    def find(self, heading: Heading, step: str, item: str) -> Place | None:
+        """Return the place that a bookmark names; None when these notes have no such place."""
+        track = self.failed_end if heading == "failing" else self.places
+        for place in track:
+            if place.name == step and place.item == item:
+                return place
+        return None
+
+    def after(self, heading: Heading, place: Place) -> Place | None:
+        """Return the place that comes next in this heading; None at the end of the way."""
+        track = self.failed_end if heading == "failing" else self.places
+        index = track.index(place) + (-1 if heading == "back" else 1)
+        return track[index] if 0 <= index < len(track) else None
+
+    def is_behind_pivot(self, place: Place) -> bool:
+        """Whether from this place on there is only forward."""
+        return self._pivot is not None and self.places.index(place) >= self._pivot
+
+    def _index_of_pivot(self) -> int | None:
+        for index, place in enumerate(self.places):
+            if place.name == self.saga.pivot:
+                return index
+        # The pivot may stand in an Each that has no items: then what follows is behind it.
+        return self._index_after_empty_pivot() if self.saga.pivot else None
+
+    def _index_after_empty_pivot(self) -> int:
+        before = 0
+        for part in self.saga.steps:
+            if isinstance(part, Each) and any(step.name == self.saga.pivot for step in part.steps):
+                break
+            before += sum(1 for place in self.places if place.name in _names(part))
+        return before
+
+
+def _places(part: Part, notes: Any) -> list[Place]:
+    if isinstance(part, Each):
+        return [Place(step, item) for item in part.items(notes) for step in part.steps]
+    return [Place(part)]
+
+
+def _names(part: Part) -> set[str]:
+    return {step.name for step in part.steps} if isinstance(part, Each) else {part.name}

@@ -1,0 +1,289 @@
+"""When which saga is advanced: a queue, a number of slots, and the times at which sagas wake."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from collections import deque
+from collections.abc import Generator
+from datetime import datetime, timedelta
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from mooring.clock import Clock, SimulatedClock
+from mooring.errors import Unavailable
+from mooring.saga import journal, locks, ownership
+from mooring.saga.define import REGISTRY
+from mooring.saga.journal import Bookmark, LostLeaseError
+from mooring.saga.runner import Runner
+from mooring.saga.teller import COUNTED_REST_S
+from mooring.saga.turn import Work, load_work
+from mooring.store.base import Store
+
+S = TypeVar("S")
+log = structlog.get_logger()
+
+AFTER_TROUBLE_S = 1.0
+SWEEP_EVERY_S = 3600.0
+SHARED_POLL_S = 0.25
+
+
+class Host(Protocol):
+    """The engine, as its schedule sees it."""
+
+    name: str
+    store: Store
+    clock: Clock
+    owner: str
+
+
+class Schedule(Generic[S]):
+    """Dispatches sagas to slots. A saga that rests or waits holds neither slot nor task."""
+
+    def __init__(self, runner: Runner[S], host: Host, *, slots: int) -> None:
+        self._runner, self._host, self._slots = runner, host, slots
+        self._queue: deque[str] = deque()
+        self._queued: set[str] = set()
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._works: dict[str, Work[S]] = {}
+        self._timers: list[tuple[datetime, str]] = []
+        self._watchers: dict[str, set[asyncio.Event]] = {}
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._timekeeper: asyncio.Task[None] | None = None
+        self._over: asyncio.Future[None] | None = None
+        self._is_open = False
+        self.unknown: set[str] = set()
+
+    # -- being told -------------------------------------------------------------------------
+
+    def wake(self, saga_id: str, *, at: datetime | None = None) -> None:
+        """Advance a saga as soon as a slot is free, or not before `at`."""
+        if at is not None:
+            heapq.heappush(self._timers, (at, saga_id))
+            self._keep_time()
+        elif saga_id in self._running:
+            self._again.add(saga_id)
+        elif saga_id not in self._queued:
+            self._queued.add(saga_id)
+            self._queue.append(saga_id)
+            self._dispatch()
+
+    def changed(self, saga_id: str, wake_at: datetime | None) -> None:
+        """Take note that a bookmark was saved; `wake_at` when the saga rests until then."""
+        if wake_at is not None:
+            self.wake(saga_id, at=wake_at)
+        for event in self._watchers.get(saga_id, ()):
+            event.set()
+
+    def interrupt(self, saga_id: str) -> None:
+        """Stop the outside work of a running step, because an abort was asked for."""
+        if work := self._works.get(saga_id):
+            work.interrupt()
+
+    @contextlib.contextmanager
+    def watching(self, saga_id: str) -> Generator[asyncio.Event]:
+        """Give an event that is set whenever this saga's bookmark was saved here."""
+        event = asyncio.Event()
+        self._watchers.setdefault(saga_id, set()).add(event)
+        try:
+            yield event
+        finally:
+            self._watchers[saga_id].discard(event)
+            if not self._watchers[saga_id]:
+                del self._watchers[saga_id]
+
+    # -- running ----------------------------------------------------------------------------
+
+    async def take_over(self) -> None:
+        """Own what a predecessor left: everything on SQLite, what has no lease on PostgreSQL."""
+        store, owner = self._host.store, self._host.owner
+        everything = not ownership.is_shared(store)
+        await store.write(lambda tx: ownership.claim(tx, store, owner, everything=everything))
+        ready = await store.read(lambda tx: ownership.runnable(tx, owner))
+        resting = await store.read(lambda tx: ownership.resting(tx, owner))
+        self._is_open = True
+        for saga_id, wake_at in resting:
+            if wake_at is not None:
+                self.wake(saga_id, at=wake_at)
+        for saga_id in ready:
+            self.wake(saga_id)
+        self._dispatch()
+
+    async def run(self) -> None:
+        """Look after leases, other processes and old rows until `stop` or a probe ends us."""
+        self._over = asyncio.get_running_loop().create_future()
+        chores = [asyncio.create_task(self._sweep_for_ever())]
+        if ownership.is_shared(self._host.store):
+            chores.append(asyncio.create_task(self._share_for_ever()))
+        try:
+            await self._over
+        finally:
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Cancel everything that runs and dispatch nothing any more."""
+        self._is_open = False
+        tasks = list(self._running.values())
+        if self._timekeeper is not None:
+            tasks.append(self._timekeeper)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    def _dispatch(self) -> None:
+        while self._is_open and self._queue and len(self._running) < self._slots:
+            saga_id = self._queue.popleft()
+            self._queued.discard(saga_id)
+            task = asyncio.create_task(self._advance(saga_id), name=f"saga {saga_id}")
+            self._running[saga_id] = task
+            task.add_done_callback(lambda done, saga_id=saga_id: self._done(saga_id, done))
+        if self._running or self._queue:
+            self._quiet.clear()
+        else:
+            self._quiet.set()
+
+    def _done(self, saga_id: str, task: asyncio.Task[None]) -> None:
+        self._running.pop(saga_id, None)
+        self._works.pop(saga_id, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, Exception):
+            self._is_open = False
+            if self._over is not None and not self._over.done():
+                self._over.set_exception(error)
+        elif error is not None and not isinstance(error, LostLeaseError):
+            log.error("saga.trouble", saga=saga_id, service=self._host.name, exc_info=error)
+            after = self._host.clock.now() + timedelta(seconds=AFTER_TROUBLE_S)
+            self.wake(saga_id, at=after)
+        if saga_id in self._again:
+            self._again.discard(saga_id)
+            self.wake(saga_id)
+        self._dispatch()
+
+    async def _advance(self, saga_id: str) -> None:
+        store = self._host.store
+        loaded = await store.read(lambda tx: load_work(tx, saga_id, REGISTRY))
+        if loaded is None or loaded[0].state == "ended" or loaded[0].owner != self._host.owner:
+            return
+        mark, saga, generations = loaded
+        if saga is None:
+            self.unknown.add(saga_id)
+            log.error("saga.unknown", saga=saga_id, name=mark.name, version=mark.version)
+            return
+        if mark.state != "ready" and not await self._rise(mark):
+            return
+        work: Work[S] = Work(mark, saga, generations)
+        self._works[saga_id] = work
+        await self._runner.advance(work)
+
+    async def _rise(self, mark: Bookmark) -> bool:
+        """Ready a resting saga whose time has come; False when it has not."""
+        now = self._host.clock.now()
+        if mark.wake_at is not None and mark.wake_at > now:
+            self.wake(mark.id, at=mark.wake_at)
+            return False
+        if mark.state == "locked":
+            late = Unavailable("The operation waited too long for another one to end.", final=True)
+            mark.error, mark.heading = journal.encode_error(late), "back"
+            await self._host.store.write(lambda tx: locks.release(tx, mark.id))
+        elif mark.parked_since is not None:
+            rested = (now - mark.parked_since).total_seconds()
+            mark.spent_s += min(rested, COUNTED_REST_S)
+        mark.state, mark.waits_for, mark.wake_at, mark.parked_since = "ready", "", None, None
+        return True
+
+    # -- time -------------------------------------------------------------------------------
+
+    def next_wake(self) -> datetime | None:
+        """Return when the first timer rings, or None."""
+        return self._timers[0][0] if self._timers else None
+
+    def is_quiet(self) -> bool:
+        """Whether nothing runs and nothing is queued."""
+        return not self._running and not self._queue
+
+    async def quiet(self) -> None:
+        """Return when nothing runs and nothing is queued."""
+        await self._quiet.wait()
+
+    def ring(self) -> None:
+        """Wake the sagas whose time has come."""
+        now = self._host.clock.now()
+        while self._timers and self._timers[0][0] <= now:
+            self.wake(heapq.heappop(self._timers)[1])
+
+    async def settle(self, horizon_s: float) -> None:
+        """Wait until nothing moves; turn a simulated clock to each timer within the horizon."""
+        clock = self._host.clock
+        limit = clock.now() + timedelta(seconds=horizon_s)
+        while True:
+            await self.quiet()
+            at = self.next_wake()
+            if at is None or at > limit:
+                return
+            wait_s = max(0.0, (at - clock.now()).total_seconds())
+            if isinstance(clock, SimulatedClock):
+                clock.advance(wait_s)
+            else:
+                await clock.sleep(wait_s)
+            self.ring()
+
+    def _keep_time(self) -> None:
+        if self._timekeeper is not None:
+            self._timekeeper.cancel()
+        self._timekeeper = asyncio.create_task(self._ring_when_due())
+
+    async def _ring_when_due(self) -> None:
+        while self._timers:
+            wait_s = (self._timers[0][0] - self._host.clock.now()).total_seconds()
+            await self._host.clock.sleep(max(0.0, wait_s))
+            if self._is_open:
+                self.ring()
+
+    # -- chores -----------------------------------------------------------------------------
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            await self._host.clock.sleep(SWEEP_EVERY_S)
+            with _survived(self._host.name, "sweep"):
+                now = self._host.clock.now()
+                await self._host.store.write(lambda tx, now=now: journal.sweep(tx, now))
+
+    async def _share_for_ever(self) -> None:
+        renewed = -ownership.RENEW_S
+        while True:
+            await asyncio.sleep(SHARED_POLL_S)
+            with _survived(self._host.name, "lease"):
+                renewed = await self._share(renewed)
+
+    async def _share(self, renewed: float) -> float:
+        store, owner, clock = self._host.store, self._host.owner, self._host.clock
+        if clock.monotonic() - renewed >= ownership.RENEW_S:
+            await store.write(lambda tx: ownership.renew(tx, store, owner, clock.now()))
+            claimed = await store.write(
+                lambda tx: ownership.claim(tx, store, owner, everything=False)
+            )
+            resting = await store.read(lambda tx: ownership.resting(tx, owner)) if claimed else []
+            for saga_id, wake_at in resting:
+                self.wake(saga_id, at=wake_at)
+            renewed = clock.monotonic()
+        for saga_id in await store.read(lambda tx: ownership.runnable(tx, owner)):
+            if saga_id not in self._running and saga_id not in self.unknown:
+                self.wake(saga_id)
+        return renewed
+
+
+@contextlib.contextmanager
+def _survived(service: str, chore: str) -> Generator[None]:
+    """Let a chore that meets a database in trouble try again at its next turn."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001
+        log.warning("saga.chore_failed", service=service, chore=chore, error=str(error))

@@ -1,0 +1,243 @@
+"""Moves a saga's bookmark inside one transaction: how a step went, and where that leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+from uuid import UUID, uuid5
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from mooring.errors import Bug, Conflict, Unavailable, from_record
+from mooring.saga import journal
+from mooring.saga.define import Child, Park, Saga, Step
+from mooring.saga.journal import ABORT_PREEMPTED, Bookmark, LostLeaseError
+from mooring.saga.plan import Place, Plan
+from mooring.saga.running import StepRun
+from mooring.saga.turn import (
+    Done,
+    Failed,
+    Rested,
+    Result,
+    Tools,
+    Turn,
+    Work,
+    choose,
+    is_transaction,
+    must_turn_back,
+)
+
+S = TypeVar("S")
+
+STUCK_AFTER_S = 3600.0
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 30.0
+ABSORB_AFTER_ATTEMPTS = 2
+COUNTED_REST_S = 300.0
+_WORDS = {Done: "done", Failed: "failed", Rested: "parked"}
+
+
+class Teller(Generic[S]):
+    """Works on a copy of the bookmark, so that a roll-back leaves no trace of it."""
+
+    def __init__(self, tools: Tools[S], work: Work[S], mark: Bookmark) -> None:
+        self.tools, self.work, self.mark, self.notes = tools, work, mark, work.notes
+        self.now = tools.clock.now()
+
+    def plan(self) -> Plan:
+        return Plan(self.work.saga, self.notes)
+
+    def save(self, tx: Session) -> None:
+        if self.mark.waits_for and journal.take_signal(tx, self.mark.waits_for):
+            self.mark.state, self.mark.waits_for, self.mark.wake_at = "ready", "", None
+        journal.save(tx, self.mark, self.now)
+        if self.mark.state == "ended":
+            self.tools.ended(tx, self.mark)
+        self.tools.saved(tx, self.mark)
+
+    def run_transaction(self, tx: Session) -> bool:
+        """Run the next place if it is a transaction or has nothing to do; else return False."""
+        mark = self.mark
+        place = self.plan().find(mark.heading, mark.step, mark.item)
+        if place is None:
+            self._lose_the_way()
+            return True
+        if must_turn_back(self.plan(), mark, place):
+            self._turn_back(place, from_record(mark.error) if mark.error else _ABORTED)
+            return True
+        if isinstance(place.part, Child):
+            child = place.part
+            self.tell(tx, self._timed(place, lambda: self._drive_child(tx, place, child)))
+            return True
+        step = place.part
+        if mark.heading == "back" and step.undo is None:
+            self._move_on(place)
+            return True
+        if not is_transaction(step, mark):
+            return False
+        mark.attempts += 1
+        self.tell(tx, self._timed(place, lambda: self._call(tx, place, step)))
+        return True
+
+    def tell(self, tx: Session, turn: Turn) -> None:
+        """Write one attempt into the timeline and decide where it leads."""
+        mark, result = self.mark, turn.result
+        if not isinstance(result, Rested):
+            error = result.error if isinstance(result, Failed) else None
+            journal.add_history(
+                tx,
+                mark,
+                (turn.place.name, turn.place.item),
+                _WORDS[type(result)],
+                started_at=turn.started_at,
+                duration_s=turn.duration_s,
+                error=error,
+            )
+        mark.spent_s += turn.duration_s
+        if isinstance(result, Done):
+            self.notes = self.notes if result.notes is None else result.notes
+            self._move_on(turn.place)
+        elif isinstance(result, Rested):
+            self._rest(turn.place, result.park)
+        else:
+            self._fail(turn.place, result.error)
+
+    def _timed(self, place: Place, work: Callable[[], Result]) -> Turn:
+        started = self.tools.clock.monotonic()
+        result = work()
+        return Turn(place, result, self.now, self.tools.clock.monotonic() - started)
+
+    def _call(self, tx: Session, place: Place, step: Step) -> Result:
+        mark = self.mark
+        run = StepRun(self.tools, mark, place.key, self.work.generations)
+        function = choose(step, mark)
+        arguments = (self.notes, place.item, run) if place.item else (self.notes, run)
+        point = f"{self.work.saga.name}/{place.name}/{mark.heading}"
+        try:
+            self.tools.probe.at(f"{point}/before")
+            with tx.begin_nested():
+                answer = function(tx, *arguments)
+            self.tools.probe.at(f"{point}/after")
+        except LostLeaseError:
+            raise
+        except Exception as error:  # noqa: BLE001  (whatever a step raises decides where the saga goes)
+            return Failed(error)
+        return Done(answer)
+
+    def _move_on(self, place: Place) -> None:
+        mark = self.mark
+        mark.notes = msgspec.to_builtins(self.notes)
+        if mark.heading == "forward":
+            mark.answered = mark.answered or self._has_passed(place, self.work.saga.answered_after)
+            mark.visible = mark.visible or self._has_passed(place, self.work.saga.visible_after)
+        self._stand_at(self.plan().after(mark.heading, place))
+
+    def _has_passed(self, place: Place, name: str) -> bool:
+        following = self.plan().after("forward", place)
+        return place.name == name and (following is None or following.name != name)
+
+    def _stand_at(self, place: Place | None) -> None:
+        mark = self.mark
+        mark.attempts, mark.spent_s, mark.stuck = 0, 0.0, False
+        mark.wake_at, mark.parked_since, mark.waits_for = None, None, ""
+        if place is not None:
+            mark.step, mark.item = place.name, place.item
+            return
+        mark.state = "ended"
+        mark.outcome = {"forward": "done", "back": "undone", "failing": "failed"}[mark.heading]
+
+    def _turn_back(self, place: Place, error: BaseException) -> None:
+        mark = self.mark
+        mark.error = mark.error or journal.encode_error(error)
+        mark.heading = "back"
+        self._stand_at(place)
+
+    def _fail(self, place: Place, error: BaseException) -> None:
+        mark, again = self.mark, journal.is_unavailable(error)
+        behind = mark.heading == "forward" and self.plan().is_behind_pivot(place)
+        if mark.heading == "forward" and not behind:
+            if again and mark.spent_s < place.deadline_s and not mark.abort:
+                self._pause()
+            else:
+                self._turn_back(place, error)
+        elif behind and not again and self.work.saga.failed_end:
+            mark.error, mark.heading = journal.encode_error(error), "failing"
+            self._stand_at(self.plan().first("failing"))
+        elif mark.abort == ABORT_PREEMPTED and mark.attempts >= ABSORB_AFTER_ATTEMPTS:
+            mark.error = mark.error or journal.encode_error(error)
+            mark.state, mark.outcome = "ended", "absorbed"
+        else:
+            self._pause()
+
+    def _pause(self) -> None:
+        mark = self.mark
+        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(mark.attempts - 1, 10))
+        pause *= self.tools.random.uniform(0.75, 1.25)
+        mark.state, mark.wake_at = "parked", self.now + timedelta(seconds=pause)
+        mark.spent_s += pause
+        mark.stuck = mark.spent_s >= STUCK_AFTER_S
+
+    def _rest(self, place: Place, park: Park) -> None:
+        mark = self.mark
+        if park.notes is not None:
+            self.notes = park.notes
+            mark.notes = msgspec.to_builtins(park.notes)
+        behind = mark.heading == "forward" and self.plan().is_behind_pivot(place)
+        if behind and mark.abort == ABORT_PREEMPTED:
+            mark.state, mark.outcome = "ended", "absorbed"
+            return
+        if mark.spent_s > park.timeout_s:
+            self._fail(place, Unavailable(f"Waiting in {place.key} took too long.", final=True))
+            return
+        mark.attempts = max(0, mark.attempts - 1)
+        mark.state, mark.waits_for, mark.parked_since = "parked", park.signal, self.now
+        mark.wake_at = self.now + timedelta(seconds=min(park.seconds, COUNTED_REST_S))
+
+    def _lose_the_way(self) -> None:
+        """Say that the notes have no place as the bookmark names: an Each changed its items."""
+        mark = self.mark
+        message = f"Saga {mark.name} has no place {mark.step}:{mark.item} for its notes."
+        raise Bug("An internal error occurred.", private=message)
+
+    def _drive_child(self, tx: Session, place: Place, child: Child) -> Result:
+        child_id = child_saga_id(self.mark.id, place.key)
+        if self.mark.heading == "back":
+            return self._take_child_back(tx, place, child, child_id)
+        return self._await_child(tx, child_id, child.saga, child.notes(self.notes))
+
+    def _take_child_back(self, tx: Session, place: Place, child: Child, child_id: str) -> Result:
+        made = journal.load(tx, child_id)
+        if made is not None and made.state != "ended":
+            self.tools.abort_child(tx, child_id)
+            return Rested(_until_ended(child_id))
+        if made is None or made.outcome != "done" or child.undo is None:
+            return Done()
+        undo_id = child_saga_id(self.mark.id, f"{place.key}/undo")
+        return self._await_child(tx, undo_id, child.undo[0], child.undo[1](self.notes))
+
+    def _await_child(self, tx: Session, child_id: str, saga: Saga[Any], notes: Any) -> Result:
+        made = journal.load(tx, child_id)
+        if made is None:
+            self.tools.start_child(tx, saga, notes, child_id, self.mark)
+        if made is None or made.state != "ended":
+            return Rested(_until_ended(child_id))
+        return Done() if made.outcome == "done" else Failed(from_record(made.error or {}))
+
+
+_ABORTED = Conflict("The operation was aborted.")
+
+
+def child_saga_id(parent_id: str, place_key: str) -> str:
+    """Return the id that a parent's child at one place always has."""
+    return str(uuid5(UUID(parent_id), place_key))
+
+
+def _until_ended(saga_id: str) -> Park:
+    return Park(signal=ended_signal(saga_id), seconds=60.0, timeout_s=86400.0)
+
+
+def ended_signal(saga_id: str) -> str:
+    """Return the name of the signal that the end of a child gives."""
+    return f"saga-ended:{saga_id}"

@@ -1,0 +1,124 @@
+"""What one turn of a saga is made of: the work in hand, and how a step went."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from random import Random
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy.orm import Session
+
+from mooring.clock import Clock
+from mooring.probe import Probe
+from mooring.saga import journal, locks
+from mooring.saga.define import Child, Park, Saga, Step
+from mooring.saga.journal import Bookmark
+from mooring.saga.plan import Place, Plan
+from mooring.saga.seal import Sealer
+from mooring.store.base import Store
+
+S = TypeVar("S")
+
+
+class Done(Struct):
+    """A step went well."""
+
+    notes: Any = None
+
+
+class Failed(Struct):
+    """A step did not go well."""
+
+    error: BaseException
+
+
+class Rested(Struct):
+    """A step asks to be run again later."""
+
+    park: Park
+
+
+Result = Done | Failed | Rested
+
+
+class Turn(Struct):
+    """The outside work of one place, finished and not yet written down."""
+
+    place: Place
+    result: Result
+    started_at: datetime
+    duration_s: float
+
+
+class Work(Generic[S]):
+    """One saga while this process advances it."""
+
+    def __init__(self, mark: Bookmark, saga: Saga[Any], generations: dict[str, int]) -> None:
+        self.mark, self.saga, self.generations = mark, saga, generations
+        self.notes = msgspec.convert(mark.notes, saga.notes)
+        self.step_task: asyncio.Task[Any] | None = None
+        self.interrupted = False
+
+    def plan(self) -> Plan:
+        """Return the saga laid out for its present notes."""
+        return Plan(self.saga, self.notes)
+
+    def interrupt(self) -> None:
+        """Stop the outside work of a step that may still be unwound."""
+        place = self.plan().find(self.mark.heading, self.mark.step, self.mark.item)
+        if self.mark.heading != "forward" or place is None or self.plan().is_behind_pivot(place):
+            return
+        self.interrupted = True
+        if self.step_task is not None:
+            self.step_task.cancel()
+
+
+class Tools(Struct, Generic[S]):
+    """What the engine hands to its runners."""
+
+    service: S
+    store: Store
+    clock: Clock
+    random: Random
+    probe: Probe
+    sealer: Sealer
+    ended: Callable[[Session, Bookmark], None]
+    saved: Callable[[Session, Bookmark], None]
+    start_child: Callable[[Session, Saga[Any], Any, str, Bookmark], None]
+    abort_child: Callable[[Session, str], None]
+
+
+def is_transaction(part: Step | Child, mark: Bookmark) -> bool:
+    """Whether this part, in the bookmark's heading, runs inside the bookmark's transaction."""
+    if isinstance(part, Child):
+        return True
+    return part.undo_is_transaction if mark.heading == "back" else part.do_is_transaction
+
+
+def must_turn_back(plan: Plan, mark: Bookmark, place: Place) -> bool:
+    """Whether an abort was asked for that this place still allows."""
+    return mark.heading == "forward" and mark.abort > 0 and not plan.is_behind_pivot(place)
+
+
+def choose(part: Step, mark: Bookmark) -> Callable[..., Any]:
+    """Return the function of a step for the bookmark's heading."""
+    function = part.undo if mark.heading == "back" else part.do
+    return function or _nothing
+
+
+def _nothing(*_: object) -> None:
+    """Undo a step that has no undo."""
+
+
+def load_work(
+    tx: Session, saga_id: str, registry: dict[tuple[str, int], Saga[Any]]
+) -> tuple[Bookmark, Saga[Any] | None, dict[str, int]] | None:
+    """Read what is needed to advance a saga: its bookmark, its definition if known, its locks."""
+    mark = journal.load(tx, saga_id)
+    if mark is None:
+        return None
+    return mark, registry.get((mark.name, mark.version)), locks.generations(tx, saga_id)
