@@ -61,3 +61,30 @@ PLACEMENT_ATTEMPTS = 4
 
 FENCE_KEEP_S = 14 * 24 * 3600.0
 """How long a fence keeps marks after their last use: far above the life of any request."""
+
+NEIGHBOUR_CHUNKS = 4
+"""Chunks of a body that wait between a caller and an application of the same process."""
+
+NEIGHBOUR_CLOSE_S = 5.0
+"""How long a closing process waits for calls between its own services."""
+
+CLIENT_CONNECTIONS = 64
+"""Connections of one process to other services, and to each Unix socket."""
+
+CLIENT_IDLE_CONNECTIONS = 8
+"""How many of them are kept when nobody uses them."""
+
+CLIENT_IDLE_S = 4.0
+"""How long an unused connection is kept: shorter than the 5 s for which servers keep theirs."""
+
+PLACEMENT_NAME_CHARACTERS = 255
+"""Longest name of a trait or resource class."""
+
+VOLUME_MESSAGE_LIFE_S = 2592000.0
+"""How long a user message is kept: 30 days, as Cinder does."""
+
+VOLUME_NAME_LENGTH = 255
+"""Longest name or description of a volume, and longest key or value of its metadata, as in Cinder."""
+
+VOLUME_SIZE_GIB = 2**31 - 1
+"""Biggest size that a request may name; what fits is a matter of quota and pools."""

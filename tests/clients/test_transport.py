@@ -1,0 +1,334 @@
+"""The same law on both ways to a service: inside this process, and through a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from httpx2 import (
+    AsyncByteStream,
+    ByteStream,
+    ConnectError,
+    ReadTimeout,
+    Request,
+    Response,
+    TransportError,
+    WriteTimeout,
+)
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as Asked
+from starlette.responses import PlainTextResponse, StreamingResponse
+
+from mooring.clients.transport import Forward, Network
+
+pytestmark = pytest.mark.anyio
+WAYS = ["near", "socket"]
+PATIENCE_S = 0.05
+MIB = 1 << 20
+flavour: ContextVar[str] = ContextVar("flavour", default="empty")
+
+
+class Kitchen:
+    """An application that cooks: slowly, badly or in many courses, as the path says."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.done = asyncio.Event()
+        self.left = asyncio.Event()
+        self.orders: list[str] = []
+        self.served = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        request = Asked(scope, receive)
+        self.orders.append(scope["path"])
+        verb: Callable[[Asked], Awaitable[Any]] = getattr(self, scope["path"].rpartition("/")[2])
+        response = await verb(request)
+        await response(scope, receive, send)
+
+    async def now(self, request: Asked) -> PlainTextResponse:
+        return PlainTextResponse(await request.body() or b"soup", headers={"X-Table": "4"})
+
+    async def slow(self, request: Asked) -> PlainTextResponse:
+        await self.gate.wait()
+        self.done.set()
+        return PlainTextResponse("stew")
+
+    async def burnt(self, request: Asked) -> PlainTextResponse:
+        raise RuntimeError("the secret is salt")
+
+    async def taste(self, request: Asked) -> PlainTextResponse:
+        return PlainTextResponse(flavour.get())
+
+    async def count(self, request: Asked) -> PlainTextResponse:
+        size = 0
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+        except ClientDisconnect:
+            self.left.set()
+        return PlainTextResponse(str(size))
+
+    async def refuse(self, request: Asked) -> PlainTextResponse:
+        return PlainTextResponse("full", 413)
+
+    async def deaf(self, request: Asked) -> PlainTextResponse:
+        await self.gate.wait()
+        return PlainTextResponse("what?")
+
+    async def feast(self, request: Asked) -> StreamingResponse:
+        return StreamingResponse(self.courses())
+
+    async def courses(self) -> AsyncIterator[bytes]:
+        try:
+            for _ in range(64):
+                self.served += 1
+                await asyncio.sleep(0)
+                yield b"x" * MIB
+        finally:
+            self.left.set()
+
+    async def torn(self, request: Asked) -> StreamingResponse:
+        async def half() -> AsyncIterator[bytes]:
+            yield b"x"
+            raise RuntimeError("dropped")
+
+        return StreamingResponse(half())
+
+
+class Courses(AsyncByteStream):
+    """A request's body that is made while it is sent, and may fail half-way."""
+
+    def __init__(self, chunks: int, *, fails: bool = False) -> None:
+        self.chunks, self.fails = chunks, fails
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for _ in range(self.chunks):
+            yield b"y" * MIB
+        if self.fails:
+            raise ValueError("out of stock")
+
+
+@asynccontextmanager
+async def listening(application: Any, path: Path) -> AsyncGenerator[None, None]:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        config = uvicorn.Config(application, lifespan="off", log_config=None, http="h11")
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        yield
+        server.should_exit = True
+        await serving
+
+
+class Way:
+    """A network and the kitchen at its end."""
+
+    def __init__(self, network: Network, kitchen: Kitchen) -> None:
+        self.network, self.kitchen = network, kitchen
+
+    async def order(
+        self,
+        what: str,
+        body: bytes | Courses = b"",
+        *,
+        patience_s: float = 5.0,
+        method: str = "POST",
+    ) -> Response:
+        headers = [("Host", "kitchen")]
+        if isinstance(body, bytes):
+            headers.append(("Content-Length", str(len(body))))
+            stream: AsyncByteStream = ByteStream(body)
+        else:
+            headers.append(("Transfer-Encoding", "chunked"))
+            stream = body
+        timeout = {"connect": 5.0, "read": patience_s, "write": patience_s, "pool": 5.0}
+        request = Request(
+            method,
+            f"http://kitchen/menu/{what}?a=1",
+            headers=headers,
+            stream=stream,
+            extensions={"timeout": timeout},
+        )
+        return await self.network.handle_async_request(request)
+
+    async def eat(self, what: str, body: bytes | Courses = b"", **how: Any) -> tuple[int, bytes]:
+        response = await self.order(what, body, **how)
+        try:
+            return response.status_code, await response.aread()
+        finally:
+            await response.aclose()
+
+
+@pytest.fixture(params=WAYS)
+async def way(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Way]:
+    kitchen, network = Kitchen(), Network()
+    if request.param == "near":
+        network.serve("http://kitchen/menu", kitchen)
+        yield Way(network, kitchen)
+        kitchen.gate.set()
+        await network.aclose()
+        return
+    async with listening(kitchen, tmp_path / "kitchen.sock"):
+        network.connect("http://kitchen", tmp_path / "kitchen.sock")
+        yield Way(network, kitchen)
+        kitchen.gate.set()
+        await network.aclose()
+
+
+async def test_an_answer_comes_with_status_headers_and_body(way: Way) -> None:
+    response = await way.order("now", b"salt")
+    assert (response.status_code, response.headers["x-table"]) == (200, "4")
+    assert await response.aread() == b"salt"
+    await response.aclose()
+
+
+async def test_a_slow_answer_comes_within_the_deadline(way: Way) -> None:
+    order = asyncio.create_task(way.eat("slow"))
+    way.kitchen.gate.set()
+    assert await order == (200, b"stew")
+
+
+async def test_no_answer_ends_at_the_deadline_and_the_callee_goes_on(way: Way) -> None:
+    with pytest.raises(ReadTimeout):
+        await way.order("slow", patience_s=PATIENCE_S)
+    assert not way.kitchen.done.is_set()
+    way.kitchen.gate.set()
+    await asyncio.wait_for(way.kitchen.done.wait(), 5)
+
+
+async def test_a_late_answer_goes_nowhere(way: Way) -> None:
+    with pytest.raises(ReadTimeout):
+        await way.order("slow", patience_s=PATIENCE_S)
+    way.kitchen.gate.set()
+    await asyncio.wait_for(way.kitchen.done.wait(), 5)
+    assert await way.eat("now") == (200, b"soup")
+
+
+async def test_a_caller_who_is_cancelled_leaves_the_callee_alone(way: Way) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(way.order("slow"), PATIENCE_S)
+    way.kitchen.gate.set()
+    await asyncio.wait_for(way.kitchen.done.wait(), 5)
+
+
+async def test_a_callee_that_fails_is_a_500_without_its_reason(way: Way) -> None:
+    status, body = await way.eat("burnt")
+    assert status == 500
+    assert b"salt" not in body
+
+
+async def test_the_callee_sees_nothing_of_the_callers_context(way: Way) -> None:
+    flavour.set("garlic")
+    assert await way.eat("taste") == (200, b"empty")
+
+
+async def test_head_has_no_body(way: Way) -> None:
+    assert await way.eat("now", method="HEAD") == (200, b"")
+
+
+async def test_a_streamed_request_arrives_whole(way: Way) -> None:
+    assert await way.eat("count", Courses(20)) == (200, str(20 * MIB).encode())
+
+
+async def test_a_refusal_ends_an_upload_that_nobody_reads(way: Way) -> None:
+    assert await way.eat("refuse", b"small") == (413, b"full")
+
+
+async def test_an_upload_that_nobody_takes_ends_at_the_deadline(way: Way) -> None:
+    with pytest.raises((WriteTimeout, ReadTimeout)):
+        await way.order("deaf", Courses(64), patience_s=PATIENCE_S)
+
+
+async def test_an_upload_that_fails_tells_both_sides(way: Way) -> None:
+    with pytest.raises(ValueError, match="out of stock"):
+        await way.order("count", Courses(2, fails=True))
+    await asyncio.wait_for(way.kitchen.left.wait(), 5)
+
+
+async def test_a_streamed_answer_arrives_whole(way: Way) -> None:
+    status, body = await way.eat("feast")
+    assert (status, len(body)) == (200, 64 * MIB)
+
+
+async def test_a_streamed_answer_waits_for_its_reader(way: Way) -> None:
+    response = await way.order("feast")
+    chunks = response.aiter_raw()
+    await anext(chunks)
+    assert way.kitchen.served < 64
+    await response.aclose()
+
+
+async def test_a_reader_who_leaves_ends_the_stream(way: Way) -> None:
+    response = await way.order("feast")
+    await anext(response.aiter_raw())
+    await response.aclose()
+    await asyncio.wait_for(way.kitchen.left.wait(), 5)
+    assert way.kitchen.served < 64
+
+
+async def test_an_answer_that_breaks_off_is_an_error(way: Way) -> None:
+    with pytest.raises(TransportError):
+        await way.eat("torn")
+
+
+async def test_a_network_may_lose_a_call(way: Way) -> None:
+    async def lose(request: Request, forward: Forward) -> Response:
+        raise ConnectError("lost", request=request)
+
+    way.network.deliver = lose
+    with pytest.raises(ConnectError):
+        await way.order("now")
+    assert way.kitchen.orders == []
+
+
+async def test_a_network_may_lose_an_answer(way: Way) -> None:
+    async def lose(request: Request, forward: Forward) -> Response:
+        await (await forward(request)).aclose()
+        raise ReadTimeout("lost", request=request)
+
+    way.network.deliver = lose
+    with pytest.raises(ReadTimeout):
+        await way.order("now")
+    assert len(way.kitchen.orders) == 1
+
+
+async def test_a_network_may_deliver_twice(way: Way) -> None:
+    async def repeat(request: Request, forward: Forward) -> Response:
+        await (await forward(request)).aclose()
+        return await forward(request)
+
+    way.network.deliver = repeat
+    assert await way.eat("now", b"salt") == (200, b"salt")
+    assert len(way.kitchen.orders) == 2
+
+
+async def test_a_network_may_deliver_late(way: Way) -> None:
+    kept: list[Request] = []
+
+    async def keep(request: Request, forward: Forward) -> Response:
+        kept.append(request)
+        raise ReadTimeout("later", request=request)
+
+    normal, way.network.deliver = way.network.deliver, keep
+    with pytest.raises(ReadTimeout):
+        await way.order("now", b"salt")
+    way.network.deliver = normal
+    response = await way.network.handle_async_request(kept[0])
+    assert await response.aread() == b"salt"
+    await response.aclose()
+
+
+async def test_the_longest_served_url_takes_the_call() -> None:
+    network, front, menu = Network(), Kitchen(), Kitchen()
+    network.serve("http://kitchen", front)
+    network.serve("http://kitchen/menu/", menu)
+    await Way(network, menu).eat("now")
+    assert (len(front.orders), len(menu.orders)) == (0, 1)
