@@ -42,6 +42,7 @@ class Kitchen:
         self.gate = asyncio.Event()
         self.done = asyncio.Event()
         self.left = asyncio.Event()
+        self.ended = asyncio.Event()
         self.orders: list[str] = []
         self.served = 0
 
@@ -50,7 +51,10 @@ class Kitchen:
         self.orders.append(scope["path"])
         verb: Callable[[Asked], Awaitable[Any]] = getattr(self, scope["path"].rpartition("/")[2])
         response = await verb(request)
-        await response(scope, receive, send)
+        try:
+            await response(scope, receive, send)
+        finally:
+            self.ended.set()
 
     async def now(self, request: Asked) -> PlainTextResponse:
         return PlainTextResponse(await request.body() or b"soup", headers={"X-Table": "4"})
@@ -86,13 +90,10 @@ class Kitchen:
         return StreamingResponse(self.courses())
 
     async def courses(self) -> AsyncIterator[bytes]:
-        try:
-            for _ in range(64):
-                self.served += 1
-                await asyncio.sleep(0)
-                yield b"x" * MIB
-        finally:
-            self.left.set()
+        for _ in range(64):
+            self.served += 1
+            await asyncio.sleep(0)
+            yield b"x" * MIB
 
     async def torn(self, request: Asked) -> StreamingResponse:
         async def half() -> AsyncIterator[bytes]:
@@ -270,7 +271,7 @@ async def test_a_reader_who_leaves_ends_the_stream(way: Way) -> None:
     response = await way.order("feast")
     await anext(response.aiter_raw())
     await response.aclose()
-    await asyncio.wait_for(way.kitchen.left.wait(), 5)
+    await asyncio.wait_for(way.kitchen.ended.wait(), 5)
     assert way.kitchen.served < 64
 
 
