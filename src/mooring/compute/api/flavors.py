@@ -14,6 +14,7 @@ from mooring.compute.flavors import FlavorQuery, NewFlavor
 from mooring.compute.service import Compute
 from mooring.compute.tables import Flavor
 from mooring.errors import Invalid, NotFound
+from mooring.web import paging
 from mooring.web.api import Api, Call, Reply, Version
 
 api = Api[Compute]()
@@ -235,11 +236,14 @@ async def refuse_project(call: Call[Compute], body: Tenant) -> Reply:
 
 
 async def _list(call: Call[Compute], path: str, view: flavor_views.View) -> Reply:
-    query = _read_query(call)
+    named = call.version >= (2, 102)
+    queries.check_keys(call, (*_QUERY, "name") if named else _QUERY)
+    page = paging.read(call.query, keys=flavors.SORT_COLUMNS, default=(("flavorid", "asc"),))
+    query = _read_query(call, page, named=named)
     rows = await call.service.store.read(lambda tx: flavors.page(tx, call.who, query))
     body = {"flavors": [view(row, call) for row in rows]}
-    link = queries.next_link(call, path, rows, rows[-1].id) if rows else {}
-    return Reply(200, queries.with_links(body, "flavors", link))
+    ids = [row.id for row in rows]
+    return Reply(200, body | paging.links(call, path, page, ids, name="flavors_links"))
 
 
 async def _find(call: Call[Compute]) -> Flavor:
@@ -272,19 +276,18 @@ def _access(flavor_id: str, projects: Sequence[str]) -> Reply:
     return Reply(200, {"flavor_access": pairs})
 
 
-def _read_query(call: Call[Compute]) -> FlavorQuery:
-    named = call.version >= (2, 102)
-    queries.check_keys(call, (*_QUERY, "name") if named else _QUERY)
+def _read_query(call: Call[Compute], page: paging.Page, *, named: bool) -> FlavorQuery:
     is_public = call.query.get("is_public", "true").lower()
     return FlavorQuery(
         is_public=None if is_public == "none" else read_truth(is_public, "is_public"),
         min_memory_mib=whole(call.query.get("minRam", "0"), "minRam"),
         min_disk_gib=whole(call.query.get("minDisk", "0"), "minDisk"),
         name=call.query.get("name", "") if named else "",
-        sort_key=call.query.get("sort_key", "flavorid"),
+        sort_key=page.sort[0][0],
+        # Unlike servers, flavors ascend unless told otherwise.
         descending=queries.read_one(call, "sort_dir", ("asc", "desc"), "asc") == "desc",
-        marker=call.query.get("marker", ""),
-        limit=queries.read_limit(call),
+        marker=page.marker or "",
+        limit=page.limit,
     )
 
 

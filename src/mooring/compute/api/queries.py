@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
-from urllib.parse import urlencode
+from collections.abc import Collection, Sequence
 
 from mooring import limits
-from mooring.compute.api.values import whole
 from mooring.compute.service import Compute
 from mooring.errors import Invalid
 from mooring.web.api import Call, Version
@@ -29,37 +26,12 @@ def check_keys(
         )
 
 
-def read_limit(call: Call[Compute]) -> int:
-    """Return how many rows to show: `limit`, never more than the largest page. Raises Invalid."""
-    text = call.query.get("limit")
-    if text is None:
-        return limits.WEB_PAGE_ROWS
-    return min(whole(text, "limit"), limits.WEB_PAGE_ROWS)
-
-
 def read_one(call: Call[Compute], key: str, choices: Sequence[str], otherwise: str) -> str:
     """Return a key's value, one of a few. Raises Invalid for another."""
     value = call.query.get(key, otherwise)
     if value not in choices:
         raise Invalid(f"Invalid input for query parameter {key}: {value}. It is one of {choices}.")
     return value
-
-
-def next_link(call: Call[Compute], path: str, rows: Sequence[Any], marker: str) -> dict[str, Any]:
-    """Return the link to the page behind `rows`, whose last one is `marker`; {} behind the last.
-
-    Like upstream, a full page is taken for one that has another behind it.
-    """
-    if not rows or len(rows) < read_limit(call):
-        return {}
-    kept = [(key, value) for key, value in call.query.multi_items() if key != "marker"]
-    query = urlencode([*kept, ("marker", marker)])
-    return {"rel": "next", "href": f"{call.url(path)}?{query}"}
-
-
-def with_links(body: Mapping[str, Any], key: str, link: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a list's body with `<key>_links`, when there is a next page."""
-    return {**body, f"{key}_links": [dict(link)]} if link else dict(body)
 
 
 def check_pattern(text: str, name: str) -> str:
