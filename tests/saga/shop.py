@@ -68,13 +68,19 @@ def set_status(tx: Session, order_id: str, status: str, *, among: tuple[str, ...
         raise Conflict(f"Order {order_id} is not in {among}.")
 
 
+def restore_status(tx: Session, order_id: str, status: str, *, among: tuple[str, ...]) -> None:
+    """Undo `set_status`; find nothing when it never happened."""
+    guarded = update(OrderRow).where(OrderRow.id == order_id, OrderRow.status.in_(among))
+    tx.execute(guarded.values(status=status))
+
+
 def check(tx: Session, notes: Order, run: Run[Shop]) -> None:
     del tx, notes, run
 
 
 def forget(tx: Session, notes: Order, run: Run[Shop]) -> None:
     assert run.error is not None
-    set_status(tx, notes.order_id, "new", among=("packing", "packed"))
+    restore_status(tx, notes.order_id, "new", among=("packing", "packed"))
 
 
 async def print_label(notes: Order, run: Run[Shop]) -> Order:
@@ -138,7 +144,7 @@ def record_lost(tx: Session, notes: Order, run: Run[Shop]) -> None:
 
 def stop_sending(tx: Session, notes: Order, run: Run[Shop]) -> None:
     del run
-    set_status(tx, notes.order_id, "packed", among=("sending",))
+    restore_status(tx, notes.order_id, "packed", among=("sending",))
 
 
 def begin_sending(tx: Session, notes: Order, run: Run[Shop]) -> None:

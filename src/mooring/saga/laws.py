@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from mooring.errors import Conflict
-from mooring.saga.define import REGISTRY, Each, Saga
+from mooring.saga.define import REGISTRY, Each, Saga, Step
 
 
 class Crash(BaseException):
@@ -70,6 +70,10 @@ class World(Protocol):
         """Return all that can be seen, by name; times and histories left out."""
         ...
 
+    async def ending(self, saga: Saga[Any]) -> str:
+        """Return the outcome of the newest saga of this name; empty when none was started."""
+        ...
+
     async def complaints(self) -> list[str]:
         """Return what is stuck, has no owner, or does not add up: empty when all is well."""
         ...
@@ -111,7 +115,7 @@ async def hold_failure(world: World, saga: Saga[Any], point: str, outcome: Outco
 async def hold_crash(world: World, saga: Saga[Any], point: str, outcome: Outcome) -> None:
     """Law *crash*: after a crash at a point, the restart ends the saga one way or the other."""
     world.probe.arm(point, Crash)
-    await _live_through(world)
+    await live_through(world)
     _require_fired(world, point)
     await _require_peace(world, f"crashing at {point}")
     await _require_end(world, saga, outcome, f"crashing at {point}")
@@ -123,7 +127,7 @@ async def hold_crash_in_undo(
     """Law *crash in undo*: the saga fails at one point, then dies while it unwinds at another."""
     world.probe.arm(failing, lambda: Conflict("A law let this step fail."))
     world.probe.arm(point, Crash)
-    await _live_through(world)
+    await live_through(world)
     await _require_peace(world, f"failing at {failing}, crashing at {point}")
     await _require_end(world, saga, outcome, f"failing at {failing}, crashing at {point}")
 
@@ -133,12 +137,19 @@ def points_of(saga: Saga[Any]) -> list[str]:
     found: list[str] = []
     for part in saga.steps:
         for step in part.steps if isinstance(part, Each) else (part,):
-            headings = ["forward"]
-            if getattr(step, "undo", None) is not None:
-                headings.append("back")
-            found += [f"{saga.name}/{step.name}/{way}" for way in headings]
-    found += [f"{saga.name}/{step.name}/failing" for step in saga.failed_end]
-    return [f"{place}/{when}" for place in found for when in ("before", "after", "saved")]
+            if isinstance(step, Step):
+                found += _points(saga, step, "forward", is_transaction=step.do_is_transaction)
+            if isinstance(step, Step) and step.undo is not None:
+                found += _points(saga, step, "back", is_transaction=step.undo_is_transaction)
+    for step in saga.failed_end:
+        found += _points(saga, step, "failing", is_transaction=step.do_is_transaction)
+    return found
+
+
+def _points(saga: Saga[Any], step: Step, heading: str, *, is_transaction: bool) -> list[str]:
+    # A transaction has no moment of its own between its work and the commit of its bookmark.
+    moments = ("before", "after") if is_transaction else ("before", "after", "saved")
+    return [f"{saga.name}/{step.name}/{heading}/{moment}" for moment in moments]
 
 
 def sagas_of(*services: str) -> list[Saga[Any]]:
@@ -150,7 +161,7 @@ def sagas_of(*services: str) -> list[Saga[Any]]:
     return list(newest.values())
 
 
-async def _live_through(world: World) -> None:
+async def live_through(world: World) -> None:
     """Act and settle through crashes, restarting after each."""
     if await _crashes(world.act):
         await world.restart()
@@ -183,12 +194,15 @@ async def _require_peace(world: World, when: str) -> None:
 
 
 async def _require_end(world: World, saga: Saga[Any], outcome: Outcome, when: str) -> None:
-    now = await world.snapshot()
-    if now == outcome.after or _equal(now, outcome.before, saga.residue):
+    now, ending = await world.snapshot(), await world.ending(saga)
+    if ending == "failed" and saga.failed_end:
         return
-    if saga.failed_end and _equal(now, outcome.after, saga.residue):
+    if ending == "done" and now == outcome.after:
         return
-    message = f"{when}: neither done nor undone.\n{_difference(now, outcome, saga.residue)}"
+    if ending in ("undone", "") and _equal(now, outcome.before, saga.residue):
+        return
+    difference = _difference(now, outcome, saga.residue)
+    message = f"{when}: it ended '{ending}', and the world is\n{difference}"
     raise Broken(message)
 
 

@@ -56,6 +56,7 @@ class Schedule(Generic[S]):
         self._timekeeper: asyncio.Task[None] | None = None
         self._over: asyncio.Future[None] | None = None
         self._is_open = False
+        self._crash: BaseException | None = None
         self.unknown: set[str] = set()
 
     # -- being told -------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class Schedule(Generic[S]):
         self._works.pop(saga_id, None)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, Exception):
-            self._is_open = False
+            self._is_open, self._crash = False, error
             if self._over is not None and not self._over.done():
                 self._over.set_exception(error)
         elif error is not None and not isinstance(error, LostLeaseError):
@@ -220,11 +221,16 @@ class Schedule(Generic[S]):
             self.wake(heapq.heappop(self._timers)[1])
 
     async def settle(self, horizon_s: float) -> None:
-        """Wait until nothing moves; turn a simulated clock to each timer within the horizon."""
+        """Wait until nothing moves; turn a simulated clock to each timer within the horizon.
+
+        Raises what a probe raised when it ended this engine.
+        """
         clock = self._host.clock
         limit = clock.now() + timedelta(seconds=horizon_s)
         while True:
             await self.quiet()
+            if self._crash is not None:
+                raise self._crash
             at = self.next_wake()
             if at is None or at > limit:
                 return

@@ -119,7 +119,7 @@ class Teller(Generic[S]):
             self.tools.probe.at(f"{point}/before")
             with tx.begin_nested():
                 answer = function(tx, *arguments)
-            self.tools.probe.at(f"{point}/after")
+                self.tools.probe.at(f"{point}/after")
         except LostLeaseError:
             raise
         except Exception as error:  # noqa: BLE001  (whatever a step raises decides where the saga goes)
