@@ -60,6 +60,16 @@ def translate(error: BaseException, *, reading: bool = False) -> MooringError | 
     return _from_postgresql(error)
 
 
+def find_reason(error: BaseException) -> BaseException:
+    """Return why a transaction was lost: a full disk shows first as a missing savepoint."""
+    link: BaseException | None = error
+    while link is not None:
+        if translate(link) is not None:
+            return link
+        link = link.__cause__ or link.__context__
+    return error
+
+
 def _wrote(error: BaseException) -> bool:
     driver = error.orig if isinstance(error, DBAPIError) else None
     if isinstance(driver, sqlite3.Error):

@@ -31,7 +31,13 @@ T = TypeVar("T")
 
 def create_engines(path: Path) -> tuple[Engine, Engine]:
     """Return the engine that writes and the one that reads, for the file at `path` (made 0600)."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise Unavailable(
+            f"The database file {path} cannot be opened: {error.strerror}. Make its directory, "
+            "writable for this user, and start again."
+        ) from error
     url = f"sqlite+pysqlite:///{path}"
     arguments = {
         "check_same_thread": False,
@@ -114,9 +120,10 @@ class SqliteFile:
         except BaseException as error:  # noqa: BLE001  (it goes to those who asked)
             self._abandon()
             ran = ran or list(group)
+            reason = failures.find_reason(error)
             for call in ran:
                 if call.error is None:
-                    call.fail(error)
+                    call.fail(reason)
         deliver(ran)
         return len(ran)
 
@@ -143,18 +150,18 @@ class SqliteFile:
 
 def _run(connection: Connection, call: Call[Any]) -> None:
     """Run one call inside its savepoint. Raises only when the whole transaction is lost."""
+    tx = Session(connection, join_transaction_mode="create_savepoint", expire_on_commit=False)
     try:
-        with Session(
-            connection, join_transaction_mode="create_savepoint", expire_on_commit=False
-        ) as tx:
-            call.run(tx)
-            tx.commit()
+        call.run(tx)
+        tx.commit()
     except BaseException as error:
         driver = connection.connection.driver_connection
-        lost = not (isinstance(driver, sqlite3.Connection) and driver.in_transaction)
-        call.fail(error)
-        if lost:
+        if not (isinstance(driver, sqlite3.Connection) and driver.in_transaction):
+            # There is no savepoint left to go back to; the connection is given up as it is.
+            tx.invalidate()
             raise
+        call.fail(error)
+    tx.close()
 
 
 class SqliteStore:
@@ -191,12 +198,9 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
-        last = Call(_nothing)
-        self._waiting.put(last)
         self._waiting.put(None)
-        await last.future
-        self._writer.join()
-        self._readers.shutdown()
+        await asyncio.to_thread(self._writer.join)
+        await asyncio.to_thread(self._readers.shutdown)
         self._file.close()
 
     def _write_all(self) -> None:
@@ -254,10 +258,6 @@ def _open_call(fn: Callable[[Session], T], *, closed: bool) -> Call[T]:
             "The service is stopping; ask again when it is back.", private="the store is closed"
         )
     return Call(fn)
-
-
-def _nothing(tx: Session) -> None:
-    del tx
 
 
 async def open_store(
