@@ -45,7 +45,7 @@ def state(connection: Connection, service: str) -> State:
 
     Raises Conflict when a newer release has been there: this program would not know its tables.
     """
-    chains = [revisions(chain) for chain in (COMMON, service)]
+    chains = [revisions(chain) for chain in _chains(service)]
     has: frozenset[str] = frozenset()
     if inspect(connection).has_table("alembic_version"):
         rows = connection.execute(text("SELECT version_num FROM alembic_version"))
@@ -74,7 +74,7 @@ def upgrade(engine: Engine, service: str) -> bool:
             _lock(connection, service)
             if state(connection, service).is_newest:
                 return False
-            _run(connection, service)
+            run(connection, service)
             _check_foreign_keys(connection, service)
         _set_foreign_keys(connection, on=True)
     return True
@@ -87,6 +87,11 @@ def is_newest(engine: Engine, service: str) -> bool:
         return exists and state(connection, service).is_newest
 
 
+def _chains(service: str) -> list[str]:
+    """Return the chains of a service's database; `common` is revised in one of its own."""
+    return [COMMON] if service == COMMON else [COMMON, service]
+
+
 def _lock(connection: Connection, service: str) -> None:
     """Keep other processes out until the end of the transaction. On SQLite its beginning did."""
     if connection.dialect.name == "sqlite":
@@ -97,17 +102,18 @@ def _lock(connection: Connection, service: str) -> None:
     connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {quoted}"))
 
 
-def _run(connection: Connection, service: str) -> None:
+def run(connection: Connection, service: str, target: str = "heads") -> None:
+    """Run the revisions that the database lacks, up to `target`, in the caller's transaction."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     config.set_main_option("path_separator", "newline")
-    folders = [MIGRATIONS / chain for chain in (COMMON, service) if revisions(chain)]
+    folders = [MIGRATIONS / chain for chain in _chains(service) if revisions(chain)]
     config.set_main_option("version_locations", "\n".join(str(folder) for folder in folders))
     config.attributes["connection"] = connection
-    command.upgrade(config, "heads")
+    command.upgrade(config, target)
 
 
 def _set_foreign_keys(connection: Connection, *, on: bool) -> None:

@@ -137,7 +137,9 @@ def write_revision(chain: str, message: str, *, remake: bool) -> Path | None:
     slug = re.sub(r"\W+", "_", message.lower()).strip("_")
     path = folder / f"{number}_{slug}.py"
     folder.mkdir(exist_ok=True)
-    (folder / "__init__.py").touch()
+    package = folder / "__init__.py"
+    if not package.exists() or not package.read_text():
+        package.write_text(f'"""The revisions of the tables of `{chain}`."""\n')
     before = f'"{done[-1]}"' if done else "None"
     text = _FILE.format(
         message=message.capitalize(), revision=f"{chain}_{number}", before=before, body=body

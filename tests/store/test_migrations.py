@@ -1,0 +1,211 @@
+"""Revisions make exactly the tables that the code describes, from any revision on."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, Engine, inspect, text
+
+import mooring
+from mooring.errors import Conflict, Unavailable
+from mooring.store import migrate, postgresql, revise, sqlite
+from mooring.store.base import open_store
+
+pytestmark = pytest.mark.anyio
+SERVICES = [
+    name
+    for name in ("identity", "image", "placement", "volume", "share", "compute")
+    if (Path(mooring.__file__).parent / name / "tables.py").exists()
+]
+FIRST = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "harbour_0001"
+down_revision = None
+
+
+def upgrade():
+    op.create_table("piers", sa.Column("name", sa.String(), primary_key=True))
+    op.create_table(
+        "boats",
+        sa.Column("name", sa.String(), primary_key=True),
+        sa.Column("pier", sa.String(), sa.ForeignKey("piers.name")),
+    )
+    op.execute("INSERT INTO piers VALUES ('north')")
+    op.execute("INSERT INTO boats VALUES ('ark', 'north')")
+"""
+SECOND = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "harbour_0002"
+down_revision = "harbour_0001"
+
+
+def upgrade():
+    with op.batch_alter_table("piers", recreate="auto") as piers:
+        piers.add_column(sa.Column("berths", sa.Integer(), nullable=False, server_default="1"))
+        piers.alter_column("name", type_=sa.String(64))
+"""
+FAILING = SECOND + '    op.execute("DROP TABLE nowhere")\n'
+
+
+@pytest.fixture
+def engine(location: str, service: str) -> Generator[Engine]:
+    """Return an engine on an empty database."""
+    if location.startswith("postgresql"):
+        made = postgresql.create_schema_engine(location, service)
+        with made.begin() as connection:
+            connection.execute(text(f"CREATE SCHEMA {service}"))
+        yield made
+        made.dispose()
+    else:
+        writer, reader = sqlite.create_engines(Path(location) / "scratch.sqlite")
+        yield writer
+        writer.dispose()
+        reader.dispose()
+
+
+@pytest.fixture
+def harbour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a service that has one revision, in a tree of its own."""
+    tree = tmp_path / "migrations"
+    (tree / "harbour").mkdir(parents=True)
+    (tree / "env.py").write_text((migrate.MIGRATIONS / "env.py").read_text())
+    (tree / "harbour" / "0001_initial.py").write_text(FIRST)
+    monkeypatch.setattr(migrate, "MIGRATIONS", tree)
+    return tree / "harbour"
+
+
+def describe(connection: Connection) -> dict[str, dict[str, Any]]:
+    """Return everything a database says of its tables."""
+    inspector = inspect(connection)
+    tables: dict[str, dict[str, Any]] = {}
+    for name in inspector.get_table_names():
+        columns = {
+            column["name"]: (str(column["type"]), column["nullable"], column["default"])
+            for column in inspector.get_columns(name)
+        }
+        tables[name] = {
+            "columns": columns,
+            "primary key": inspector.get_pk_constraint(name),
+            "foreign keys": _sorted(inspector.get_foreign_keys(name)),
+            "unique": _sorted(inspector.get_unique_constraints(name)),
+            "checks": _sorted(inspector.get_check_constraints(name)),
+            "indexes": _sorted(inspector.get_indexes(name)),
+        }
+    tables.pop("alembic_version", None)
+    return tables
+
+
+def _sorted(things: list[Any]) -> list[Any]:
+    return sorted(things, key=lambda thing: str(thing["name"]))
+
+
+@pytest.mark.parametrize("chain", ["common", *SERVICES])
+def test_revisions_make_what_the_code_describes(engine: Engine, chain: str) -> None:
+    chains = dict.fromkeys((migrate.COMMON, chain))
+    metadata = [found for name in chains for found in revise.load_metadata(name)]
+    with engine.connect() as connection:
+        with connection.begin() as described:
+            for tables in metadata:
+                tables.create_all(connection)
+            wanted = describe(connection)
+            described.rollback()
+        with connection.begin():
+            for name in chains:
+                for revision in migrate.revisions(name):
+                    migrate.run(connection, chain, revision)
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            assert compare_metadata(context, metadata) == []  # type: ignore[arg-type]
+            assert describe(connection) == wanted
+
+
+async def test_a_start_with_nothing_to_do_does_not_import_alembic(tmp_path: Path) -> None:
+    await (await open_store(str(tmp_path), "test")).close()
+    code = (
+        "import asyncio, sys\n"
+        "from mooring.store.base import open_store\n"
+        "async def start(): await (await open_store(sys.argv[1], 'test')).close()\n"
+        "asyncio.run(start())\n"
+        "assert not {'alembic', 'psycopg'} & set(sys.modules)\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, str(tmp_path), stderr=subprocess.PIPE
+    )
+    assert (await process.communicate())[1] == b""
+    assert process.returncode == 0
+
+
+async def test_several_processes_may_migrate_at_once(location: str, service: str) -> None:
+    stores = await asyncio.gather(*(open_store(location, service) for _ in range(4)))
+    for store in stores:
+        assert await store.read(lambda tx: tx.scalar(text("SELECT count(*) FROM saga_sagas"))) == 0
+        await store.close()
+
+
+async def test_a_database_of_a_newer_release_is_refused(location: str, service: str) -> None:
+    store = await open_store(location, service)
+    await store.write(
+        lambda tx: tx.execute(text("UPDATE alembic_version SET version_num = 'common_9999'"))
+    )
+    await store.close()
+    with pytest.raises(Conflict, match="newer release"):
+        await open_store(location, service)
+
+
+@pytest.mark.usefixtures("harbour")
+def test_upgrading_twice_does_nothing(engine: Engine) -> None:
+    assert migrate.upgrade(engine, "harbour")
+    assert not migrate.upgrade(engine, "harbour")
+
+
+def test_a_table_that_others_point_at_can_be_altered(engine: Engine, harbour: Path) -> None:
+    migrate.upgrade(engine, "harbour")
+    (harbour / "0002_berths.py").write_text(SECOND)
+    assert migrate.upgrade(engine, "harbour")
+    with engine.connect() as connection:
+        rows = connection.execute(
+            text("SELECT berths FROM piers JOIN boats ON boats.pier = piers.name")
+        ).all()
+    assert rows == [(1,)]
+
+
+def test_a_revision_that_fails_leaves_the_database_as_it_was(engine: Engine, harbour: Path) -> None:
+    migrate.upgrade(engine, "harbour")
+    (harbour / "0002_berths.py").write_text(FAILING)
+    with engine.connect() as connection:
+        before = describe(connection)
+    with pytest.raises(Exception, match="nowhere"):
+        migrate.upgrade(engine, "harbour")
+    with engine.connect() as connection:
+        assert describe(connection) == before
+        assert migrate.state(connection, "harbour").has == {"harbour_0001"}
+
+
+async def test_an_unreachable_server_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        await open_store(f"postgresql:///mooring?host={tmp_path}", "test")
+
+
+def test_a_revision_is_written_from_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "migrations"
+    tree.mkdir()
+    (tree / "env.py").write_text((migrate.MIGRATIONS / "env.py").read_text())
+    monkeypatch.setattr(migrate, "MIGRATIONS", tree)
+    path = revise.write_revision("common", "first tables", remake=False)
+    assert path == tree / "common" / "0001_first_tables.py"
+    assert revise.write_revision("common", "again", remake=False) is None
+    assert revise.write_revision("common", "anew", remake=True) == tree / "common" / "0001_anew.py"
+    assert [file.name for file in (tree / "common").glob("0*")] == ["0001_anew.py"]
