@@ -88,3 +88,60 @@ VOLUME_NAME_LENGTH = 255
 
 VOLUME_SIZE_GIB = 2**31 - 1
 """Biggest size that a request may name; what fits is a matter of quota and pools."""
+
+AGENT_PROGRAM_S = 60.0
+"""How long one program that an agent starts may take, unless it copies a disk."""
+
+AGENT_COPY_S = 3600.0
+"""How long the copy of a disk or an image may take."""
+
+AGENT_PROGRAM_MEMORY_BYTES = 1024**3
+"""Address space of one program: qemu-img on a hostile image must not eat the host."""
+
+AGENT_PROGRAM_OUTPUT_BYTES = 65536
+"""How much of a program's output is kept; the rest is read and dropped."""
+
+AGENT_CONSOLE_BYTES = 1024**2
+"""How much of a guest's serial console is kept and shown: the end of it."""
+
+AGENT_EVENTS = 1000
+"""News that an agent remembers; who asks later reads the guests instead."""
+
+AGENT_IMAGE_BYTES = 2 * 1024**4
+"""Largest image that an agent takes into its cache."""
+
+AGENT_UNPLUG_ASK_S = 10.0
+"""How long a guest is given to let go of a disk before it is asked again."""
+
+AGENT_UNPLUG_S = 120.0
+"""How long a guest is asked in all; a booting one hears nothing at first."""
+
+AGENT_BODY_BYTES = 1024**2
+"""Largest JSON body of a verb: a server with all its disks takes a few dozen KiB."""
+
+AGENT_DISKS = 26
+"""Disks that one guest may have: a letter and a free PCIe port for each."""
+
+AGENT_KVM_PROBE_S = 6.0
+"""How long KVM may take to boot one sector before it counts as unusable."""
+
+AGENT_TICKET_S = 600.0
+"""How long the outcome of a verb waits for whoever was answered 202."""
+
+CLIENT_BODY_BYTES = 64 << 20
+"""Largest answer read from another service into memory; image data is streamed, not counted."""
+
+IDENTITY_CALL_S = 30.0
+"""How long a login or the check of a token may take."""
+
+TOKEN_CACHE_S = 60.0
+"""How long a token that another identity service called valid is taken for valid."""
+
+TOKEN_CACHE_ENTRIES = 1000
+"""Tokens that are remembered; the one that was checked longest ago goes first."""
+
+COMPUTE_SERVERS_AT_ONCE = 100
+"""Most servers of one POST: they are written in one transaction, which holds up other writes."""
+
+OPERATIONS_LISTED = 1000
+"""Operations in one answer of `/mooring/operations`."""

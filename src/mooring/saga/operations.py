@@ -1,0 +1,146 @@
+"""Operations, as an operator reads them: what a saga is doing, what it did, and for how long."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+from msgspec import Struct
+from sqlalchemy import Table, select
+from sqlalchemy.orm import Session
+
+from mooring import limits
+from mooring.errors import NotFound
+from mooring.saga.define import REGISTRY
+from mooring.saga.tables import HistoryRow, LockRow, SagaRow
+
+_sagas = cast("Table", SagaRow.__table__)
+_locks = cast("Table", LockRow.__table__)
+_history = cast("Table", HistoryRow.__table__)
+
+_COLUMNS = (
+    *("id", "name", "version", "state", "heading", "outcome", "step", "item", "error", "progress"),
+    *("attempts", "stuck", "abort", "wake_at", "waits_for", "project_id", "request_id"),
+    *("parent_id", "created_at", "updated_at", "ended_at"),
+)
+
+
+class Attempt(Struct, frozen=True):
+    """One attempt at one step. `duration_ms` is in milliseconds; `error` is its public message."""
+
+    step: str
+    item: str
+    heading: str
+    attempt: int
+    result: str
+    error: str
+    started_at: datetime
+    duration_ms: int
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """One operation. `status` is what an operator looks for first."""
+
+    id: str
+    name: str
+    status: str
+    """running, unwinding, waiting (for a lock, a signal or a time), stuck, unknown to this
+    release, or its outcome: done, undone, failed, absorbed."""
+    step: str
+    item: str
+    progress: int
+    attempts: int
+    error: str
+    project_id: str
+    request_id: str
+    parent_id: str
+    locks: tuple[str, ...]
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+
+
+class Operation(Struct, frozen=True):
+    """One operation with its timeline."""
+
+    operation: Summary
+    timeline: tuple[Attempt, ...]
+
+
+def list_operations(tx: Session, *, everything: bool = False) -> list[Summary]:
+    """Return operations, newest first: those that have not ended, or `everything` still kept."""
+    query = select(*(_sagas.c[name] for name in _COLUMNS)).order_by(_sagas.c.created_at.desc())
+    if not everything:
+        query = query.where(_sagas.c.state != "ended")
+    rows = tx.execute(query.limit(limits.OPERATIONS_LISTED)).mappings().all()
+    keys = _load_locks(tx, [row["id"] for row in rows])
+    return [_summarise(dict(row), keys.get(row["id"], ())) for row in rows]
+
+
+def show_operation(tx: Session, saga_id: str) -> Operation:
+    """Return one operation with its timeline. Raises NotFound."""
+    query = select(*(_sagas.c[name] for name in _COLUMNS)).where(_sagas.c.id == saga_id)
+    row = tx.execute(query).mappings().first()
+    if row is None:
+        raise NotFound(f"Operation {saga_id} is not known; what has ended is kept for 30 days.")
+    lines = select(_history).where(_history.c.saga_id == saga_id).order_by(_history.c.id)
+    attempts = [_attempt(dict(line)) for line in tx.execute(lines).mappings()]
+    keys = _load_locks(tx, [saga_id]).get(saga_id, ())
+    return Operation(_summarise(dict(row), keys), tuple(attempts))
+
+
+def _load_locks(tx: Session, saga_ids: list[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    query = select(_locks.c.saga_id, _locks.c.key).where(_locks.c.saga_id.in_(saga_ids))
+    for saga_id, key in tx.execute(query.order_by(_locks.c.key)):
+        found[saga_id] = (*found.get(saga_id, ()), key)
+    return found
+
+
+def _summarise(row: dict[str, Any], keys: tuple[str, ...]) -> Summary:
+    return Summary(
+        id=row["id"],
+        name=row["name"],
+        status=_status(row),
+        step=row["step"],
+        item=row["item"],
+        progress=100 if row["outcome"] == "done" else row["progress"],
+        attempts=row["attempts"],
+        error=_public(row["error"]),
+        project_id=row["project_id"],
+        request_id=row["request_id"],
+        parent_id=row["parent_id"],
+        locks=keys,
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        ended_at=row["ended_at"],
+    )
+
+
+def _status(row: dict[str, Any]) -> str:
+    if row["state"] == "ended":
+        return row["outcome"]
+    if (row["name"], row["version"]) not in REGISTRY:
+        return "unknown"
+    if row["stuck"]:
+        return "stuck"
+    if row["state"] in ("locked", "parked"):
+        return "waiting"
+    return "running" if row["heading"] == "forward" else "unwinding"
+
+
+def _public(error: dict[str, Any] | None) -> str:
+    return str(error["public"]) if error else ""
+
+
+def _attempt(line: dict[str, Any]) -> Attempt:
+    return Attempt(
+        step=line["step"],
+        item=line["item"],
+        heading=line["heading"],
+        attempt=line["attempt"],
+        result=line["result"],
+        error=_public(line["error"]),
+        started_at=line["started_at"],
+        duration_ms=line["duration_ms"],
+    )

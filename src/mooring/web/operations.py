@@ -1,0 +1,73 @@
+"""`/mooring/operations` of each service: what its sagas do, and an operator's word in it.
+
+Ours alone, beside the OpenStack API: for `mooring operations` and for whoever watches a cloud.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from mooring.errors import Forbidden
+from mooring.saga import operations
+from mooring.saga.engine import Engine
+from mooring.store.base import Store
+from mooring.web.api import Api, Call, Reply
+
+
+class HasSagas(Protocol):
+    """A service whose work is done by sagas."""
+
+    sagas: Engine[Any]
+
+    @property
+    def store(self) -> Store:
+        """The service's own database."""
+        ...
+
+
+S = TypeVar("S", bound=HasSagas)
+
+
+def build_api(kind: type[S]) -> Api[S]:
+    """Return the routes, for one kind of service. All of them are for administrators alone."""
+    del kind
+    api = Api[S]()
+
+    @api.get("/mooring/operations", policy=None)
+    async def list_operations(call: Call[S]) -> Reply:
+        _require_admin(call)
+        everything = call.query.get("all", "") == "true"
+        found = await call.service.store.read(
+            lambda tx: operations.list_operations(tx, everything=everything)
+        )
+        return Reply(200, {"operations": msgspec.to_builtins(found)})
+
+    @api.get("/mooring/operations/{saga_id}", policy=None)
+    async def show_operation(call: Call[S]) -> Reply:
+        _require_admin(call)
+        saga_id = call.path["saga_id"]
+        found = await call.service.store.read(lambda tx: operations.show_operation(tx, saga_id))
+        return Reply(200, msgspec.to_builtins(found))
+
+    @api.action("/mooring/operations/{saga_id}/action", "abort", policy=None)
+    async def abort(call: Call[S], _: None) -> Reply:
+        _require_admin(call)
+        service, saga_id = call.service, call.path["saga_id"]
+        await service.store.write(lambda tx: service.sagas.abort(tx, saga_id))
+        return Reply(202)
+
+    @api.action("/mooring/operations/{saga_id}/action", "retry", policy=None)
+    async def retry(call: Call[S], _: None) -> Reply:
+        _require_admin(call)
+        service, saga_id = call.service, call.path["saga_id"]
+        await service.store.write(lambda tx: service.sagas.retry(tx, saga_id))
+        return Reply(202)
+
+    return api
+
+
+def _require_admin(call: Call[Any]) -> None:
+    if not call.who.is_admin:
+        raise Forbidden("Operations are shown to administrators only.")
