@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -126,6 +127,16 @@ def visible(tx: Session, user_id: str, name: str) -> Keypair:
     if row is None:
         raise NotFound(f"Keypair {name} not found for user {user_id}")
     return row
+
+
+def page(tx: Session, user_id: str, *, marker: str, limit: int) -> Sequence[Keypair]:
+    """Return a user's keys by name, those behind `marker`. Raises Invalid for an unknown marker."""
+    wanted = select(Keypair).where(Keypair.user_id == user_id)
+    if marker:
+        if tx.execute(wanted.where(Keypair.name == marker)).first() is None:
+            raise Invalid(f"marker [{marker}] not found")
+        wanted = wanted.where(Keypair.name > marker)
+    return tx.execute(wanted.order_by(Keypair.name).limit(limit)).scalars().all()
 
 
 def count(tx: Session, user_id: str) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from mooring import limits
 from mooring.compute.api.server_bodies import (
     Create,
     Device,
@@ -21,7 +22,7 @@ from mooring.compute.api.server_bodies import (
 )
 from mooring.compute.api.values import address, truth, whole
 from mooring.compute.block_devices import NewBlockDevice
-from mooring.compute.servers import NewServer
+from mooring.compute.building import NewServer
 from mooring.errors import Invalid
 from mooring.web.api import Version
 
@@ -30,7 +31,7 @@ _ROOT = "vda"
 _LABEL = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?")
 
 
-def read(body: Create, version: Version) -> NewServer:
+def read(body: Create, version: Version, *, zero_disk_allowed: bool) -> NewServer:
     """Return what the body asks for. Raises Invalid for what this version or cloud refuses."""
     server = body.server
     check_version(server, version)
@@ -56,6 +57,7 @@ def read(body: Create, version: Version) -> NewServer:
         availability_zone=zone,
         host=host,
         scheduler_hints={**body.old_hints, **body.hints},
+        zero_disk_allowed=zero_disk_allowed,
         min_count=least,
         max_count=most,
         version=version,
@@ -122,10 +124,10 @@ def _place(server: ServerBody) -> tuple[str | None, str | None]:
 
 
 def _counts(server: ServerBody) -> tuple[int, int]:
-    least = whole(server.min_count, "min_count", least=1)
+    least = whole(server.min_count, "min_count", least=1, most=limits.COMPUTE_SERVERS_AT_ONCE)
     if server.max_count is UNSET:
         return least, least
-    most = whole(server.max_count, "max_count", least=1)
+    most = whole(server.max_count, "max_count", least=1, most=limits.COMPUTE_SERVERS_AT_ONCE)
     if least > most:
         raise Invalid("min_count must be <= max_count")
     return least, most

@@ -59,7 +59,9 @@ async def list_servers_detail(call: Call[Compute]) -> Reply:
 async def create_server(call: Call[Compute], body: Create) -> Reply:
     """Make servers. Their quota, image, flavor and disks are checked before the answer."""
     queries.check_keys(call, ())
-    wanted = server_create.read(body, call.version)
+    wanted = server_create.read(
+        body, call.version, zero_disk_allowed=call.allowed(f"{_RULE}create:zero_disk_flavor")
+    )
     rule = _FORCED_HOST.get(server_create.forces_host(body.server))
     if rule:
         call.require(rule)
