@@ -9,6 +9,7 @@ from uuid import uuid4
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from mooring.clients.refusals import BUSY_HEADER
 from mooring.web import faults, microversion
 from mooring.web.face import Fault
 from mooring.web.versions import text
@@ -93,6 +94,8 @@ class Exchange:
             response.headers["allow"] = ", ".join(self.methods)
         elif status in (413, 429):
             response.headers["retry-after"] = "0"
+        elif status == 409 and error.detail.get("busy"):
+            response.headers[BUSY_HEADER] = "1"
         return self._finish(response)
 
     @property

@@ -1,0 +1,233 @@
+"""The identity service, as its callers see it: ours, or a real Keystone.
+
+Source: facts/identity_image_placement.md 2 and 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import msgspec
+from msgspec import Struct
+
+from mooring import limits
+from mooring.clients import catalog
+from mooring.clients.refusals import refusal
+from mooring.clients.token import TokenInfo
+from mooring.errors import NotFound, Unauthenticated, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mooring.clock import Clock
+
+INVALID = "The request you have made requires authentication."
+
+
+class Domain(Struct, frozen=True):
+    """A domain, as a token names it."""
+
+    id: str
+
+
+class Named(Struct, frozen=True):
+    """A user, project or role, as a token names it."""
+
+    id: str
+    name: str
+    domain: Domain = Domain("default")
+
+
+class Token(Struct, frozen=True):
+    """The body of a token. Source: facts/identity_image_placement.md 2.2."""
+
+    user: Named
+    expires_at: datetime
+    issued_at: datetime | None = None
+    methods: list[str] = []
+    audit_ids: list[str] = []
+    project: Named | None = None
+    domain: Domain | None = None
+    system: dict[str, Any] | None = None
+    roles: list[Named] = []
+    catalog: list[catalog.Entry] = []
+    application_credential: dict[str, Any] | None = None
+
+    def info(self) -> TokenInfo:
+        """Return what the token says, in one flat record."""
+        project = self.project or Named("", "", Domain(""))
+        return TokenInfo(
+            user_id=self.user.id,
+            user_name=self.user.name,
+            user_domain_id=self.user.domain.id,
+            project_id=project.id,
+            project_name=project.name,
+            project_domain_id=project.domain.id,
+            domain_id=self.domain.id if self.domain else "",
+            system_scope="all" if self.system else "",
+            roles=frozenset(role.name.lower() for role in self.roles),
+            methods=tuple(self.methods),
+            audit_ids=tuple(self.audit_ids),
+            application_credential_id=(self.application_credential or {}).get("id", ""),
+            issued_at=self.issued_at,
+            expires_at=self.expires_at,
+        )
+
+
+class _Body(Struct, frozen=True):
+    token: Token
+
+
+class Login(Struct, frozen=True, kw_only=True):
+    """A user's name and password, and the project to work in."""
+
+    user_name: str
+    password: str
+    project_name: str
+    user_domain_id: str = "default"
+    project_domain_id: str = "default"
+
+    def body(self) -> dict[str, Any]:
+        """Return the body that asks for a token."""
+        user: dict[str, Any] = {
+            "name": self.user_name,
+            "domain": {"id": self.user_domain_id},
+            "password": self.password,
+        }
+        project = {"name": self.project_name, "domain": {"id": self.project_domain_id}}
+        return {
+            "auth": {
+                "identity": {"methods": ["password"], "password": {"user": user}},
+                "scope": {"project": project},
+            }
+        }
+
+
+class ServiceUser:
+    """Our own user: its token, always with some life left, and the catalogue that came with it.
+
+    `url` is the versioned root of identity (`.../identity/v3`). A token is used until 80 % of its
+    life are over, so what is sent with it has time to be done.
+    """
+
+    def __init__(
+        self, network: httpx2.AsyncBaseTransport, url: str, login: Login, *, clock: Clock
+    ) -> None:
+        self._network, self._url, self._login, self._clock = network, url, login, clock
+        self._token = ""
+        self._renew_at = 0.0
+        self._body: Token | None = None
+        self._turn = asyncio.Lock()
+
+    async def token(self, *, instead_of: str = "") -> str:
+        """Return a token that is not `instead_of`. Raises Unavailable when identity gives none."""
+        async with self._turn:
+            if self._token in ("", instead_of) or self._clock.monotonic() >= self._renew_at:
+                await self._renew()
+            return self._token
+
+    async def url(self, service: str, *, interface: str = "internal", region: str = "") -> str:
+        """Return a service's versioned root from our token's catalogue. Raises Unavailable."""
+        await self.token()
+        entries = self._body.catalog if self._body else []
+        return catalog.find(entries, service, interface=interface, region=region)
+
+    async def _renew(self) -> None:
+        content = msgspec.json.encode(self._login.body())
+        headers = {"Content-Type": "application/json"}
+        try:
+            answer = await ask(
+                self._network, "POST", f"{self._url}/auth/tokens", headers, content=content
+            )
+        except Unauthenticated as error:
+            raise Unavailable(
+                "The identity service does not accept our service user.",
+                private=f"{self._login.user_name}: {error}",
+            ) from error
+        self._token = answer.headers["x-subject-token"]
+        self._body = msgspec.json.decode(answer.content, type=_Body).token
+        life: timedelta = self._body.expires_at - self._clock.now()
+        self._renew_at = self._clock.monotonic() + 0.8 * life.total_seconds()
+
+
+class RemoteValidator:
+    """Asks identity about tokens, and remembers what is valid for a minute."""
+
+    def __init__(
+        self, network: httpx2.AsyncBaseTransport, url: str, user: ServiceUser, *, clock: Clock
+    ) -> None:
+        self._network, self._url, self._user, self._clock = network, url, user, clock
+        self._known: OrderedDict[str, tuple[float, TokenInfo]] = OrderedDict()
+
+    async def validate(self, token: str, *, allow_expired: bool = False) -> TokenInfo:
+        """Return what the token says. Raises Unauthenticated, Unavailable."""
+        known = self._known.get(token)
+        if known is not None and known[0] > self._clock.monotonic():
+            info = known[1]
+        else:
+            info = await self._ask(token)
+            self._remember(token, info)
+        if info.expires_at <= self._clock.now() and not allow_expired:
+            raise Unauthenticated(INVALID)
+        return info
+
+    async def _ask(self, token: str, *, refused: str = "") -> TokenInfo:
+        own = await self._user.token(instead_of=refused)
+        headers = {"X-Auth-Token": own, "X-Subject-Token": token}
+        url = f"{self._url}/auth/tokens?nocatalog=1&allow_expired=1"
+        try:
+            answer = await ask(self._network, "GET", url, headers)
+        except NotFound as error:
+            raise Unauthenticated(INVALID) from error
+        except Unauthenticated as error:
+            if refused:
+                raise Unavailable(
+                    "The identity service does not accept our service user's token."
+                ) from error
+            return await self._ask(token, refused=own)
+        return msgspec.json.decode(answer.content, type=_Body).token.info()
+
+    def _remember(self, token: str, info: TokenInfo) -> None:
+        self._known[token] = (self._clock.monotonic() + limits.TOKEN_CACHE_S, info)
+        self._known.move_to_end(token)
+        if len(self._known) > limits.TOKEN_CACHE_ENTRIES:
+            self._known.popitem(last=False)
+
+
+class Reply(Struct, frozen=True):
+    """What identity answered, below 300; header names in lower case."""
+
+    headers: dict[str, str]
+    content: bytes
+
+
+async def ask(
+    network: httpx2.AsyncBaseTransport,
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    content: bytes = b"",
+) -> Reply:
+    """Send one request to identity, to a whole URL. Raises one of the nine kinds."""
+    sent = {"Accept": "application/json", "Content-Length": str(len(content)), **headers}
+    request = httpx2.Request(method, url, headers=sent, stream=httpx2.ByteStream(content))
+    what = f"{method} {request.url.path}"
+    try:
+        async with asyncio.timeout(limits.IDENTITY_CALL_S):
+            response = await network.handle_async_request(request)
+            try:
+                body = await response.aread()
+            finally:
+                await response.aclose()
+    except (TimeoutError, httpx2.TransportError) as error:
+        message = "The identity service did not answer."
+        raise Unavailable(message, private=f"{what}: {error!r}") from error
+    named = {name.lower(): value for name, value in response.headers.items()}
+    if response.status_code >= 300:
+        raise refusal("identity", what, response.status_code, named, body)
+    return Reply(named, body)
