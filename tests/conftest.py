@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 # Imported first: pytest rewrites it on import, and CPython 3.11's parser fails when the garbage
 # collector runs finalizers meanwhile, as it may once tests have left sockets and tasks behind.
 import hypothesis
 import pytest
+
+from tests.postgres import postgres_server, postgres_url
+
+__all__ = ["postgres_server", "postgres_url"]
+
+CHECKOUT = Path(__file__).parents[1]
+
+hypothesis.settings.register_profile("mooring", deadline=None)
+hypothesis.settings.load_profile("mooring")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", action="store_true", help="write golden files anew")
+    parser.addoption(
+        "--every",
+        action="store_true",
+        help="run every kill point, pair and seed instead of a sample",
+    )
 
 
 @pytest.fixture
@@ -14,5 +35,22 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-hypothesis.settings.register_profile("mooring", deadline=None)
-hypothesis.settings.load_profile("mooring")
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Hold a text against a file of the checkout; `make golden` writes the file instead."""
+
+    def hold(path: str, text: str) -> None:
+        file = CHECKOUT / path
+        if request.config.getoption("--golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert file.is_file(), f"{path} is missing: run make golden"
+        assert file.read_text(encoding="utf-8") == text, f"{path} is out of date: run make golden"
+
+    return hold
+
+
+@pytest.fixture
+def every(request: pytest.FixtureRequest) -> bool:
+    """Whether all kill points, pairs and seeds are asked for, not only the sample."""
+    return bool(request.config.getoption("--every"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,6 @@ from mooring.config import Settings, load
 from mooring.errors import Invalid
 
 NAMES = [field.name for field in msgspec.structs.fields(Settings)]
-DOCUMENTATION = Path(__file__).parents[1] / "docs" / "configuration.md"
 
 
 @pytest.fixture
@@ -86,5 +86,6 @@ def test_every_setting_says_what_it_is(name: str) -> None:
     assert len(config.description(name)) > 10
 
 
-def test_the_documentation_is_what_the_settings_say() -> None:
-    assert DOCUMENTATION.read_text() == config.reference(), "run make golden"
+@pytest.mark.golden
+def test_the_documentation_is_what_the_settings_say(golden: Callable[[str, str], None]) -> None:
+    golden("docs/configuration.md", config.reference())

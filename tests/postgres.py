@@ -1,0 +1,93 @@
+"""A PostgreSQL of the tests' own: one server for a session, on a Unix socket, a database a test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+from psycopg import sql
+
+OPTIONS = {
+    "listen_addresses": "",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    # A killed process loses nothing without it; only a power cut would, and no test makes one.
+    "fsync": "off",
+}
+_counter = itertools.count(1)
+
+
+class Server(NamedTuple):
+    """A running server: where its socket is, and its files."""
+
+    directory: Path
+
+    def url(self, database: str) -> str:
+        """The address of a database, as the setting `database` takes it."""
+        return f"postgresql://mooring@/{database}?host={self.directory}"
+
+
+def _programs() -> Path:
+    """The newest server's programs, which Debian keeps out of the PATH."""
+    found = list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if found:
+        return max(found, key=lambda file: int(file.parts[-3])).parent
+    on_path = shutil.which("initdb")
+    if on_path is None:
+        pytest.skip("PostgreSQL is missing here; run scripts/setup as root, or install postgresql")
+    return Path(on_path).resolve().parent
+
+
+def _identity() -> dict[str, Any]:
+    """Who runs the server: it refuses to run as root."""
+    if os.geteuid() != 0:
+        return {}
+    names = {user.pw_name for user in pwd.getpwall()}
+    user = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Generator[Server]:
+    """A server with nothing in it, ended with the session."""
+    programs, identity = _programs(), _identity()
+    # Not below tmp_path: the server's user may not look into it, and a socket's path is short.
+    directory = Path(tempfile.mkdtemp(prefix="mooring-pg-"))
+    directory.chmod(0o755)
+    if identity:
+        os.chown(directory, identity["user"], identity["group"])
+    data, log = directory / "data", directory / "log"
+    options = " ".join(f"-c {name}='{value}'" for name, value in OPTIONS.items())
+
+    def run(program: str, *arguments: str | Path) -> None:
+        command = [programs / program, "-D", data, *arguments]
+        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, **identity)
+
+    try:
+        run("initdb", "--auth=trust", "--username=mooring", "--encoding=UTF8", "--no-sync")
+        run("pg_ctl", "start", "-w", "-s", "-l", log, "-o", f"-k {directory} {options}")
+        try:
+            yield Server(directory)
+        finally:
+            run("pg_ctl", "stop", "-s", "-m", "immediate")
+    finally:
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Server) -> Generator[str]:
+    """A fresh database, dropped after the test with whoever is still connected."""
+    name = f"test_{next(_counter)}"
+    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        yield postgres_server.url(name)
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
