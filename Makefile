@@ -1,0 +1,45 @@
+# Everything that people and CI run. `make demo` and `make test` start from nothing.
+
+PYTHON := .venv/bin/python
+PYTEST := $(PYTHON) -m pytest
+
+.PHONY: help demo test check kill bench golden migration pins
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+demo: ## start a cloud and run the story with the openstack command and a real guest
+	@scripts/setup demo
+	@scripts/demo
+
+test: ## set everything up, check the house rules, run every test
+	@scripts/setup test
+	@scripts/check
+	$(PYTEST)
+
+check: ## formatting, lint, types, layers and the house rules
+	@scripts/setup test
+	@scripts/check
+	$(PYTEST) -q tests/tidy
+
+kill: ## kill processes at every kill point, not only at the sample of make test
+	@scripts/setup test
+	$(PYTEST) -m kill --every
+
+bench: ## measure the budgets
+	@scripts/setup test
+	@scripts/bench
+
+golden: ## write generated documentation and golden files anew
+	@scripts/setup test
+	$(PYTEST) -q -m golden --golden
+
+migration: ## make a migration: make migration SERVICE=volume
+	@scripts/setup test
+	$(PYTHON) -m mooring.store.revise $(SERVICE)
+
+pins: ## write requirements.txt anew from pyproject.toml
+	@scripts/setup test
+	$(PYTHON) -m piptools compile -q --extra dev --generate-hashes --allow-unsafe --strip-extras \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header \
+		--output-file requirements.txt pyproject.toml
