@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -243,6 +244,15 @@ class Desk:
 
     async def start(self, saga: Saga[Order], order_id: str) -> str:
         return await self.engine.submit(lambda tx: self.engine.start(tx, saga, Order(order_id)))
+
+    async def let_leases_end(self) -> None:
+        """Let every lease run out now, as 5 s without renewal would."""
+        past = datetime(2000, 1, 1, tzinfo=UTC)
+        await self.store.write(lambda tx: tx.execute(update(SagaRow).values(lease_until=past)))
+
+    async def owner(self, saga_id: str) -> str:
+        query = select(SagaRow.owner).where(SagaRow.id == saga_id)
+        return await self.store.read(lambda tx: tx.execute(query).scalar_one())
 
     async def add(self, order_id: str) -> None:
         await self.store.write(lambda tx: order(tx, order_id))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy.orm import Session
@@ -17,8 +16,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    made = Desk(tmp_path, Ledger(), LawProbe())
+async def desk(location: str) -> AsyncIterator[Desk]:
+    made = Desk(location, Ledger(), LawProbe())
     await made.open()
     await made.add("o1")
     yield made
@@ -176,6 +175,7 @@ async def test_an_undo_is_tried_for_as_long_as_it_takes_and_shown_as_stuck(desk:
 async def test_an_engine_that_lost_a_saga_changes_nothing_any_more(desk: Desk) -> None:
     saga_id = await desk.pack("o1", wait=True)
     await desk.engine.schedule.quiet()
+    await desk.let_leases_end()
     old, desk.engine = desk.engine, await desk.new_engine()
     desk.ledger.parcels["courier"] = "here"
     old.schedule.wake(saga_id)

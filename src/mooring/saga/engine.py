@@ -20,7 +20,7 @@ from mooring.clock import Clock
 from mooring.errors import Conflict, NotFound, Unavailable, from_record
 from mooring.probe import Probe
 from mooring.saga import journal, locks, ownership
-from mooring.saga.define import REGISTRY, Lock, Saga
+from mooring.saga.define import REGISTRY, Lock, Saga, Step
 from mooring.saga.journal import ABORT_ASKED, ABORT_PREEMPTED, Bookmark
 from mooring.saga.plan import Plan
 from mooring.saga.runner import Runner
@@ -28,7 +28,7 @@ from mooring.saga.schedule import Schedule
 from mooring.saga.seal import Sealer
 from mooring.saga.tables import SagaRow
 from mooring.saga.teller import ended_signal
-from mooring.saga.turn import Tools
+from mooring.saga.turn import Tools, Work, load_work
 from mooring.store.base import Store, after_commit
 from mooring.who import Who
 
@@ -81,7 +81,8 @@ class Engine(Generic[S]):
             start_child=self._start_child,
             abort_child=self._abort_child,
         )
-        self.schedule: Schedule[S] = Schedule(Runner(tools), self, slots=slots)
+        self._runner = Runner(tools)
+        self.schedule: Schedule[S] = Schedule(self._runner, self, slots=slots)
 
     # -- starting ---------------------------------------------------------------------------
 
@@ -128,9 +129,24 @@ class Engine(Generic[S]):
         tx.execute(insert(_sagas).values(**row))
         if wanted:
             locks.take(tx, saga_id, wanted, held=held)
+        if held and isinstance(first.part, Step) and first.part.do_is_transaction:
+            self._begin(tx, saga_id)
         wake_at = None if held else row["wake_at"]
         after_commit(tx, lambda: self.schedule.wake(saga_id, at=wake_at))
         return saga_id
+
+    def _begin(self, tx: Session, saga_id: str) -> None:
+        """Run the leading transactions of a saga right in the transaction that starts it.
+
+        One that fails takes the start back: its error is the caller's, and nothing has happened.
+        """
+        loaded = load_work(tx, saga_id, REGISTRY)
+        if loaded is None or loaded[1] is None:
+            return
+        mark, saga, generations = loaded
+        begun = self._runner.write_down(tx, Work(mark, saga, generations), None)[0]
+        if begun.error:
+            raise from_record(begun.error)
 
     async def submit(self, fn: Callable[[Session], T]) -> T:
         """Run a transaction that starts a saga; wait 5 s for a holder whose work is visible."""

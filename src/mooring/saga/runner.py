@@ -48,7 +48,7 @@ class Runner(Generic[S]):
             outside = self._find_outside(work) if turn is None else None
             if outside is None:
                 mark, notes = await self.tools.store.write(
-                    partial(self._write_down, work=work, turn=turn)
+                    partial(self.write_down, work=work, turn=turn)
                 )
                 self.tools.probe.at(f"{work.saga.name}/{work.mark.step}/{work.mark.heading}/saved")
                 work.mark, work.notes, turn = mark, notes, None
@@ -99,7 +99,7 @@ class Runner(Generic[S]):
             work.step_task = None
         return Turn(place, result, started_at, self.tools.clock.monotonic() - started)
 
-    def _write_down(self, tx: Session, work: Work[S], turn: Turn | None) -> tuple[Bookmark, Any]:
+    def write_down(self, tx: Session, work: Work[S], turn: Turn | None) -> tuple[Bookmark, Any]:
         """Write how a turn went and run what transactions follow. Changes only copies."""
         teller = Teller(self.tools, work, copy.copy(work.mark))
         if turn is not None:

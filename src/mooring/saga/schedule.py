@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
+import itertools
 from collections import deque
 from collections.abc import Generator
 from datetime import datetime, timedelta
@@ -263,15 +264,16 @@ class Schedule(Generic[S]):
                 await self._host.store.write(lambda tx, now=now: journal.sweep(tx, now))
 
     async def _share_for_ever(self) -> None:
-        renewed = -ownership.RENEW_S
-        while True:
+        beats = round(ownership.RENEW_S / SHARED_POLL_S)
+        for beat in itertools.count():
             await asyncio.sleep(SHARED_POLL_S)
             with _survived(self._host.name, "lease"):
-                renewed = await self._share(renewed)
+                await self.share(renew=beat % beats == 0)
 
-    async def _share(self, renewed: float) -> float:
+    async def share(self, *, renew: bool = True) -> None:
+        """Renew our leases, take over what has none, and see what other processes did to ours."""
         store, owner, clock = self._host.store, self._host.owner, self._host.clock
-        if clock.monotonic() - renewed >= ownership.RENEW_S:
+        if renew:
             await store.write(lambda tx: ownership.renew(tx, store, owner, clock.now()))
             claimed = await store.write(
                 lambda tx: ownership.claim(tx, store, owner, everything=False)
@@ -279,11 +281,9 @@ class Schedule(Generic[S]):
             resting = await store.read(lambda tx: ownership.resting(tx, owner)) if claimed else []
             for saga_id, wake_at in resting:
                 self.wake(saga_id, at=wake_at)
-            renewed = clock.monotonic()
         for saga_id in await store.read(lambda tx: ownership.runnable(tx, owner)):
             if saga_id not in self._running and saga_id not in self.unknown:
                 self.wake(saga_id)
-        return renewed
 
 
 @contextlib.contextmanager

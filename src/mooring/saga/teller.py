@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 import msgspec
 from sqlalchemy.orm import Session
 
-from mooring.errors import Bug, Conflict, Unavailable, from_record
+from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
 from mooring.saga import journal
 from mooring.saga.define import Child, Park, Saga, Step
 from mooring.saga.journal import ABORT_PREEMPTED, Bookmark, LostLeaseError
@@ -220,7 +220,11 @@ class Teller(Generic[S]):
     def _await_child(self, tx: Session, child_id: str, saga: Saga[Any], notes: Any) -> Result:
         made = journal.load(tx, child_id)
         if made is None:
-            self.tools.start_child(tx, saga, notes, child_id, self.mark)
+            try:
+                with tx.begin_nested():
+                    self.tools.start_child(tx, saga, notes, child_id, self.mark)
+            except MooringError as error:
+                return Failed(error)
         if made is None or made.state != "ended":
             return Rested(_until_ended(child_id))
         return Done() if made.outcome == "done" else Failed(from_record(made.error or {}))

@@ -1,0 +1,80 @@
+"""Several processes on one PostgreSQL: who dies is succeeded, who sleeps is fenced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from mooring.saga.laws import LawProbe
+from tests.saga.shop import Desk, Ledger
+
+pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
+
+
+@pytest.fixture
+async def desk(postgres_url: str) -> AsyncGenerator[Desk]:
+    made = Desk(postgres_url, Ledger(), LawProbe())
+    await made.open()
+    await made.add("o1")
+    yield made
+    await made.close()
+
+
+async def test_a_living_owner_keeps_its_sagas(desk: Desk) -> None:
+    first = asyncio.create_task(desk.engine.run())
+    saga_id = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    await desk.let_leases_end()
+    await desk.engine.schedule.share()
+    second = await desk.new_engine()
+    assert await desk.owner(saga_id) == desk.engine.owner
+    await second.stop()
+    await desk.engine.stop()
+    await first
+
+
+async def test_a_dead_owner_is_succeeded_without_a_restart(desk: Desk) -> None:
+    second = await desk.new_engine()
+    running = asyncio.create_task(second.run())
+    saga_id = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    await desk.engine.stop()
+    desk.ledger.parcels["courier"] = "here"
+    await desk.let_leases_end()
+    await desk.store.write(lambda tx: second.signal(tx, "courier:o1"))
+    await second.ended(saga_id)
+    assert await desk.statuses() == {"o1": "packed"}
+    assert await desk.owner(saga_id) == second.owner
+    await second.stop()
+    await running
+
+
+async def test_a_signal_from_another_process_wakes_the_owner(desk: Desk) -> None:
+    other = await desk.new_engine()
+    running = asyncio.create_task(desk.engine.run())
+    saga_id = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    desk.ledger.parcels["courier"] = "here"
+    await desk.store.write(lambda tx: other.signal(tx, "courier:o1"))
+    await other.ended(saga_id)
+    assert await desk.statuses() == {"o1": "packed"}
+    await desk.engine.stop()
+    await other.stop()
+    await running
+
+
+async def test_a_sleeper_that_wakes_late_undoes_nothing(desk: Desk) -> None:
+    saga_id = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    await desk.let_leases_end()
+    second = await desk.new_engine()
+    desk.ledger.parcels["courier"] = "here"
+    await second.settle()
+    await second.ended(saga_id)
+    desk.engine.schedule.wake(saga_id)
+    await desk.engine.schedule.quiet()
+    assert await desk.statuses() == {"o1": "packed"}
+    assert "label:o1" in desk.ledger.parcels
+    await second.stop()
