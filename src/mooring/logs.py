@@ -1,0 +1,47 @@
+"""The log: one line a message on standard error, as JSON, or for a person at a terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from traceback import format_exception
+from typing import Any
+
+import structlog
+
+
+def configure(level: str) -> None:
+    """Send structlog's and the libraries' messages to standard error, from `level` on."""
+    least = logging.getLevelNamesMapping()[level.upper()]
+    at_terminal = sys.stderr.isatty()
+    render: Any = structlog.processors.JSONRenderer()
+    if at_terminal:
+        render = structlog.dev.ConsoleRenderer(
+            exception_formatter=structlog.dev.plain_traceback, colors=True
+        )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _plain_traceback,
+            render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(least),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(level=max(least, logging.WARNING), stream=sys.stderr, format="%(message)s")
+
+
+def _plain_traceback(
+    _logger: object, _name: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Turn an exception into text. A traceback with local variables would show tokens."""
+    error = event.pop("exc_info", None)
+    if error is True:
+        error = sys.exc_info()[1]
+    if isinstance(error, BaseException):
+        event["traceback"] = "".join(format_exception(error))
+    return event

@@ -1,0 +1,72 @@
+"""The state directory: made, checked, and held by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from mooring.errors import Conflict, Invalid
+
+_MODE = 0o700
+_LOCK = "lock"
+
+
+class StateDir:
+    """A directory that holds a cloud, locked until `release` or the end of the process."""
+
+    def __init__(self, path: Path, lock: IO[str]) -> None:
+        self.path, self._lock = path, lock
+
+    def release(self) -> None:
+        """Let another process have it."""
+        self._lock.close()
+
+
+def hold(path: Path) -> StateDir:
+    """Make the directory if it is missing and lock it.
+
+    The lock is the kernel's: it goes with the process, however that ends, so whoever gets it has
+    proof that no predecessor lives. Raises Invalid when it cannot be used, Conflict when another
+    process has it.
+    """
+    path = path.expanduser().absolute()
+    try:
+        path.mkdir(mode=_MODE, parents=True, exist_ok=True)
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        message = (
+            f"The state directory {path} cannot be used: {error.strerror}. Give yourself access "
+            "to it, or choose another with --state-dir."
+        )
+        raise Invalid(message) from error
+    file = os.fdopen(lock, "r+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = file.read().strip()
+        file.close()
+        message = (
+            f"The state directory {path} is in use by process {owner or 'of another user'}. "
+            "Stop that one first, or choose another with --state-dir."
+        )
+        raise Conflict(message) from error
+    file.seek(0)
+    file.truncate()
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return StateDir(path, file)
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether a process works on this directory now."""
+    lock = path.expanduser() / _LOCK
+    if not lock.exists():
+        return False
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
