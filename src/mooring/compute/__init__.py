@@ -1,0 +1,1 @@
+"""Servers: the compute service (v2.1 API)."""

@@ -1,0 +1,235 @@
+"""The disks that a new server asks for: checked, completed and named (facts/compute.md 2.7, 3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.errors import Conflict, Forbidden, Invalid
+
+if TYPE_CHECKING:
+    from mooring.clients.volume import Volume
+
+MAX_LOCAL_DEVICES = 3
+"""Local disks that one server may have (facts/compute.md 3.3)."""
+BUSES = frozenset({"fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml"})
+_DEVICE = re.compile(r"^/dev/x{0,1}[a-z]{0,1}d{0,1}([a-z]+)[0-9]*$")
+_SOURCES = frozenset({"volume", "image", "snapshot", "blank"})
+
+
+class NewBlockDevice(Struct, frozen=True, kw_only=True):
+    """One item of `block_device_mapping_v2`, as it came (facts/compute.md 3.1)."""
+
+    source_type: str
+    destination_type: str | None = None
+    uuid: str | None = None
+    boot_index: int | None = None
+    volume_size_gib: int | None = None
+    volume_type: str | None = None
+    delete_on_termination: bool = False
+    tag: str | None = None
+    disk_bus: str | None = None
+    device_type: str | None = None
+    device_name: str | None = None
+    guest_format: str | None = None
+    no_device: bool = False
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What decides about the disks beside the items themselves. Sizes of the flavor."""
+
+    image_id: str
+    image_min_disk_gib: int
+    disk_gib: int
+    ephemeral_gib: int
+    swap_mib: int
+
+
+def plan(
+    items: Sequence[NewBlockDevice], wanted: Wanted, volumes: Mapping[str, Volume]
+) -> list[NewBlockDevice]:
+    """Return the disks of a new server, the root first, each with its device name.
+
+    `volumes` holds every volume that an item names. Raises Invalid for what facts/compute.md 3.3
+    refuses.
+    """
+    found = [_complete(item, volumes) for item in items if not item.no_device]
+    found = _with_root(found, wanted)
+    _check_boot_order(found)
+    for item in found:
+        _check_item(item, wanted, volumes)
+    _check_once(found)
+    ordered = sorted(found, key=lambda item: (not is_root(item), item.destination_type == "volume"))
+    return _name(ordered)
+
+
+def is_root(item: NewBlockDevice) -> bool:
+    """Whether the guest boots from this one."""
+    return item.boot_index == 0
+
+
+def check_device_name(name: str) -> None:
+    """Raise Invalid unless `name` looks like a device (facts/compute.md 2.3)."""
+    if _DEVICE.match(name) is None:
+        raise Invalid(f"The supplied device path ({name}) is invalid. Nothing was changed.")
+
+
+def choose_device_name(
+    used: Collection[str], *, requested: str | None = None, root: str = "/dev/vda"
+) -> str:
+    """Return the name for one more disk: the one asked for, else the next free letter.
+
+    A requested name gets the root device's prefix. Raises Conflict when it is in use.
+    """
+    prefix = root.rstrip("0123456789")[:-1]
+    if requested:
+        check_device_name(requested)
+        match = _DEVICE.match(requested)
+        name = prefix + (match.group(1) if match else "")
+        if name in used:
+            raise Conflict(
+                f"The supplied device path ({requested}) is in use. Nothing was attached; choose "
+                "another device or leave it out."
+            )
+        return name
+    count = 0
+    while prefix + _letters(count) in used:
+        count += 1
+    return prefix + _letters(count)
+
+
+def check_count(present: int, most: int) -> None:
+    """Raise Forbidden when a server that has `present` disks may have no more; -1 is no limit."""
+    if most >= 0 and present >= most:
+        raise Forbidden(
+            f"The maximum allowed number of disk devices ({most}) to attach to a single instance "
+            "has been exceeded. Detach one first."
+        )
+
+
+def _letters(count: int) -> str:
+    """Return a, b, ... z, aa, ab, ... for 0, 1, ..."""
+    text = ""
+    count += 1
+    while count:
+        count, digit = divmod(count - 1, 26)
+        text = chr(ord("a") + digit) + text
+    return text
+
+
+def _complete(item: NewBlockDevice, volumes: Mapping[str, Volume]) -> NewBlockDevice:
+    if item.source_type not in _SOURCES:
+        raise Invalid(f"Block Device Mapping is Invalid: unknown source {item.source_type}.")
+    destination = item.destination_type or (
+        "volume" if item.source_type in {"volume", "snapshot"} else "local"
+    )
+    boot_index = item.boot_index if item.boot_index is not None and item.boot_index >= 0 else None
+    item = replace(item, destination_type=destination, boot_index=boot_index)
+    volume = volumes.get(item.uuid or "") if item.source_type == "volume" else None
+    return replace(item, volume_size_gib=volume.size_gib) if volume else item
+
+
+def _with_root(items: list[NewBlockDevice], wanted: Wanted) -> list[NewBlockDevice]:
+    """Add the root disk that imageRef alone stands for, unless an item says it already."""
+    if not wanted.image_id or any(is_root(item) for item in items):
+        return items
+    root = NewBlockDevice(
+        source_type="image",
+        destination_type="local",
+        uuid=wanted.image_id,
+        boot_index=0,
+        delete_on_termination=True,
+    )
+    return [root, *items]
+
+
+def _check_boot_order(items: Sequence[NewBlockDevice]) -> None:
+    if not items:
+        raise Invalid(
+            "Block Device Mapping is Invalid: neither an image nor a block device was given."
+        )
+    order = sorted(item.boot_index for item in items if item.boot_index is not None)
+    if order != list(range(len(order))) or not order:
+        raise Invalid(
+            "Block Device Mapping is Invalid: Boot sequence for the instance and image/block "
+            "device mapping combination is not valid. Nothing was created; number boot_index "
+            "from 0."
+        )
+    local = sum(1 for item in items if item.destination_type == "local")
+    if local > MAX_LOCAL_DEVICES:
+        raise Invalid(
+            f"Block Device Mapping is Invalid: more than {MAX_LOCAL_DEVICES} local disks."
+        )
+
+
+def _check_item(item: NewBlockDevice, wanted: Wanted, volumes: Mapping[str, Volume]) -> None:
+    refusal = _refuse_form(item) or (
+        _refuse_local(item, wanted)
+        if item.destination_type == "local"
+        else _refuse_volume(item, wanted, volumes)
+    )
+    if refusal:
+        raise Invalid(f"Block Device Mapping is Invalid: {refusal} Nothing was created.")
+
+
+def _refuse_form(item: NewBlockDevice) -> str:
+    if item.destination_type not in {"local", "volume"}:
+        return f"unknown destination {item.destination_type}."
+    if item.disk_bus and item.disk_bus not in BUSES:
+        return f"unknown disk bus {item.disk_bus}."
+    if item.source_type == "blank" and item.uuid:
+        return "a blank disk has no source id."
+    if item.source_type != "blank" and not item.uuid:
+        return f"a disk from {item.source_type} needs the id of its source."
+    if item.volume_type and (item.destination_type == "local" or item.source_type == "volume"):
+        return "a volume type can be given only for a volume that is to be made."
+    return ""
+
+
+def _refuse_local(item: NewBlockDevice, wanted: Wanted) -> str:
+    if item.source_type in {"volume", "snapshot"}:
+        return f"a {item.source_type} cannot become a local disk."
+    if item.source_type == "blank":
+        return "ephemeral and swap disks are not built; use a volume (destination_type volume)."
+    if item.uuid != wanted.image_id or not is_root(item):
+        return "a local disk from an image must be the root disk from imageRef."
+    if wanted.disk_gib and wanted.image_min_disk_gib > wanted.disk_gib:
+        return "the flavor's disk is too small for the image."
+    return ""
+
+
+def _refuse_volume(item: NewBlockDevice, wanted: Wanted, volumes: Mapping[str, Volume]) -> str:
+    if item.source_type == "snapshot":
+        return "volumes from snapshots are not built; make the volume first."
+    if item.source_type in {"image", "blank"} and not item.volume_size_gib:
+        return "a volume that is to be made needs volume_size."
+    if item.source_type == "image" and item.uuid == wanted.image_id:
+        size = item.volume_size_gib or 0
+        if size < wanted.image_min_disk_gib:
+            return "the volume is smaller than the image's min_disk."
+    if item.source_type == "volume" and is_root(item):
+        volume = volumes.get(item.uuid or "")
+        if volume is not None and not volume.is_bootable:
+            return f"volume {volume.id} is not bootable."
+    return ""
+
+
+def _check_once(items: Sequence[NewBlockDevice]) -> None:
+    volumes = [item.uuid for item in items if item.source_type == "volume"]
+    if len(volumes) != len(set(volumes)):
+        raise Invalid("Block Device Mapping is Invalid: one volume is named twice.")
+
+
+def _name(items: Sequence[NewBlockDevice]) -> list[NewBlockDevice]:
+    named: list[NewBlockDevice] = []
+    for item in items:
+        if item.device_name:
+            text = item.device_name
+            check_device_name(text if text.startswith("/dev/") else f"/dev/{text}")
+        used = [other.device_name for other in named if other.device_name]
+        named.append(replace(item, device_name=choose_device_name(used)))
+    return named

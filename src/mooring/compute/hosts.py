@@ -1,0 +1,89 @@
+"""Hosts: what their agents last said, whether they are up, and the version that gates compare.
+
+Source: facts/compute.md 12.1 and 12.2. A host is shown as its `nova-compute` service.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from mooring.compute.tables import Host
+from mooring.errors import Conflict
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.agent_api.hosts import Host as Report
+
+ATTACHMENTS_VERSION = 24
+"""From this service version on, hosts speak the attachments flow (specs 001)."""
+
+
+def find(tx: Session, name: str | None) -> Host | None:
+    """Return a host by its name."""
+    if name is None:
+        return None
+    return tx.execute(select(Host).where(Host.name == name)).scalar()
+
+
+def find_all(tx: Session) -> list[Host]:
+    """Return every host, by name."""
+    return list(tx.execute(select(Host).order_by(Host.name)).scalars())
+
+
+def is_up(host: Host, now: datetime, down_after_s: float) -> bool:
+    """Whether it answered lately and nobody forced it down."""
+    return not host.forced_down and now - host.last_seen_at <= timedelta(seconds=down_after_s)
+
+
+def status_of(host: Host | None, now: datetime, down_after_s: float) -> str:
+    """Return host_status: UP, DOWN, MAINTENANCE, UNKNOWN, or "" without a host."""
+    if host is None:
+        return ""
+    if host.forced_down:
+        return "DOWN"
+    if host.disabled:
+        return "MAINTENANCE"
+    return "UP" if is_up(host, now, down_after_s) else "UNKNOWN"
+
+
+def require_up(tx: Session, name: str | None, now: datetime, down_after_s: float) -> Host:
+    """Return a host that is up. Raises Conflict, as an action on a host that is not there does."""
+    host = find(tx, name)
+    if host is None or not is_up(host, now, down_after_s):
+        raise Conflict(
+            f"The compute service of host {name} is unavailable at this time. Nothing was changed; "
+            "try again when the host is up.",
+            host=name,
+        )
+    return host
+
+
+def lowest_version(tx: Session) -> int:
+    """Return the smallest service version, 0 for none; a dead host counts until it is removed."""
+    return tx.execute(select(func.min(Host.version)).where(Host.version > 0)).scalar() or 0
+
+
+def report(tx: Session, said: Report, zone: str, now: datetime) -> Host:
+    """Write down what an agent said about its host."""
+    host = find(tx, said.name)
+    if host is None:
+        host = Host(
+            name=said.name,
+            service_uuid=str(uuid.uuid4()),
+            provider_id=str(uuid.uuid4()),
+            zone=zone,
+            created_at=now,
+        )
+        tx.add(host)
+    host.version, host.incarnation = said.version, said.incarnation
+    host.hypervisor, host.accelerator = said.hypervisor, said.accelerator
+    host.vcpus, host.memory_mib, host.disk_gib = said.vcpus, said.memory_mib, said.disk_gib
+    host.traits = list(said.traits)
+    host.last_seen_at = host.updated_at = now
+    tx.flush()
+    return host

@@ -1,0 +1,1 @@
+"""What the compute service does on its own account."""

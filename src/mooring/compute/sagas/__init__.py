@@ -1,0 +1,1 @@
+"""The operations on servers that take longer than one transaction."""

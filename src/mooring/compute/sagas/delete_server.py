@@ -1,0 +1,166 @@
+"""Delete a server, whatever it is doing: end the guest, free its volumes and its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.compute import actions, devices, faults, guests, states
+from mooring.compute.sagas.release_device import lock_of
+from mooring.compute.tables import Server
+from mooring.compute.volume_calls import end_attachment
+from mooring.errors import MooringError
+from mooring.saga.define import Each, Lock, Run, Saga, Step, exclusive
+from mooring.saga.journal import is_unavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+
+EVENT = "compute_terminate_instance"
+
+
+class OldDisk(Struct, frozen=True):
+    """A volume that the server has, or was about to have."""
+
+    volume_id: str
+    attachment_id: str | None
+    state: str
+    delete_too: bool = False
+
+
+class DeleteServer(Struct, frozen=True, kw_only=True):
+    """The notes.
+
+    releases  block devices whose clean-up is taken over
+    kept      volumes that were to go too and did not, and why
+    """
+
+    server_id: str
+    action_id: int
+    releases: list[str] = []
+    host: str | None = None
+    disks: list[OldDisk] = []
+    kept: list[str] = []
+
+
+def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
+    """See what there is to end, now that nothing else holds the server."""
+    states.move(tx, notes.server_id, "deleting", run.now())
+    server = tx.get_one(Server, notes.server_id)
+    actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=server.host)
+    disks = [
+        OldDisk(row.volume_id, row.attachment_id, row.state, row.delete_on_termination)
+        for row in devices.of_server(tx, notes.server_id)
+        if row.volume_id
+    ]
+    return replace(notes, host=server.host, disks=disks)
+
+
+async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> None:
+    """End the guest and remove what is its own."""
+    await guests.destroy(run, notes.host, notes.server_id)
+
+
+async def disconnect_host(notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
+    """Remove a volume's device from the host."""
+    await guests.disconnect(run, notes.host, _disk(notes, volume_id).connection_id)
+
+
+async def delete_attachment(notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
+    """End the export and free the volume."""
+    disk = _disk(notes, volume_id)
+    old = _find(notes, volume_id)
+    if disk.attachment_id or old.state != "reserving":
+        await end_attachment(run, notes.host, disk)
+
+
+async def delete_volume(
+    notes: DeleteServer, volume_id: str, run: Run[Compute]
+) -> DeleteServer | None:
+    """Delete a volume that was to go with its server; one that cannot be deleted is kept."""
+    if not _find(notes, volume_id).delete_too:
+        return None
+    try:
+        await run.service.volumes.delete(None, volume_id, operation=run.operation)
+    except MooringError as error:
+        if is_unavailable(error):
+            raise
+        return replace(notes, kept=[*notes.kept, f"Volume {volume_id} was kept: {error.public}"])
+    return None
+
+
+async def sweep_attachments(notes: DeleteServer, run: Run[Compute]) -> None:
+    """Delete what operations that this one took over had reserved and did not write down yet."""
+    volumes = run.service.volumes
+    for left in await volumes.attachments(None, server_id=notes.server_id):
+        operation = guests.other(run.operation, left.id)
+        await volumes.delete_attachment(None, left.id, operation=operation)
+
+
+async def release_claim(notes: DeleteServer, run: Run[Compute]) -> None:
+    """Give back what the server held of its host."""
+    await run.service.placement.release(notes.server_id, operation=run.operation)
+
+
+def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
+    """Say that the server is gone; its row stays for those who ask for deleted ones."""
+    now = run.now()
+    for row in devices.of_server(tx, notes.server_id):
+        devices.remove(tx, row.id)
+    states.settle(
+        tx,
+        notes.server_id,
+        "deleted",
+        states.NOSTATE,
+        now,
+        terminated_at=now,
+        deleted_at=now,
+    )
+    actions.succeed(tx, notes.action_id, now, details="\n".join(notes.kept) or None)
+
+
+def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
+    """Leave the server in ERROR with what is left of it: it can be deleted again."""
+    states.break_down(tx, notes.server_id, run.now())
+    faults.record(tx, notes.server_id, run.error, run.now())
+    actions.fail(tx, notes.action_id, run.error, run.now())
+
+
+def _find(notes: DeleteServer, volume_id: str) -> OldDisk:
+    return next(disk for disk in notes.disks if disk.volume_id == volume_id)
+
+
+def _disk(notes: DeleteServer, volume_id: str) -> guests.Disk:
+    return guests.Disk(notes.server_id, volume_id, _find(notes, volume_id).attachment_id, None)
+
+
+def _locks(notes: DeleteServer) -> list[Lock]:
+    keys = [f"server:{notes.server_id}", *(lock_of(item) for item in notes.releases)]
+    return [exclusive(key) for key in keys]
+
+
+DELETE_SERVER = Saga(
+    "compute.delete_server",
+    DeleteServer,
+    Step(find_belongings),
+    Step(destroy_guest, deadline_s=900.0),
+    Each(
+        "disks",
+        lambda notes: [disk.volume_id for disk in notes.disks],
+        Step(disconnect_host),
+        Step(delete_attachment),
+        Step(delete_volume),
+    ),
+    Step(sweep_attachments),
+    Step(release_claim),
+    Step(bury_server),
+    locks=_locks,
+    mode="preempt",
+    pivot="find_belongings",
+    failed_end=(Step(fail_deletion),),
+    residue=("faults", "instance_actions"),
+)

@@ -1,0 +1,167 @@
+"""Stop, start and reboot a server (facts/compute.md 1.4, 4.13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.agent_api.servers import PowerRequest
+from mooring.compute import actions, devices, faults, guests, states
+from mooring.compute.sagas.release_device import hurry
+from mooring.errors import Conflict, NotFound
+from mooring.saga.define import Lock, Run, Saga, Step, exclusive
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+
+State = Literal["on", "off", "reboot"]
+Mode = Literal["soft", "hard"]
+EVENTS = {"on": "compute_start_instance", "off": "compute_stop_instance"}
+REBOOTED = "compute_reboot_instance"
+
+
+class ChangePower(Struct, frozen=True, kw_only=True):
+    """The notes. `lost`: block devices whose attachment somebody deleted."""
+
+    server_id: str
+    host: str
+    action_id: int
+    state: State
+    mode: Mode
+    task_state: str
+    lost: list[str] = []
+
+
+def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+    """Open the event; a hard reboot makes what waits to be released try at once."""
+    event = EVENTS.get(notes.state, REBOOTED)
+    actions.begin_event(tx, notes.action_id, event, run.now(), host=notes.host)
+    states.move(tx, notes.server_id, notes.task_state, run.now())
+    if notes.state == "reboot" and notes.mode == "hard":
+        hurry(tx, run.service, notes.server_id)
+
+
+def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+    """Leave the server as it was, and say why."""
+    states.change(tx, notes.server_id, run.now(), task_state=None)
+    faults.record(tx, notes.server_id, run.error, run.now())
+    actions.fail(tx, notes.action_id, run.error, run.now())
+
+
+async def find_lost_volumes(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
+    """Find volumes whose attachment somebody deleted: the guest could not be started with them.
+
+    Attachments that no block device knows are left alone (specs 001): they may belong to a
+    clean-up, or to an operation that has not ended.
+    """
+    if not _takes_disks(notes):
+        return None
+    rows = await run.service.store.read(
+        lambda tx: guests.attached(devices.of_server(tx, notes.server_id))
+    )
+    lost: list[str] = []
+    for row in rows:
+        if row.attachment_id is None:
+            continue
+        try:
+            await run.service.volumes.show_attachment(None, row.attachment_id)
+        except NotFound as error:
+            if row.boot_index == 0:
+                raise Conflict(
+                    f"The attachment of the root volume {row.volume_id} is gone. The server was "
+                    "left as it is; it cannot boot without it.",
+                    private=str(error),
+                ) from error
+            lost.append(row.id)
+    return replace(notes, lost=lost)
+
+
+def forget_lost_volumes(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+    """Forget the block devices of volumes that the server has lost."""
+    del run
+    for block_device_id in notes.lost:
+        devices.remove(tx, block_device_id)
+
+
+async def set_power(notes: ChangePower, run: Run[Compute]) -> None:
+    """Have the host do it, with connection data that is fresh."""
+    if await guests.is_lost(run, notes.host):
+        raise Conflict(
+            f"Host {notes.host} was forced down. The server was left as it is; evacuate or delete "
+            "it."
+        )
+    disks = None
+    if _takes_disks(notes):
+        disks = await guests.specify_all(run, notes.host, notes.server_id)
+    request = PowerRequest(
+        state=notes.state,
+        mode=notes.mode,
+        timeout_s=run.service.settings.shutdown_timeout_s,
+        disks=disks,
+    )
+    await guests.ask(
+        run,
+        notes.host,
+        lambda agent: agent.set_power(notes.server_id, request, operation=run.operation),
+    )
+
+
+def record_power(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+    """Say what became of it. A soft reboot changes no vm_state."""
+    now = run.now()
+    if notes.state == "off":
+        states.settle(tx, notes.server_id, "stopped", states.SHUTDOWN, now)
+    elif notes.state == "reboot" and notes.mode == "soft":
+        states.change(tx, notes.server_id, now, task_state=None, power_state=states.RUNNING)
+    else:
+        states.settle(tx, notes.server_id, "active", states.RUNNING, now)
+    actions.succeed(tx, notes.action_id, now)
+
+
+def _takes_disks(notes: ChangePower) -> bool:
+    """Whether the guest is defined anew: starting and hard reboots do."""
+    return notes.state == "on" or (notes.state == "reboot" and notes.mode == "hard")
+
+
+def _locks(notes: ChangePower) -> list[Lock]:
+    return [exclusive(f"server:{notes.server_id}")]
+
+
+def _steps() -> list[Step]:
+    return [
+        Step(begin_change, undo=give_up),
+        Step(find_lost_volumes),
+        Step(forget_lost_volumes),
+        Step(set_power, deadline_s=700.0),
+        Step(record_power),
+    ]
+
+
+_FAILED_END = (Step(give_up),)
+_RESIDUE = ("faults", "instance_actions")
+
+CHANGE_POWER = Saga(
+    "compute.change_power",
+    ChangePower,
+    *_steps(),
+    locks=_locks,
+    pivot="set_power",
+    failed_end=_FAILED_END,
+    residue=_RESIDUE,
+)
+
+INSIST_ON_REBOOT = Saga(
+    "compute.insist_on_reboot",
+    ChangePower,
+    *_steps(),
+    locks=_locks,
+    # A hard reboot takes the place of a reboot, pause or resume that does not come to its end.
+    mode="preempt",
+    pivot="set_power",
+    failed_end=_FAILED_END,
+    residue=_RESIDUE,
+)

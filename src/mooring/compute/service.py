@@ -1,0 +1,64 @@
+"""The compute service: what it owns and whom it may call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from mooring.agent_api.client import Agents
+    from mooring.clients.image import ImageClient
+    from mooring.clients.placement import PlacementClient
+    from mooring.clients.volume import VolumeClient
+    from mooring.clock import Clock
+    from mooring.saga.engine import Engine
+    from mooring.store.base import Store
+
+
+class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operator may choose. Sizes and times carry their unit in the name."""
+
+    default_zone: str = "nova"
+    cross_zone_attach: bool = True
+    """Whether a server may use a volume of another availability zone."""
+    max_disks: int = -1
+    """Disks that one server may have; -1 is no limit."""
+    host_down_s: float = 60.0
+    """A host that did not answer for so long is down (facts/compute.md 12.2)."""
+    host_poll_s: float = 10.0
+    heal_interval_s: float = 60.0
+    volume_ready_s: float = 180.0
+    """How long a server waits for a volume that is being made."""
+    shutdown_timeout_s: float = 60.0
+    """How long a guest may take to shut down before it is switched off."""
+    quotas: dict[str, int] = {}
+    """Limits of a project without its own, by resource name, where they are not the usual ones."""
+    cpu_allocation_ratio: float = 4.0
+    memory_allocation_ratio: float = 1.0
+    disk_allocation_ratio: float = 1.0
+
+
+class Compute:
+    """Everything that rules, sagas and loops of the compute service work with.
+
+    `sagas` is set by whoever builds the process, right after this object: the engine needs it too.
+    """
+
+    sagas: Engine[Compute]
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        images: ImageClient,
+        placement: PlacementClient,
+        volumes: VolumeClient,
+        agents: Agents,
+        clock: Clock,
+        settings: ComputeSettings | None = None,
+    ) -> None:
+        self.store, self.clock = store, clock
+        self.images, self.placement, self.volumes = images, placement, volumes
+        self.agents = agents
+        self.settings = settings or ComputeSettings()

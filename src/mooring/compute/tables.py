@@ -1,0 +1,312 @@
+"""What the compute service remembers. Connection data is not among it (facts/compute.md 4.14)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from mooring.store.base import Json, UtcTime, service_base
+
+Base = service_base("compute")
+
+_SERVER = "servers.id"
+
+
+class Flavor(Base):
+    """A size that servers come in."""
+
+    __tablename__ = "flavors"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    vcpus: Mapped[int]
+    memory_mib: Mapped[int]
+    disk_gib: Mapped[int]
+    ephemeral_gib: Mapped[int] = mapped_column(default=0)
+    swap_mib: Mapped[int] = mapped_column(default=0)
+    rxtx_factor: Mapped[float] = mapped_column(default=1.0)
+    is_public: Mapped[bool] = mapped_column(default=True)
+    disabled: Mapped[bool] = mapped_column(default=False)
+    description: Mapped[str | None]
+    extra_specs: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class FlavorAccess(Base):
+    """A project that may use a flavor which is not public."""
+
+    __tablename__ = "flavor_access"
+
+    flavor_id: Mapped[str] = mapped_column(
+        ForeignKey("flavors.id", ondelete="CASCADE"), primary_key=True
+    )
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+
+
+class Server(Base):
+    """One server. A deleted one stays as a row with `deleted_at` for those who ask for it.
+
+    vm_state and task_state are those of facts/compute.md 1.1; power_state is its number. The size
+    is copied from the flavor, so that deleting or changing the flavor changes no server.
+    """
+
+    __tablename__ = "servers"
+    __table_args__ = (
+        Index("servers_of_project", "project_id", "created_at", "id"),
+        Index("servers_on_host", "host"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str]
+    user_id: Mapped[str]
+    name: Mapped[str]
+    description: Mapped[str | None]
+    hostname: Mapped[str]
+    vm_state: Mapped[str]
+    task_state: Mapped[str | None]
+    power_state: Mapped[int] = mapped_column(default=0)
+    state_before_error: Mapped[str | None]
+    """The vm_state to go back to once its released block devices are gone; None while that is not
+    all that keeps it in ERROR."""
+    host: Mapped[str | None]
+    """Name of the host that has it, or last had it; None before one was chosen."""
+    zone: Mapped[str | None]
+    """The availability zone it is in."""
+    pinned_zone: Mapped[str | None]
+    """The availability zone that the user asked for."""
+    image_id: Mapped[str] = mapped_column(default="")
+    """Empty when it boots from a volume."""
+    image_properties: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
+    flavor_id: Mapped[str]
+    flavor_name: Mapped[str]
+    vcpus: Mapped[int]
+    memory_mib: Mapped[int]
+    disk_gib: Mapped[int]
+    ephemeral_gib: Mapped[int] = mapped_column(default=0)
+    swap_mib: Mapped[int] = mapped_column(default=0)
+    extra_specs: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
+    network: Mapped[str] = mapped_column(default="auto")
+    """auto: user-mode NAT; none: nothing."""
+    key_name: Mapped[str | None]
+    public_key: Mapped[str | None]
+    user_data: Mapped[str | None]
+    config_drive: Mapped[bool] = mapped_column(default=False)
+    disk_config: Mapped[str] = mapped_column(default="MANUAL")
+    access_ip_v4: Mapped[str] = mapped_column(default="")
+    access_ip_v6: Mapped[str] = mapped_column(default="")
+    locked_by: Mapped[str | None]
+    """owner or admin; None while unlocked."""
+    locked_reason: Mapped[str | None]
+    root_device_name: Mapped[str] = mapped_column(default="/dev/vda")
+    reservation_id: Mapped[str]
+    launch_index: Mapped[int] = mapped_column(default=0)
+    scheduler_hints: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
+    trusted_certificates: Mapped[list[str] | None] = mapped_column(Json)
+    launched_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    terminated_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcTime)
+    deleted_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class ServerMetadata(Base):
+    """One key of a server's metadata."""
+
+    __tablename__ = "server_metadata"
+
+    server_id: Mapped[str] = mapped_column(
+        ForeignKey(_SERVER, ondelete="CASCADE"), primary_key=True
+    )
+    key: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[str]
+
+
+class ServerTag(Base):
+    """One tag of a server."""
+
+    __tablename__ = "server_tags"
+
+    server_id: Mapped[str] = mapped_column(
+        ForeignKey(_SERVER, ondelete="CASCADE"), primary_key=True
+    )
+    tag: Mapped[str] = mapped_column(primary_key=True)
+
+
+class BlockDevice(Base):
+    """A disk of a server: on the host (destination `local`) or a volume.
+
+    state   reserving: wanted, not in the guest yet
+            attached:  the guest has it; without an attachment_id it came by the old calls
+            released:  the guest let go of it, its host or the volume service has not
+    Volumes are listed in the order of `position`. A row goes as soon as nothing holds the volume.
+    """
+
+    __tablename__ = "block_devices"
+    __table_args__ = (
+        UniqueConstraint("server_id", "volume_id", name="one_device_for_each_volume"),
+        UniqueConstraint("server_id", "device_name", name="one_device_for_each_name"),
+        CheckConstraint("state IN ('reserving', 'attached', 'released')", name="known_state"),
+        CheckConstraint("destination_type IN ('local', 'volume')", name="known_destination"),
+        Index("block_devices_of_volume", "volume_id"),
+    )
+
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    """Shown as bdm_uuid."""
+    server_id: Mapped[str] = mapped_column(ForeignKey(_SERVER))
+    state: Mapped[str] = mapped_column(default="reserving")
+    source_type: Mapped[str]
+    """volume, image, snapshot or blank."""
+    destination_type: Mapped[str]
+    boot_index: Mapped[int | None]
+    """0 for the root disk; None never boots."""
+    device_name: Mapped[str | None]
+    source_id: Mapped[str | None]
+    """The image or snapshot it is made from."""
+    volume_id: Mapped[str | None]
+    volume_size_gib: Mapped[int | None]
+    volume_type: Mapped[str | None]
+    attachment_id: Mapped[str | None]
+    """The volume service's attachment; from it the connection data is fetched when needed."""
+    multiattach: Mapped[bool] = mapped_column(default=False)
+    delete_on_termination: Mapped[bool] = mapped_column(default=False)
+    tag: Mapped[str | None]
+    guest_format: Mapped[str | None]
+    device_type: Mapped[str | None]
+    disk_bus: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class InstanceAction(Base):
+    """What somebody did to a server (facts/compute.md 1.8). `message` is "Error" when it failed."""
+
+    __tablename__ = "instance_actions"
+    __table_args__ = (Index("instance_actions_of_server", "server_id", "id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    server_id: Mapped[str]
+    action: Mapped[str]
+    request_id: Mapped[str]
+    user_id: Mapped[str]
+    project_id: Mapped[str]
+    saga_id: Mapped[str | None]
+    """The operation that does it, for `mooring operations show`."""
+    message: Mapped[str | None]
+    started_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class InstanceActionEvent(Base):
+    """One part of an action; `result` is Success or Error, None while it lasts."""
+
+    __tablename__ = "instance_action_events"
+    __table_args__ = (UniqueConstraint("action_id", "event", name="one_event_of_each_name"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    action_id: Mapped[int] = mapped_column(ForeignKey("instance_actions.id", ondelete="CASCADE"))
+    event: Mapped[str]
+    host: Mapped[str | None]
+    result: Mapped[str | None]
+    details: Mapped[str | None]
+    """The public message of the error."""
+    traceback: Mapped[str | None]
+    """The private message of the error, for administrators."""
+    started_at: Mapped[datetime] = mapped_column(UtcTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class Fault(Base):
+    """Why something went wrong with a server; the newest one is shown while it is in ERROR."""
+
+    __tablename__ = "faults"
+    __table_args__ = (Index("faults_of_server", "server_id", "id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    server_id: Mapped[str]
+    code: Mapped[int]
+    message: Mapped[str]
+    """At most 255 characters."""
+    details: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class Host(Base):
+    """A host, as its agent's last answer described it; shown as its `nova-compute` service."""
+
+    __tablename__ = "hosts"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    """The service id up to 2.52."""
+    name: Mapped[str] = mapped_column(unique=True)
+    service_uuid: Mapped[str] = mapped_column(unique=True)
+    provider_id: Mapped[str] = mapped_column(unique=True)
+    """The resource provider's id, and the hypervisor's from 2.53."""
+    version: Mapped[int]
+    """The service version that gates compare (facts/compute.md 12.1)."""
+    incarnation: Mapped[str]
+    zone: Mapped[str] = mapped_column(default="nova")
+    disabled: Mapped[bool] = mapped_column(default=False)
+    disabled_reason: Mapped[str | None]
+    forced_down: Mapped[bool] = mapped_column(default=False)
+    hypervisor: Mapped[str]
+    """libvirt or simulated."""
+    accelerator: Mapped[str]
+    """kvm, tcg or none."""
+    vcpus: Mapped[int]
+    memory_mib: Mapped[int]
+    disk_gib: Mapped[int]
+    traits: Mapped[list[str]] = mapped_column(Json, default=list)
+    announced: Mapped[str] = mapped_column(default="")
+    """Digest of what placement was last told about it."""
+    last_seen_at: Mapped[datetime] = mapped_column(UtcTime)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class QuotaLimit(Base):
+    """A project's own limit on one resource; -1 is no limit. Without a row the default holds."""
+
+    __tablename__ = "quota_limits"
+
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    maximum: Mapped[int]
+
+
+class QuotaDefault(Base):
+    """A limit for every project without its own (quota class `default`)."""
+
+    __tablename__ = "quota_defaults"
+
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    maximum: Mapped[int]
+
+
+class QuotaLock(Base):
+    """Locked while a project's usage is summed up and added to; usage itself is never stored."""
+
+    __tablename__ = "quota_locks"
+
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+    takings: Mapped[int] = mapped_column(default=0)
+
+
+class Keypair(Base):
+    """A user's public key for logging in to servers."""
+
+    __tablename__ = "keypairs"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    user_id: Mapped[str]
+    name: Mapped[str]
+    type: Mapped[str] = mapped_column(default="ssh")
+    """ssh or x509."""
+    public_key: Mapped[str]
+    fingerprint: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+
+    __table_args__ = (UniqueConstraint("user_id", "name", name="one_keypair_of_each_name"),)
