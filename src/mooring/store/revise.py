@@ -120,6 +120,7 @@ def _alters(steps: UpgradeOps) -> bool:
 
 def write_revision(chain: str, message: str, *, remake: bool) -> Path | None:
     """Write the chain's next revision, or its first one anew; None when there is nothing to say."""
+    load_metadata(chain)  # raises for an unknown chain before anything is forgotten
     folder = migrate.MIGRATIONS / chain
     if remake:
         for path in folder.glob("[0-9]*.py"):
