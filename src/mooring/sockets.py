@@ -1,28 +1,17 @@
-"""The sockets a process listens on, opened before anything else so that a mistake is told at once."""
+"""The socket a process listens on, opened first so that a mistake is told at once."""
 
 from __future__ import annotations
 
 import errno
 import socket
 
-from mooring.errors import Invalid, Unavailable
+from mooring.errors import Invalid, MooringError, Unavailable
 
 _BACKLOG = 512
-_LAST_PORT = 65535
 
 
-def parse_listen(listen: str) -> tuple[str, int]:
-    """Read `ADDRESS:PORT`; an IPv6 address stands in brackets. Raises Invalid."""
-    address, colon, port = listen.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
-        message = f"'{listen}' is no address to listen on; write ADDRESS:PORT, as 127.0.0.1:8470."
-        raise Invalid(message)
-    return address.removeprefix("[").removesuffix("]"), int(port)
-
-
-def open_listener(listen: str) -> socket.socket:
+def open_listener(address: str, port: int) -> socket.socket:
     """Return a TCP socket that listens. Raises Invalid, or Unavailable when the port is taken."""
-    address, port = parse_listen(listen)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -31,8 +20,8 @@ def open_listener(listen: str) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise _explain(listen, error) from error
-    listener.setblocking(False)
+        raise _explain(f"{address}:{port}", error) from error
+    listener.setblocking(False)  # noqa: FBT003  (its only argument, and it takes no name)
     return listener
 
 
@@ -45,7 +34,7 @@ def public_url(listener: socket.socket) -> str:
     return f"http://{host}:{port}"
 
 
-def _explain(listen: str, error: OSError) -> Exception:
+def _explain(listen: str, error: OSError) -> MooringError:
     if error.errno == errno.EADDRINUSE:
         message = (
             f"{listen} is in use. Stop what listens there, or choose another with --listen "

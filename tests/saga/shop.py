@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -208,6 +209,8 @@ class Desk:
         self.count = 0
 
     async def open(self) -> None:
+        if not self.location.startswith("postgresql:"):
+            os.makedirs(self.location, exist_ok=True)  # noqa: PTH103  (no Path in async code)
         self.store = await open_store(self.location, "shop", probe=self.probe)
         await self.store.write(_make_tables)
         self.engine = await self.new_engine()

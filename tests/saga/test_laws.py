@@ -78,8 +78,7 @@ async def desks() -> AsyncIterator[list[Desk]]:
 
 
 async def make(desks: list[Desk], location: Path, saga: Saga[Order]) -> ShopWorld:
-    location.mkdir(exist_ok=True)
-    world = ShopWorld(str(location), saga)
+    world = ShopWorld(f"{location}", saga)
     await world.arrange()
     desks.append(world.desk)
     return world

@@ -143,8 +143,8 @@ class Engine(Generic[S]):
         loaded = load_work(tx, saga_id, REGISTRY)
         if loaded is None or loaded[1] is None:
             return
-        mark, saga, generations = loaded
-        begun = self._runner.write_down(tx, Work(mark, saga, generations), None)[0]
+        work: Work[S] = Work(loaded[0], loaded[1], loaded[2])
+        begun, _ = self._runner.write_down(tx, work, None)
         if begun.error:
             raise from_record(begun.error)
 
