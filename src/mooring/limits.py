@@ -145,3 +145,21 @@ COMPUTE_SERVERS_AT_ONCE = 100
 
 OPERATIONS_LISTED = 1000
 """Operations in one answer of `/mooring/operations`."""
+
+IDENTITY_HASHES = 2
+"""Passwords that are hashed at once: each takes a processor for 50 ms."""
+
+IDENTITY_PASSWORD_CHARS = 4096
+"""Longest password; what Keystone takes."""
+
+IDENTITY_EXPIRED_S = 172800
+"""How long an expired token is still accepted with a service token beside it: Keystone's two days."""
+
+IDENTITY_CACHE_S = 5.0
+"""How long a token's meaning is remembered where another process may have changed it."""
+
+IDENTITY_CACHE_ENTRIES = 1000
+"""Tokens whose meaning is remembered; the oldest goes first."""
+
+IDENTITY_PAGE_ROWS = 1000
+"""Most rows of one page of an identity list; the answer says when there are more."""

@@ -18,7 +18,17 @@ from mooring.agent_api.disks import Connected, ConnectRequest, DiskSpec, GuestDi
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage, ImageSpec
 from mooring.agent_api.servers import Console, Guest, PowerRequest, ServerSpec
-from mooring.agent_api.transport import App, Deliver, InProcess, Request, Response, UnixSocket, Wire
+from mooring.agent_api.transport import (
+    App,
+    Deliver,
+    Forward,
+    InProcess,
+    Request,
+    Response,
+    UnixSocket,
+    Wire,
+    deliver_once,
+)
 from mooring.agent_api.volumes import Export, ExportRequest, VolumeFile, VolumeSpec
 from mooring.agent_api.wire import error_of
 from mooring.errors import Bug, NotFound, Unavailable
@@ -313,9 +323,10 @@ def _decode(kind: Any, answer: Response) -> Any:
 class Agents:
     """The hosts that this control plane knows, each with its client."""
 
-    def __init__(self, *, deliver: Deliver | None = None) -> None:
+    def __init__(self) -> None:
         self._clients: dict[str, AgentClient] = {}
-        self._deliver = deliver
+        self.deliver: Deliver = deliver_once
+        """Stands before each call: a test that sets it loses, repeats or holds back calls."""
 
     def add(self, client: AgentClient) -> AgentClient:
         """Know a host by its client."""
@@ -353,6 +364,9 @@ class Agents:
 
     def __len__(self) -> int:
         return len(self._clients)
+
+    async def _deliver(self, request: Request, forward: Forward) -> Response:
+        return await self.deliver(request, forward)
 
     async def close(self) -> None:
         """Let go of all connections."""

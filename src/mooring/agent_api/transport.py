@@ -57,10 +57,15 @@ Deliver = Callable[[Request, Forward], Awaitable[Response]]
 """Stands between client and agent, to lose, repeat or hold back what passes."""
 
 
+async def deliver_once(request: Request, forward: Forward) -> Response:
+    """Deliver a request, once and now: what a network does when nothing goes wrong."""
+    return await forward(request)
+
+
 class InProcess:
     """Calls an ASGI application of this process."""
 
-    def __init__(self, app: App, deliver: Deliver | None = None) -> None:
+    def __init__(self, app: App, deliver: Deliver = deliver_once) -> None:
         self._app, self._deliver = app, deliver
         self._running: set[asyncio.Task[Response]] = set()
 
@@ -89,8 +94,6 @@ class InProcess:
             task.exception()
 
     async def _work(self, request: Request) -> Response:
-        if self._deliver is None:
-            return await call_app(self._app, request)
         return await self._deliver(request, lambda again: call_app(self._app, again))
 
 
@@ -111,12 +114,14 @@ async def call_app(app: App, request: Request) -> Response:
         "client": None,
         "server": ("agent", None),
     }
-    answer = _Answer()
+    answer, body = _Answer(), _Body(request.body)
     try:
-        await app(scope, _receiver(request.body), answer.send)
+        await app(scope, body.receive, answer.send)
     except Exception as error:  # noqa: BLE001  (whatever it is, the other side of a socket sees a 500)
         if not answer.status:
             return Response(500, f"{type(error).__name__}: {error}".encode())
+    if body.failure is not None:
+        raise body.failure
     return Response(answer.status or 500, bytes(answer.body), answer.headers)
 
 
@@ -133,21 +138,25 @@ class _Answer:
             self.body += message.get("body", b"")
 
 
-def _receiver(body: bytes | AsyncIterator[bytes]) -> Receive:
-    chunks = _once(body) if isinstance(body, bytes) else body
-    ended = False
+class _Body:
+    """Hands a body on; its source's failure reaches the application as a sender that went away."""
 
-    async def receive() -> MutableMapping[str, Any]:
-        nonlocal ended
-        if ended:
+    def __init__(self, body: bytes | AsyncIterator[bytes]) -> None:
+        self._chunks = _once(body) if isinstance(body, bytes) else body
+        self._ended = False
+        self.failure: Exception | None = None
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        if self._ended:
             return {"type": "http.disconnect"}
         try:
-            return {"type": "http.request", "body": await anext(chunks), "more_body": True}
+            return {"type": "http.request", "body": await anext(self._chunks), "more_body": True}
         except StopAsyncIteration:
-            ended = True
+            self._ended = True
             return {"type": "http.request", "body": b"", "more_body": False}
-
-    return receive
+        except Exception as error:  # noqa: BLE001  (the sender's own, raised again in `call_app`)
+            self._ended, self.failure = True, error
+            return {"type": "http.disconnect"}
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:
@@ -157,7 +166,7 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
 class UnixSocket:
     """Calls an agent of this machine through its socket."""
 
-    def __init__(self, path: str, deliver: Deliver | None = None) -> None:
+    def __init__(self, path: str, deliver: Deliver = deliver_once) -> None:
         self._transport = httpx2.AsyncHTTPTransport(uds=path, trust_env=False)
         self._client = httpx2.AsyncClient(
             transport=self._transport, base_url="http://agent", trust_env=False
@@ -168,8 +177,6 @@ class UnixSocket:
         async def forward(again: Request) -> Response:
             return await self._forward(again, timeout_s)
 
-        if self._deliver is None:
-            return await forward(request)
         return await self._deliver(request, forward)
 
     async def close(self) -> None:

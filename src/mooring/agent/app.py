@@ -1,0 +1,172 @@
+"""An agent put together: its directory is locked, what another left is ended, then it serves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+from msgspec.structs import replace
+
+from mooring.agent import disks, host, servers, volumes
+from mooring.agent.connections import Connections
+from mooring.agent.drivers.base import VolumeDriver
+from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.drivers.simulated import SimulatedDriver
+from mooring.agent.events import EventLog
+from mooring.agent.host import Agent
+from mooring.agent.hypervisor import Hypervisor, News, Tell
+from mooring.agent.images import ImageCache
+from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
+from mooring.agent.router import Router
+from mooring.agent.run import Runner
+from mooring.agent.settings import AgentSettings, PoolSettings
+from mooring.agent.simulated import SimulatedHypervisor
+from mooring.errors import Conflict, Unavailable
+from mooring.fence.journal import Journal, run_to_end
+from mooring.limits import FENCE_KEEP_S
+
+log = structlog.get_logger()
+
+
+class RunningAgent:
+    """A started agent: its ASGI application, and its parts for whoever tests with it."""
+
+    def __init__(self, agent: Agent, notice: str) -> None:
+        self.agent = agent
+        self.app = Router(agent, host.verbs, servers.verbs, disks.verbs, volumes.verbs)
+        self.notice = notice
+        """Why guests are only simulated though libvirt was wished for; empty otherwise."""
+
+
+@asynccontextmanager
+async def open_agent(settings: AgentSettings) -> AsyncGenerator[RunningAgent]:
+    """Start one host's agent; leaving stops it, and its guests go on.
+
+    Raises Conflict when another agent has the state directory, Unavailable when what was asked for
+    by name (libvirt, a pool's directory) cannot be used.
+    """
+    async with AsyncExitStack() as stack:
+        _lock(settings.state_dir, stack)
+        journal = Journal(settings.state_dir / "journal.sqlite")
+        stack.push_async_callback(journal.close)
+        runner = Runner(journal)
+        await runner.end_leftovers()
+        await _look_at(journal, settings.state_dir / "boot_id")
+        yield await _build(settings, journal, runner, stack)
+
+
+async def _build(
+    settings: AgentSettings, journal: Journal, runner: Runner, stack: AsyncExitStack
+) -> RunningAgent:
+    qemu_img, events = QemuImg(runner), EventLog()
+    hypervisor, notice = None, ""
+    if "compute" in settings.roles:
+        hypervisor, notice = await _start_hypervisor(settings, runner, events.add)
+        stack.push_async_callback(hypervisor.close)
+    simulated = isinstance(hypervisor, SimulatedHypervisor) or settings.hypervisor == "simulated"
+    drivers = [_driver(settings, pool, qemu_img) for pool in _pools(settings, simulated=simulated)]
+    for driver in drivers:
+        await driver.setup()
+        stack.push_async_callback(driver.close)
+    images = ImageCache(settings.state_dir / "images", _look if simulated else qemu_img.check)
+    connections = Connections(settings.state_dir / "connections", simulated=simulated)
+    images.prepare()
+    connections.prepare()
+    agent = Agent(
+        settings,
+        journal=journal,
+        hypervisor=hypervisor,
+        drivers=drivers,
+        images=images,
+        connections=connections,
+        events=events,
+    )
+    events.add(News(kind="agent_started", server_id=""))
+    return RunningAgent(agent, notice)
+
+
+def _lock(state_dir: Path, stack: AsyncExitStack) -> None:
+    """Make the state directory and hold it against other agents, until the process ends."""
+    state_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+    handle = os.open(state_dir / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    stack.callback(os.close, handle)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Conflict(
+            f"Another agent runs in {state_dir}. Stop it, or give this one a directory of its own."
+        ) from None
+
+
+async def _look_at(journal: Journal, boot_file: Path) -> None:
+    """After a reboot forget what was answered: the guests are gone. Forget what is very old."""
+    if _has_rebooted(boot_file):
+        await journal.forget_answers()
+    await journal.sweep(datetime.now(UTC) - timedelta(seconds=FENCE_KEEP_S))
+    for call in await journal.unfinished():
+        log.info("a verb was interrupted", verb=call.verb, resource=call.resource)
+
+
+def _has_rebooted(boot_file: Path) -> bool:
+    """Return whether the machine started anew since the last agent did, and note this start."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
+    known = boot_file.read_text("ascii") if boot_file.exists() else boot_id
+    boot_file.write_text(boot_id, "ascii")
+    return known != boot_id
+
+
+async def _start_hypervisor(
+    settings: AgentSettings, runner: Runner, tell: Tell
+) -> tuple[Hypervisor, str]:
+    """Return the hypervisor, and why it is only the simulated one if another was wished for."""
+    if settings.hypervisor != "simulated":
+        try:
+            return await _start_libvirt(settings, runner, tell), ""
+        except Unavailable as error:
+            if settings.hypervisor == "libvirt":
+                raise
+            notice = error.public
+            log.warning("guests are only simulated on this host", reason=str(error))
+    else:
+        notice = ""
+    simulated = SimulatedHypervisor(settings)
+    await simulated.start(tell)
+    return simulated, notice
+
+
+async def _start_libvirt(settings: AgentSettings, runner: Runner, tell: Tell) -> Hypervisor:
+    try:
+        from mooring.agent.libvirt.hypervisor import LibvirtHypervisor
+    except ImportError as error:
+        raise Unavailable(
+            "libvirt's Python binding is missing; install the extra `agent` of mooring (it needs "
+            "libvirt-dev), or choose the simulated hypervisor.",
+            private=str(error),
+        ) from error
+    hypervisor = LibvirtHypervisor(settings, runner)
+    await hypervisor.start(tell)
+    return hypervisor
+
+
+def _pools(settings: AgentSettings, *, simulated: bool) -> tuple[PoolSettings, ...]:
+    if "volume" not in settings.roles:
+        return ()
+    usual = PoolSettings()
+    return settings.pools or (replace(usual, driver="simulated") if simulated else usual,)
+
+
+def _driver(settings: AgentSettings, pool: PoolSettings, qemu_img: QemuImg) -> VolumeDriver:
+    if pool.driver == "simulated":
+        return SimulatedDriver(pool, settings.state_dir / f"pool-{pool.name}.sqlite")
+    return DirectoryDriver(pool, settings.state_dir / pool.path, settings.name, qemu_img)
+
+
+async def _look(path: Path, disk_format: str) -> ImageInfo:
+    """Check an image without qemu-img, which a simulated host need not have."""
+    size_bytes = await run_to_end(lambda: read_virtual_bytes(path, disk_format))
+    return ImageInfo(disk_format, size_bytes)

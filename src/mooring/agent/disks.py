@@ -1,0 +1,57 @@
+"""Connected volumes, and the disks of the guests on this host. Every verb may be repeated."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mooring.agent.host import Agent
+from mooring.agent.router import Call, Verbs
+from mooring.agent_api.disks import ConnectRequest, DiskSpec
+from mooring.errors import Conflict, Invalid
+from mooring.fence.journal import Answer
+
+verbs = Verbs[Agent]()
+
+
+@verbs.put("/connections/{attachment_id}", ConnectRequest)
+async def connect(call: Call[Agent]) -> Answer:
+    """Connect a volume's backend to the host."""
+    connected = call.agent.connections.connect(
+        call.path["attachment_id"], call.body.volume_id, call.body.connection
+    )
+    # A path may tell how storage is reached: the journal keeps its digest and asks again.
+    return Answer(body=connected, secret=True)
+
+
+@verbs.delete("/connections/{attachment_id}")
+async def disconnect(call: Call[Agent]) -> Answer:
+    """Let go of a volume's backend, unless a guest still has it."""
+    attachment_id = call.path["attachment_id"]
+    known = call.agent.connections.find(attachment_id)
+    if known is not None and known.server_id:
+        guest = await call.agent.hypervisor.guest(known.server_id)
+        if guest and any(disk.attachment_id == attachment_id for disk in guest.disks):
+            raise Conflict(
+                f"Server {known.server_id} still has volume {known.connected.volume_id}; unplug it "
+                "first."
+            )
+    call.agent.connections.disconnect(attachment_id)
+    return Answer(status=204)
+
+
+@verbs.put("/servers/{server_id}/disks/{volume_id}", DiskSpec)
+async def plug_disk(call: Call[Agent]) -> Answer:
+    """Connect a volume and give it to the guest."""
+    server_id, spec = call.path["server_id"], call.body
+    if spec.volume_id != call.path["volume_id"]:
+        raise Invalid("The path and the body name different volumes.")
+    plan = call.agent.connections.plan(server_id, spec)
+    disk = await call.agent.hypervisor.plug(server_id, plan)
+    return Answer(body=replace(disk, path=""))
+
+
+@verbs.delete("/servers/{server_id}/disks/{volume_id}")
+async def unplug_disk(call: Call[Agent]) -> Answer:
+    """Take a disk from the guest and see that it let go."""
+    await call.agent.hypervisor.unplug(call.path["server_id"], call.path["volume_id"])
+    return Answer(status=204)

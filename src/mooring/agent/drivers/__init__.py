@@ -1,0 +1,1 @@
+"""Where volumes lie: one driver for each kind of storage."""

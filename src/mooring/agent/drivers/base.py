@@ -1,0 +1,128 @@
+"""The protocol of a volume driver, and what all of them answer alike.
+
+Source: facts/block_storage.md 11.2. Every method may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from mooring.agent.qemu_img import GIB
+from mooring.agent.settings import PoolSettings
+from mooring.agent_api.hosts import Pool
+from mooring.agent_api.volumes import VolumeFile
+from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
+
+
+class SourceImage(Struct, frozen=True):
+    """A cached image to make a volume from."""
+
+    image_id: str
+    path: Path
+    format: str
+    virtual_bytes: int
+
+
+class VolumeDriver(Protocol):
+    """One pool."""
+
+    @property
+    def pool(self) -> PoolSettings:
+        """What the pool was set up as."""
+        ...
+
+    async def setup(self) -> None:
+        """Make ready, and remove what unfinished calls have left. Raises Unavailable."""
+        ...
+
+    async def close(self) -> None:
+        """Let go."""
+        ...
+
+    async def stats(self) -> Pool:
+        """Return what the pool has and holds."""
+        ...
+
+    async def volumes(self) -> list[VolumeFile]:
+        """Return all volumes of the pool."""
+        ...
+
+    async def find(self, volume_id: str) -> VolumeFile | None:
+        """Return a volume, or None."""
+        ...
+
+    async def create(
+        self, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+    ) -> VolumeFile:
+        """Make a volume, empty or from an image, or find it. Raises NoCapacity, Invalid."""
+        ...
+
+    async def delete(self, volume_id: str) -> None:
+        """Remove a volume and all that was begun of it. Raises Conflict while it is exported."""
+        ...
+
+    async def export(
+        self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Let the connector's host reach it; returns connection_info. Raises NotFound, Invalid."""
+        ...
+
+    async def unexport(self, volume_id: str, attachment_id: str) -> None:
+        """Undo `export`."""
+        ...
+
+    async def leftovers(self) -> list[str]:
+        """Return paths in the pool that belong to no volume."""
+        ...
+
+
+def check_source(wanted: VolumeFile, source: SourceImage | None) -> None:
+    """Raise Invalid unless an image fits into a volume."""
+    if source is None or source.virtual_bytes <= wanted.size_gib * GIB:
+        return
+    needed = -(-source.virtual_bytes // GIB)
+    raise Invalid(
+        f"Image {source.image_id} needs a volume of {needed} GiB; {wanted.size_gib} GiB is too "
+        "small. Ask for a larger volume."
+    )
+
+
+def check_same(known: VolumeFile, wanted: VolumeFile) -> VolumeFile:
+    """Return the volume that is there. Raises Conflict unless it is the one that is wanted."""
+    if (known.size_gib, known.format) != (wanted.size_gib, wanted.format):
+        raise Conflict(
+            f"Volume {known.volume_id} is there already with {known.size_gib} GiB of "
+            f"{known.format}; delete it before making another of this id."
+        )
+    return known
+
+
+def check_room(pool: Pool, settings: PoolSettings, wanted: VolumeFile) -> None:
+    """Raise NoCapacity unless the pool may promise so much more."""
+    usable = pool.total_gib * (1 - pool.reserved_percent / 100) * settings.oversubscription
+    if pool.free_gib > 0 and pool.provisioned_gib + wanted.size_gib <= usable:
+        return
+    raise NoCapacity(
+        f"Pool {pool.name} has no room for {wanted.size_gib} GiB more: {pool.free_gib:.1f} GiB are "
+        f"free, {pool.provisioned_gib} GiB promised. Delete volumes or add storage."
+    )
+
+
+def require(known: VolumeFile | None, volume_id: str) -> VolumeFile:
+    """Return a volume. Raises NotFound when there is none."""
+    if known is None:
+        raise NotFound(f"Volume {volume_id} is not on this host.")
+    return known
+
+
+def refuse_exported(known: VolumeFile) -> None:
+    """Raise Conflict while a volume is exported."""
+    if known.exports:
+        raise Conflict(
+            f"Volume {known.volume_id} is exported to attachments {', '.join(known.exports)}; "
+            "delete those first."
+        )

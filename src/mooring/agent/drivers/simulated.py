@@ -1,0 +1,176 @@
+"""Volumes without storage: a ledger of what was made and who may reach it, in a small file."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from mooring.agent.drivers.base import (
+    SourceImage,
+    check_room,
+    check_same,
+    check_source,
+    refuse_exported,
+    require,
+)
+from mooring.agent.knobs import Knobs
+from mooring.agent.qemu_img import GIB
+from mooring.agent.settings import PoolSettings
+from mooring.agent_api.hosts import Pool
+from mooring.agent_api.volumes import VolumeFile
+from mooring.errors import Invalid
+
+DEFAULT_GIB = 10_240
+_TABLES = """
+CREATE TABLE IF NOT EXISTS volumes (
+    id TEXT PRIMARY KEY, size_gib INTEGER NOT NULL, format TEXT NOT NULL, image_id TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS exports (
+    volume_id TEXT, attachment_id TEXT, host TEXT, since REAL NOT NULL, until REAL);
+"""
+
+
+class Exported(Struct, frozen=True):
+    """One span of time in which a host could reach a volume. Unix times; `until` None: still."""
+
+    volume_id: str
+    attachment_id: str
+    host: str
+    since: float
+    until: float | None
+
+
+class SimulatedDriver:
+    """Implements `VolumeDriver`. `knobs` points: create, delete, export, unexport.
+
+    Every host may be exported to, so servers with such volumes may move.
+    """
+
+    def __init__(self, pool: PoolSettings, file: Path) -> None:
+        self._pool = pool
+        self._file = file
+        self._total_gib = pool.total_gib or DEFAULT_GIB
+        self._open: sqlite3.Connection | None = None
+        self.knobs = Knobs()
+
+    @property
+    def pool(self) -> PoolSettings:
+        return self._pool
+
+    async def setup(self) -> None:
+        connection = sqlite3.connect(self._file, isolation_level=None)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=OFF")
+        connection.executescript(_TABLES)
+        self._open = connection
+
+    async def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    async def stats(self) -> Pool:
+        query = "SELECT count(*), coalesce(sum(size_gib), 0) FROM volumes"
+        count, provisioned = self._db.execute(query).fetchone()
+        reserve = self._total_gib * self._pool.reserved_percent / 100
+        return Pool(
+            name=self._pool.name,
+            driver="simulated",
+            total_gib=self._total_gib,
+            free_gib=max(0.0, self._total_gib - reserve - provisioned),
+            provisioned_gib=provisioned,
+            volumes=count,
+            reserved_percent=self._pool.reserved_percent,
+            storage_protocol="simulated",
+        )
+
+    async def volumes(self) -> list[VolumeFile]:
+        rows = self._db.execute("SELECT id, size_gib, format FROM volumes ORDER BY id").fetchall()
+        return [self._show(*row) for row in rows]
+
+    async def find(self, volume_id: str) -> VolumeFile | None:
+        query = "SELECT id, size_gib, format FROM volumes WHERE id = ?"
+        row = self._db.execute(query, (volume_id,)).fetchone()
+        return None if row is None else self._show(*row)
+
+    async def create(
+        self, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+    ) -> VolumeFile:
+        await self.knobs.at("create")
+        if (known := await self.find(wanted.volume_id)) is not None:
+            return check_same(known, wanted)
+        check_source(wanted, source)
+        check_room(await self.stats(), self._pool, wanted)
+        image_id = source.image_id if source else ""
+        self._db.execute(
+            "INSERT INTO volumes VALUES (?, ?, ?, ?)",
+            (wanted.volume_id, wanted.size_gib, wanted.format, image_id),
+        )
+        return wanted
+
+    async def delete(self, volume_id: str) -> None:
+        await self.knobs.at("delete")
+        if (known := await self.find(volume_id)) is not None:
+            refuse_exported(known)
+        self._db.execute("DELETE FROM volumes WHERE id = ?", (volume_id,))
+
+    async def export(
+        self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        await self.knobs.at("export")
+        volume = require(await self.find(volume_id), volume_id)
+        host = connector.get("host")
+        if not isinstance(host, str) or not host:
+            raise Invalid("The connector names no host. Use the connector of the server's host.")
+        if attachment_id not in volume.exports:
+            self._db.execute(
+                "INSERT INTO exports VALUES (?, ?, ?, ?, NULL)",
+                (volume_id, attachment_id, host, time.time()),
+            )
+        data = {
+            "device_path": f"simulated:{self._pool.name}/volume-{volume_id}",
+            "format": volume.format,
+            "size_bytes": volume.size_gib * GIB,
+            "volume_id": volume_id,
+            "access_mode": "rw",
+        }
+        return {"driver_volume_type": "simulated", "data": data}
+
+    async def unexport(self, volume_id: str, attachment_id: str) -> None:
+        await self.knobs.at("unexport")
+        self._db.execute(
+            "UPDATE exports SET until = ? WHERE volume_id = ? AND attachment_id = ? "
+            "AND until IS NULL",
+            (time.time(), volume_id, attachment_id),
+        )
+
+    async def leftovers(self) -> list[str]:
+        return []
+
+    def ledger(self) -> list[Exported]:
+        """Return which host could reach which volume, and when."""
+        rows = self._db.execute("SELECT * FROM exports ORDER BY since").fetchall()
+        return [Exported(*row) for row in rows]
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._open is None:
+            raise sqlite3.ProgrammingError("the simulated pool is not open")
+        return self._open
+
+    def _show(self, volume_id: str, size_gib: int, disk_format: str) -> VolumeFile:
+        query = (
+            "SELECT attachment_id FROM exports WHERE volume_id = ? AND until IS NULL "
+            "ORDER BY attachment_id"
+        )
+        return VolumeFile(
+            volume_id=volume_id,
+            pool=self._pool.name,
+            size_gib=size_gib,
+            format=disk_format,
+            exports=[row[0] for row in self._db.execute(query, (volume_id,))],
+        )

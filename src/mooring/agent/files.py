@@ -1,0 +1,75 @@
+"""Small files that are there whole or not at all, and the names of files under way."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from mooring.errors import NoCapacity
+
+PARTIAL = ".partial"
+S = TypeVar("S", bound=Struct)
+
+
+def partial(path: Path, operation_key: str) -> Path:
+    """Return the name under which an operation writes a file until it is whole."""
+    return path.with_name(f"{path.name}.{operation_key}{PARTIAL}")
+
+
+def partials(path: Path) -> Iterator[Path]:
+    """Return what operations have left of a file that never became whole."""
+    yield from path.parent.glob(f"{path.name}.*{PARTIAL}")
+
+
+def finish(written: Path, path: Path) -> None:
+    """Force a written file to disk and give it its name."""
+    with written.open("rb") as file:
+        os.fsync(file.fileno())
+    written.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Force the names in a directory to disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_record(path: Path, record: Struct) -> None:
+    """Write a record, replacing the one before in one go."""
+    with full_disk_told(path):
+        written = path.with_name(path.name + PARTIAL)
+        written.write_bytes(msgspec.json.encode(record))
+        written.replace(path)
+
+
+def read_record(path: Path, kind: type[S]) -> S | None:
+    """Return the record of a file, None when there is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def full_disk_told(path: Path) -> Generator[None]:
+    """Turn a full disk into NoCapacity."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise NoCapacity(
+            f"The disk under {path.parent} is full; nothing was kept. Make room and ask again.",
+            private=str(error),
+        ) from error

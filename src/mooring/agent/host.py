@@ -1,0 +1,154 @@
+"""One host's agent: what it holds, and the verbs about the host itself."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from mooring.agent.connections import Connections
+from mooring.agent.drivers.base import VolumeDriver
+from mooring.agent.events import EventLog
+from mooring.agent.hypervisor import Facts, Hypervisor
+from mooring.agent.images import ImageCache
+from mooring.agent.router import Call, Verbs
+from mooring.agent.settings import AgentSettings
+from mooring.agent_api.hosts import Events, Host, Inventory, Pool
+from mooring.errors import Forbidden, NotFound
+from mooring.fence.journal import Answer, Journal
+from mooring.limits import AGENT_POLL_S
+
+
+class Agent:
+    """All that the verbs of one host work with."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        *,
+        journal: Journal,
+        hypervisor: Hypervisor | None,
+        drivers: Sequence[VolumeDriver],
+        images: ImageCache,
+        connections: Connections,
+        events: EventLog,
+    ) -> None:
+        self.settings, self.journal = settings, journal
+        self._hypervisor = hypervisor
+        self.drivers = {driver.pool.name: driver for driver in drivers}
+        self.images, self.connections = images, connections
+        self.events = events
+
+    @property
+    def hypervisor(self) -> Hypervisor:
+        """What runs guests here. Raises Forbidden on a host without the role compute."""
+        if self._hypervisor is None:
+            raise Forbidden(f"Host {self.settings.name} runs no guests: it lacks the role compute.")
+        return self._hypervisor
+
+    @property
+    def runs_guests(self) -> bool:
+        """Whether the host has the role compute."""
+        return self._hypervisor is not None
+
+    def driver(self, pool: str) -> VolumeDriver:
+        """Return the driver of a pool. Raises NotFound."""
+        if (driver := self.drivers.get(pool)) is None:
+            raise NotFound(f"Host {self.settings.name} has no pool {pool}.")
+        return driver
+
+
+verbs = Verbs[Agent]()
+
+
+@verbs.get("/host")
+async def show_host(call: Call[Agent]) -> Answer:
+    """Answer what the host is and has."""
+    agent = call.agent
+    settings = agent.settings
+    facts = await agent.hypervisor.facts() if agent.runs_guests else None
+    host = Host(
+        name=settings.name,
+        incarnation=agent.journal.incarnation,
+        version=facts.agent_version if facts else settings.version,
+        roles=list(settings.roles),
+        pools=[await _stats(driver) for driver in agent.drivers.values()],
+        ip=settings.ip,
+        architecture=platform.machine(),
+        **_offers(facts),
+    )
+    return Answer(body=host)
+
+
+@verbs.get("/connector")
+async def show_connector(call: Call[Agent]) -> Answer:
+    """Answer how this host connects volumes (facts/block_storage.md 10.1)."""
+    settings = call.agent.settings
+    connector: dict[str, Any] = {
+        "host": settings.name,
+        "ip": settings.ip,
+        "platform": platform.machine(),
+        "os_type": sys.platform,
+        "multipath": False,
+        "enforce_multipath": False,
+        "do_local_attach": False,
+    }
+    return Answer(body=connector)
+
+
+@verbs.get("/inventory")
+async def show_inventory(call: Call[Agent]) -> Answer:
+    """Answer everything on the host."""
+    agent = call.agent
+    drivers = agent.drivers.values()
+    leftovers = [path for driver in drivers for path in await driver.leftovers()]
+    inventory = Inventory(
+        name=agent.settings.name,
+        incarnation=agent.journal.incarnation,
+        guests=await agent.hypervisor.guests() if agent.runs_guests else [],
+        volumes=[volume for driver in drivers for volume in await driver.volumes()],
+        images=agent.images.images(),
+        connections=agent.connections.connected(),
+        leftovers=leftovers + agent.images.leftovers(),
+    )
+    return Answer(body=inventory)
+
+
+@verbs.get("/events")
+async def show_events(call: Call[Agent]) -> Answer:
+    """Answer the news after a number."""
+    agent = call.agent
+    wait_s = min(call.number("wait", 0.0), AGENT_POLL_S)
+    found = await agent.events.after(int(call.number("after", 0)), wait_s)
+    last = found[-1].number if found else agent.events.last
+    return Answer(body=Events(incarnation=agent.journal.incarnation, events=found, last=last))
+
+
+async def _stats(driver: VolumeDriver) -> Pool:
+    """Return a pool's numbers; one that cannot be read says so and hides no other."""
+    try:
+        return await driver.stats()
+    except OSError as error:
+        return Pool(
+            name=driver.pool.name,
+            driver=driver.pool.driver,
+            total_gib=0,
+            free_gib=0,
+            problem=f"The pool cannot be read: {error.strerror}.",
+        )
+
+
+def _offers(facts: Facts | None) -> dict[str, Any]:
+    if facts is None:
+        return {}
+    return {
+        "hypervisor": facts.kind,
+        "hypervisor_version": facts.version,
+        "accelerator": facts.accelerator,
+        "vcpus": facts.vcpus,
+        "memory_mib": facts.memory_mib,
+        "disk_gib": facts.disk_gib,
+        "traits": sorted(facts.traits),
+        "problem": facts.problem,
+    }

@@ -1,0 +1,196 @@
+"""What runs guests: the protocol that libvirt and the simulated hypervisor implement.
+
+Every method may be repeated, also after the agent died in the middle of it. Source for what each
+must do: facts/compute.md 14.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.images import CachedImage
+from mooring.agent_api.servers import Guest
+
+DEVICE_PREFIX = "/dev/vd"
+TRAITS = frozenset(
+    {"COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW", "COMPUTE_VOLUME_MULTI_ATTACH"}
+)
+"""What this agent can do today, in placement's words (facts/compute.md 14.3)."""
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What a hypervisor offers: totals, its version as QEMU counts, its traits."""
+
+    kind: str
+    version: int
+    accelerator: str
+    vcpus: int
+    memory_mib: int
+    disk_gib: int
+    traits: frozenset[str]
+    agent_version: int
+    problem: str = ""
+    """Why no guest can be started now, and what to do about it."""
+
+
+class RootPlan(Struct, frozen=True, kw_only=True):
+    """A root disk on the host itself."""
+
+    path: Path
+    format: str
+    image_id: str
+    size_bytes: int
+
+
+class DiskPlan(Struct, frozen=True, kw_only=True):
+    """A connected volume as a disk of a guest. `device` ("/dev/vdb") is a wish, "" is none."""
+
+    volume_id: str
+    attachment_id: str
+    path: str
+    format: str
+    device: str = ""
+    boot_index: int | None = None
+    read_only: bool = False
+    shareable: bool = False
+    size_bytes: int = 0
+    """As the connection tells it; 0 when it does not."""
+
+
+class GuestPlan(Struct, frozen=True, kw_only=True):
+    """All that a guest's definition is made from."""
+
+    server_id: str
+    name: str
+    vcpus: int
+    memory_mib: int
+    root: RootPlan | None
+    disks: tuple[DiskPlan, ...]
+    network: Literal["auto", "none"]
+    metadata: dict[str, str]
+
+
+class News(Struct, frozen=True, kw_only=True):
+    """Something that a hypervisor noticed; the kinds are those of `agent_api.hosts.Event`."""
+
+    kind: str
+    server_id: str
+    volume_id: str = ""
+    reason: str = ""
+
+
+Tell = Callable[[News], None]
+
+
+class Hypervisor(Protocol):
+    """Runs the guests of one host."""
+
+    async def start(self, tell: Tell) -> None:
+        """Find the guests again and begin to watch them. Raises Unavailable with what to do."""
+        ...
+
+    async def close(self) -> None:
+        """Stop watching; the guests go on."""
+        ...
+
+    async def facts(self) -> Facts:
+        """Return what the host offers now."""
+        ...
+
+    async def guests(self) -> list[Guest]:
+        """Return all our guests."""
+        ...
+
+    async def guest(self, server_id: str) -> Guest | None:
+        """Return one guest, or None."""
+        ...
+
+    async def make_root(
+        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        """Make the root disk from a cached image's file, or find the one that is there."""
+        ...
+
+    async def define(self, plan: GuestPlan) -> None:
+        """Define the guest so; a running one takes it up at its next start."""
+        ...
+
+    async def redefine_disks(self, server_id: str, disks: tuple[DiskPlan, ...]) -> None:
+        """Give the definition exactly these volumes. Raises NotFound."""
+        ...
+
+    async def power_on(self, server_id: str) -> None:
+        """Start the guest unless it runs. Raises NotFound, NoCapacity, Unavailable."""
+        ...
+
+    async def power_off(self, server_id: str, graceful_s: float) -> None:
+        """Stop the guest: ask it for so long, then switch it off; 0 asks not. Raises NotFound."""
+        ...
+
+    async def remove(self, server_id: str) -> None:
+        """End the guest, forget it, remove its files; nothing when there is none."""
+        ...
+
+    async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
+        """Give the guest a disk, now and at each start. Raises NotFound, Conflict, NoCapacity."""
+        ...
+
+    async def unplug(self, server_id: str, volume_id: str) -> None:
+        """Take a disk away, now and for ever; nothing when there is none of guest or disk.
+
+        Raises Conflict when the running guest keeps it: then the definition still has it.
+        """
+        ...
+
+    async def console(self, server_id: str, lines: int | None) -> str:
+        """Return the end of the serial console, whole or so many lines. Raises NotFound."""
+        ...
+
+
+def choose_device(wish: str, taken: frozenset[str] | set[str]) -> str | None:
+    """Return the device name for a new disk: the wish when it is free, else the next free letter.
+
+    None when all letters are in use (facts/compute.md 2.7).
+    """
+    names = [f"{DEVICE_PREFIX}{chr(ord('a') + number)}" for number in range(26)]
+    if wish in names and wish not in taken:
+        return wish
+    return next((name for name in names if name not in taken), None)
+
+
+def assign_devices(disks: tuple[DiskPlan, ...], *, has_root: bool) -> list[str]:
+    """Return a device name for each disk of a new definition, in order.
+
+    The root disk has /dev/vda; without one, the disk with boot index 0 gets it. Wishes are met
+    before free letters are given.
+    """
+    root = f"{DEVICE_PREFIX}a"
+    taken: set[str] = {root}
+    given: dict[int, str] = {}
+    order = sorted(
+        range(len(disks)), key=lambda at: (disks[at].boot_index != 0, not disks[at].device)
+    )
+    for at in order:
+        if not has_root and not given and disks[at].boot_index == 0:
+            given[at] = root
+            continue
+        name = choose_device(disks[at].device, taken)
+        if name is None:
+            break
+        given[at] = name
+        taken.add(name)
+    return [given.get(at, "") for at in range(len(disks))]
+
+
+def tail(text: str, lines: int | None) -> str:
+    """Return the last lines of a text, all for None (facts/compute.md: os-getConsoleOutput)."""
+    if lines is None:
+        return text
+    if lines <= 0:
+        return ""
+    return "".join(text.splitlines(keepends=True)[-lines:])

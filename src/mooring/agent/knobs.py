@@ -1,0 +1,45 @@
+"""Switches on a simulated world: fail the next call, hold it until told, make it slow."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mooring.errors import MooringError
+
+
+class Knobs:
+    """Passed by every simulated call, under its own name; untouched, it lets all pass."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, list[MooringError]] = {}
+        self._gates: dict[str, asyncio.Event] = {}
+        self._pauses: dict[str, float] = {}
+        self.passed: dict[str, int] = {}
+        """How often each point was reached."""
+
+    def fail(self, point: str, error: MooringError, *, times: int = 1) -> None:
+        """Let the next calls at a point fail so."""
+        self._failures.setdefault(point, []).extend([error] * times)
+
+    def hold(self, point: str) -> None:
+        """Let every call at a point wait until `release`."""
+        self._gates.setdefault(point, asyncio.Event())
+
+    def release(self, point: str) -> None:
+        """Let those go on that wait, and those that come."""
+        if gate := self._gates.pop(point, None):
+            gate.set()
+
+    def slow(self, point: str, seconds: float) -> None:
+        """Let every call at a point take so long; 0 ends it."""
+        self._pauses[point] = seconds
+
+    async def at(self, point: str) -> None:
+        """Pass a point."""
+        self.passed[point] = self.passed.get(point, 0) + 1
+        if seconds := self._pauses.get(point, 0.0):
+            await asyncio.sleep(seconds)
+        if gate := self._gates.get(point):
+            await gate.wait()
+        if queue := self._failures.get(point):
+            raise queue.pop(0)

@@ -1,0 +1,116 @@
+"""qemu-img under limits, on declared formats only: a raw file is never probed.
+
+Source: facts/block_storage.md 3.5 and 11.4.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from mooring import limits
+from mooring.agent import qcow2
+from mooring.agent.run import Budget, Output, Runner
+from mooring.errors import Invalid, NoCapacity, Unavailable
+from mooring.fence.journal import run_to_end
+
+GIB = 1024**3
+FORMATS = ("raw", "qcow2")
+
+
+class ImageInfo(Struct, frozen=True):
+    """What a disk file turned out to be."""
+
+    format: str
+    virtual_bytes: int
+
+
+class QemuImg:
+    """Makes and copies disk files. All paths are absolute and our own."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    async def create(
+        self,
+        path: Path,
+        disk_format: str,
+        size_bytes: int,
+        *,
+        backing: tuple[str, str] | None = None,
+        operation_key: str = "",
+    ) -> None:
+        """Make an empty disk, or one over a backing file (a name in its directory, format)."""
+        argv = ["qemu-img", "create", "-q", "-f", disk_format]
+        if backing is not None:
+            argv += ["-b", backing[0], "-F", backing[1]]
+        argv += ["--", str(path), str(size_bytes)]
+        output = await self._runner.run(argv, operation_key=operation_key)
+        _expect_success(output, f"making {path.name}")
+
+    async def convert(
+        self,
+        source: tuple[Path, str],
+        target: tuple[Path, str],
+        *,
+        operation_key: str = "",
+    ) -> None:
+        """Copy a disk from (path, format) to (path, format), leaving holes as holes."""
+        argv = ["qemu-img", "convert", "-q", "-f", source[1], "-O", target[1], "--"]
+        budget = Budget(timeout_s=limits.AGENT_COPY_S, cpu_s=int(limits.AGENT_COPY_S))
+        output = await self._runner.run(
+            [*argv, str(source[0]), str(target[0])], budget, operation_key=operation_key
+        )
+        _expect_success(output, f"copying to {target[0].name}")
+
+    async def resize(
+        self, path: Path, disk_format: str, size_bytes: int, *, operation_key: str = ""
+    ) -> None:
+        """Grow a disk that nobody uses."""
+        argv = ["qemu-img", "resize", "-q", "-f", disk_format, "--", str(path), str(size_bytes)]
+        output = await self._runner.run(argv, operation_key=operation_key)
+        _expect_success(output, f"resizing {path.name}")
+
+    async def check(self, path: Path, disk_format: str) -> ImageInfo:
+        """Return what a foreign file is. Raises Invalid unless it is as declared and alone."""
+        if disk_format not in FORMATS:
+            raise Invalid(f"Disk format {disk_format} is not taken; convert to qcow2 or raw first.")
+        claimed = await run_to_end(lambda: read_virtual_bytes(path, disk_format))
+        if disk_format == "raw":
+            return ImageInfo("raw", claimed)
+        argv = ["qemu-img", "info", "-f", disk_format, "--output=json", "--", str(path)]
+        output = await self._runner.run(argv)
+        _expect_success(output, f"reading {path.name}")
+        found = msgspec.json.decode(output.out.encode(), type=dict[str, Any])
+        if "backing-filename" in found or found.get("virtual-size") != claimed:
+            raise Invalid("The qcow2 data contradicts itself. Convert the image anew.")
+        return ImageInfo(disk_format, claimed)
+
+
+def read_virtual_bytes(path: Path, disk_format: str) -> int:
+    """Return the size of the disk in a file of a declared format, without any program."""
+    if disk_format == "raw":
+        return round_up(path.stat().st_size)
+    return qcow2.read_virtual_bytes(path)
+
+
+def round_up(size_bytes: int, unit: int = 512) -> int:
+    """Return a size in whole units, the way a guest sees it."""
+    return -(-size_bytes // unit) * unit
+
+
+def _expect_success(output: Output, what: str) -> None:
+    if output.code == 0:
+        return
+    said = output.err.strip()
+    if "No space left on device" in said or "Disk quota exceeded" in said:
+        raise NoCapacity(
+            f"The disk is full: {what} failed and was undone. Make room and ask again.",
+            private=said,
+        )
+    raise Unavailable(
+        f"qemu-img failed while {what}; nothing was kept. The agent's log says why.", private=said
+    )

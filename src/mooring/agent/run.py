@@ -1,0 +1,182 @@
+"""The only place that starts programs: no shell, limits on all they use, and a note of each.
+
+A program is noted in the agent's journal with its pid and start time, and ends with the agent: it
+asks the kernel for that when it starts, and what outlives the agent all the same is ended before
+the next one serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+from msgspec import Struct
+
+from mooring import limits
+from mooring.agent.waiting import until
+from mooring.errors import Unavailable
+from mooring.fence.journal import Process as Noted
+
+log = structlog.get_logger()
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
+
+
+class Notes(Protocol):
+    """Where programs are noted: the agent's journal."""
+
+    def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+        """Note a program that runs."""
+        ...
+
+    def forget_process(self, pid: int) -> None:
+        """Strike one that has ended."""
+        ...
+
+    def processes(self) -> list[Noted]:
+        """Return those that were not struck."""
+        ...
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """What one program may use; more ends it. Times in seconds, sizes in bytes, 0 for no limit."""
+
+    timeout_s: float = limits.AGENT_PROGRAM_S
+    cpu_s: int = 60
+    memory_bytes: int = limits.AGENT_PROGRAM_MEMORY_BYTES
+    file_bytes: int = 0
+
+
+class Output(Struct, frozen=True):
+    """How a program ended: exit code (negative: the signal) and the beginning of its output."""
+
+    code: int
+    out: str
+    err: str
+
+
+def find_program(name: str) -> str:
+    """Return where a program lies. Raises Unavailable with what to install."""
+    found = shutil.which(name, path=_ENVIRONMENT["PATH"])
+    if found is None:
+        raise Unavailable(
+            f"The program {name} is missing on this host; install the package that has it "
+            "(qemu-img: qemu-utils, qemu-system-x86_64: qemu-system-x86) and ask again."
+        )
+    return found
+
+
+class Runner:
+    """Starts programs and sees them end."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    async def run(
+        self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
+    ) -> Output:
+        """Run a program to its end. Raises Unavailable when it takes too long or cannot start."""
+        allowed = budget or Budget()
+        command = [*_fence_in(allowed), find_program(argv[0]), *argv[1:]]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=_ENVIRONMENT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Unavailable(f"{argv[0]} could not be started.", private=str(error)) from error
+        try:
+            self._notes.note_process(process.pid, start_time(process.pid), operation_key)
+            return await self._watch(process, argv[0], allowed.timeout_s)
+        finally:
+            await _end(process)
+            self._notes.forget_process(process.pid)
+
+    async def end_leftovers(self) -> None:
+        """End what an agent before this one started and could not see end."""
+        for noted in self._notes.processes():
+            if start_time(noted.pid) == noted.start_time:
+                log.info("ending a leftover program", pid=noted.pid, of=noted.operation_key)
+                _kill(noted.pid)
+                if not await until(lambda one=noted: start_time(one.pid) != one.start_time, 30.0):
+                    raise Unavailable(
+                        f"Process {noted.pid} of an earlier agent cannot be ended. See what it "
+                        "waits for, then start the agent again."
+                    )
+            self._notes.forget_process(noted.pid)
+
+    async def _watch(self, process: Process, name: str, timeout_s: float) -> Output:
+        if process.stdout is None or process.stderr is None:
+            raise Unavailable(f"{name} was started without its output.")
+        reading = asyncio.gather(_read(process.stdout), _read(process.stderr), process.wait())
+        try:
+            out, err, code = await asyncio.wait_for(reading, timeout_s)
+        except TimeoutError:
+            raise Unavailable(
+                f"{name} took longer than {timeout_s:g} s and was ended. Ask again."
+            ) from None
+        return Output(code, out, err)
+
+
+def start_time(pid: int) -> float:
+    """Return when a process started, in clock ticks since the machine did; -1 when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+    except OSError:
+        return -1.0
+    fields = text.rpartition(")")[2].split()
+    return -1.0 if fields[0] in {"Z", "X"} else float(fields[19])
+
+
+def _fence_in(budget: Budget) -> list[str]:
+    """Return the words before a command that limit it and tie it to this process's life."""
+    words = [find_program("prlimit"), "--core=0"]
+    if budget.cpu_s:
+        words.append(f"--cpu={budget.cpu_s}")
+    if budget.memory_bytes:
+        words.append(f"--as={budget.memory_bytes}")
+    if budget.file_bytes:
+        words.append(f"--fsize={budget.file_bytes}")
+    return [*words, "--", find_program("setpriv"), "--pdeathsig", "KILL", "--"]
+
+
+async def _read(stream: asyncio.StreamReader) -> str:
+    """Read all, keep the beginning."""
+    kept = bytearray()
+    while chunk := await stream.read(65536):
+        kept += chunk[: limits.AGENT_PROGRAM_OUTPUT_BYTES - len(kept)]
+    return kept.decode("utf-8", "replace")
+
+
+async def _end(process: Process) -> None:
+    """End a program that still runs and wait until it has, whatever happens to the waiter."""
+    if process.returncode is None:
+        _kill(process.pid)
+    cancelled: asyncio.CancelledError | None = None
+    while process.returncode is None:
+        try:
+            await process.wait()
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+def _kill(pid: int) -> None:
+    """Kill a program with all it started: each is the leader of its own session."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)

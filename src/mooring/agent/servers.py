@@ -1,0 +1,124 @@
+"""The guests of this host. Every verb may be repeated."""
+
+from __future__ import annotations
+
+from mooring.agent.host import Agent
+from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
+from mooring.agent.qemu_img import GIB
+from mooring.agent.router import Call, Verbs
+from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.servers import Console, Guest, PowerRequest, RootDisk, ServerSpec
+from mooring.errors import Invalid, NotFound
+from mooring.fence.journal import Answer
+from mooring.limits import AGENT_DISKS
+
+verbs = Verbs[Agent]()
+
+
+@verbs.get("/servers")
+async def list_servers(call: Call[Agent]) -> Answer:
+    """Answer all guests."""
+    return Answer(body=await call.agent.hypervisor.guests())
+
+
+@verbs.get("/servers/{server_id}")
+async def show_server(call: Call[Agent]) -> Answer:
+    """Answer one guest."""
+    return Answer(body=await _get(call))
+
+
+@verbs.put("/servers/{server_id}", ServerSpec)
+async def put_server(call: Call[Agent]) -> Answer:
+    """Make the root disk, connect the volumes, define the guest, start it."""
+    server_id, spec = call.path["server_id"], call.body
+    _check(spec)
+    hypervisor = call.agent.hypervisor
+    root = None if spec.root is None else await _make_root(call, spec.root)
+    plan = GuestPlan(
+        server_id=server_id,
+        name=spec.name,
+        vcpus=spec.vcpus,
+        memory_mib=spec.memory_mib,
+        root=root,
+        disks=_plans(call, spec.disks),
+        network=spec.network,
+        metadata=spec.metadata,
+    )
+    await hypervisor.define(plan)
+    if spec.power == "on":
+        await hypervisor.power_on(server_id)
+    return Answer(body=await _get(call))
+
+
+@verbs.delete("/servers/{server_id}")
+async def delete_server(call: Call[Agent]) -> Answer:
+    """End the guest and remove its files."""
+    server_id = call.path["server_id"]
+    await call.agent.hypervisor.remove(server_id)
+    call.agent.connections.release(server_id)
+    return Answer(status=204)
+
+
+@verbs.put("/servers/{server_id}/power", PowerRequest)
+async def set_power(call: Call[Agent]) -> Answer:
+    """Start, stop or reboot, with fresh connections when they were sent."""
+    server_id, request = call.path["server_id"], call.body
+    hypervisor = call.agent.hypervisor
+    await _get(call)
+    if request.state != "on":
+        graceful_s = request.timeout_s if request.mode == "soft" else 0.0
+        await hypervisor.power_off(server_id, graceful_s)
+    if request.disks is not None:
+        await hypervisor.redefine_disks(server_id, _plans(call, request.disks))
+    if request.state != "off":
+        await hypervisor.power_on(server_id)
+    return Answer(body=await _get(call))
+
+
+@verbs.get("/servers/{server_id}/console")
+async def read_console(call: Call[Agent]) -> Answer:
+    """Answer the end of the serial console."""
+    length = call.number("length", -1)
+    lines = None if length < 0 else int(length)
+    return Answer(body=Console(await call.agent.hypervisor.console(call.path["server_id"], lines)))
+
+
+async def _get(call: Call[Agent]) -> Guest:
+    server_id = call.path["server_id"]
+    if (guest := await call.agent.hypervisor.guest(server_id)) is None:
+        raise NotFound(f"Host {call.agent.settings.name} has no guest {server_id}.")
+    return guest
+
+
+async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
+    """Make the root disk from the cache. Raises NotFound without the image, Invalid: too small."""
+    image = call.agent.images.find(root.image_id)
+    if image is None:
+        raise NotFound(
+            f"Image {root.image_id} is not in the cache of host {call.agent.settings.name}; push "
+            "it first."
+        )
+    size_bytes = root.size_gib * GIB or image.virtual_bytes
+    if size_bytes < image.virtual_bytes:
+        raise Invalid(
+            f"Image {root.image_id} needs a root disk of {image.virtual_bytes} bytes; "
+            f"{root.size_gib} GiB is too small. Use a larger flavor."
+        )
+    path = call.agent.images.path(root.image_id)
+    server_id = call.path["server_id"]
+    return await call.agent.hypervisor.make_root(
+        server_id, image, path, size_bytes, call.operation_key
+    )
+
+
+def _plans(call: Call[Agent], disks: list[DiskSpec]) -> tuple[DiskPlan, ...]:
+    return tuple(call.agent.connections.plan(call.path["server_id"], disk) for disk in disks)
+
+
+def _check(spec: ServerSpec) -> None:
+    if spec.vcpus < 1 or spec.memory_mib < 1:
+        raise Invalid("A server needs at least one vCPU and 1 MiB of memory.")
+    if len(spec.disks) + bool(spec.root) > AGENT_DISKS:
+        raise Invalid(f"A server can have {AGENT_DISKS} disks at most.")
+    if spec.root is None and all(disk.boot_index != 0 for disk in spec.disks):
+        raise Invalid("The server has nothing to boot from: no root disk and no boot index 0.")

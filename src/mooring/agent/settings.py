@@ -1,0 +1,48 @@
+"""What makes one host differ from another, handed to `open_agent` by whoever starts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from mooring.agent_api.hosts import AGENT_VERSION
+
+HypervisorKind = Literal["auto", "libvirt", "simulated"]
+Role = Literal["compute", "volume"]
+
+
+class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One pool of volumes. `path` is absolute, or relative to the agent's state directory."""
+
+    name: str = "local"
+    driver: Literal["directory", "simulated"] = "directory"
+    path: str = "volumes"
+    format: Literal["raw", "qcow2"] = "qcow2"
+    reserved_percent: int = 5
+    """Of the file system: kept free for everybody else who writes there."""
+    oversubscription: float = 20.0
+    """How many times its size a thin pool may promise (facts/block_storage.md 11.3)."""
+    total_gib: int = 0
+    """Of a simulated pool: its size."""
+
+
+class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One agent. Two agents never share a state directory."""
+
+    name: str
+    state_dir: Path
+    hypervisor: HypervisorKind = "auto"
+    roles: tuple[Role, ...] = ("compute", "volume")
+    pools: tuple[PoolSettings, ...] = ()
+    """Without any, a host with the role volume has the pool `local` in its state directory."""
+    ip: str = "127.0.0.1"
+    reserved_memory_mib: int = 512
+    """Of the machine: not offered to guests."""
+    version: int = AGENT_VERSION
+    """What a simulated host reports; a real one reports what it is."""
+    hidden_traits: frozenset[str] = frozenset()
+    """Traits that a simulated host does not report."""
+    vcpus: int = 0
+    """Of a simulated host: how many it offers; 0 for 64. Memory and disk go with them."""

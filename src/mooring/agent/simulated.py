@@ -1,0 +1,275 @@
+"""The simulated hypervisor: guests without a machine, for those who test clients and for our tests.
+
+Its guests boot at once, and their console says what the real test guest says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mooring.agent.hypervisor import (
+    DEVICE_PREFIX,
+    TRAITS,
+    DiskPlan,
+    Facts,
+    GuestPlan,
+    News,
+    RootPlan,
+    Tell,
+    assign_devices,
+    choose_device,
+    tail,
+)
+from mooring.agent.knobs import Knobs
+from mooring.agent.settings import AgentSettings
+from mooring.agent.world import SimulatedDisk, SimulatedGuest, World, Written
+from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.images import CachedImage
+from mooring.agent_api.servers import Guest
+from mooring.errors import Conflict, NoCapacity, NotFound
+from mooring.limits import AGENT_CONSOLE_BYTES
+
+VCPUS = 64
+MEMORY_MIB_PER_VCPU = 4096
+DISK_GIB_PER_VCPU = 160
+
+
+class SimulatedHypervisor:
+    """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
+
+    `knobs` points: define, power_on, power_off, remove, plug, unplug. `stubborn` names volumes that
+    no guest lets go of.
+    """
+
+    def __init__(self, settings: AgentSettings) -> None:
+        self._settings = settings
+        self._world = World(settings.state_dir / "simulated.sqlite")
+        self._tell: Tell = _tell_nobody
+        self.knobs = Knobs()
+        self.stubborn: set[str] = set()
+
+    async def start(self, tell: Tell) -> None:
+        self._tell = tell
+
+    async def close(self) -> None:
+        self._tell = _tell_nobody
+        self._world.close()
+
+    async def facts(self) -> Facts:
+        vcpus = self._settings.vcpus or VCPUS
+        return Facts(
+            kind="simulated",
+            version=1_000_000,
+            accelerator="simulated",
+            vcpus=vcpus,
+            memory_mib=vcpus * MEMORY_MIB_PER_VCPU,
+            disk_gib=vcpus * DISK_GIB_PER_VCPU,
+            traits=TRAITS - self._settings.hidden_traits,
+            agent_version=self._settings.version,
+        )
+
+    async def guests(self) -> list[Guest]:
+        return [_show(guest) for guest in self._world.guests()]
+
+    async def guest(self, server_id: str) -> Guest | None:
+        found = self._world.find(server_id)
+        return None if found is None else _show(found)
+
+    async def make_root(
+        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        await self.knobs.at("make_root")
+        path = self._settings.state_dir / "guests" / server_id / "root"
+        return RootPlan(path=path, format="raw", image_id=image.image_id, size_bytes=size_bytes)
+
+    async def define(self, plan: GuestPlan) -> None:
+        await self.knobs.at("define")
+        known = self._world.find(plan.server_id)
+        guest = SimulatedGuest(
+            server_id=plan.server_id,
+            name=plan.name,
+            vcpus=plan.vcpus,
+            memory_mib=plan.memory_mib,
+            image_id=plan.root.image_id if plan.root else "",
+            root_bytes=plan.root.size_bytes if plan.root else 0,
+            network=plan.network,
+            metadata=plan.metadata,
+        )
+        if known is not None:
+            guest.state, guest.console, guest.disks = known.state, known.console, known.disks
+        _set_disks(guest, plan.disks)
+        self._world.save(guest)
+
+    async def redefine_disks(self, server_id: str, disks: tuple[DiskPlan, ...]) -> None:
+        await self.knobs.at("define")
+        guest = self._get(server_id)
+        _set_disks(guest, disks)
+        self._world.save(guest)
+
+    async def power_on(self, server_id: str) -> None:
+        await self.knobs.at("power_on")
+        guest = self._get(server_id)
+        if guest.state == "running":
+            return
+        self._boot(guest)
+        self._world.save(guest)
+        self._tell(News(kind="guest_started", server_id=server_id))
+
+    async def power_off(self, server_id: str, graceful_s: float) -> None:
+        await self.knobs.at("power_off")
+        guest = self._get(server_id)
+        if guest.state in {"stopped", "crashed"}:
+            return
+        if graceful_s > 0:
+            _say(guest, "power button")
+        self._halt(guest, "stopped", "switched off" if graceful_s <= 0 else "shut down")
+
+    async def remove(self, server_id: str) -> None:
+        await self.knobs.at("remove")
+        self._world.remove(server_id)
+
+    async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
+        await self.knobs.at("plug")
+        guest = self._get(server_id)
+        known = next((one for one in guest.disks if one.volume_id == disk.volume_id), None)
+        if known is None:
+            device = choose_device(disk.device, _taken(guest))
+            if device is None:
+                raise NoCapacity(f"Server {server_id} has no free device for another disk.")
+            known = _make_disk(disk, device)
+            guest.disks.append(known)
+        known.attachment_id, known.path, known.persistent = disk.attachment_id, disk.path, True
+        if guest.state == "running" and not known.live:
+            known.live = True
+            _say_disk(guest, known.device, known.size_bytes, known.volume_id)
+        self._world.save(guest)
+        return _show_disk(known)
+
+    async def unplug(self, server_id: str, volume_id: str) -> None:
+        await self.knobs.at("unplug")
+        guest = self._world.find(server_id)
+        known = guest and next((one for one in guest.disks if one.volume_id == volume_id), None)
+        if guest is None or known is None:
+            return
+        if known.live and volume_id in self.stubborn:
+            raise Conflict(
+                f"The guest of server {server_id} keeps volume {volume_id}; it is attached as "
+                "before. Let go of it inside the guest, or stop the server, and try again."
+            )
+        guest.disks.remove(known)
+        if known.live:
+            _say(guest, f"disk {known.device.removeprefix('/dev/')} gone")
+        self._world.save(guest)
+
+    async def console(self, server_id: str, lines: int | None) -> str:
+        return tail(self._get(server_id).console, lines)
+
+    def ledger(self) -> list[Written]:
+        """Return which guest could write to which volume, and when."""
+        return self._world.ledger()
+
+    def shut_down_inside(self, server_id: str) -> None:
+        """Let the guest switch itself off."""
+        self._halt(self._get(server_id), "stopped", "shut down")
+
+    def crash(self, server_id: str) -> None:
+        """Let the guest end as a QEMU that died does."""
+        self._halt(self._get(server_id), "crashed", "crashed")
+
+    def _get(self, server_id: str) -> SimulatedGuest:
+        if (guest := self._world.find(server_id)) is None:
+            raise NotFound(f"Host {self._settings.name} has no guest {server_id}.")
+        return guest
+
+    def _boot(self, guest: SimulatedGuest) -> None:
+        guest.state = "running"
+        guest.disks = [disk for disk in guest.disks if disk.persistent]
+        _say(guest, "up")
+        _say(guest, f"machine {guest.server_id}")
+        if guest.image_id:
+            _say_disk(guest, f"{DEVICE_PREFIX}a", guest.root_bytes, "")
+        for disk in guest.disks:
+            disk.live = True
+            _say_disk(guest, disk.device, disk.size_bytes, disk.volume_id)
+
+    def _halt(self, guest: SimulatedGuest, state: str, reason: str) -> None:
+        guest.state = "crashed" if state == "crashed" else "stopped"
+        guest.disks = [disk for disk in guest.disks if disk.persistent]
+        for disk in guest.disks:
+            disk.live = False
+        self._world.save(guest)
+        self._tell(News(kind=f"guest_{state}", server_id=guest.server_id, reason=reason))
+
+
+def _tell_nobody(news: News) -> None:
+    del news
+
+
+def _set_disks(guest: SimulatedGuest, plans: tuple[DiskPlan, ...]) -> None:
+    """Make these the definition's disks; what the running guest has besides goes at its end."""
+    live = {disk.volume_id: disk for disk in guest.disks if disk.live}
+    devices = assign_devices(plans, has_root=bool(guest.image_id))
+    disks = [_make_disk(plan, device) for plan, device in zip(plans, devices, strict=True)]
+    for disk in disks:
+        if (running := live.pop(disk.volume_id, None)) is not None:
+            disk.live, disk.device = True, running.device
+    for left in live.values():
+        left.persistent = False
+    guest.disks = [*disks, *live.values()]
+
+
+def _make_disk(plan: DiskPlan, device: str) -> SimulatedDisk:
+    return SimulatedDisk(
+        volume_id=plan.volume_id,
+        attachment_id=plan.attachment_id,
+        device=device,
+        path=plan.path,
+        format=plan.format,
+        size_bytes=plan.size_bytes,
+        boot_index=plan.boot_index,
+        shareable=plan.shareable,
+    )
+
+
+def _taken(guest: SimulatedGuest) -> set[str]:
+    taken = {disk.device for disk in guest.disks}
+    return taken | {f"{DEVICE_PREFIX}a"} if guest.image_id else taken
+
+
+def _say(guest: SimulatedGuest, words: str) -> None:
+    guest.console = (guest.console + f"mooring-guest: {words}\n")[-AGENT_CONSOLE_BYTES:]
+
+
+def _say_disk(guest: SimulatedGuest, device: str, size_bytes: int, volume_id: str) -> None:
+    name = device.removeprefix("/dev/")
+    # A virtio disk shows its guest the first 20 characters of its serial number.
+    _say(guest, f"disk {name} {size_bytes} bytes serial={volume_id[:20]}")
+
+
+def _show(guest: SimulatedGuest) -> Guest:
+    boots = (disk.device for disk in guest.disks if disk.boot_index == 0)
+    root = f"{DEVICE_PREFIX}a" if guest.image_id else next(boots, f"{DEVICE_PREFIX}a")
+    return Guest(
+        server_id=guest.server_id,
+        name=guest.name,
+        state=guest.state,
+        vcpus=guest.vcpus,
+        memory_mib=guest.memory_mib,
+        image_id=guest.image_id,
+        root_device=root,
+        disks=[_show_disk(disk) for disk in guest.disks],
+        metadata=guest.metadata,
+    )
+
+
+def _show_disk(disk: SimulatedDisk) -> GuestDisk:
+    return GuestDisk(
+        volume_id=disk.volume_id,
+        attachment_id=disk.attachment_id,
+        device=disk.device,
+        path=disk.path,
+        format=disk.format,
+        boot_index=disk.boot_index,
+        live=disk.live,
+        persistent=disk.persistent,
+    )

@@ -1,0 +1,110 @@
+"""Volumes and images on this host. Every verb may be repeated."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.agent.drivers.base import SourceImage, VolumeDriver
+from mooring.agent.host import Agent
+from mooring.agent.router import Call, Verbs
+from mooring.agent_api.images import ImageSpec
+from mooring.agent_api.volumes import Export, ExportRequest, VolumeFile, VolumeSpec
+from mooring.errors import Invalid, NotFound
+from mooring.fence.journal import Answer
+
+verbs = Verbs[Agent]()
+
+
+@verbs.get("/images/{image_id}")
+async def show_image(call: Call[Agent]) -> Answer:
+    """Answer an image of the cache."""
+    image_id = call.path["image_id"]
+    if (image := call.agent.images.find(image_id)) is None:
+        raise NotFound(f"Image {image_id} is not in the cache of {call.agent.settings.name}.")
+    return Answer(body=image)
+
+
+@verbs.put("/images/{image_id}", None, shared=True, patient=True)
+async def put_image(call: Call[Agent]) -> Answer:
+    """Take an image in from the request's body."""
+    try:
+        spec = msgspec.convert(dict(call.query), ImageSpec, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"The image is not declared as it must be: {error}.") from error
+    image = await call.agent.images.put(
+        call.path["image_id"], spec, call.stream(), call.operation_key
+    )
+    return Answer(body=image)
+
+
+@verbs.delete("/images/{image_id}", shared=True)
+async def delete_image(call: Call[Agent]) -> Answer:
+    """Take an image out of the cache."""
+    call.agent.images.delete(call.path["image_id"])
+    return Answer(status=204)
+
+
+@verbs.get("/volumes/{volume_id}")
+async def show_volume(call: Call[Agent]) -> Answer:
+    """Answer a volume of this host's pools."""
+    _, volume = await _get(call)
+    return Answer(body=volume)
+
+
+@verbs.put("/volumes/{volume_id}", VolumeSpec)
+async def put_volume(call: Call[Agent]) -> Answer:
+    """Make a volume."""
+    spec = call.body
+    if spec.size_gib < 1:
+        raise Invalid("A volume has at least 1 GiB.")
+    driver = call.agent.driver(spec.pool)
+    wanted = VolumeFile(
+        volume_id=call.path["volume_id"],
+        pool=spec.pool,
+        size_gib=spec.size_gib,
+        format=spec.format or driver.pool.format,
+    )
+    source = _source(call.agent, spec.image_id) if spec.image_id else None
+    return Answer(body=await driver.create(wanted, source, call.operation_key))
+
+
+@verbs.delete("/volumes/{volume_id}")
+async def delete_volume(call: Call[Agent]) -> Answer:
+    """Remove a volume from whichever pool has it, or has begun it."""
+    for driver in call.agent.drivers.values():
+        await driver.delete(call.path["volume_id"])
+    return Answer(status=204)
+
+
+@verbs.put("/volumes/{volume_id}/exports/{attachment_id}", ExportRequest)
+async def export_volume(call: Call[Agent]) -> Answer:
+    """Let a host reach a volume."""
+    driver, volume = await _get(call)
+    info = await driver.export(volume.volume_id, call.path["attachment_id"], call.body.connector)
+    return Answer(body=Export(info), secret=True)
+
+
+@verbs.delete("/volumes/{volume_id}/exports/{attachment_id}")
+async def unexport_volume(call: Call[Agent]) -> Answer:
+    """Undo an export."""
+    for driver in call.agent.drivers.values():
+        await driver.unexport(call.path["volume_id"], call.path["attachment_id"])
+    return Answer(status=204)
+
+
+async def _get(call: Call[Agent]) -> tuple[VolumeDriver, VolumeFile]:
+    volume_id = call.path["volume_id"]
+    for driver in call.agent.drivers.values():
+        if (volume := await driver.find(volume_id)) is not None:
+            return driver, volume
+    raise NotFound(f"Volume {volume_id} is not on host {call.agent.settings.name}.")
+
+
+def _source(agent: Agent, image_id: str) -> SourceImage:
+    if (image := agent.images.find(image_id)) is None:
+        raise NotFound(
+            f"Image {image_id} is not in the cache of host {agent.settings.name}; push it first."
+        )
+    return SourceImage(
+        image_id, agent.images.path(image_id), image.disk_format, image.virtual_bytes
+    )

@@ -1,0 +1,126 @@
+"""The simulated hypervisor's world: its guests and who wrote to which volume when, in a small file.
+
+The file is not forced to disk: it survives the agent's death, as real guests do, and not the
+machine's.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from mooring.agent_api.servers import GuestState
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS guests (id TEXT PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS writes (
+    volume_id TEXT, writer TEXT, shared INTEGER, since REAL, until REAL);
+"""
+
+
+class SimulatedDisk(Struct, kw_only=True):
+    """A volume of a simulated guest."""
+
+    volume_id: str
+    attachment_id: str
+    device: str
+    path: str
+    format: str
+    size_bytes: int
+    boot_index: int | None = None
+    shareable: bool = False
+    live: bool = False
+    persistent: bool = True
+
+
+class SimulatedGuest(Struct, kw_only=True):
+    """A simulated guest, as it is kept."""
+
+    server_id: str
+    name: str
+    vcpus: int
+    memory_mib: int
+    image_id: str = ""
+    root_bytes: int = 0
+    state: GuestState = "stopped"
+    network: str = "auto"
+    metadata: dict[str, str] = {}
+    disks: list[SimulatedDisk] = []
+    console: str = ""
+
+
+class Written(Struct, frozen=True):
+    """A span of time in which a guest could write to a volume. Unix times; `until` None: still."""
+
+    volume_id: str
+    writer: str
+    shared: bool
+    since: float
+    until: float | None
+
+
+class World:
+    """The file. Every method is one short transaction."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=OFF")
+        self._connection.executescript(_TABLES)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def guests(self) -> list[SimulatedGuest]:
+        """Return all guests, by id."""
+        rows = self._connection.execute("SELECT body FROM guests ORDER BY id")
+        return [msgspec.json.decode(row[0], type=SimulatedGuest) for row in rows]
+
+    def find(self, server_id: str) -> SimulatedGuest | None:
+        """Return one guest, or None."""
+        query = "SELECT body FROM guests WHERE id = ?"
+        row = self._connection.execute(query, (server_id,)).fetchone()
+        return None if row is None else msgspec.json.decode(row[0], type=SimulatedGuest)
+
+    def save(self, guest: SimulatedGuest) -> None:
+        """Keep a guest, and note which volumes it can write to from now on."""
+        writes = {disk.volume_id: disk.shareable for disk in guest.disks if disk.live}
+        with self._connection:
+            self._connection.execute("BEGIN")
+            self._connection.execute(
+                "INSERT OR REPLACE INTO guests VALUES (?, ?)",
+                (guest.server_id, msgspec.json.encode(guest)),
+            )
+            self._note_writes(guest.server_id, writes)
+
+    def remove(self, server_id: str) -> None:
+        """Forget a guest."""
+        with self._connection:
+            self._connection.execute("BEGIN")
+            self._connection.execute("DELETE FROM guests WHERE id = ?", (server_id,))
+            self._note_writes(server_id, {})
+
+    def ledger(self) -> list[Written]:
+        """Return who could write to which volume, and when."""
+        rows = self._connection.execute("SELECT * FROM writes ORDER BY since")
+        return [Written(row[0], row[1], bool(row[2]), row[3], row[4]) for row in rows]
+
+    def _note_writes(self, writer: str, writes: dict[str, bool]) -> None:
+        query = "SELECT volume_id FROM writes WHERE writer = ? AND until IS NULL"
+        open_now = {row[0] for row in self._connection.execute(query, (writer,))}
+        now = time.time()
+        for volume_id in open_now - writes.keys():
+            self._connection.execute(
+                "UPDATE writes SET until = ? WHERE writer = ? AND volume_id = ? AND until IS NULL",
+                (now, writer, volume_id),
+            )
+        for volume_id in writes.keys() - open_now:
+            self._connection.execute(
+                "INSERT INTO writes VALUES (?, ?, ?, ?, NULL)",
+                (volume_id, writer, writes[volume_id], now),
+            )
