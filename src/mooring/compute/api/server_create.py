@@ -22,7 +22,7 @@ from mooring.compute.api.server_bodies import (
 )
 from mooring.compute.api.values import address, truth, whole
 from mooring.compute.block_devices import NewBlockDevice
-from mooring.compute.building import NewServer
+from mooring.compute.servers import NewServer
 from mooring.errors import Invalid
 from mooring.web.api import Version
 

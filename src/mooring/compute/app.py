@@ -1,0 +1,87 @@
+"""The compute service as an ASGI application."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.compute import flavors
+from mooring.compute.api import (
+    availability_zones,
+    external_events,
+    hypervisors,
+    instance_actions,
+    keypairs,
+    limits,
+    quota_sets,
+    server_actions,
+    server_metadata,
+    server_networks,
+    servers,
+    services,
+    unbuilt,
+    volume_attachments,
+)
+from mooring.compute.api import (
+    flavors as flavor_routes,
+)
+from mooring.compute.policy import RULES
+from mooring.web import faces
+from mooring.web.app import build_app
+from mooring.web.policy import Policy
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from mooring.compute.service import Compute
+    from mooring.web.face import Face
+    from mooring.web.identity import TokenValidator
+
+FACE: Face = replace(faces.COMPUTE, maximum=(2, 104))
+"""2.105 is the extend completion and 2.106 resize with shares: advertised once they are built."""
+
+APIS = (
+    servers.api,
+    server_actions.api,
+    server_metadata.api,
+    server_networks.api,
+    volume_attachments.api,
+    instance_actions.api,
+    flavor_routes.api,
+    keypairs.api,
+    external_events.api,
+    services.api,
+    hypervisors.api,
+    availability_zones.api,
+    limits.api,
+    quota_sets.api,
+    unbuilt.api,
+)
+
+
+async def prepare(service: Compute) -> None:
+    """Write down what every compute service has from its first start on. Repeatable."""
+    now = service.clock.now()
+    await service.store.write(lambda tx: flavors.bootstrap(tx, now))
+
+
+def build(
+    service: Compute,
+    *,
+    validator: TokenValidator,
+    public_url: str,
+    identity_url: str = "",
+    policy: Policy | None = None,
+    face: Face = FACE,
+) -> ASGIApp:
+    """Return the application, to be mounted at the path of `public_url` (`http://host/compute`)."""
+    return build_app(
+        service,
+        APIS,
+        face=face,
+        validator=validator,
+        policy=policy or Policy(RULES),
+        public_url=public_url,
+        identity_url=identity_url,
+    )
