@@ -5,13 +5,13 @@ Source: facts/identity_image_placement.md 9.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct, convert, to_builtins
 
-from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
+from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 from mooring.limits import PLACEMENT_ATTEMPTS
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class PlacementClient:
         *,
         in_tree: str = "",
     ) -> list[Candidate]:
-        """Return where the resources fit, best first as placement sees it; [] when nowhere.
+        """Return where the resources fit, in no order that means anything; [] when nowhere.
 
         `required` traits may be forbidden with a leading "!". `in_tree` asks about one provider.
         """
@@ -154,7 +154,9 @@ class PlacementClient:
             body = _claim_body(Claim(wanted, project_id, user_id, held.generation))
             try:
                 await self._send("PUT", path, body, operation)
-            except Conflict:
+            except Conflict as error:
+                if not _may_pass(error):
+                    raise
                 held = await self.allocations(consumer_id)
                 if held.allocations != wanted:
                     raise
@@ -270,7 +272,7 @@ class PlacementClient:
             there = await self._get(path)
             old = frozenset[str](there["traits"])
             operators = {name for name in old if _is_operators(name)}
-            wanted = await self._spell(traits, known=old) | operators
+            wanted = frozenset(await self._spell(traits, known=old) | operators)
             if wanted == old:
                 return
             generation = there["resource_provider_generation"]
@@ -336,7 +338,8 @@ def _may_pass(error: Conflict) -> bool:
 
 def _told(error: Conflict) -> Conflict | NoCapacity:
     """Return a conflict as what it means: without a code of its own it is a lack of room."""
-    if error.detail.get("code") == "placement.undefined_code":
+    told = (error.detail.get("http_status"), error.detail.get("code"))
+    if told == (409, "placement.undefined_code"):
         return NoCapacity(error.public, private=error.private)
     return error
 

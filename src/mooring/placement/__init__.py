@@ -1,0 +1,1 @@
+"""The placement service: who gives resources, who holds them, and where a claim would fit."""

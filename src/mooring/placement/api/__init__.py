@@ -1,0 +1,1 @@
+"""The placement API, one file for each kind of resource."""

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.placement.office import Office
+
+pytestmark = pytest.mark.anyio
+
+
+async def ask(office: Office, query: str, version: str = "1.36") -> dict[str, Any]:
+    answer = await office.ask("GET", f"/allocation_candidates?{query}", version=version)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def found(office: Office, query: str, version: str = "1.36") -> list[str]:
+    body = await ask(office, query, version)
+    return [next(iter(each["allocations"])) for each in body["allocation_requests"]]
+
+
+async def give(office: Office, uuid: str, *traits: str) -> None:
+    generation = await office.generation(uuid)
+    body = {"resource_provider_generation": generation, "traits": traits}
+    answer = await office.ask("PUT", f"/resource_providers/{uuid}/traits", body)
+    assert answer.status_code == 200, answer.text
+
+
+async def test_a_candidate_can_be_written_as_it_is(office: Office) -> None:
+    uuid = await office.provider(VCPU={"total": 4}, MEMORY_MB={"total": 512, "reserved": 128})
+    body = await ask(office, "resources=VCPU:1,MEMORY_MB:256")
+    assert body["allocation_requests"] == [
+        {
+            "allocations": {uuid: {"resources": {"VCPU": 1, "MEMORY_MB": 256}}},
+            "mappings": {"": [uuid]},
+        }
+    ]
+    assert body["provider_summaries"] == {
+        uuid: {
+            "resources": {
+                "VCPU": {"capacity": 4, "used": 0},
+                "MEMORY_MB": {"capacity": 384, "used": 0},
+            },
+            "traits": [],
+            "parent_provider_uuid": None,
+            "root_provider_uuid": uuid,
+        }
+    }
+    given = {uuid: {"VCPU": 1, "MEMORY_MB": 256}}
+    assert (await office.claim(str(uuid4()), given)).status_code == 204
+    assert await found(office, "resources=MEMORY_MB:256") == []
+
+
+async def test_older_versions_show_less(office: Office) -> None:
+    uuid = await office.provider(VCPU={"total": 4}, DISK_GB={"total": 4})
+    body = await ask(office, "resources=VCPU:1", "1.10")
+    given = {"resource_provider": {"uuid": uuid}, "resources": {"VCPU": 1}}
+    assert body["allocation_requests"] == [{"allocations": [given]}]
+    assert body["provider_summaries"] == {uuid: {"resources": {"VCPU": {"capacity": 4, "used": 0}}}}
+    wider = await ask(office, "resources=VCPU:1", "1.27")
+    assert set(wider["provider_summaries"][uuid]["resources"]) == {"VCPU", "DISK_GB"}
+
+
+async def test_traits_tree_aggregates_and_limit_choose(office: Office) -> None:
+    one = await office.provider("host1", VCPU={"total": 4})
+    two = await office.provider("host2", VCPU={"total": 4})
+    await give(office, one, "COMPUTE_NODE", "HW_CPU_X86_AVX2")
+    await give(office, two, "COMPUTE_NODE", "COMPUTE_STATUS_DISABLED")
+    aggregate = str(uuid4())
+    members = {"resource_provider_generation": 2, "aggregates": [aggregate]}
+    await office.ask("PUT", f"/resource_providers/{two}/aggregates", members)
+    for query, expected in {
+        "required=COMPUTE_NODE": {one, two},
+        "required=COMPUTE_NODE,HW_CPU_X86_AVX2": {one},
+        "required=!HW_CPU_X86_AVX2": {two},
+        "root_required=COMPUTE_NODE,!COMPUTE_STATUS_DISABLED": {one},
+        f"in_tree={two}": {two},
+        f"member_of={aggregate}": {two},
+        f"member_of=!in:{aggregate}": {one},
+    }.items():
+        assert set(await found(office, f"resources=VCPU:1&{query}")) == expected, query
+    assert len(await found(office, "resources=VCPU:1&limit=1")) == 1
+    any_of = "resources=VCPU:1&required=in:HW_CPU_X86_AVX2,COMPUTE_STATUS_DISABLED"
+    assert set(await found(office, any_of, "1.39")) == {one, two}
+
+
+async def test_granular_groups_are_met_by_one_provider(office: Office) -> None:
+    uuid = await office.provider(VCPU={"total": 4}, VGPU={"total": 2})
+    query = "resources=VCPU:1&resources1=VGPU:1&resources2=VGPU:1&group_policy=none"
+    body = await ask(office, query)
+    assert body["allocation_requests"] == [
+        {
+            "allocations": {uuid: {"resources": {"VCPU": 1, "VGPU": 2}}},
+            "mappings": {"": [uuid], "1": [uuid], "2": [uuid]},
+        }
+    ]
+    # Alone each group fits; together they do not.
+    assert await found(office, query.replace("VGPU:1", "VGPU:2")) == []
+    # What must be apart cannot be, where nobody is inside anybody.
+    assert await found(office, query.replace("none", "isolate")) == []
+
+
+async def test_a_group_of_traits_alone_is_near_the_others(office: Office) -> None:
+    uuid = await office.provider(VCPU={"total": 4})
+    query = "resources_A=VCPU:1&required_B=COMPUTE_NODE&same_subtree=_A,_B"
+    assert await found(office, query) == []
+    await give(office, uuid, "COMPUTE_NODE")
+    assert await found(office, query) == [uuid]
+
+
+@pytest.mark.parametrize(
+    ("query", "version"),
+    [
+        ("", "1.36"),
+        ("limit=1", "1.36"),
+        ("resources=VCPU:1&limit=0", "1.36"),
+        ("resources=VCPU:1&limit=1", "1.15"),
+        ("resources=VCPU:1&required=COMPUTE_NODE", "1.16"),
+        ("resources=VCPU:1&required=!COMPUTE_NODE", "1.21"),
+        ("resources=VCPU:1&colour=red", "1.36"),
+        ("resources=WARP:1", "1.36"),
+        ("resources=VCPU:1&required=WARP", "1.36"),
+        ("resources=VCPU:1&root_required=WARP", "1.36"),
+        ("resources1=VCPU:1", "1.24"),
+        ("resources_A=VCPU:1", "1.32"),
+        ("resources1=VCPU:1&resources2=VCPU:1", "1.36"),
+        ("resources1=VCPU:1&resources2=VCPU:1&group_policy=maybe", "1.36"),
+        ("resources1=VCPU:1&required2=COMPUTE_NODE", "1.36"),
+        ("resources1=VCPU:1&same_subtree=1,7", "1.36"),
+        ("resources=VCPU:1&resources=VCPU:2", "1.36"),
+    ],
+)
+async def test_a_query_that_makes_no_sense_is_400(office: Office, query: str, version: str) -> None:
+    answer = await office.ask("GET", f"/allocation_candidates?{query}", version=version)
+    assert answer.status_code == 400
+
+
+async def test_below_1_10_there_are_no_candidates(office: Office) -> None:
+    answer = await office.ask("GET", "/allocation_candidates?resources=VCPU:1", version="1.9")
+    assert answer.status_code == 404
