@@ -22,7 +22,7 @@ from mooring.fence import rules
 from mooring.fence.file import JournalFile, Process, Unfinished
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Gone, Outdated, Verb
-from mooring.fence.turns import Turns, run_to_end
+from mooring.fence.threads import run_to_end
 
 __all__ = ["Answer", "Gone", "Journal", "Outdated", "Process", "Unfinished", "Verb", "run_to_end"]
 
@@ -70,7 +70,6 @@ class Journal:
         self._file = JournalFile(path, now)
         self._thread = ThreadPoolExecutor(1, "journal")
         self._calls: list[_Call] = []
-        self._turns = Turns()
         self._order = itertools.count(1)
         self._closed = False
 
@@ -166,15 +165,7 @@ class Journal:
 
     async def _run(self, call: _Call, work: Work) -> Answer:
         try:
-            earlier = await self._admit(call)
-            if earlier is not None and not earlier.secret:
-                return earlier
-            if call.verb == "DELETE":
-                await self._end_those_before(call)
-            async with self._turns.take(call.turn):
-                answer = await work()
-                await self._finish(call, answer)
-                return answer
+            return await self._act(call, work)
         except asyncio.CancelledError:
             await self._fail(call)
             if not call.ended:
@@ -187,6 +178,27 @@ class Journal:
             raise
         finally:
             self._calls.remove(call)
+
+    async def _act(self, call: _Call, work: Work) -> Answer:
+        earlier = await self._admit(call)
+        if earlier is not None and not earlier.secret:
+            return earlier
+        if call.verb == "DELETE":
+            await self._end_those_before(call)
+        await self._wait_for_turn(call)
+        answer = await work()
+        await self._finish(call, answer)
+        return answer
+
+    async def _wait_for_turn(self, call: _Call) -> None:
+        """Wait for all that came before, in the order of coming, whatever each had to wait for.
+
+        A DELETE that waits for the end of a PUT must not be overtaken by a newer PUT, which it
+        would destroy.
+        """
+        ahead = [one for one in self._calls if one.turn == call.turn and one.order < call.order]
+        if ahead:
+            await asyncio.wait([one.task for one in ahead])
 
     async def _end_those_before(self, call: _Call) -> None:
         doomed = [one for one in self._calls if one.is_ended_by(call)]
