@@ -6,12 +6,12 @@ Source: facts/block_storage.md 2 and 8.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct, field
 
-from mooring.errors import NotFound
+from mooring.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -95,7 +95,9 @@ class VolumeClient:
 
     async def show(self, caller: Caller, volume_id: str) -> Volume:
         """Return one volume. Raises NotFound."""
-        return await self._read("GET", f"/volumes/{volume_id}", "volume", Volume, caller=caller)
+        return await self._read(
+            "GET", f"/volumes/{_part(volume_id)}", "volume", Volume, caller=caller
+        )
 
     async def create(
         self, caller: Caller, new: NewVolume, *, operation: Operation | None = None
@@ -112,10 +114,19 @@ class VolumeClient:
         )
 
     async def delete(
-        self, caller: Caller, volume_id: str, *, operation: Operation | None = None
+        self,
+        caller: Caller,
+        volume_id: str,
+        *,
+        force: bool = False,
+        operation: Operation | None = None,
     ) -> None:
-        """Start to delete a volume; one that is gone is fine. Raises Invalid for its state."""
-        await self._change("DELETE", f"/volumes/{volume_id}", caller, operation=operation)
+        """Start to delete a volume; one that is gone is fine. Raises Invalid for its state.
+
+        With `force`, which needs an administrator, also one that is still being made.
+        """
+        path = f"/volumes/{_part(volume_id)}" + ("?force=true" if force else "")
+        await self._change("DELETE", path, caller, operation=operation)
 
     async def volumes(self, caller: Caller, *, name: str | None = None) -> list[Volume]:
         """Return the project's volumes, or those of one name."""
@@ -161,7 +172,7 @@ class VolumeClient:
         """
         return await self._read(
             "PUT",
-            f"/attachments/{attachment_id}",
+            f"/attachments/{_part(attachment_id)}",
             "attachment",
             Attachment,
             caller=caller,
@@ -171,7 +182,7 @@ class VolumeClient:
 
     async def show_attachment(self, caller: Caller, attachment_id: str) -> Attachment:
         """Return one attachment with its `connection_info`. Raises NotFound."""
-        path = f"/attachments/{attachment_id}"
+        path = f"/attachments/{_part(attachment_id)}"
         return await self._read("GET", path, "attachment", Attachment, caller=caller)
 
     async def attachments(
@@ -192,7 +203,7 @@ class VolumeClient:
         self, caller: Caller, attachment_id: str, *, operation: Operation | None = None
     ) -> None:
         """Tell that the guest has the volume: it becomes `in-use`. Raises NotFound."""
-        path = f"/attachments/{attachment_id}/action"
+        path = f"/attachments/{_part(attachment_id)}/action"
         body = {"os-complete": attachment_id}
         await self.session.request(
             "POST", path, caller=caller, json=body, version=VERSION, operation=operation
@@ -202,7 +213,9 @@ class VolumeClient:
         self, caller: Caller, attachment_id: str, *, operation: Operation | None = None
     ) -> None:
         """End the export, if any, and forget the attachment; one that is gone already is fine."""
-        await self._change("DELETE", f"/attachments/{attachment_id}", caller, operation=operation)
+        await self._change(
+            "DELETE", f"/attachments/{_part(attachment_id)}", caller, operation=operation
+        )
 
     async def bury_attachments(
         self, caller: Caller, operation: Operation, *, volume_id: str, known: Collection[str]
@@ -256,7 +269,7 @@ class VolumeClient:
         """Run one action of a volume by its wire name, e.g. `os-attach`; return its answer."""
         answer = await self.session.request(
             "POST",
-            f"/volumes/{volume_id}/action",
+            f"/volumes/{_part(volume_id)}/action",
             caller=caller,
             json={action: arguments},
             version=VERSION,
@@ -266,7 +279,13 @@ class VolumeClient:
 
     async def _read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
         answer = await self.session.request(method, path, version=VERSION, **how)
-        return msgspec.convert(answer.json()[key], form)
+        try:
+            return msgspec.convert(answer.json()[key], form)
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise Unavailable(
+                "The volume service sent an answer that makes no sense; ask its operator.",
+                private=f"{method} {path}: {error}",
+            ) from error
 
     async def _change(
         self, method: str, path: str, caller: Caller, *, operation: Operation | None
@@ -282,3 +301,8 @@ class VolumeClient:
 def _query(wanted: Mapping[str, str | None]) -> str:
     """Write query parameters, without those that are None."""
     return urlencode({key: value for key, value in wanted.items() if value is not None})
+
+
+def _part(text: str) -> str:
+    """Write an id as one part of a path, whatever it holds."""
+    return quote(text, safe="")

@@ -1,0 +1,58 @@
+"""The volume service: what it owns and whom it may call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from mooring.agent_api.client import Agents
+    from mooring.clients.compute import ComputeClient
+    from mooring.clients.image import ImageClient
+    from mooring.clock import Clock
+    from mooring.saga.engine import Engine
+    from mooring.saga.seal import Sealer
+    from mooring.store.base import Store
+
+
+class VolumeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operator may choose. Sizes and times carry their unit in the name."""
+
+    default_zone: str = "nova"
+    default_type: str = "__DEFAULT__"
+    """The volume type of volumes for which no other is asked; made at the first start."""
+    oversubscription_ratio: float = 20.0
+    """How many GiB of thin volumes may be promised for each GiB that a pool has."""
+    reserved_percentage: int = 0
+    """How much of a pool is kept free, in percent of its size."""
+    pool_poll_s: float = 10.0
+    pool_down_s: float = 60.0
+    """A pool whose host did not answer for so long gets no new volumes."""
+    borrowed_for_s: float = 600.0
+    """How long a client of the API may keep a volume in a transitional status unquestioned."""
+    settle_interval_s: float = 60.0
+
+
+class Volume:
+    """Everything that rules, sagas and loops of the volume service work with.
+
+    `sagas` is set by whoever builds the process, right after this object: the engine needs it too.
+    """
+
+    sagas: Engine[Volume]
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        images: ImageClient,
+        compute: ComputeClient,
+        agents: Agents,
+        sealer: Sealer,
+        clock: Clock,
+        settings: VolumeSettings | None = None,
+    ) -> None:
+        self.store, self.clock, self.sealer = store, clock, sealer
+        self.images, self.compute, self.agents = images, compute, agents
+        self.settings = settings or VolumeSettings()

@@ -1,0 +1,217 @@
+"""What the volume service remembers. Connection data is in here only, and sealed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from mooring.store.base import Json, UtcTime, service_base
+
+Base = service_base("volume")
+
+_VOLUME = "volumes.id"
+_TYPE = "volume_types.id"
+
+
+class TypeRow(Base):
+    """A volume type: what kind of volumes a pool must be able to make."""
+
+    __tablename__ = "volume_types"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    description: Mapped[str | None]
+    is_public: Mapped[bool] = mapped_column(default=True)
+    extra_specs: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class TypeAccessRow(Base):
+    """A project that may use a volume type which is not public."""
+
+    __tablename__ = "volume_type_access"
+
+    volume_type_id: Mapped[str] = mapped_column(
+        ForeignKey(_TYPE, ondelete="CASCADE"), primary_key=True
+    )
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+
+
+class VolumeRow(Base):
+    """One volume. It goes with its row: nothing deleted is kept.
+
+    status, attach_status and migration_status have the words of facts/block_storage.md 1.1.
+    `readonly` and `attached_mode` are upstream's visible admin metadata. The `borrowed` columns
+    say on whose behalf a client of the API holds the volume in a transitional status; they are
+    empty while a saga does, and in every status of rest.
+    """
+
+    __tablename__ = "volumes"
+    __table_args__ = (
+        CheckConstraint("size_gib > 0", name="volume_has_a_size"),
+        Index("volumes_of_project", "project_id", "created_at", "id"),
+        Index("volumes_of_backend", "backend"),
+        Index("volumes_borrowed", "borrowed_at"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str]
+    user_id: Mapped[str]
+    name: Mapped[str | None]
+    description: Mapped[str | None]
+    size_gib: Mapped[int]
+    status: Mapped[str]
+    attach_status: Mapped[str] = mapped_column(default="detached")
+    migration_status: Mapped[str | None]
+    bootable: Mapped[bool] = mapped_column(default=False)
+    multiattach: Mapped[bool] = mapped_column(default=False)
+    readonly: Mapped[bool | None]
+    attached_mode: Mapped[str | None]
+    volume_type_id: Mapped[str] = mapped_column(ForeignKey(_TYPE))
+    zone: Mapped[str]
+    """The availability zone."""
+    backend: Mapped[str | None]
+    """`host@driver#pool`; None before one was chosen."""
+    labels: Mapped[dict[str, str]] = mapped_column("metadata", Json, default=dict)
+    """What the API calls metadata."""
+    image_metadata: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
+    borrowed_by: Mapped[str] = mapped_column(default="")
+    """The user who asked for the transitional status; empty when nobody did."""
+    borrowed_for: Mapped[str] = mapped_column(default="")
+    """The operation that came with the request, if any."""
+    borrowed_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    launched_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    """When its storage was ready; None while it never was."""
+
+
+class AttachmentRow(Base):
+    """One attachment: a volume promised to a server, and, once connected, exported to a host.
+
+    `attach_status` is shown as status. `connection` is sealed and there exactly while the volume
+    is known to be exported for this attachment. `saga_id` names the saga that connects or, when
+    `deleting`, ends it right now. `digest` tells the connector it was last connected with: while it
+    is there, an export may be, too.
+    """
+
+    __tablename__ = "attachments"
+    __table_args__ = (
+        Index("attachments_of_volume", "volume_id", "created_at", "id"),
+        Index("attachments_of_project", "project_id", "created_at", "id"),
+        Index("attachments_of_server", "server_id"),
+        Index("attachments_borrowed", "borrowed_at"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    volume_id: Mapped[str] = mapped_column(ForeignKey(_VOLUME, ondelete="CASCADE"))
+    project_id: Mapped[str]
+    server_id: Mapped[str | None]
+    attach_status: Mapped[str]
+    attach_mode: Mapped[str | None]
+    connector: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    connection: Mapped[bytes | None]
+    attached_host: Mapped[str | None]
+    mountpoint: Mapped[str | None]
+    saga_id: Mapped[str] = mapped_column(default="")
+    deleting: Mapped[bool] = mapped_column(default=False)
+    digest: Mapped[str] = mapped_column(default="")
+    borrowed_by: Mapped[str] = mapped_column(default="")
+    borrowed_for: Mapped[str] = mapped_column(default="")
+    borrowed_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    attached_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    detached_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class ExportRow(Base):
+    """An export made by the legacy `os-initialize_connection`, which knows no attachment."""
+
+    __tablename__ = "exports"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    """Made from the volume's id and the host, so that asking twice gives one export."""
+    volume_id: Mapped[str] = mapped_column(ForeignKey(_VOLUME, ondelete="CASCADE"))
+    host: Mapped[str]
+    connector: Mapped[dict[str, Any]] = mapped_column(Json)
+    connection: Mapped[bytes | None]
+    """Sealed, as in an attachment."""
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class BackendRow(Base):
+    """A pool of storage on some host, as its agent last reported it. Capacities in GiB."""
+
+    __tablename__ = "backends"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    """`host@driver#pool`, OpenStack's name for it."""
+    host: Mapped[str]
+    driver: Mapped[str]
+    pool: Mapped[str]
+    zone: Mapped[str]
+    service_id: Mapped[str]
+    """The uuid that volumes show as `service_uuid`."""
+    total_gib: Mapped[float]
+    free_gib: Mapped[float]
+    """What may still be written, the pool's own reserve left out."""
+    protocol: Mapped[str]
+    thin: Mapped[bool]
+    multiattach: Mapped[bool]
+    problem: Mapped[str] = mapped_column(default="")
+    """Why the pool cannot be used now; empty when it can."""
+    disabled: Mapped[bool] = mapped_column(default=False)
+    disabled_reason: Mapped[str | None]
+    seen_at: Mapped[datetime] = mapped_column(UtcTime)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class QuotaProjectRow(Base):
+    """One row per project: whoever counts a project's usage holds it until the count was used."""
+
+    __tablename__ = "quota_projects"
+
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+    takings: Mapped[int] = mapped_column(default=0)
+
+
+class QuotaRow(Base):
+    """A limit that an administrator set for one project; -1 is no limit."""
+
+    __tablename__ = "quotas"
+
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    hard_limit: Mapped[int]
+
+
+class QuotaClassRow(Base):
+    """A limit of a quota class; the class `default` holds for every project without its own."""
+
+    __tablename__ = "quota_classes"
+
+    class_name: Mapped[str] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    hard_limit: Mapped[int]
+
+
+class MessageRow(Base):
+    """What a user is told about an operation that failed after it was accepted."""
+
+    __tablename__ = "messages"
+    __table_args__ = (Index("messages_of_project", "project_id", "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str]
+    event_id: Mapped[str]
+    text: Mapped[str]
+    level: Mapped[str]
+    request_id: Mapped[str]
+    resource_type: Mapped[str]
+    resource_id: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    expires_at: Mapped[datetime] = mapped_column(UtcTime)
