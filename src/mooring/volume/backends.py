@@ -1,0 +1,182 @@
+"""Where volumes lie: the pools that hosts report, and which of them gets a new volume.
+
+Source: facts/block_storage.md 11.3.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from mooring.errors import Conflict, NoCapacity
+from mooring.volume.tables import BackendRow, VolumeRow
+
+if TYPE_CHECKING:
+    from mooring.agent_api.client import AgentClient
+    from mooring.agent_api.hosts import Host, Pool
+    from mooring.saga.define import Run
+    from mooring.volume.service import Volume, VolumeSettings
+
+VENDOR = "Mooring"
+_NAMESPACE = uuid.UUID("6f0d4f2e-7a0c-5b57-9a31-2b7f0c0d9c11")
+_SPECIAL = ("RESKEY:", "provisioning:", "multiattach", "replication_enabled")
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What a new volume asks of a pool. `extra_specs` are those of its type."""
+
+    size_gib: int
+    zone: str
+    multiattach: bool = False
+    extra_specs: dict[str, str] = {}
+
+
+class Room(Struct, frozen=True):
+    """A pool, with the GiB that are promised in it and those that may still be."""
+
+    row: BackendRow
+    provisioned_gib: int
+    left_gib: float
+
+
+async def agent_of(run: Run[Volume], host: str) -> AgentClient:
+    """Return the agent that has a volume; it was looked at anew if it may be another one by now."""
+    agent = run.service.agents[host]
+    if run.attempt > 1 or not agent.incarnation:
+        await agent.host()
+    return agent
+
+
+def name_of(host: str, pool: Pool) -> str:
+    """Return OpenStack's name for a pool: `host@driver#pool`."""
+    return f"{host}@{pool.driver}#{pool.name}"
+
+
+def split(backend: str) -> tuple[str, str, str]:
+    """Return (host, driver, pool) of `host@driver#pool`."""
+    host, _, rest = backend.partition("@")
+    driver, _, pool = rest.partition("#")
+    return host, driver, pool
+
+
+def host_of(tx: Session, volume_id: str) -> str:
+    """Return the host whose agent has a volume. Raises Conflict for one that lies nowhere yet."""
+    backend = tx.execute(select(VolumeRow.backend).where(VolumeRow.id == volume_id)).scalar()
+    if backend is None:
+        raise Conflict(
+            f"Resource conflict: Volume {volume_id} has no storage yet. Try again when it is "
+            "available.",
+        )
+    return split(backend)[0]
+
+
+def note_host(tx: Session, host: Host, zone: str, now: datetime) -> None:
+    """Write down what a host has just reported of its pools."""
+    for pool in host.pools:
+        name = name_of(host.name, pool)
+        row = tx.get(BackendRow, name)
+        if row is None:
+            service_id = str(uuid.uuid5(_NAMESPACE, f"{host.name}@{pool.driver}"))
+            row = BackendRow(name=name, service_id=service_id, created_at=now)
+            row.host, row.driver, row.pool = host.name, pool.driver, pool.name
+            row.disabled = False
+            tx.add(row)
+        row.zone, row.seen_at, row.problem = zone, now, pool.problem
+        row.total_gib, row.free_gib = pool.total_gib, pool.free_gib
+        row.protocol, row.thin = pool.storage_protocol, pool.thin
+        row.multiattach = pool.multiattach
+
+
+def is_up(row: BackendRow, settings: VolumeSettings, now: datetime) -> bool:
+    """Whether the pool's host answered lately, and the pool works."""
+    return not row.problem and now - row.seen_at <= timedelta(seconds=settings.pool_down_s)
+
+
+def find_rooms(tx: Session, settings: VolumeSettings, *, hold: bool = False) -> list[Room]:
+    """Return every pool with what is left in it; `hold`: nobody gives it away meanwhile."""
+    pools = select(BackendRow).order_by(BackendRow.name)
+    rows = tx.execute(pools.with_for_update() if hold else pools).scalars()
+    query = select(VolumeRow.backend, func.sum(VolumeRow.size_gib)).group_by(VolumeRow.backend)
+    promised = dict(tx.execute(query).tuples().all())
+    return [_room(row, promised.get(row.name, 0), settings) for row in rows]
+
+
+def choose(tx: Session, wanted: Wanted, settings: VolumeSettings, now: datetime) -> BackendRow:
+    """Return the pool with the most room among those that suit. Raises NoCapacity."""
+    suited = [
+        room
+        for room in find_rooms(tx, settings, hold=True)
+        if is_up(room.row, settings, now) and _suits(room, wanted, settings)
+    ]
+    if not suited:
+        raise NoCapacity(
+            f"No storage pool can take a volume of {wanted.size_gib} GiB. Delete volumes, add "
+            "storage, or ask for another volume type.",
+        )
+    return max(suited, key=lambda room: room.left_gib).row
+
+
+def capabilities(room: Room, settings: VolumeSettings, now: datetime) -> dict[str, Any]:
+    """Return what a pool says of itself, under upstream's keys; types compare with these."""
+    row = room.row
+    return {
+        "volume_backend_name": row.driver,
+        "vendor_name": VENDOR,
+        "driver_version": "1.0",
+        "storage_protocol": row.protocol,
+        "pool_name": row.pool,
+        "total_capacity_gb": round(row.total_gib, 2),
+        "free_capacity_gb": round(row.free_gib, 2),
+        "allocated_capacity_gb": room.provisioned_gib,
+        "provisioned_capacity_gb": room.provisioned_gib,
+        "reserved_percentage": settings.reserved_percentage,
+        "max_over_subscription_ratio": str(settings.oversubscription_ratio),
+        "thin_provisioning_support": row.thin,
+        "thick_provisioning_support": not row.thin,
+        "multiattach": row.multiattach,
+        "QoS_support": False,
+        "backend_state": "up" if is_up(row, settings, now) else "down",
+        "timestamp": row.seen_at.replace(tzinfo=None).isoformat(),
+    }
+
+
+def _room(row: BackendRow, provisioned_gib: int, settings: VolumeSettings) -> Room:
+    usable = row.total_gib * (1 - settings.reserved_percentage / 100)
+    ratio = settings.oversubscription_ratio if row.thin else 1.0
+    left = min(usable * ratio - provisioned_gib, row.free_gib * ratio)
+    return Room(row, provisioned_gib, left)
+
+
+def _suits(room: Room, wanted: Wanted, settings: VolumeSettings) -> bool:
+    row = room.row
+    if row.disabled or row.zone != wanted.zone or room.left_gib < wanted.size_gib:
+        return False
+    if wanted.multiattach and not row.multiattach:
+        return False
+    has = capabilities(room, settings, row.seen_at)
+    asked = [
+        (key.removeprefix("capabilities:"), value)
+        for key, value in wanted.extra_specs.items()
+        if not key.startswith(_SPECIAL)
+    ]
+    return all(_matches(has, key, value) for key, value in asked)
+
+
+def _matches(has: Mapping[str, Any], key: str, value: str) -> bool:
+    if key not in has:
+        return False
+    words: Sequence[str] = value.split()
+    found = str(has[key])
+    if words[:1] == ["<is>"]:
+        return found.lower() == " ".join(words[1:]).lower()
+    if words[:1] == ["<in>"]:
+        return " ".join(words[1:]) in found
+    if words[:1] == ["s=="]:
+        return found == " ".join(words[1:])
+    return found == value

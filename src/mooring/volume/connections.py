@@ -1,0 +1,72 @@
+"""Connection data: what a host needs to reach a volume. It rests sealed and is shown flat.
+
+Source: facts/block_storage.md 2.3 and 10.2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.errors import Invalid
+from mooring.volume.tables import AttachmentRow
+
+if TYPE_CHECKING:
+    from mooring.saga.seal import Sealer
+
+_TYPE = "driver_volume_type"
+
+
+def check_connector(connector: Mapping[str, Any]) -> str:
+    """Return the name of the connector's host. Raises Invalid when it names none."""
+    host = connector.get("host")
+    if not isinstance(host, str) or not host:
+        raise Invalid(
+            "Invalid input received: The connector names no host. Nothing was changed; send the "
+            "connector of the host that will use the volume.",
+        )
+    return host
+
+
+def digest(connector: Mapping[str, Any]) -> str:
+    """Return what tells one connector from another."""
+    text = msgspec.json.encode(dict(connector), order="deterministic")
+    return hashlib.sha256(text).hexdigest()
+
+
+def seal(sealer: Sealer, connection: Mapping[str, Any]) -> bytes:
+    """Return connection data as it may rest in the database."""
+    return sealer.seal(msgspec.json.encode(dict(connection)))
+
+
+def open_nested(sealer: Sealer, sealed: bytes) -> dict[str, Any]:
+    """Return `{driver_volume_type, data}`, the form that drivers and the legacy calls use."""
+    return msgspec.json.decode(sealer.open(sealed), type=dict[str, Any])
+
+
+def open_flat(sealer: Sealer, row: AttachmentRow) -> dict[str, Any]:
+    """Return an attachment's `connection_info` as the attachments API shows it, {} when none."""
+    if row.connection is None:
+        return {}
+    nested = open_nested(sealer, row.connection)
+    data: dict[str, Any] = nested.pop("data", {})
+    extras = {
+        "access_mode": row.attach_mode or "rw",
+        "encrypted": False,
+        "qos_specs": None,
+        "cacheable": False,
+        "enforce_multipath": bool((row.connector or {}).get("enforce_multipath", False)),
+    }
+    owner = {"attachment_id": row.id, "volume_id": row.volume_id}
+    return {**extras, **data, **nested, **owner}
+
+
+def dress(nested: Mapping[str, Any], *, mode: str, connector: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `connection_info` of the legacy calls, with the keys that all drivers share."""
+    extras = {"access_mode": mode, "encrypted": False, "qos_specs": None, "cacheable": False}
+    data = {**extras, **nested.get("data", {})}
+    multipath = bool(connector.get("enforce_multipath", False))
+    return {**nested, _TYPE: nested[_TYPE], "data": data, "enforce_multipath": multipath}

@@ -1,0 +1,243 @@
+"""Lists: which rows, in what order, and what belongs to them. Rows are Core rows, not objects.
+
+Source: facts/block_storage.md 7.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    Text,
+    and_,
+    false,
+    func,
+    or_,
+    select,
+    true,
+    type_coerce,
+)
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from mooring.errors import NotFound
+from mooring.volume.tables import AttachmentRow, BackendRow, TypeRow, VolumeRow
+from mooring.web.paging import Page
+
+Column = InstrumentedAttribute[Any]
+Rows = Sequence[Row[Any]]
+Compare = Literal["gt", "gte", "eq", "neq", "lt", "lte"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_VOLUME_COLUMNS = tuple(VolumeRow.__table__.columns)
+_ATTACHMENT_COLUMNS = tuple(AttachmentRow.__table__.columns)
+
+VOLUME_COLUMNS: Mapping[str, Column] = {
+    "availability_zone": VolumeRow.zone,
+    "bootable": VolumeRow.bootable,
+    "created_at": VolumeRow.created_at,
+    "description": VolumeRow.description,
+    "display_name": VolumeRow.name,
+    "host": VolumeRow.backend,
+    "id": VolumeRow.id,
+    "migration_status": VolumeRow.migration_status,
+    "name": VolumeRow.name,
+    "project_id": VolumeRow.project_id,
+    "size": VolumeRow.size_gib,
+    "status": VolumeRow.status,
+    "updated_at": VolumeRow.updated_at,
+    "user_id": VolumeRow.user_id,
+    "volume_type_id": VolumeRow.volume_type_id,
+}
+"""What volumes are filtered and sorted by."""
+
+ATTACHMENT_COLUMNS: Mapping[str, Column] = {
+    "attach_status": AttachmentRow.attach_status,
+    "created_at": AttachmentRow.created_at,
+    "id": AttachmentRow.id,
+    "instance_id": AttachmentRow.server_id,
+    "status": AttachmentRow.attach_status,
+    "volume_id": AttachmentRow.volume_id,
+}
+"""What attachments are filtered and sorted by."""
+
+
+class Moment(Struct, frozen=True):
+    """A filter on a time."""
+
+    column: str
+    compare: Compare
+    time: datetime
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """Which rows to list. `project_id` None means those of all projects."""
+
+    project_id: str | None
+    page: Page
+    equal: Mapping[str, Any] = {}
+    """By column."""
+    like: Mapping[str, str] = {}
+    """By column: what its text contains, in any case."""
+    moments: Sequence[Moment] = ()
+    metadata: Mapping[str, str] = {}
+    image_metadata: Mapping[str, str] = {}
+    nothing: bool = False
+    """Whether the filters exclude each other."""
+
+
+class Totals(Struct, frozen=True):
+    """What several volumes come to."""
+
+    count: int
+    size_gib: int
+    metadata: dict[str, list[str]]
+
+
+class Surroundings(Struct, frozen=True):
+    """What belongs to the volumes of one page: attached ones by volume, services by backend."""
+
+    attached: dict[str, list[Row[Any]]]
+    services: dict[str, str]
+
+
+def volumes(tx: Session, query: Query) -> Rows:
+    """Return one page of volumes, each with its `type_name`. Raises NotFound for a bad marker."""
+    return _page(tx, _with_type().where(*_of_volumes(tx, query)), VOLUME_COLUMNS, query)
+
+
+def count_volumes(tx: Session, query: Query) -> int:
+    """Return how many volumes the filters find, on all pages."""
+    counted = select(func.count()).select_from(VolumeRow).where(*_of_volumes(tx, query))
+    return tx.execute(counted).scalar_one()
+
+
+def sum_volumes(tx: Session, query: Query) -> Totals:
+    """Return what all volumes that the filters find come to, with the values of their metadata."""
+    where = _of_volumes(tx, query)
+    counted = select(func.count(), func.sum(VolumeRow.size_gib)).where(*where)
+    count, size_gib = tx.execute(counted).one()
+    found: dict[str, list[str]] = {}
+    for metadata in tx.execute(select(VolumeRow.labels).where(*where)).scalars():
+        for key, value in metadata.items():
+            known = found.setdefault(key, [])
+            if value not in known:
+                known.append(value)
+    return Totals(count, size_gib or 0, found)
+
+
+def volume(tx: Session, volume_id: str) -> Row[Any]:
+    """Return one volume, with its `type_name`. Raises NotFound."""
+    row = tx.execute(_with_type().where(VolumeRow.id == volume_id)).first()
+    if row is None:
+        raise NotFound(f"Volume {volume_id} could not be found.")
+    return row
+
+
+def surroundings(tx: Session, rows: Rows) -> Surroundings:
+    """Return what belongs to these volumes, in one query for each kind of thing."""
+    query = select(*_ATTACHMENT_COLUMNS).where(
+        AttachmentRow.volume_id.in_([row.id for row in rows]),
+        AttachmentRow.attach_status == "attached",
+    )
+    attached: dict[str, list[Row[Any]]] = {}
+    for row in tx.execute(query.order_by(AttachmentRow.attached_at, AttachmentRow.id)):
+        attached.setdefault(row.volume_id, []).append(row)
+    services = tx.execute(select(BackendRow.name, BackendRow.service_id)).tuples().all()
+    return Surroundings(attached, dict(services))
+
+
+def attachments(tx: Session, query: Query) -> list[AttachmentRow]:
+    """Return one page of attachments. Raises NotFound for a bad marker."""
+    wanted = select(AttachmentRow).where(*_equal(query, ATTACHMENT_COLUMNS))
+    if query.project_id is not None:
+        wanted = wanted.where(AttachmentRow.project_id == query.project_id)
+    return [row[0] for row in _page(tx, wanted, ATTACHMENT_COLUMNS, query)]
+
+
+def _with_type() -> Select[Any]:
+    joined = select(*_VOLUME_COLUMNS, TypeRow.name.label("type_name"))
+    return joined.join(TypeRow, TypeRow.id == VolumeRow.volume_type_id)
+
+
+def _of_volumes(tx: Session, query: Query) -> list[ColumnElement[bool]]:
+    found = _equal(query, VOLUME_COLUMNS)
+    if query.project_id is not None:
+        found.append(VolumeRow.project_id == query.project_id)
+    for name, text in query.like.items():
+        found.append(type_coerce(VOLUME_COLUMNS[name], Text).icontains(text, autoescape=True))
+    found += [_compare(moment) for moment in query.moments]
+    for column, pairs in (
+        (VolumeRow.labels, query.metadata),
+        (VolumeRow.image_metadata, query.image_metadata),
+    ):
+        found += [_has_pair(tx, column, key, value) for key, value in pairs.items()]
+    return found
+
+
+def _equal(query: Query, columns: Mapping[str, Column]) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = [false()] if query.nothing else []
+    for name, value in query.equal.items():
+        column = columns[name]
+        found.append(column == value)
+    return found
+
+
+def _compare(moment: Moment) -> ColumnElement[bool]:
+    column, time = VOLUME_COLUMNS[moment.column], moment.time
+    made: dict[Compare, ColumnElement[bool]] = {
+        "gt": column > time,
+        "gte": column >= time,
+        "eq": column == time,
+        "neq": column != time,
+        "lt": column < time,
+        "lte": column <= time,
+    }
+    return made[moment.compare]
+
+
+def _has_pair(tx: Session, column: Column, key: str, value: str) -> ColumnElement[bool]:
+    """Look for the pair in the JSON text: a quote inside of a string is escaped there."""
+    text = msgspec.json.encode({key: value}).decode()[1:-1]
+    postgresql = tx.get_bind().dialect.name == "postgresql"
+    position = func.strpos if postgresql else func.instr
+    return position(type_coerce(column, Text), text) > 0
+
+
+def _page(
+    tx: Session, wanted: Select[Any], columns: Mapping[str, Column], query: Query
+) -> list[Row[Any]]:
+    page = query.page
+    keys = [(_orderable(columns[name]), way == "desc") for name, way in page.sort]
+    if page.marker:
+        wanted = wanted.where(_after(tx, columns["id"], keys, page.marker))
+    wanted = wanted.order_by(*(key.desc() if down else key.asc() for key, down in keys))
+    return list(tx.execute(wanted.offset(page.offset).limit(page.limit)).all())
+
+
+def _after(
+    tx: Session, key_column: Column, keys: Sequence[tuple[ColumnElement[Any], bool]], marker: str
+) -> ColumnElement[bool]:
+    found = tx.execute(select(*(key for key, _ in keys)).where(key_column == marker)).first()
+    if found is None:
+        raise NotFound(f"Marker {marker} could not be found.")
+    after: ColumnElement[bool] = false()
+    same: ColumnElement[bool] = true()
+    for (key, down), value in zip(keys, found, strict=True):
+        after = or_(after, and_(same, key < value if down else key > value))
+        same = and_(same, key == value)
+    return after
+
+
+def _orderable(column: Column) -> ColumnElement[Any]:
+    """Return the column with something that sorts in the place of NULL."""
+    if not column.property.columns[0].nullable:
+        return column.expression
+    missing: Any = _EPOCH if column.key.endswith("_at") else ""
+    return func.coalesce(column, missing, type_=column.type)

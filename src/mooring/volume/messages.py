@@ -1,0 +1,82 @@
+"""User messages: why an operation failed that was accepted before.
+
+Source: facts/block_storage.md 12.2.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from mooring import limits
+from mooring.errors import NotFound
+from mooring.volume.tables import MessageRow, VolumeRow
+from mooring.who import Who
+
+Action = Literal["schedule", "image", "create"]
+_ACTIONS: dict[Action, tuple[str, str]] = {
+    "schedule": ("001", "schedule allocate volume"),
+    "image": ("005", "copy image to volume"),
+    "create": ("008", "create volume from backend storage"),
+}
+Detail = Literal["unknown", "no_backend", "driver"]
+_DETAILS: dict[Detail, tuple[str, str]] = {
+    "unknown": ("001", "An unknown error occurred."),
+    "no_backend": ("003", "Could not find any available weighted backend."),
+    "driver": ("012", "Driver failed to create the volume."),
+}
+
+
+def add(
+    tx: Session,
+    volume: VolumeRow,
+    what: tuple[Action, Detail],
+    *,
+    request_id: str,
+    now: datetime,
+) -> None:
+    """Tell the owner of a volume what went wrong with it."""
+    (action, doing), (detail, reason) = _ACTIONS[what[0]], _DETAILS[what[1]]
+    tx.add(
+        MessageRow(
+            id=str(uuid.uuid4()),
+            project_id=volume.project_id,
+            event_id=f"VOLUME_VOLUME_{action}_{detail}",
+            text=f"{doing}:{reason}",
+            level="ERROR",
+            request_id=request_id,
+            resource_type="VOLUME",
+            resource_id=volume.id,
+            created_at=now,
+            expires_at=now + timedelta(seconds=limits.VOLUME_MESSAGE_LIFE_S),
+        )
+    )
+
+
+def visible(tx: Session, who: Who, message_id: str) -> MessageRow:
+    """Return the message that this caller may see. Raises NotFound."""
+    row = tx.get(MessageRow, message_id)
+    if row is None or not (who.is_admin or row.project_id == who.project_id):
+        raise NotFound(f"Message {message_id} could not be found.")
+    return row
+
+
+def find(tx: Session, who: Who) -> list[MessageRow]:
+    """Return the messages of the caller's project, newest first."""
+    query = select(MessageRow).where(MessageRow.project_id == who.project_id)
+    newest_first = query.order_by(MessageRow.created_at.desc(), MessageRow.id.desc())
+    return list(tx.execute(newest_first.limit(limits.WEB_PAGE_ROWS)).scalars())
+
+
+def forget(tx: Session, who: Who, message_id: str) -> None:
+    """Delete a message. Raises NotFound."""
+    tx.delete(visible(tx, who, message_id))
+
+
+def sweep(tx: Session, now: datetime) -> None:
+    """Delete the messages whose time is over."""
+    tx.execute(delete(MessageRow).where(MessageRow.expires_at < now))

@@ -1,0 +1,171 @@
+"""What a project may use. Usage is summed up under a lock, never counted.
+
+Source: facts/block_storage.md 6. Beside the resources named here each volume type has three of its
+own: `volumes_<type>`, `gigabytes_<type>` and `snapshots_<type>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from mooring.errors import Invalid, OverQuota
+from mooring.volume.tables import (
+    QuotaClassRow,
+    QuotaProjectRow,
+    QuotaRow,
+    TypeRow,
+    VolumeRow,
+)
+
+UNLIMITED = -1
+DEFAULT_CLASS = "default"
+_PER_TYPE = ("volumes", "gigabytes", "snapshots")
+
+DEFAULTS: Mapping[str, int] = {
+    "volumes": 10,
+    "snapshots": 10,
+    "gigabytes": 1000,
+    "backups": 10,
+    "backup_gigabytes": 1000,
+    "groups": 10,
+    "per_volume_gigabytes": UNLIMITED,
+}
+"""The limits of a cloud whose operator has set none."""
+
+
+class Usage(Struct, frozen=True):
+    """What volumes take: how many, and how many GiB. A volume in error counts until it is gone."""
+
+    volumes: int = 0
+    gigabytes: int = 0
+
+
+def find_defaults(tx: Session, class_name: str = DEFAULT_CLASS) -> dict[str, int]:
+    """Return the limits of a quota class, by resource."""
+    found = {**DEFAULTS, **dict.fromkeys(_type_resources(tx), UNLIMITED)}
+    query = select(QuotaClassRow.resource, QuotaClassRow.hard_limit)
+    rows = tx.execute(query.where(QuotaClassRow.class_name == class_name))
+    return found | {resource: limit for resource, limit in rows if resource in found}
+
+
+def find_limits(tx: Session, project_id: str) -> dict[str, int]:
+    """Return a project's limits, by resource; -1 is no limit."""
+    found = find_defaults(tx)
+    query = select(QuotaRow.resource, QuotaRow.hard_limit)
+    rows = tx.execute(query.where(QuotaRow.project_id == project_id))
+    return found | {resource: limit for resource, limit in rows if resource in found}
+
+
+def sum_usage(tx: Session, project_id: str, type_id: str | None = None) -> Usage:
+    """Return what a project's volumes take, of all types or of one."""
+    query = select(func.count(), func.sum(VolumeRow.size_gib))
+    query = query.where(VolumeRow.project_id == project_id)
+    if type_id is not None:
+        query = query.where(VolumeRow.volume_type_id == type_id)
+    volumes, gigabytes = tx.execute(query).one()
+    return Usage(volumes, gigabytes or 0)
+
+
+def find_usage(tx: Session, project_id: str) -> dict[str, int]:
+    """Return what a project uses, by resource; 0 for what this service does not make."""
+    total = sum_usage(tx, project_id)
+    found = dict.fromkeys([*DEFAULTS, *_type_resources(tx)], 0)
+    found |= {"volumes": total.volumes, "gigabytes": total.gigabytes}
+    query = (
+        select(TypeRow.name, func.count(), func.sum(VolumeRow.size_gib))
+        .join(VolumeRow, VolumeRow.volume_type_id == TypeRow.id)
+        .where(VolumeRow.project_id == project_id)
+        .group_by(TypeRow.name)
+    )
+    for name, volumes, gigabytes in tx.execute(query):
+        found |= {f"volumes_{name}": volumes, f"gigabytes_{name}": gigabytes}
+    return found
+
+
+def hold(tx: Session, project_id: str) -> None:
+    """Let nobody else add to this project's usage until the transaction ends."""
+    insert = postgresql.insert if tx.get_bind().dialect.name == "postgresql" else sqlite.insert
+    row = insert(QuotaProjectRow).values(project_id=project_id, takings=0)
+    tx.execute(row.on_conflict_do_nothing())
+    mine = update(QuotaProjectRow).where(QuotaProjectRow.project_id == project_id)
+    tx.execute(mine.values(takings=QuotaProjectRow.takings + 1))
+
+
+def claim(tx: Session, project_id: str, volume_type: TypeRow, size_gib: int) -> None:
+    """Hold the project's quota; raise OverQuota when one more volume of this size does not fit."""
+    hold(tx, project_id)
+    limits = find_limits(tx, project_id)
+    most = limits["per_volume_gigabytes"]
+    if most != UNLIMITED and size_gib > most:
+        raise OverQuota(
+            f"VolumeSizeExceedsLimit: Requested volume size {size_gib} is larger than maximum "
+            f"allowed limit {most}. Nothing was made; ask for a smaller volume.",
+        )
+    total, typed = sum_usage(tx, project_id), sum_usage(tx, project_id, volume_type.id)
+    for usage, suffix in ((total, ""), (typed, f"_{volume_type.name}")):
+        _check_size(f"gigabytes{suffix}", limits, usage.gigabytes, size_gib)
+        _check_count(f"volumes{suffix}", limits, usage.volumes)
+
+
+def _check_size(name: str, limits: Mapping[str, int], used: int, wanted: int) -> None:
+    if limits[name] != UNLIMITED and used + wanted > limits[name]:
+        raise OverQuota(
+            "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed "
+            f"{name} quota. Requested {wanted}G, quota is {limits[name]}G and {used}G has been "
+            "consumed. Nothing was made; delete volumes or ask for a higher quota.",
+        )
+
+
+def _check_count(name: str, limits: Mapping[str, int], used: int) -> None:
+    if limits[name] != UNLIMITED and used + 1 > limits[name]:
+        raise OverQuota(
+            f"VolumeLimitExceeded: Maximum number of volumes allowed ({limits[name]}) exceeded for "
+            f"quota '{name}'. Nothing was made; delete volumes or ask for a higher quota.",
+        )
+
+
+def set_limits(tx: Session, project_id: str, wanted: Mapping[str, int]) -> None:
+    """Set a project's limits. Raises Invalid below what the project uses already."""
+    hold(tx, project_id)
+    used = find_usage(tx, project_id)
+    _check_resources(tx, wanted)
+    for resource, limit in wanted.items():
+        if limit != UNLIMITED and limit < used[resource]:
+            raise Invalid(
+                f"Invalid input received: Quota limit {limit} for {resource} is less than the "
+                f"{used[resource]} in use. Nothing was changed; set at least what is in use.",
+            )
+    for resource, limit in wanted.items():
+        tx.merge(QuotaRow(project_id=project_id, resource=resource, hard_limit=limit))
+
+
+def set_class_limits(tx: Session, class_name: str, wanted: Mapping[str, int]) -> None:
+    """Set the limits of a quota class."""
+    _check_resources(tx, wanted)
+    for resource, limit in wanted.items():
+        tx.merge(QuotaClassRow(class_name=class_name, resource=resource, hard_limit=limit))
+
+
+def forget_limits(tx: Session, project_id: str) -> None:
+    """Let the default class hold for a project again."""
+    tx.execute(delete(QuotaRow).where(QuotaRow.project_id == project_id))
+
+
+def _check_resources(tx: Session, wanted: Mapping[str, int]) -> None:
+    known = set(DEFAULTS) | set(_type_resources(tx))
+    unknown = sorted(set(wanted) - known)
+    if unknown:
+        raise Invalid(
+            f"Invalid input received: there is no quota for {', '.join(unknown)}. "
+            "Nothing was changed.",
+        )
+
+
+def _type_resources(tx: Session) -> list[str]:
+    names = tx.execute(select(TypeRow.name).order_by(TypeRow.name)).scalars()
+    return [f"{resource}_{name}" for name in names for resource in _PER_TYPE]

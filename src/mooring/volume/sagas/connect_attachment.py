@@ -1,0 +1,149 @@
+"""Connect an attachment: export the volume to the connector's host, keep what the host needs.
+
+The connection lies in the attachment row, sealed, and never in the notes. Until the last step
+clients see the volume and the attachment as they were before.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from sqlalchemy import CursorResult, delete, select, update
+from sqlalchemy.orm import Session
+
+from mooring.errors import Conflict
+from mooring.saga.define import Run, Saga, Step, exclusive, shared
+from mooring.volume import backends, connections, statuses
+from mooring.volume.tables import AttachmentRow, VolumeRow
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+
+
+class ConnectAttachment(Struct, frozen=True, kw_only=True):
+    """The notes. `connector` is what the host says of itself; it holds no secrets."""
+
+    attachment_id: str
+    volume_id: str
+    host: str
+    """The agent that has the volume."""
+    connector: dict[str, Any]
+    mode: str
+    made: bool
+    """Whether the same request made the attachment: then a failure takes it back."""
+    fresh: bool
+    """Whether it was not connected before: then a failure ends the export."""
+    borrowed_by: str = ""
+    borrowed_for: str = ""
+
+
+def check_volume(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
+    """Refuse a volume that turned bad since the request was accepted."""
+    status = tx.execute(select(VolumeRow.status).where(VolumeRow.id == notes.volume_id)).scalar()
+    if status is None or "error" in status or status == "deleting":
+        raise Conflict(
+            f"Resource conflict: Volume {notes.volume_id} is {status or 'gone'} and cannot be "
+            "connected. Nothing was changed.",
+        )
+
+
+def let_go(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
+    """Take back what the request wrote: the attachment if it made it, else the mark on it."""
+    if notes.made:
+        tx.execute(delete(AttachmentRow).where(AttachmentRow.id == notes.attachment_id))
+        statuses.recompute(tx, notes.volume_id, run.now())
+        return
+    values: dict[str, Any] = {"saga_id": ""}
+    if notes.fresh:
+        values["digest"] = ""
+    tx.execute(_mine(notes, run).values(**values))
+
+
+async def export_volume(notes: ConnectAttachment, run: Run[Volume]) -> None:
+    """Export the volume to the host and keep the connection."""
+    agent = await backends.agent_of(run, notes.host)
+    connection = await agent.export_volume(
+        notes.volume_id, notes.attachment_id, notes.connector, operation=run.operation
+    )
+    sealed = connections.seal(run.service.sealer, connection)
+    kept = _mine(notes, run).values(connection=sealed, connector=notes.connector)
+    # Not a step of its own, because the notes may not carry the connection to it.
+    if not await run.service.store.write(lambda tx: _changed(tx.execute(kept))):
+        raise Conflict(
+            f"Resource conflict: Attachment {notes.attachment_id} was deleted while it was being "
+            "connected. The volume is not exported for it any more.",
+        )
+
+
+async def end_export(notes: ConnectAttachment, run: Run[Volume]) -> None:
+    """End the export, unless the attachment had one before."""
+    if not notes.fresh:
+        return
+    agent = await backends.agent_of(run, notes.host)
+    await agent.unexport_volume(notes.volume_id, notes.attachment_id, operation=run.operation)
+    emptied = update(AttachmentRow).where(AttachmentRow.id == notes.attachment_id)
+    forgotten = emptied.values(connection=None, connector=None)
+    await run.service.store.write(lambda tx: tx.execute(forgotten) and None)
+
+
+def announce(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
+    """Show the attachment, and with it the volume, as attaching: the caller's turn."""
+    now = run.now()
+    owner = {"borrowed_by": notes.borrowed_by, "borrowed_for": notes.borrowed_for}
+    shown = _mine(notes, run).values(
+        attach_status="attaching",
+        attach_mode=notes.mode,
+        attached_host=notes.connector["host"],
+        mountpoint=str(notes.connector.get("mountpoint", "na")),
+        attached_at=now,
+        saga_id="",
+        borrowed_at=now,
+        **owner,
+    )
+    if not _changed(tx.execute(shown)) or not _turn_volume(tx, notes, owner, now):
+        raise Conflict(
+            f"Resource conflict: Volume {notes.volume_id} or its attachment was changed while it "
+            "was being connected. The export was ended again.",
+        )
+
+
+def _turn_volume(
+    tx: Session, notes: ConnectAttachment, owner: dict[str, str], now: datetime
+) -> bool:
+    return statuses.change(
+        tx,
+        notes.volume_id,
+        allowed=("available", "in-use", *statuses.BORROWED),
+        now=now,
+        status="attaching",
+        attach_status="attaching",
+        borrowed_at=now,
+        **owner,
+    )
+
+
+def _mine(notes: ConnectAttachment, run: Run[Volume]) -> Any:
+    """Return an update of the attachment, as long as it is this saga's."""
+    return update(AttachmentRow).where(
+        AttachmentRow.id == notes.attachment_id, AttachmentRow.saga_id == run.saga_id
+    )
+
+
+def _changed(result: Any) -> bool:
+    return cast("CursorResult[Any]", result).rowcount == 1
+
+
+CONNECT_ATTACHMENT = Saga(
+    "volume.connect_attachment",
+    ConnectAttachment,
+    Step(check_volume, undo=let_go),
+    Step(export_volume, undo=end_export),
+    Step(announce),
+    locks=lambda notes: (
+        exclusive(f"attachment:{notes.attachment_id}"),
+        shared(f"volume:{notes.volume_id}"),
+    ),
+    answered_after="announce",
+)

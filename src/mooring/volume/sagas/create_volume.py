@@ -1,0 +1,130 @@
+"""Create a volume: find a pool, bring the image there when there is one, make it.
+
+The request was answered when the row was written; a failure leaves the volume in `error`, with a
+message for its owner, and nothing in the storage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy.orm import Session
+
+from mooring.agent_api.images import ImageSpec
+from mooring.agent_api.volumes import VolumeSpec
+from mooring.errors import NoCapacity
+from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.volume import backends, messages, statuses
+from mooring.volume.tables import TypeRow, VolumeRow
+
+if TYPE_CHECKING:
+    from mooring.agent_api.client import AgentClient
+    from mooring.volume.service import Volume
+
+
+class CreateVolume(Struct, frozen=True, kw_only=True):
+    """The notes. `image` is what fills the volume, and `image_metadata` what it shows of it."""
+
+    volume_id: str
+    size_gib: int
+    image_id: str = ""
+    image: ImageSpec | None = None
+    image_metadata: dict[str, str] = {}
+    host: str = ""
+    pool: str = ""
+
+
+def schedule(tx: Session, notes: CreateVolume, run: Run[Volume]) -> CreateVolume:
+    """Give the volume a pool; from now on it counts there."""
+    row = tx.get_one(VolumeRow, notes.volume_id)
+    volume_type = tx.get_one(TypeRow, row.volume_type_id)
+    wanted = backends.Wanted(
+        size_gib=notes.size_gib,
+        zone=row.zone,
+        multiattach=row.multiattach,
+        extra_specs=volume_type.extra_specs,
+    )
+    chosen = backends.choose(tx, wanted, run.service.settings, run.now())
+    row.backend = chosen.name
+    return replace(notes, host=chosen.host, pool=chosen.pool)
+
+
+def show_error(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
+    """Put the volume into `error`, which lies nowhere any more, and say why."""
+    row = tx.get(VolumeRow, notes.volume_id)
+    if row is None:
+        return
+    row.backend = None
+    doing = "image" if notes.image_id and notes.host else "create"
+    reason: tuple[messages.Action, messages.Detail] = (doing, "driver")
+    if isinstance(run.error, NoCapacity) and not notes.host:
+        reason = ("schedule", "no_backend")
+    messages.add(tx, row, reason, request_id=run.request_id, now=run.now())
+    statuses.change(
+        tx,
+        notes.volume_id,
+        allowed=("creating", "downloading", *statuses.BORROWED),
+        now=run.now(),
+        status="error",
+        **statuses.RETURNED,
+    )
+
+
+def show_downloading(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
+    """Tell that the image is being copied."""
+    if notes.image_id:
+        statuses.change(
+            tx, notes.volume_id, allowed=("creating",), now=run.now(), status="downloading"
+        )
+
+
+async def make_volume(notes: CreateVolume, run: Run[Volume]) -> None:
+    """Make it in its pool, empty or filled; a volume that is there already is fine."""
+    agent = await backends.agent_of(run, notes.host)
+    if notes.image is not None:
+        await _bring_image(run, agent, notes.image_id, notes.image)
+    spec = VolumeSpec(pool=notes.pool, size_gib=notes.size_gib, image_id=notes.image_id)
+    await agent.put_volume(notes.volume_id, spec, operation=run.operation)
+
+
+async def remove_volume(notes: CreateVolume, run: Run[Volume]) -> None:
+    """Remove what was made of it."""
+    agent = await backends.agent_of(run, notes.host)
+    await agent.delete_volume(notes.volume_id, operation=run.operation)
+
+
+async def _bring_image(
+    run: Run[Volume], agent: AgentClient, image_id: str, spec: ImageSpec
+) -> None:
+    """See that the host has the image. It stays in the host's cache, whatever becomes of us."""
+    if await agent.show_image(image_id) is not None:
+        return
+    async with run.service.images.download(None, image_id) as chunks:
+        await agent.put_image(image_id, spec, chunks, operation=run.operation)
+
+
+def show_available(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
+    """Tell that the volume is ready. One that was reserved meanwhile stays so."""
+    now = run.now()
+    values: dict[str, Any] = {"launched_at": now}
+    if notes.image_id:
+        values |= {"bootable": True, "image_metadata": notes.image_metadata}
+    statuses.change(tx, notes.volume_id, allowed=None, now=now, **values)
+    statuses.change(
+        tx, notes.volume_id, allowed=("creating", "downloading"), now=now, status="available"
+    )
+
+
+CREATE_VOLUME = Saga(
+    "volume.create_volume",
+    CreateVolume,
+    Step(schedule, undo=show_error),
+    Step(show_downloading),
+    Step(make_volume, undo=remove_volume, deadline_s=3600.0),
+    Step(show_available),
+    locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
+    visible_after="show_available",
+    residue=("volumes", "messages"),
+)

@@ -1,0 +1,60 @@
+"""Delete an attachment that was connected, or may have been: end its export, then forget it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from sqlalchemy import delete, update
+from sqlalchemy.orm import Session
+
+from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.volume import backends, statuses
+from mooring.volume.tables import AttachmentRow
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+
+
+class DeleteAttachment(Struct, frozen=True, kw_only=True):
+    """The notes."""
+
+    attachment_id: str
+    volume_id: str
+    host: str
+    """The agent that has the volume."""
+
+
+async def end_export(notes: DeleteAttachment, run: Run[Volume]) -> None:
+    """End the export; one that never was is fine."""
+    agent = await backends.agent_of(run, notes.host)
+    await agent.unexport_volume(notes.volume_id, notes.attachment_id, operation=run.operation)
+
+
+def forget_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) -> None:
+    """Delete the row and let the volume's status follow from what is left."""
+    tx.execute(delete(AttachmentRow).where(AttachmentRow.id == notes.attachment_id))
+    statuses.recompute(tx, notes.volume_id, run.now())
+
+
+def keep_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) -> None:
+    """Leave the attachment as it was, so that deleting may be tried again."""
+    mine = update(AttachmentRow).where(
+        AttachmentRow.id == notes.attachment_id, AttachmentRow.saga_id == run.saga_id
+    )
+    tx.execute(mine.values(saga_id="", deleting=False))
+
+
+# It takes the attachment from whoever is connecting it: that one is undone, or, where its undo
+# cannot proceed, absorbed, because ending the export is what its undo would do.
+DELETE_ATTACHMENT = Saga(
+    "volume.delete_attachment",
+    DeleteAttachment,
+    Step(end_export),
+    Step(forget_attachment),
+    locks=lambda notes: (exclusive(f"attachment:{notes.attachment_id}"),),
+    mode="preempt",
+    answered_after="forget_attachment",
+    pivot="end_export",
+    failed_end=[Step(keep_attachment)],
+)

@@ -1,0 +1,89 @@
+"""Set a volume's status by hand, ending whatever is at work on it (`os-reset_status`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from sqlalchemy import delete, update
+from sqlalchemy.orm import Session
+
+from mooring.errors import MooringError, Unavailable
+from mooring.saga.define import Each, Run, Saga, Step, exclusive
+from mooring.volume import backends, statuses
+from mooring.volume.tables import AttachmentRow, VolumeRow
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+
+_AT_REST = ("available", "in-use", "maintenance", "awaiting-transfer")
+
+
+class ResetStatus(Struct, frozen=True, kw_only=True):
+    """The notes. Empty words stay as they are; `exports` end with the attachments."""
+
+    volume_id: str
+    user_id: str
+    status: str = ""
+    attach_status: str = ""
+    migration_status: str = ""
+    backend: str = ""
+    exports: list[str] = []
+
+
+def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> None:
+    """Write what was asked for; detached deletes every attachment, and the status follows."""
+    row = tx.get(VolumeRow, notes.volume_id)
+    if row is None:
+        return
+    now = run.now()
+    _forget_work(tx, notes.volume_id)
+    values: dict[str, Any] = {}
+    if notes.status:
+        at_rest = notes.status in _AT_REST or "error" in notes.status
+        values |= {"status": notes.status, **statuses.RETURNED}
+        if not at_rest:
+            values |= {"borrowed_by": notes.user_id, "borrowed_at": now}
+    if notes.attach_status:
+        values["attach_status"] = notes.attach_status
+    if notes.migration_status:
+        none = notes.migration_status == "none"
+        values["migration_status"] = None if none else notes.migration_status
+    statuses.change(tx, notes.volume_id, allowed=None, now=now, **values)
+    if notes.attach_status == "detached":
+        tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
+        statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
+
+
+async def end_export(notes: ResetStatus, export_id: str, run: Run[Volume]) -> None:
+    """End the export of an attachment that is gone; what the storage refuses, doctor finds."""
+    if not notes.backend:
+        return
+    agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+    try:
+        await agent.unexport_volume(notes.volume_id, export_id, operation=run.operation)
+    except Unavailable:
+        raise
+    except MooringError:
+        return
+
+
+def _forget_work(tx: Session, volume_id: str) -> None:
+    """Unmark attachments whose connecting was absorbed; who deletes one goes on."""
+    marked = update(AttachmentRow).where(
+        AttachmentRow.volume_id == volume_id, AttachmentRow.deleting.is_(False)
+    )
+    tx.execute(marked.values(saga_id=""))
+
+
+RESET_STATUS = Saga(
+    "volume.reset_status",
+    ResetStatus,
+    Step(write_status),
+    Each("exports", lambda notes: notes.exports, Step(end_export)),
+    locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
+    mode="preempt",
+    answered_after="write_status",
+    visible_after="write_status",
+    pivot="write_status",
+)

@@ -1,0 +1,96 @@
+"""How a volume's status changes: by a guarded update, or not at all.
+
+A transitional status has an owner: a saga, or the client of the API that asked for it, whose name
+is written into the `borrowed` columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import CursorResult, select, update
+from sqlalchemy.orm import Session
+
+from mooring.fence.operation import Operation
+from mooring.volume.tables import AttachmentRow, VolumeRow
+from mooring.who import Who
+
+BORROWED = ("attaching", "detaching", "reserved")
+"""Transitional statuses that clients of the API bring a volume into."""
+
+OWNED = ("creating", "downloading", "deleting", "extending", "retyping", "uploading")
+"""Transitional statuses that only a saga of this service enters and leaves."""
+
+RETURNED: dict[str, Any] = {"borrowed_by": "", "borrowed_for": "", "borrowed_at": None}
+"""The columns of a volume or attachment that nobody has borrowed."""
+
+_LIVE = ("attached", "attaching", "detaching", "reserved")
+_AT_REST = (None, "success", "error")
+
+
+def borrowed(who: Who, operation: Operation | None, now: datetime) -> dict[str, Any]:
+    """Return the columns that say who has borrowed a volume or attachment, and since when."""
+    return {
+        "borrowed_by": who.user_id,
+        "borrowed_for": str(operation) if operation else "",
+        "borrowed_at": now,
+    }
+
+
+def change(
+    tx: Session, volume_id: str, *, allowed: Collection[str] | None, now: datetime, **values: Any
+) -> bool:
+    """Change a volume whose status is one of `allowed` (None: any); tell whether it was."""
+    guarded = update(VolumeRow).where(VolumeRow.id == volume_id)
+    if allowed is not None:
+        guarded = guarded.where(VolumeRow.status.in_(allowed))
+    result = tx.execute(guarded.values(updated_at=now, **values))
+    return cast("CursorResult[Any]", result).rowcount == 1
+
+
+def recompute(tx: Session, volume_id: str, now: datetime, *, settle: bool = False) -> None:
+    """Make a volume's status follow from its attachments, as after one of them went away.
+
+    The first in the alphabet of what is left decides; attachments in error do not count. A status
+    that a saga owns stays, unless `settle` says that nobody owns it any more.
+    Source: facts/block_storage.md 1.10.
+    """
+    tx.flush()
+    volume = tx.get(VolumeRow, volume_id, populate_existing=True)
+    if volume is None:
+        return
+    first = _find_first(tx, volume_id)
+    word = first.attach_status if first else "detached"
+    values: dict[str, Any] = {"attach_status": word}
+    if word != "attached":
+        values["attached_mode"] = None
+    if settle or _may_follow(volume, first):
+        values["status"] = _status_for(volume, word)
+        values |= RETURNED
+        if first is not None and word != "attached":
+            values |= {name: getattr(first, name) for name in RETURNED}
+    change(tx, volume_id, allowed=None, now=now, **values)
+
+
+def _find_first(tx: Session, volume_id: str) -> AttachmentRow | None:
+    query = select(AttachmentRow).where(
+        AttachmentRow.volume_id == volume_id, AttachmentRow.attach_status.in_(_LIVE)
+    )
+    return tx.execute(query.order_by(AttachmentRow.attach_status).limit(1)).scalar()
+
+
+def _may_follow(volume: VolumeRow, first: AttachmentRow | None) -> bool:
+    if volume.status in OWNED or volume.status == "error_deleting":
+        return False
+    if volume.launched_at is None:
+        return volume.status in BORROWED
+    return first is not None or volume.migration_status in _AT_REST
+
+
+def _status_for(volume: VolumeRow, word: str) -> str:
+    if word == "detached":
+        # Reserved while its image was still being copied: the saga that copies goes on.
+        return "available" if volume.launched_at is not None else "downloading"
+    return "in-use" if word == "attached" else word

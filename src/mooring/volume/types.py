@@ -1,0 +1,108 @@
+"""Volume types: what kind of volumes there are, and who may use them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from sqlalchemy import exists, func, or_, select
+from sqlalchemy.orm import Session
+
+from mooring.errors import Conflict, Invalid, NotFound
+from mooring.volume.tables import TypeAccessRow, TypeRow, VolumeRow
+
+if TYPE_CHECKING:
+    from mooring.who import Who
+
+_NAMESPACE = uuid.UUID("0a3a9c1e-4f7b-5b0e-8a55-5d1c9e0f7b21")
+MULTIATTACH = "multiattach"
+
+
+def ensure_default(tx: Session, name: str, now: datetime) -> None:
+    """Make the default type, if there is none of that name."""
+    if tx.execute(select(TypeRow.id).where(TypeRow.name == name)).first() is None:
+        tx.add(
+            TypeRow(
+                id=str(uuid.uuid5(_NAMESPACE, name)),
+                name=name,
+                description="Default Volume Type",
+                is_public=True,
+                extra_specs={},
+                created_at=now,
+            )
+        )
+
+
+def visible(tx: Session, who: Who, type_id: str) -> TypeRow:
+    """Return the type of this id that the caller may see. Raises NotFound."""
+    row = tx.execute(_seen_by(who).where(TypeRow.id == type_id)).scalar()
+    if row is None:
+        raise NotFound(f"Volume type {type_id} could not be found.")
+    return row
+
+
+def find(tx: Session, who: Who) -> list[TypeRow]:
+    """Return the types that the caller may see, newest first."""
+    return list(tx.execute(_seen_by(who).order_by(TypeRow.created_at.desc(), TypeRow.id)).scalars())
+
+
+def named(tx: Session, who: Who, name_or_id: str) -> TypeRow:
+    """Return the type of this name or id that the caller may use. Raises NotFound."""
+    same = or_(TypeRow.name == name_or_id, TypeRow.id == name_or_id)
+    row = tx.execute(_seen_by(who).where(same)).scalars().first()
+    if row is None:
+        raise NotFound(f"Volume type {name_or_id} could not be found.")
+    return row
+
+
+def is_multiattach(row: TypeRow) -> bool:
+    """Whether volumes of this type may be attached to several servers at once."""
+    return row.extra_specs.get(MULTIATTACH, "").strip().lower() == "<is> true"
+
+
+def projects(tx: Session, row: TypeRow) -> list[str]:
+    """Return the projects that may use a private type."""
+    query = select(TypeAccessRow.project_id).where(TypeAccessRow.volume_type_id == row.id)
+    return list(tx.execute(query.order_by(TypeAccessRow.project_id)).scalars())
+
+
+def create(tx: Session, row: TypeRow) -> TypeRow:
+    """Add a type. Raises Conflict when there is one of its name."""
+    _check_name(tx, row.name, "")
+    tx.add(row)
+    tx.flush()
+    return row
+
+
+def rename(tx: Session, row: TypeRow, name: str) -> None:
+    """Give a type another name. Raises Conflict when it is taken."""
+    _check_name(tx, name, row.id)
+    row.name = name
+
+
+def delete(tx: Session, row: TypeRow) -> None:
+    """Delete a type. Raises Invalid while volumes are of it, or it is the last one."""
+    if tx.execute(select(VolumeRow.id).where(VolumeRow.volume_type_id == row.id).limit(1)).first():
+        raise Invalid(
+            f"Volume type {row.id} is in use by volumes and cannot be deleted. Delete them first.",
+        )
+    if tx.execute(select(func.count()).select_from(TypeRow)).scalar_one() == 1:
+        raise Invalid(f"Volume type {row.id} is the last one and cannot be deleted.")
+    tx.delete(row)
+
+
+def _check_name(tx: Session, name: str, own_id: str) -> None:
+    taken = select(TypeRow.id).where(TypeRow.name == name, TypeRow.id != own_id)
+    if tx.execute(taken).first() is not None:
+        raise Conflict(f"Volume Type {name} already exists. Choose another name.")
+
+
+def _seen_by(who: Who):  # noqa: ANN202  (SQLAlchemy's own inference is the narrower)
+    query = select(TypeRow)
+    if who.is_admin:
+        return query
+    mine = exists().where(
+        TypeAccessRow.volume_type_id == TypeRow.id, TypeAccessRow.project_id == who.project_id
+    )
+    return query.where(or_(TypeRow.is_public.is_(True), mine))
