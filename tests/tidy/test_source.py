@@ -1,0 +1,201 @@
+"""The house rules that hold for the source, read from its syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tidy import tree
+
+FUNCTION_LINES = 40
+
+ONLY_IN = {
+    "httpx2": ("src/mooring/clients/", "src/mooring/agent_api/"),
+    "libvirt": ("src/mooring/agent/libvirt/",),
+    "os_brick": ("src/mooring/agent/bricks.py",),
+    "subprocess": ("src/mooring/agent/run.py",),
+    "asyncio.subprocess": ("src/mooring/agent/run.py",),
+    "asyncio.create_subprocess_exec": ("src/mooring/agent/run.py",),
+    "oslo_policy": ("src/mooring/web/policy.py",),
+}
+"""Which part of the source may import what; nobody else does."""
+
+NOT_IN_AGENTS = ("sqlalchemy", "alembic", "psycopg", "mooring.store", "mooring.saga")
+EXCUSE = re.compile(r"#\s*(?:noqa|type:\s*ignore|pyright:\s*ignore)(?P<rest>.*)$")
+REASON = re.compile(r"^(?::\s*|\[)[\w\[\], -]+?\]?\s+\(.{8,}")
+
+
+def violations(found: list[str]) -> str:
+    return "\n".join(["", *found])
+
+
+def lines_of(function: tree.Function) -> int:
+    """The lines of a function without its docstring."""
+    end = function.end_lineno or function.lineno
+    first = function.body[0]
+    described = 0
+    if ast.get_docstring(function, clean=False) is not None:
+        described = (first.end_lineno or first.lineno) - first.lineno + 1
+    return end - function.lineno + 1 - described
+
+
+def test_functions_stay_short() -> None:
+    found = [
+        f"{path}:{function.lineno}: {function.name} has {lines_of(function)} lines"
+        for path in tree.python()
+        if not path.startswith(tree.MIGRATIONS)
+        for function in tree.functions(path)
+        if lines_of(function) > FUNCTION_LINES
+    ]
+    assert not found, violations(found)
+
+
+@pytest.mark.parametrize("module", ONLY_IN)
+def test_a_library_is_used_in_its_one_place(module: str) -> None:
+    found = [
+        f"{path}:{line}: imports {name}"
+        for path in tree.python("src/")
+        if not path.startswith(ONLY_IN[module])
+        for name, line in tree.imports(path)
+        if name == module or name.startswith(f"{module}.")
+    ]
+    found += [
+        f"{path}:{call.lineno}: calls {name}"
+        for path in tree.python("src/")
+        if not path.startswith(ONLY_IN[module])
+        for name, call in tree.calls(path)
+        if name == module
+    ]
+    assert not found, violations(found)
+
+
+def test_agents_know_no_database() -> None:
+    found = [
+        f"{path}:{line}: imports {name}"
+        for path in tree.python("src/mooring/agent/", "src/mooring/agent_api/")
+        for name, line in tree.imports(path)
+        if name.startswith(NOT_IN_AGENTS)
+    ]
+    assert not found, violations(found)
+
+
+def test_the_environment_is_read_by_the_settings_alone() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path in tree.python("src/")
+        if path != "src/mooring/config.py"
+        for node in ast.walk(tree.parsed(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv"}
+    ]
+    assert not found, violations(found)
+
+
+def test_a_row_is_reached_through_what_its_reader_may_see() -> None:
+    """Refuse `tx.get` in API and rules outside `visible`, unless its line says who checked."""
+    prefixes = tuple(f"{tree.PACKAGE}{service}/" for service in tree.SERVICES)
+    found: list[str] = []
+    for path in tree.python(*prefixes):
+        if "/sagas/" in path or "/loops/" in path:
+            continue
+        lines = tree.text(path).splitlines()
+        seeing = {
+            call
+            for function in tree.functions(path)
+            if "visible" in function.name
+            for call in ast.walk(function)
+        }
+        found += [
+            f"{path}:{call.lineno}: {lines[call.lineno - 1].strip()}"
+            for name, call in tree.calls(path)
+            if name in {"tx.get", "session.get"} and call not in seeing
+            if "#" not in lines[call.lineno - 1] and "#" not in lines[call.lineno - 2]
+        ]
+    assert not found, violations(found)
+
+
+def test_an_exemption_carries_its_reason() -> None:
+    found = [
+        f"{path}:{number}: {line.strip()}"
+        for path in tree.python()
+        if not path.startswith("tests/tidy/")
+        for number, line in enumerate(tree.text(path).splitlines(), 1)
+        if (match := EXCUSE.search(line)) and not REASON.match(match["rest"])
+    ]
+    assert not found, violations(found)
+
+
+def test_tests_use_neither_mocks_nor_sleeps() -> None:
+    found = [
+        f"{path}:{line}: imports {name}"
+        for path in tree.python("tests/")
+        for name, line in tree.imports(path)
+        if name in {"unittest.mock", "mock", "pytest_mock"}
+    ]
+    found += [
+        f"{path}:{call.lineno}: {ast.unparse(call)}"
+        for path in tree.python("tests/")
+        for name, call in tree.calls(path)
+        if name in {"time.sleep", "asyncio.sleep", "anyio.sleep"}
+        if [ast.unparse(argument) for argument in call.args] != ["0"]
+    ]
+    assert not found, violations(found)
+
+
+def described_methods() -> set[str]:
+    """The names of methods that some class in the source describes, protocols above all."""
+    return {
+        method.name
+        for path in tree.python("src/")
+        for method in tree.functions(path)
+        if ast.get_docstring(method)
+    }
+
+
+def is_described_elsewhere(path: str, owner: ast.ClassDef) -> bool:
+    """Whether a class of another package says what the methods do."""
+    foreign = {
+        name.rpartition(".")[2]
+        for name, _ in tree.imports(path)
+        if not name.startswith(("mooring", "typing", "collections", "msgspec"))
+    }
+    return any(ast.unparse(base).split("[")[0].split(".")[-1] in foreign for base in owner.bases)
+
+
+def public_methods(path: str) -> Iterator[tuple[str, tree.Function]]:
+    """The methods of the public classes of a file that nobody else describes."""
+    for node in tree.parsed(path).body:
+        if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+            continue
+        if not is_described_elsewhere(path, node):
+            for method in node.body:
+                if isinstance(method, tree.Function) and not method.name.startswith("_"):
+                    yield node.name, method
+
+
+def test_every_public_method_is_described_where_it_stands_or_in_its_protocol() -> None:
+    described = described_methods()
+    found = [
+        f"{path}:{method.lineno}: {owner}.{method.name}"
+        for path in tree.python("src/")
+        for owner, method in public_methods(path)
+        if method.name not in described
+    ]
+    assert not found, violations(found)
+
+
+def test_every_limit_is_documented_and_used() -> None:
+    body = tree.parsed("src/mooring/limits.py").body
+    source = "\n".join(tree.text(path) for path in tree.python("src/") if "limits.py" not in path)
+    found: list[str] = []
+    for node, following in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            name = ast.unparse(target)
+            if not (isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)):
+                found.append(f"{name} has no docstring")
+            if not re.search(rf"\b{name}\b", source):
+                found.append(f"{name} is used nowhere")
+    assert not found, violations(found)
