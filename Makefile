@@ -28,7 +28,7 @@ kill: ## kill processes at every kill point, not only at the sample of make test
 
 bench: ## measure the budgets
 	@scripts/setup test
-	@scripts/bench
+	@for bench in bench/*.py; do $(PYTHON) $$bench || exit 1; done
 
 golden: ## write generated documentation and golden files anew
 	@scripts/setup test
