@@ -90,6 +90,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             le=100,
         ),
     ] = 1
+    agents: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Hosts whose agents run as processes of their own, each as"
+            " `NAME=/path/to/its/socket`; in the variable, separated by commas."
+        ),
+    ] = ()
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Meta(description="The least urgent messages that reach the log, which is standard error."),
@@ -214,8 +221,10 @@ def _checked(values: Mapping[str, Any], place: str, *, strict: bool) -> dict[str
             near = difflib.get_close_matches(key, hints, n=1)
             hint = f" Did you mean {near[0]}?" if near else " docs/configuration.md lists them all."
             raise Invalid(f"There is no setting {key}, which {place} gives.{hint}")
+        is_text_list = not strict and get_origin(get_type_hints(Settings)[key]) is tuple
+        given = [part for part in value.split(",") if part] if is_text_list else value
         try:
-            checked[key] = msgspec.convert(value, hints[key], strict=strict)
+            checked[key] = msgspec.convert(given, hints[key], strict=strict)
         except msgspec.ValidationError as error:
             raise Invalid(f"The setting {key} in {place} does not fit: {error}.") from error
     return checked
@@ -243,6 +252,8 @@ def _values(name: str) -> str:
     hint = get_type_hints(Settings)[name]
     if get_origin(hint) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(hint))
+    if get_origin(hint) is tuple:
+        return "list of texts"
     text = {str: "text", int: "number", float: "number", bool: "`true`, `false`"}[hint]
     least = max((meta.ge for meta in _metas(name) if meta.ge is not None), default=None)
     most = min((meta.le for meta in _metas(name) if meta.le is not None), default=None)

@@ -1,0 +1,54 @@
+"""The HTTP server of a process: uvicorn, on a socket that is open already."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from mooring.limits import SHUTDOWN_S
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+
+class _Server(uvicorn.Server):
+    """Tells when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listens = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listens.set()
+
+
+@asynccontextmanager
+async def listening(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[asyncio.Task[None]]:
+    """Serve an application until the block ends; the task it gives ends with SIGINT or SIGTERM."""
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    started = asyncio.create_task(server.listens.wait())
+    try:
+        await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
+        yield serving
+    finally:
+        started.cancel()
+        server.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
