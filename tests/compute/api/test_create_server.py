@@ -1,0 +1,248 @@
+"""POST /servers: what is taken and refused, by microversion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.compute.api.desk import FLAVOR, IMAGE, Desk, fault_of
+
+pytestmark = pytest.mark.anyio
+
+ROOT = {
+    "uuid": IMAGE,
+    "source_type": "image",
+    "destination_type": "local",
+    "boot_index": 0,
+    "delete_on_termination": True,
+}
+
+
+async def test_the_answer_has_links_and_a_password(desk: Desk) -> None:
+    answer = await desk.ask("POST", "/servers", desk.new())
+    assert answer.status_code == 202
+    server = answer.json()["server"]
+    assert set(server) == {"id", "links", "OS-DCF:diskConfig", "security_groups", "adminPass"}
+    assert server["security_groups"] == [{"name": "default"}]
+    assert len(server["adminPass"]) == 12
+    self_link = f"http://cloud/compute/v2.1/servers/{server['id']}"
+    assert answer.headers["location"] == self_link
+    assert server["links"] == [
+        {"rel": "self", "href": self_link},
+        {"rel": "bookmark", "href": f"http://cloud/compute/servers/{server['id']}"},
+    ]
+
+
+async def test_the_new_server_is_building(desk: Desk) -> None:
+    server_id = (await desk.create(metadata={"a": "b"}, adminPass="secret"))["id"]
+    shown = (await desk.get(f"/servers/{server_id}"))["server"]
+    assert (shown["status"], shown["OS-EXT-STS:vm_state"]) == ("BUILD", "building")
+    assert shown["metadata"] == {"a": "b"}
+
+
+async def test_what_the_stock_command_sends_is_taken(desk: Desk) -> None:
+    body = desk.new(
+        "2.100", networks="auto", block_device_mapping_v2=[ROOT], min_count=1, max_count=1
+    )
+    answer = await desk.ask("POST", "/servers", body, version="2.100")
+    assert answer.status_code == 202, answer.text
+
+
+async def test_a_reservation_id_is_answered_when_asked_for(desk: Desk) -> None:
+    body = desk.new(return_reservation_id=True, min_count=2, max_count=2)
+    answer = await desk.ask("POST", "/servers", body)
+    assert answer.status_code == 202
+    reservation_id = answer.json()["reservation_id"]
+    listed = (await desk.get(f"/servers?reservation_id={reservation_id}"))["servers"]
+    assert sorted(server["name"] for server in listed) == ["vm-1", "vm-2"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "since"),
+    [
+        ("description", "text", "2.19"),
+        ("tags", ["a", "b"], "2.52"),
+        ("hostname", "name", "2.90"),
+        ("hostname", "name.example.org", "2.94"),
+    ],
+)
+async def test_a_field_is_taken_from_its_version_on(
+    desk: Desk, field: str, value: Any, since: str
+) -> None:
+    before = f"2.{int(since.split('.')[1]) - 1}"
+    refused = await desk.ask(
+        "POST", "/servers", desk.new(before, **{field: value}), version=before
+    )
+    assert fault_of(refused)[:2] == (400, "badRequest")
+    await desk.create(version=since, **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [("2.31", 400), ("2.32", 202), ("2.33", 400), ("2.41", 400), ("2.42", 202)]
+)
+async def test_tags_of_disks_were_lost_for_a_while(desk: Desk, version: str, code: int) -> None:
+    body = desk.new(version, block_device_mapping_v2=[ROOT | {"tag": "root"}])
+    answer = await desk.ask("POST", "/servers", body, version=version)
+    assert answer.status_code == code, answer.text
+
+
+async def test_volume_types_of_disks_are_taken_from_267_on(desk: Desk) -> None:
+    disk = {
+        "source_type": "blank",
+        "destination_type": "volume",
+        "volume_size": 1,
+        "boot_index": -1,
+        "volume_type": "fast",
+    }
+    body = {"block_device_mapping_v2": [ROOT, disk]}
+    refused = await desk.ask("POST", "/servers", desk.new("2.66", **body), version="2.66")
+    assert "volume_type" in fault_of(refused)[2]
+    taken = await desk.ask("POST", "/servers", desk.new("2.67", **body), version="2.67")
+    assert taken.status_code == 202, taken.text
+
+
+@pytest.mark.parametrize(
+    ("version", "networks", "code"),
+    [
+        ("2.1", None, 202),
+        ("2.36", None, 202),
+        ("2.36", "auto", 400),
+        ("2.1", [], 202),
+        ("2.1", [{"uuid": IMAGE}], 400),
+        ("2.37", None, 400),
+        ("2.37", "auto", 202),
+        ("2.37", "none", 202),
+        ("2.37", "some", 400),
+        ("2.104", [{"uuid": IMAGE}], 400),
+        ("2.104", [{"port": IMAGE}], 400),
+    ],
+)
+async def test_networks_are_auto_or_none(
+    desk: Desk, version: str, networks: Any, code: int
+) -> None:
+    body: dict[str, Any] = {"server": {"name": "vm", "flavorRef": FLAVOR, "imageRef": IMAGE}}
+    if networks is not None:
+        body["server"]["networks"] = networks
+    answer = await desk.ask("POST", "/servers", body, version=version)
+    assert answer.status_code == code, answer.text
+
+
+async def test_a_network_by_id_is_refused_with_what_to_do(desk: Desk) -> None:
+    body = desk.new("2.37", networks=[{"uuid": IMAGE}])
+    answer = await desk.ask("POST", "/servers", body, version="2.37")
+    assert "'auto'" in fault_of(answer)[2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": ""},
+        {"name": " vm"},
+        {"name": "vm "},
+        {"name": "a\nb"},
+        {"name": "vm\n"},
+        {"name": "x" * 256},
+        {"name": 1},
+        {"name": None},
+        {"flavorRef": ""},
+        {"flavorRef": "nope"},
+        {"flavorRef": []},
+        {"imageRef": "cirros"},
+        {"imageRef": "22222222-2222-4222-8222-222222222222"},
+        {"imageRef": ""},
+        {"metadata": {"a": 1}},
+        {"metadata": {"a/b": "c"}},
+        {"metadata": {"a": "b" * 256}},
+        {"metadata": []},
+        {"OS-DCF:diskConfig": "SOME"},
+        {"accessIPv4": "::1"},
+        {"accessIPv6": "10.0.0.1"},
+        {"min_count": 0},
+        {"min_count": "many"},
+        {"min_count": 3, "max_count": 2},
+        {"max_count": 2**31},
+        {"user_data": "%%%"},
+        {"user_data": "A" * 65536},
+        {"key_name": "nope"},
+        {"availability_zone": "mars"},
+        {"security_groups": [{"name": "web"}]},
+        {"personality": [{"path": "/etc/motd", "contents": "aGk="}]},
+        {"block_device_mapping_v2": [{"source_type": "tape"}]},
+        {"block_device_mapping_v2": [ROOT | {"surprise": 1}]},
+        {"block_device_mapping_v2": [ROOT | {"boot_index": 1}]},
+        {"block_device_mapping_v2": [ROOT | {"boot_index": "first"}]},
+        {"block_device_mapping_v2": [ROOT], "block_device_mapping": [{"volume_id": IMAGE}]},
+        {"block_device_mapping": [{"device_name": "vda"}]},
+        {"surprise": 1},
+    ],
+)
+async def test_bad_input_is_400(desk: Desk, change: dict[str, Any]) -> None:
+    answer = await desk.ask("POST", "/servers", desk.new(**change))
+    assert fault_of(answer)[:2] == (400, "badRequest"), answer.text
+    assert (await desk.get("/servers"))["servers"] == []
+
+
+@pytest.mark.parametrize(
+    "body", [None, [], "vm", {}, {"server": None}, {"server": {}}, {"server": {}, "more": 1}]
+)
+async def test_a_body_without_a_server_is_400(desk: Desk, body: Any) -> None:
+    assert fault_of(await desk.ask("POST", "/servers", body))[0] == 400
+
+
+async def test_scheduler_hints_may_have_any_name(desk: Desk) -> None:
+    body = desk.new("2.100") | {"os:scheduler_hints": {"mine": "yes"}}
+    answer = await desk.ask("POST", "/servers", body, version="2.100")
+    server_id = answer.json()["server"]["id"]
+    shown = (await desk.get(f"/servers/{server_id}", version="2.100"))["server"]
+    assert shown["scheduler_hints"] == {"mine": "yes"}
+
+
+async def test_a_server_group_is_refused(desk: Desk) -> None:
+    body = desk.new() | {"os:scheduler_hints": {"group": IMAGE}}
+    assert "not built" in fault_of(await desk.ask("POST", "/servers", body))[2]
+
+
+async def test_image_signatures_are_not_promised(desk: Desk) -> None:
+    body = desk.new("2.63", trusted_image_certificates=[IMAGE])
+    answer = await desk.ask("POST", "/servers", body, version="2.63")
+    assert "signatures" in fault_of(answer)[2]
+
+
+@pytest.mark.parametrize(
+    ("version", "change"),
+    [("2.1", {"availability_zone": "nova:host1"}), ("2.74", {"host": "host1"})],
+)
+async def test_naming_a_host_is_for_administrators(
+    desk: Desk, version: str, change: dict[str, Any]
+) -> None:
+    await desk.host("host1")
+    body = desk.new(version, **change)
+    refused = await desk.ask("POST", "/servers", body, version=version)
+    assert fault_of(refused)[:2] == (403, "forbidden")
+    taken = await desk.ask("POST", "/servers", body, version=version, who="admin")
+    assert taken.status_code == 202, taken.text
+
+
+async def test_a_reader_may_not_create(desk: Desk) -> None:
+    answer = await desk.ask("POST", "/servers", desk.new(), who="reader")
+    assert fault_of(answer)[:2] == (403, "forbidden")
+
+
+async def test_over_quota_is_403(desk: Desk) -> None:
+    body = desk.new(min_count=11, max_count=11)
+    code, key, message = fault_of(await desk.ask("POST", "/servers", body))
+    assert (code, key) == (403, "forbidden")
+    assert "instances" in message
+
+
+async def test_max_count_is_cut_to_the_quota(desk: Desk) -> None:
+    await desk.create(min_count=1, max_count=20)
+    assert len((await desk.get("/servers"))["servers"]) == 10
+
+
+async def test_the_key_is_kept_with_the_server(desk: Desk) -> None:
+    made = await desk.ask("POST", "/os-keypairs", {"keypair": {"name": "k"}}, version="2.2")
+    assert made.status_code == 201
+    server_id = (await desk.create(key_name="k"))["id"]
+    assert (await desk.get(f"/servers/{server_id}"))["server"]["key_name"] == "k"
