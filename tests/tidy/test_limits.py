@@ -1,0 +1,51 @@
+"""Every limit has its reason, is used, and stands in the documentation."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.tidy import tree
+
+LIMITS = "src/mooring/limits.py"
+HEADING = """\
+# Limits
+
+Nothing in Mooring grows without bound. What may be set is in [configuration](configuration.md);
+these stand in `src/mooring/limits.py`, from which `make golden` writes this page.
+
+| limit | value | why |
+|---|---|---|
+"""
+
+
+def limits() -> Iterator[tuple[str, str, str]]:
+    """Each constant: its name, its value as written, and its docstring, empty when it has none."""
+    body = tree.parsed(LIMITS).body
+    for node, following in zip(body, [*body[1:], None], strict=True):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        reason = ""
+        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            reason = " ".join(str(following.value.value).split())
+        yield ast.unparse(target), ast.unparse(node.value), reason
+
+
+def test_every_limit_has_its_reason() -> None:
+    assert [name for name, _, reason in limits() if not reason] == []
+
+
+def test_every_limit_is_used() -> None:
+    source = "\n".join(tree.text(path) for path in tree.python("src/") if path != LIMITS)
+    unused = [name for name, _, _ in limits() if not re.search(rf"\b{name}\b", source)]
+    assert unused == []
+
+
+@pytest.mark.golden
+def test_the_documentation_lists_every_limit(golden: Callable[[str, str], None]) -> None:
+    rows = [f"| `{name}` | `{value}` | {reason} |\n" for name, value, reason in limits()]
+    golden("docs/limits.md", HEADING + "".join(rows))
