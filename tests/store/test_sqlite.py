@@ -125,6 +125,18 @@ async def test_a_full_disk_is_no_capacity_and_harms_nobody_behind_it(store: Stor
     assert await boats.names(store) == ["ark"]
 
 
+async def test_a_full_disk_is_no_capacity_for_a_write_of_its_own(store: Store) -> None:
+    def cap(tx: Session, pages: int) -> None:
+        tx.execute(text(f"PRAGMA max_page_count={pages}"))
+
+    await store.write(lambda tx: cap(tx, 1))
+    with pytest.raises(NoCapacity):
+        await store.write(lambda tx: tx.add(boats.Boat(name="whale", log="x" * 100_000)))
+    await store.write(lambda tx: cap(tx, 100_000))
+    assert await store.write(boats.sail) == 1
+    assert await boats.names(store) == ["ark"]
+
+
 async def test_a_file_locked_by_another_process_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

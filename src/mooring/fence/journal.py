@@ -39,6 +39,7 @@ class _Call:
         self, operation: Operation | None, verb: Verb, resource: str, *, turn: str, shared: bool
     ) -> None:
         self.operation, self.resource = operation, resource
+        self.key = operation.key if operation is not None else ""
         self.verb: Verb = verb
         self.turn, self.shared = turn or resource, shared
         self.order = 0
@@ -46,20 +47,15 @@ class _Call:
 
     def is_same(self, other: _Call) -> bool:
         """Return whether both are the same verb of the same operation."""
-        return (
-            self.operation is not None
-            and other.operation is not None
-            and self.operation.key == other.operation.key
-            and (self.resource, self.verb) == (other.resource, other.verb)
-        )
+        ours = (self.key, self.resource, self.verb)
+        return self.key != "" and ours == (other.key, other.resource, other.verb)
 
     def is_ended_by(self, later: _Call) -> bool:
         """Return whether a DELETE that came later ends this call."""
         if self.verb == "DELETE" or self.order > later.order:
             return False
         if later.shared:
-            same = self.operation is not None and later.operation is not None
-            return same and self.operation.key == later.operation.key  # type: ignore[union-attr]
+            return self.key != "" and self.key == later.key
         return self.resource == later.resource or self.resource.startswith(f"{later.resource}/")
 
 

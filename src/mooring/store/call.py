@@ -68,7 +68,7 @@ class Call(Generic[T]):
         for callback in self._callbacks:
             try:
                 callback()
-            except Exception as error:  # noqa: BLE001  (one bad hint must not cost the next its turn)
+            except Exception as error:  # noqa: BLE001  (the next one is owed its turn)
                 context = {"message": "a callback after a commit failed", "exception": error}
                 self.loop.call_exception_handler(context)
         if self.future.done():

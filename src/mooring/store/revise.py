@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import click
 from alembic.autogenerate import produce_migrations, render_python_code
@@ -101,7 +101,9 @@ def render(engine: Engine, chain: str) -> str:
                 "user_module_prefix": None,
             },
         )
-        steps = produce_migrations(context, load_metadata(chain)).upgrade_ops  # type: ignore[arg-type]
+        # Alembic takes several, though it names the type of one only.
+        metadata = cast("MetaData", load_metadata(chain))
+        steps = produce_migrations(context, metadata).upgrade_ops
         if steps is None or steps.is_empty():
             return ""
         return render_python_code(

@@ -112,11 +112,12 @@ class SqliteFile:
             connection = self._begin()
             for call in group:
                 ran.append(call)
-                _run(connection, call)
-            self._probe.at(f"{self._point}/before")
-            connection.commit()
-            self.commits += sum(call.error is None for call in ran)
-            self._probe.at(f"{self._point}/after")
+                _run(connection, call, alone=len(group) == 1)
+            if connection.in_transaction():
+                self._probe.at(f"{self._point}/before")
+                connection.commit()
+                self.commits += sum(call.error is None for call in ran)
+                self._probe.at(f"{self._point}/after")
         except BaseException as error:  # noqa: BLE001  (it goes to those who asked)
             self._abandon()
             ran = ran or list(group)
@@ -148,19 +149,25 @@ class SqliteFile:
             connection.close()
 
 
-def _run(connection: Connection, call: Call[Any]) -> None:
-    """Run one call inside its savepoint. Raises only when the whole transaction is lost."""
-    tx = Session(connection, join_transaction_mode="create_savepoint", expire_on_commit=False)
+def _run(connection: Connection, call: Call[Any], *, alone: bool) -> None:
+    """Run one call, inside a savepoint unless it is `alone` in its transaction.
+
+    A failing call is taken back. Raises only when the transaction of other calls is lost.
+    """
+    mode = "rollback_only" if alone else "create_savepoint"
+    tx = Session(connection, join_transaction_mode=mode, expire_on_commit=False)
     try:
         call.run(tx)
         tx.commit()
     except BaseException as error:
         driver = connection.connection.driver_connection
-        if not (isinstance(driver, sqlite3.Connection) and driver.in_transaction):
+        lost = not (isinstance(driver, sqlite3.Connection) and driver.in_transaction)
+        if lost and not alone:
             # There is no savepoint left to go back to; the connection is given up as it is.
             tx.invalidate()
             raise
-        call.fail(error)
+        tx.rollback()
+        call.fail(failures.find_reason(error) if lost else error)
     tx.close()
 
 
