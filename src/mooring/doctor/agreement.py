@@ -1,0 +1,173 @@
+"""Block devices, attachments, guests, files and allocations tell the same story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mooring.agent_api.hosts import Inventory
+from mooring.agent_api.servers import Guest
+from mooring.doctor.books import Books
+from mooring.doctor.findings import Finding
+
+_DETACH = "Detach the volume, or delete the server; both take what is left along."
+_REPORT = "Nothing was removed. See what it is before you remove it by hand."
+_RUNNING = {"active": "running", "stopped": "stopped", "paused": "paused"}
+_UNBUILT = frozenset({"building", "error"})
+
+
+def look(books: Books) -> Iterator[Finding]:
+    """Yield everything that two of them tell differently."""
+    yield from _devices(books)
+    yield from _attachments(books)
+    yield from _volumes(books)
+    yield from _allocations(books)
+    for name, why in books.silent.items():
+        yield Finding(f"host {name}", "host", f"it cannot be asked: {why}", "Start its agent.")
+    for inventory in books.inventories.values():
+        yield from _guests(books, inventory)
+        yield from _storage(books, inventory)
+
+
+def _devices(books: Books) -> Iterator[Finding]:
+    for device in books.devices.values():
+        server_id, volume_id = device["server_id"], device["volume_id"]
+        if not volume_id or books.is_busy(f"server:{server_id}", f"volume:{volume_id}"):
+            continue
+        thing = f"server {server_id}"
+        attachment = books.attachments.get(device["attachment_id"] or "")
+        if device["attachment_id"] and attachment is None:
+            message = f"attachment {device['attachment_id']} of volume {volume_id} does not exist"
+            yield Finding(thing, "disagreement", message, _DETACH)
+        elif attachment is not None and device["state"] == "attached":
+            if attachment["attach_status"] != "attached":
+                status = attachment["attach_status"]
+                message = f"has volume {volume_id}, whose attachment is {status}"
+                yield Finding(thing, "disagreement", message, _DETACH)
+            if (attachment["server_id"], attachment["volume_id"]) != (server_id, volume_id):
+                message = f"attachment {attachment['id']} belongs to something else"
+                yield Finding(thing, "disagreement", message, _DETACH)
+
+
+def _attachments(books: Books) -> Iterator[Finding]:
+    known = {device["attachment_id"] for device in books.devices.values()}
+    for attachment_id, row in books.attachments.items():
+        keys = (f"server:{row['server_id']}", f"volume:{row['volume_id']}")
+        if row["saga_id"] or row["borrowed_at"] is not None or books.is_busy(*keys):
+            continue
+        if row["server_id"] is not None and attachment_id not in known:
+            message = f"server {row['server_id']} does not know it"
+            advice = f"openstack volume attachment delete {attachment_id}"
+            yield Finding(f"attachment {attachment_id}", "orphan", message, advice)
+
+
+def _volumes(books: Books) -> Iterator[Finding]:
+    files = {file.volume_id: file for inv in books.inventories.values() for file in inv.volumes}
+    for volume_id, row in books.volumes.items():
+        host = (row["backend"] or "").partition("@")[0]
+        if books.is_busy(f"volume:{volume_id}") or host not in books.inventories:
+            continue
+        file = files.get(volume_id)
+        thing = f"volume {volume_id}"
+        if file is None and row["launched_at"] is not None and not row["status"].startswith("err"):
+            message = f"host {host} has no storage of it"
+            yield Finding(thing, "disagreement", message, "Restore it, or delete the volume.")
+        elif file is not None and file.size_gib != row["size_gib"]:
+            message = f"{row['size_gib']} GiB here and {file.size_gib} GiB on host {host}"
+            yield Finding(thing, "disagreement", message, _REPORT)
+
+
+def _allocations(books: Books) -> Iterator[Finding]:
+    for consumer_id, amounts in books.allocations.items():
+        server = books.servers.get(consumer_id)
+        if books.is_busy(f"server:{consumer_id}"):
+            continue
+        thing = f"allocation {consumer_id}"
+        if server is None:
+            yield Finding(thing, "quota", "no server has it", _REPORT)
+        elif (amounts.get("VCPU", 0), amounts.get("MEMORY_MB", 0)) != _size(server):
+            yield Finding(thing, "quota", f"holds {amounts}, not what its server has", _REPORT)
+    for server_id, server in books.servers.items():
+        needs = server["vm_state"] not in _UNBUILT and server["host"]
+        if (
+            needs
+            and server_id not in books.allocations
+            and not books.is_busy(f"server:{server_id}")
+        ):
+            message = "placement holds no room for it"
+            yield Finding(f"server {server_id}", "quota", message, _REPORT)
+
+
+def _size(server: dict[str, Any]) -> tuple[int, int]:
+    return server["vcpus"], server["memory_mib"]
+
+
+def _guests(books: Books, inventory: Inventory) -> Iterator[Finding]:
+    there = {guest.server_id: guest for guest in inventory.guests}
+    for guest in inventory.guests:
+        server = books.servers.get(guest.server_id)
+        if books.is_busy(f"server:{guest.server_id}"):
+            continue
+        if server is None or server["host"] != inventory.name:
+            message = f"a guest on host {inventory.name} that no server explains"
+            yield Finding(f"server {guest.server_id}", "orphan", message, _REPORT)
+        else:
+            yield from _guest(books, server, guest)
+    for server_id, server in books.servers.items():
+        missing = server["host"] == inventory.name and server_id not in there
+        if missing and server["vm_state"] in _RUNNING and not books.is_busy(f"server:{server_id}"):
+            message = f"host {inventory.name} has no guest of it"
+            advice = "openstack server reboot --hard, or delete the server."
+            yield Finding(f"server {server_id}", "disagreement", message, advice)
+
+
+def _guest(books: Books, server: dict[str, Any], guest: Guest) -> Iterator[Finding]:
+    thing, wanted = f"server {guest.server_id}", _RUNNING.get(server["vm_state"])
+    if wanted and guest.state != wanted:
+        message = f"{server['vm_state']}, and its guest is {guest.state}"
+        yield Finding(thing, "disagreement", message, "The cloud notices within a minute.")
+    devices = {
+        device["volume_id"]: device
+        for device in books.devices.values()
+        if device["server_id"] == guest.server_id and device["volume_id"]
+    }
+    disks = {disk.volume_id: disk for disk in guest.disks}
+    for volume_id in sorted(devices.keys() | disks.keys()):
+        if not books.is_busy(f"volume:{volume_id}"):
+            yield from _disk(thing, volume_id, devices.get(volume_id), disks.get(volume_id))
+
+
+def _disk(
+    thing: str, volume_id: str, device: dict[str, Any] | None, disk: Any
+) -> Iterator[Finding]:
+    if device is None:
+        message = f"its guest has volume {volume_id}, which is not attached"
+        yield Finding(thing, "orphan", message, "openstack server reboot --hard takes it away.")
+    elif disk is None and device["state"] == "attached":
+        message = f"its guest lacks volume {volume_id}, which is attached"
+        yield Finding(thing, "disagreement", message, "openstack server reboot --hard brings it.")
+    elif disk is not None and disk.attachment_id != (device["attachment_id"] or volume_id):
+        message = f"its guest has volume {volume_id} by attachment {disk.attachment_id}"
+        yield Finding(thing, "disagreement", message, "openstack server reboot --hard mends it.")
+
+
+def _storage(books: Books, inventory: Inventory) -> Iterator[Finding]:
+    for file in inventory.volumes:
+        row = books.volumes.get(file.volume_id)
+        if books.is_busy(f"volume:{file.volume_id}"):
+            continue
+        if row is None:
+            message = f"storage on host {inventory.name} that no volume explains"
+            yield Finding(f"volume {file.volume_id}", "orphan", message, _REPORT)
+        for attachment_id in file.exports:
+            if row is not None and attachment_id not in books.attachments:
+                message = f"exported for attachment {attachment_id}, which does not exist"
+                yield Finding(f"volume {file.volume_id}", "orphan", message, _REPORT)
+    known = {device["attachment_id"] or device["volume_id"] for device in books.devices.values()}
+    for connected in inventory.connections:
+        if connected.attachment_id in known or books.is_busy(f"volume:{connected.volume_id}"):
+            continue
+        message = f"connected on host {inventory.name}, and no server has it"
+        yield Finding(f"attachment {connected.attachment_id}", "orphan", message, _REPORT)
+    for path in inventory.leftovers:
+        yield Finding(path, "orphan", f"a file on host {inventory.name} of nothing", _REPORT)

@@ -1,0 +1,140 @@
+"""What all the databases and hosts say, read at one time, in a form that can be compared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from mooring.agent_api.client import Agents
+from mooring.agent_api.hosts import Inventory
+from mooring.compute.tables import BlockDevice, Host, Server
+from mooring.errors import MooringError
+from mooring.image.tables import ImageRow
+from mooring.placement.tables import AllocationRow
+from mooring.saga.define import REGISTRY
+from mooring.saga.tables import LockRow, SagaRow
+from mooring.store.base import Store
+from mooring.volume.tables import AttachmentRow, VolumeRow
+
+
+class Work(Struct, frozen=True):
+    """An operation that has not ended. `held` are the keys it holds or waits for."""
+
+    id: str
+    service: str
+    name: str
+    version: int
+    stuck: bool
+    held: tuple[str, ...]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this release has its definition."""
+        return (self.name, self.version) in REGISTRY
+
+
+class Books(Struct):
+    """One look at everything. Rows are plain dictionaries, by id."""
+
+    at: datetime
+    servers: dict[str, dict[str, Any]]
+    devices: dict[str, dict[str, Any]]
+    hosts: dict[str, dict[str, Any]]
+    volumes: dict[str, dict[str, Any]]
+    attachments: dict[str, dict[str, Any]]
+    images: dict[str, dict[str, Any]]
+    allocations: dict[str, dict[str, int]]
+    """Amounts by consumer and resource class."""
+    work: list[Work]
+    inventories: dict[str, Inventory]
+    silent: dict[str, str]
+    """Hosts that could not be asked, and why."""
+
+    def is_busy(self, *keys: str) -> bool:
+        """Whether an operation that has not ended holds or awaits one of these keys."""
+        return any(key in work.held for work in self.work for key in keys)
+
+
+async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Books:
+    """Read it all: hosts last, so that what they show is never older than the rows."""
+    compute, volume = stores["compute"], stores["volume"]
+    servers = await _rows(compute, Server, Server.deleted_at.is_(None))
+    devices = await _rows(compute, BlockDevice)
+    hosts = await _rows(compute, Host, key="name")
+    volumes = await _rows(volume, VolumeRow)
+    attachments = await _rows(volume, AttachmentRow)
+    images = await _rows(stores["image"], ImageRow)
+    allocations = await stores["placement"].read(_allocations)
+    work = [found for name in ("compute", "volume") for found in await _work(stores[name], name)]
+    inventories, silent = await _inventories(agents)
+    return Books(
+        at=at,
+        servers=servers,
+        devices=devices,
+        hosts=hosts,
+        volumes=volumes,
+        attachments=attachments,
+        images=images,
+        allocations=allocations,
+        work=work,
+        inventories=inventories,
+        silent=silent,
+    )
+
+
+async def _rows(
+    store: Store, table: type[Any], *conditions: Any, key: str = "id"
+) -> dict[str, dict[str, Any]]:
+    query = select(*table.__table__.columns).where(*conditions)
+
+    def load(tx: Session) -> dict[str, dict[str, Any]]:
+        return {str(row[key]): dict(row) for row in tx.execute(query).mappings()}
+
+    return await store.read(load)
+
+
+def _allocations(tx: Session) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    columns = (AllocationRow.consumer_id, AllocationRow.resource_class, AllocationRow.amount)
+    for consumer_id, resource_class, amount in tx.execute(select(*columns)):
+        amounts = found.setdefault(consumer_id, {})
+        amounts[resource_class] = amounts.get(resource_class, 0) + amount
+    return found
+
+
+async def _work(store: Store, service: str) -> list[Work]:
+    columns = (SagaRow.id, SagaRow.name, SagaRow.version, SagaRow.stuck)
+
+    def load(tx: Session) -> list[Work]:
+        held: dict[str, tuple[str, ...]] = {}
+        for saga_id, key in tx.execute(select(LockRow.saga_id, LockRow.key)):
+            held[saga_id] = (*held.get(saga_id, ()), key)
+        open_ones = tx.execute(select(*columns).where(SagaRow.state != "ended"))
+        return [
+            Work(saga_id, service, name, version, stuck, held.get(saga_id, ()))
+            for saga_id, name, version, stuck in open_ones
+        ]
+
+    return await store.read(load)
+
+
+async def _inventories(agents: Agents) -> tuple[dict[str, Inventory], dict[str, str]]:
+    names = list(agents)
+    asked = (agents[name].inventory() for name in names)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    found: dict[str, Inventory] = {}
+    silent: dict[str, str] = {}
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, MooringError):
+            silent[name] = answer.public
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found[name] = answer
+    return found, silent

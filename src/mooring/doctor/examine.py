@@ -1,0 +1,30 @@
+"""An examination: two looks some seconds apart, of which only what both find counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mooring.agent_api.client import Agents
+from mooring.clock import Clock
+from mooring.doctor import agreement, books, owners
+from mooring.doctor.findings import Finding
+from mooring.store.base import Store
+
+BETWEEN_S = 2.0
+
+
+async def examine(
+    stores: Mapping[str, Store], agents: Agents, clock: Clock, *, between_s: float = BETWEEN_S
+) -> list[Finding]:
+    """Return what two looks both find: what is on its way changes in between. Changes nothing."""
+    first = await look(stores, agents, clock)
+    if not first:
+        return []
+    await clock.sleep(between_s)
+    return sorted(first & await look(stores, agents, clock))
+
+
+async def look(stores: Mapping[str, Store], agents: Agents, clock: Clock) -> set[Finding]:
+    """Return what one look finds."""
+    found = await books.read(stores, agents, clock.now())
+    return {*owners.look(found), *agreement.look(found)}

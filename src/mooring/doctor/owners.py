@@ -1,0 +1,81 @@
+"""Every transitional status has a living owner: an operation, or a borrower that may return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from mooring.doctor.books import Books
+from mooring.doctor.findings import Finding
+from mooring.volume.statuses import BORROWED, OWNED
+
+BORROWED_FOR = timedelta(minutes=15)
+"""Longer than the ten minutes after which the volume service settles what was left behind."""
+
+_RETRY = "Start the cloud; what it does not mend within a minute is a bug worth reporting."
+
+
+def look(books: Books) -> Iterator[Finding]:
+    """Yield what has no owner, and operations that cannot end by themselves."""
+    yield from _operations(books)
+    yield from _servers(books)
+    yield from _devices(books)
+    yield from _volumes(books)
+    yield from _attachments(books)
+
+
+def _operations(books: Books) -> Iterator[Finding]:
+    for work in books.work:
+        thing = f"operation {work.id}"
+        if not work.is_known:
+            message = f"{work.name} version {work.version} is not known to this release"
+            advice = "Run the release that started it until it has ended."
+            yield Finding(thing, "operation", message, advice)
+        elif work.stuck:
+            message = f"{work.name} has been tried for more than an hour"
+            advice = f"See why: mooring operations show {work.id}"
+            yield Finding(thing, "operation", message, advice)
+
+
+def _servers(books: Books) -> Iterator[Finding]:
+    for server_id, server in books.servers.items():
+        moving = server["task_state"] or (server["vm_state"] == "building")
+        if moving and not books.is_busy(f"server:{server_id}"):
+            state = f"vm_state {server['vm_state']}, task_state {server['task_state']}"
+            yield Finding(f"server {server_id}", "owner", f"{state}, and no operation", _RETRY)
+
+
+def _devices(books: Books) -> Iterator[Finding]:
+    for device in books.devices.values():
+        keys = (f"server:{device['server_id']}", f"volume:{device['volume_id']}")
+        if device["state"] == "attached" or books.is_busy(*keys):
+            continue
+        if device["server_id"] in books.servers and _is_idle_local(device):
+            continue
+        message = f"its block device {device['id']} is {device['state']}, and no operation"
+        yield Finding(f"server {device['server_id']}", "owner", message, _RETRY)
+
+
+def _is_idle_local(device: dict[str, object]) -> bool:
+    """Whether this is a disk on the host itself, or one of a server that never was built."""
+    return device["destination_type"] == "local" or not device["attachment_id"]
+
+
+def _volumes(books: Books) -> Iterator[Finding]:
+    for volume_id, volume in books.volumes.items():
+        if books.is_busy(f"volume:{volume_id}"):
+            continue
+        status, since = volume["status"], volume["borrowed_at"]
+        if status in OWNED or (status in BORROWED and since is None):
+            yield Finding(f"volume {volume_id}", "owner", f"{status}, and no operation", _RETRY)
+        elif status in BORROWED and books.at - since > BORROWED_FOR:
+            message = f"{status} on behalf of user {volume['borrowed_by']} since {since}"
+            yield Finding(f"volume {volume_id}", "owner", message, _RETRY)
+
+
+def _attachments(books: Books) -> Iterator[Finding]:
+    living = {work.id for work in books.work}
+    for attachment_id, row in books.attachments.items():
+        if row["saga_id"] and row["saga_id"] not in living:
+            message = f"it waits for operation {row['saga_id']}, which has ended"
+            yield Finding(f"attachment {attachment_id}", "owner", message, _RETRY)
