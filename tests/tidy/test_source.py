@@ -98,7 +98,7 @@ def is_bare_read(node: ast.AST) -> bool:
 
 
 def tolerated_reads(path: str) -> Iterator[ast.AST]:
-    """The `tx.get`s of the one function that decides who sees, and those that ask "is it there?"."""
+    """The `tx.get`s of the function that decides who sees, and those that ask "is it there?"."""
     for function in tree.functions(path):
         if "visible" in function.name or function.name.lstrip("_").startswith("find"):
             yield from filter(is_bare_read, ast.walk(function))
