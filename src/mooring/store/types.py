@@ -45,7 +45,7 @@ class UtcTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if dialect.name == "sqlite":
-            return datetime.fromisoformat(value).replace(tzinfo=UTC)
+            return datetime.fromisoformat(value + "+00:00")
         return value.astimezone(UTC)
 
 

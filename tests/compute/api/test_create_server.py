@@ -71,9 +71,7 @@ async def test_a_field_is_taken_from_its_version_on(
     desk: Desk, field: str, value: Any, since: str
 ) -> None:
     before = f"2.{int(since.split('.')[1]) - 1}"
-    refused = await desk.ask(
-        "POST", "/servers", desk.new(before, **{field: value}), version=before
-    )
+    refused = await desk.ask("POST", "/servers", desk.new(before, **{field: value}), version=before)
     assert fault_of(refused)[:2] == (400, "badRequest")
     await desk.create(version=since, **{field: value})
 

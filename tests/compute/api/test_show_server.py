@@ -234,9 +234,7 @@ async def test_an_update_takes_a_field_from_its_version_on(
         {"pinned_availability_zone": "mars"},
     ],
 )
-async def test_a_bad_update_is_400_and_changes_nothing(
-    desk: Desk, change: dict[str, Any]
-) -> None:
+async def test_a_bad_update_is_400_and_changes_nothing(desk: Desk, change: dict[str, Any]) -> None:
     server_id = await desk.server()
     before = await desk.get(f"/servers/{server_id}")
     answer = await desk.ask("PUT", f"/servers/{server_id}", {"server": change}, version="2.104")

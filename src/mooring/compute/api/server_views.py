@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -37,6 +37,15 @@ DETAIL = Shape(single=False)
 UPDATE_BEFORE_275 = Shape(extended=False)
 
 
+class Rights(Struct, frozen=True):
+    """What the caller may see of one project's servers."""
+
+    attributes: bool
+    flavor_specs: bool
+    host_status: bool
+    unknown_host_status: bool
+
+
 class ServerView:
     """Writes the servers of one answer. What is the same for all of them is found once."""
 
@@ -45,13 +54,10 @@ class ServerView:
         self.around, self.shape = around, shape
         self._url, self._bookmark = call.url("/servers/"), call.bookmark("/servers/")
         self._images, self._flavors = call.bookmark("/images/"), call.bookmark("/flavors/")
-        self._allowed: Callable[[str, str], bool] = lambda rule, project_id: call.allowed(
-            rule, {"project_id": project_id, "user_id": call.who.user_id}
-        )
-        self._is_admin = call.who.is_admin
-        self._now = call.service.clock.now()
-        self._host_down_s = call.service.settings.host_down_s
+        self._call = call
+        self._rights_of: dict[str, Rights] = {}
         self._host_ids: dict[tuple[str, str], str] = {}
+        self._host_statuses: dict[str, str] = {}
 
     def brief(self, server: Server) -> dict[str, Any]:
         """Return what a list without detail shows."""
@@ -67,11 +73,14 @@ class ServerView:
     def whole(self, server: Server) -> dict[str, Any]:
         """Return everything that the caller's version and rights show of a server."""
         shown = status(server.vm_state, server.task_state)
-        body = self._plain(server, shown)
+        rights = self._rights_of.get(server.project_id) or self._ask_rights(server.project_id)
+        body = self._plain(server, shown, rights)
         if self.shape.extended:
             self._add_states(body, server)
-            if self._allowed(_ATTRIBUTES, server.project_id):
+            if rights.attributes:
                 self._add_attributes(body, server)
+            if self.version >= (2, 16) and (rights.host_status or rights.unknown_host_status):
+                self._add_host_status(body, server, rights)
         if shown in WITH_PROGRESS:
             body["progress"] = 0
         if shown in WITH_FAULT and (fault := self.around.faults.get(server.id)) is not None:
@@ -79,7 +88,17 @@ class ServerView:
         self._add_newer(body, server)
         return body
 
-    def _plain(self, server: Server, shown: str) -> dict[str, Any]:
+    def _ask_rights(self, project_id: str) -> Rights:
+        target = {"project_id": project_id, "user_id": self._call.who.user_id}
+        found = self._rights_of[project_id] = Rights(
+            *(
+                self._call.allowed(rule, target)
+                for rule in (_ATTRIBUTES, _FLAVOR_SPECS, _HOST_STATUS, _UNKNOWN_HOST_STATUS)
+            )
+        )
+        return found
+
+    def _plain(self, server: Server, shown: str, rights: Rights) -> dict[str, Any]:
         return {
             "id": server.id,
             "name": server.name,
@@ -89,7 +108,7 @@ class ServerView:
             "metadata": self.around.metadata.get(server.id, {}),
             "hostId": self._host_id(server),
             "image": self._image(server),
-            "flavor": self._flavor(server),
+            "flavor": self._flavor(server, rights),
             "created": second(server.created_at),
             "updated": second(server.updated_at),
             # Guests have user-mode NAT or nothing: no address that others could reach.
@@ -118,8 +137,6 @@ class ServerView:
                 for volume_id, delete in self.around.volumes.get(server.id, ())
             ],
         }
-        if self.version >= (2, 16):
-            self._add_host_status(body, server)
 
     def _add_attributes(self, body: dict[str, Any], server: Server) -> None:
         body[_ATTR + "host"] = server.host
@@ -136,14 +153,14 @@ class ServerView:
                 _ATTR + "user_data": server.user_data,
             }
 
-    def _add_host_status(self, body: dict[str, Any], server: Server) -> None:
-        project_id = server.project_id
-        whole = self._allowed(_HOST_STATUS, project_id)
-        if not whole and not self._allowed(_UNKNOWN_HOST_STATUS, project_id):
-            return
-        host = self.around.hosts.get(server.host or "")
-        text = hosts.status_of(host, self._now, self._host_down_s)
-        if whole or text == "UNKNOWN":
+    def _add_host_status(self, body: dict[str, Any], server: Server, rights: Rights) -> None:
+        name = server.host or ""
+        text = self._host_statuses.get(name)
+        if text is None:
+            service, host = self._call.service, self.around.hosts.get(name)
+            text = hosts.status_of(host, service.clock.now(), service.settings.host_down_s)
+            self._host_statuses[name] = text
+        if rights.host_status or text == "UNKNOWN":
             body["host_status"] = text
 
     def _add_newer(self, body: dict[str, Any], server: Server) -> None:
@@ -179,7 +196,7 @@ class ServerView:
             image["properties"] = server.image_properties
         return image
 
-    def _flavor(self, server: Server) -> dict[str, Any]:
+    def _flavor(self, server: Server, rights: Rights) -> dict[str, Any]:
         if self.version < (2, 47):
             link = {"rel": "bookmark", "href": self._flavors + server.flavor_id}
             return {"id": server.flavor_id, "links": [link]}
@@ -191,7 +208,7 @@ class ServerView:
             "swap": server.swap_mib,
             "original_name": server.flavor_name,
         }
-        if self._allowed(_FLAVOR_SPECS, server.project_id):
+        if rights.flavor_specs:
             flavor["extra_specs"] = server.extra_specs
         return flavor
 
@@ -201,7 +218,7 @@ class ServerView:
             "created": second(fault.created_at),
             "message": fault.message,
         }
-        if self._is_admin:
+        if self._call.who.is_admin:
             body["details"] = fault.details
         elif fault.code != 500:
             # What the service said to its operators is not for everybody.

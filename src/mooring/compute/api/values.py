@@ -113,4 +113,4 @@ def second(value: datetime | None) -> str | None:
 
 def microsecond(value: datetime | None) -> str | None:
     """Write a time to the microsecond, without a zone: 2026-01-01T00:00:00.000000."""
-    return None if value is None else value.replace(tzinfo=None).isoformat(timespec="microseconds")
+    return None if value is None else value.isoformat(timespec="microseconds")[:26]
