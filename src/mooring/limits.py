@@ -163,3 +163,51 @@ IDENTITY_CACHE_ENTRIES = 1000
 
 IDENTITY_PAGE_ROWS = 1000
 """Most rows of one page of an identity list; the answer says when there are more."""
+
+AGENT_LIBVIRT_THREADS = 16
+"""Calls to libvirt at once: an unplug blocks its thread while the guest thinks about it."""
+
+AGENT_ACPI_ASK_S = 5.0
+"""How long a guest is given to shut down before it is asked again; a booting one hears nothing."""
+
+SHUTDOWN_S = 5
+"""How long open requests may go on once a process was told to stop, in seconds."""
+
+IMAGE_BYTES = 1 << 40
+"""Largest image that may be uploaded, unless the operator says otherwise: Glance's default."""
+
+IMAGE_CHUNK_BYTES = 1 << 20
+"""How much of an image is in memory at a time, for each upload and download."""
+
+IMAGE_IDLE_S = 60.0
+"""How long an upload may send nothing before it is given up."""
+
+IMAGE_BEAT_S = 5.0
+"""How often a process says that it still receives its uploads, and looks for dead ones."""
+
+IMAGE_LEASE_S = 30.0
+"""How long another process waits for such a sign before it gives an upload up."""
+
+IMAGE_PAGE_ROWS = 25
+"""Images of one page when the client does not say: Glance's default."""
+
+IMAGE_TAGS = 128
+"""Tags of one image."""
+
+IMAGE_PROPERTIES = 128
+"""Properties of one image beside Glance's own attributes."""
+
+IMAGE_MEMBERS = 128
+"""Projects that one image may be shared with."""
+
+IMAGE_NAME_CHARACTERS = 255
+"""Longest name of an image, a tag or a property."""
+
+IMAGE_VALUE_CHARACTERS = 65535
+"""Longest value of a property."""
+
+AGENT_BACKLOG = 128
+"""Callers that may wait for an agent to accept them."""
+
+AGENT_STOP_S = 5
+"""How long a stopping agent waits for open requests; their work goes on after the next start."""

@@ -1,0 +1,109 @@
+"""The files of a guest's own: its root disk, and what its serial console said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from mooring.agent import files
+from mooring.agent.hypervisor import RootPlan, tail
+from mooring.agent.qemu_img import QemuImg
+from mooring.agent_api.images import CachedImage
+from mooring.fence.threads import run_to_end
+from mooring.limits import AGENT_CONSOLE_BYTES
+
+ROOT_FORMAT = "qcow2"
+
+
+class GuestFiles:
+    """Below `<state_dir>/guests/<server id>`: root.qcow2 over base, console.log, console.old."""
+
+    def __init__(self, directory: Path, qemu_img: QemuImg) -> None:
+        self._directory, self._qemu_img = directory, qemu_img
+
+    def prepare(self) -> None:
+        """Make the directory, and remove what unfinished calls have left."""
+        self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        for left in self._directory.glob(f"*/*{files.PARTIAL}"):
+            left.unlink(missing_ok=True)
+
+    @property
+    def directory(self) -> Path:
+        """Where all guests' files are."""
+        return self._directory
+
+    def console_path(self, server_id: str) -> Path:
+        """Return the file that takes a guest's serial console."""
+        return self._directory / server_id / "console.log"
+
+    async def make_root(
+        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        """Make the root disk as a layer over the image, or find the one that is there."""
+        own = self._directory / server_id
+        path = own / f"root.{ROOT_FORMAT}"
+        plan = RootPlan(
+            path=path, format=ROOT_FORMAT, image_id=image.image_id, size_bytes=size_bytes
+        )
+        if await run_to_end(path.exists):
+            return plan
+        await run_to_end(lambda: self._link_base(own, source))
+        written = files.partial(path, operation_key)
+        try:
+            await self._qemu_img.create(
+                written,
+                ROOT_FORMAT,
+                size_bytes,
+                backing=("base", image.disk_format),
+                operation_key=operation_key,
+            )
+            await run_to_end(lambda: files.finish(written, path))
+        finally:
+            await run_to_end(lambda: written.unlink(missing_ok=True))
+        return plan
+
+    def read_console(self, server_id: str, lines: int | None) -> str:
+        """Return the end of what the console said."""
+        current = self.console_path(server_id)
+        text = _read_end(current)
+        if len(text) < AGENT_CONSOLE_BYTES:
+            text = (_read_end(_old(current)) + text)[-AGENT_CONSOLE_BYTES:]
+        return tail(text.decode("utf-8", "replace"), lines)
+
+    def trim_consoles(self) -> None:
+        """Keep guests from filling the disk through their consoles."""
+        for current in self._directory.glob("*/console.log"):
+            if current.stat().st_size > 2 * AGENT_CONSOLE_BYTES:
+                written = current.with_name(f"console{files.PARTIAL}")
+                written.write_bytes(_read_end(current))
+                written.replace(_old(current))
+                # QEMU appends, so it goes on at the new end.
+                os.truncate(current, 0)
+
+    def remove(self, server_id: str) -> None:
+        """Remove all that is a guest's own."""
+        shutil.rmtree(self._directory / server_id, ignore_errors=True)
+
+    def _link_base(self, own: Path, source: Path) -> None:
+        """Hold on to the image's data: it may leave the cache while the guest needs it."""
+        own.mkdir(mode=0o711, parents=True, exist_ok=True)
+        for left in own.glob(f"*{files.PARTIAL}"):
+            left.unlink(missing_ok=True)
+        base = own / "base"
+        base.unlink(missing_ok=True)
+        base.hardlink_to(source)
+
+
+def _old(current: Path) -> Path:
+    return current.with_name("console.old")
+
+
+def _read_end(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - AGENT_CONSOLE_BYTES))
+            return file.read()
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,157 @@
+"""The connection to libvirt: to the machine's daemon, or to a libvirt of our own in this process.
+
+Source: facts/real_hosts.md 3. libvirt's calls block, so each runs in a thread that is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import libvirt
+import structlog
+
+from mooring.errors import Conflict, MooringError, NoCapacity, NotFound, Unavailable
+from mooring.fence.threads import run_to_end
+from mooring.limits import AGENT_LIBVIRT_THREADS
+
+log = structlog.get_logger()
+T = TypeVar("T")
+# Half of the binding has no types.
+binding: Any = libvirt
+DAEMON_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
+_USER = "libvirt-qemu"
+_QEMU_CONF = """\
+user = "root"
+group = "root"
+remember_owner = 0
+security_driver = "none"
+namespaces = []
+cgroup_controllers = []
+stdio_handler = "file"
+"""
+
+
+class Connection:
+    """One open connection, and the threads that use it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._threads = ThreadPoolExecutor(AGENT_LIBVIRT_THREADS, "libvirt")
+        self._open: Any = None
+        self.uri = ""
+
+    async def open(self) -> None:
+        """Connect. Raises Unavailable with what to do."""
+        _run_event_loop()
+        self.uri = _choose_uri(self._root)
+        if self.uri.startswith("qemu:///embed"):
+            _check_user()
+            await run_to_end(lambda: _write_conf(self._root))
+        self._open = await self.call(lambda: binding.open(self.uri))
+
+    async def close(self) -> None:
+        """Disconnect; guests go on."""
+        if self._open is not None:
+            await self.call(self._open.close)
+            self._open = None
+        self._threads.shutdown(wait=False)
+
+    @property
+    def handle(self) -> Any:
+        """The object of libvirt itself (virConnect)."""
+        return self._open
+
+    async def call(self, fn: Callable[[], T]) -> T:
+        """Run blocking calls in a thread; libvirt's errors come out as one of the nine kinds."""
+
+        def guarded() -> T:
+            try:
+                return fn()
+            except libvirt.libvirtError as error:
+                raise translate(error) from error
+
+        return await run_to_end(guarded, self._threads)
+
+
+def translate(error: libvirt.libvirtError) -> MooringError:
+    """Return libvirt's error as one of the nine kinds."""
+    said = str(error)
+    code = error.get_error_code()
+    if code == libvirt.VIR_ERR_NO_DOMAIN:
+        return NotFound("The host has no such guest.", private=said)
+    if "Failed to get" in said and "lock" in said:
+        return Conflict(
+            "A disk of the guest is in use by another program or guest; the guest was not started. "
+            "End the other one, then try again.",
+            private=said,
+            busy=True,
+        )
+    if "Cannot allocate memory" in said:
+        return NoCapacity(
+            "The host has too little free memory for the guest; it was not started. Stop other "
+            "guests or choose another host.",
+            private=said,
+        )
+    if "No more available PCI slots" in said:
+        return NoCapacity("The guest has no free slot for another disk.", private=said)
+    if "No space left on device" in said:
+        return NoCapacity("The host's disk is full. Make room, then try again.", private=said)
+    return Unavailable(
+        "libvirt refused; the guest is as the host shows it now. Try again; if it stays so, the "
+        "agent's log says why.",
+        private=said,
+        code=code,
+    )
+
+
+def _choose_uri(root: Path) -> str:
+    if any(socket.is_socket() for socket in DAEMON_SOCKETS):
+        return "qemu:///system"
+    return f"qemu:///embed?root={root}"
+
+
+def _check_user() -> None:
+    """Raise Unavailable without the user whom libvirt wants to know before it opens as root."""
+    if os.geteuid() != 0:
+        return
+    try:
+        pwd.getpwnam(_USER)
+    except KeyError:
+        raise Unavailable(
+            f"The system user {_USER} is missing, and libvirt does not open without it; add it "
+            f"with: useradd --system --shell /usr/sbin/nologin {_USER}"
+        ) from None
+
+
+def _write_conf(root: Path) -> None:
+    """Write what lets QEMU run here without cgroups and security drivers."""
+    conf = root / "etc" / "qemu.conf"
+    conf.parent.mkdir(parents=True, exist_ok=True)
+    lines = _QEMU_CONF.splitlines(keepends=True)
+    # Only root may name a user for QEMU; everybody else's QEMU is their own.
+    conf.write_text("".join(lines if os.geteuid() == 0 else lines[2:]))
+
+
+@cache
+def _run_event_loop() -> None:
+    """Run libvirt's event loop in a thread, once per process and before the first open."""
+    # libvirt would print every error to standard error, also those that are expected.
+    binding.registerErrorHandler(_keep_quiet, None)
+    libvirt.virEventRegisterDefaultImpl()
+
+    def run() -> None:
+        while True:
+            libvirt.virEventRunDefaultImpl()
+
+    threading.Thread(target=run, name="libvirt-events", daemon=True).start()
+
+
+def _keep_quiet(context: None, error: list[Any]) -> None:
+    del context, error

@@ -1,0 +1,117 @@
+"""Disks plugged into and out of a domain. Blocking: each function is work for a thread.
+
+A disk is in up to two places, the running guest and the definition for its next start. Both are
+looked at before and after, so each function may be repeated from any point.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import libvirt
+from msgspec import Struct
+
+from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, choose_device
+from mooring.agent.libvirt import domain_xml
+from mooring.agent.libvirt.domain_xml import DefinedDisk, Definition
+from mooring.errors import Bug, NoCapacity
+
+LIVE = int(libvirt.VIR_DOMAIN_AFFECT_LIVE)
+CONFIG = int(libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+INACTIVE = int(libvirt.VIR_DOMAIN_XML_INACTIVE)
+# libvirt's words for a request that is still with the guest.
+_PENDING = "in the process of unplug"
+
+
+class Places(Struct, frozen=True):
+    """A domain's two sides; without a running guest there is no live one."""
+
+    config: Definition
+    live: Definition | None
+
+    @property
+    def taken(self) -> set[str]:
+        """The device names that either side uses."""
+        sides = [self.config, self.live] if self.live else [self.config]
+        return {disk.device for side in sides for disk in side.disks}
+
+
+def read(domain: Any) -> Places:
+    """Return both sides. Raises Bug for a domain that is not ours."""
+    config = domain_xml.read_domain(domain.XMLDesc(INACTIVE))
+    live = domain_xml.read_domain(domain.XMLDesc(0)) if domain.isActive() else None
+    if config is None:
+        raise Bug(f"The domain {domain.name()} is none of Mooring's.")
+    return Places(config, live)
+
+
+def plug(domain: Any, disk: DiskPlan, *, direct: bool) -> str:
+    """Give a disk to both sides that lack it; return its device name."""
+    places = read(domain)
+    in_config = places.config.disk(disk.volume_id)
+    in_live = places.live.disk(disk.volume_id) if places.live else None
+    known = in_live or in_config
+    device = known.device if known else choose_device(disk.device, places.taken)
+    if device is None:
+        raise NoCapacity(f"The guest has disks at all letters from {DEVICE_PREFIX}a on.")
+    flags = 0 if in_config else CONFIG
+    if places.live is not None and in_live is None:
+        flags |= LIVE
+    if flags:
+        domain.attachDeviceFlags(domain_xml.build_disk(disk, device, direct=direct), flags)
+    return device
+
+
+def ask_to_let_go(domain: Any, volume_id: str) -> bool:
+    """Ask the running guest for a disk; return whether it is gone from it. May take 5 s."""
+    places = read(domain)
+    held = places.live.disk(volume_id) if places.live else None
+    if held is None:
+        return True
+    try:
+        domain.detachDeviceFlags(_named(held), LIVE)
+    except libvirt.libvirtError as error:
+        gone = error.get_error_code() == libvirt.VIR_ERR_DEVICE_MISSING
+        ended = error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID
+        if not gone and not ended and _PENDING not in str(error):
+            raise
+    return is_gone(domain, volume_id)
+
+
+def is_gone(domain: Any, volume_id: str) -> bool:
+    """Return whether the running guest has let go of a disk."""
+    live = read(domain).live
+    return live is None or live.disk(volume_id) is None
+
+
+def forget(domain: Any, volume_id: str) -> None:
+    """Take a disk out of the definition."""
+    defined = read(domain).config.disk(volume_id)
+    if defined is not None:
+        domain.detachDeviceFlags(_named(defined), CONFIG)
+
+
+def opens_directly(*paths: str | Path) -> bool:
+    """Return whether all files can be opened past the page cache; not so on tmpfs, for one."""
+    import os
+
+    for path in paths:
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
+        except OSError:
+            return False
+    return True
+
+
+def _named(disk: DefinedDisk) -> str:
+    """Return the XML by which libvirt finds a disk: its target."""
+    plan = DiskPlan(
+        volume_id=disk.volume_id,
+        attachment_id=disk.attachment_id,
+        path=disk.path,
+        format=disk.format,
+        read_only=disk.read_only,
+        shareable=disk.shareable,
+    )
+    return domain_xml.build_disk(plan, disk.device, direct=False)

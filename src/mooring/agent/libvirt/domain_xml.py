@@ -1,0 +1,290 @@
+"""Domain XML, written and read in this one place.
+
+A disk says who it is by itself, so that nothing beside it can be out of step: its serial number is
+the volume's id, its alias the attachment's, its boot order the boot index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+from msgspec import Struct
+
+from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, GuestPlan, assign_devices
+from mooring.limits import AGENT_DISKS
+
+NAMESPACE = "urn:mooring:guest:1"
+NAME_PREFIX = "mooring-"
+_ROOT_ALIAS = "ua-root"
+_ATTACHMENT_ALIAS = "ua-"
+# A port for each disk, one for the network card, one to spare.
+_PORTS = AGENT_DISKS + 2
+
+ET.register_namespace("mooring", NAMESPACE)
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """What the host lends to every guest."""
+
+    domain_type: Literal["kvm", "qemu"]
+    console: Path
+    """The file that takes the serial console."""
+    direct: bool = True
+    """Whether disk files can be opened past the page cache (not on tmpfs, for one)."""
+
+
+class DefinedDisk(Struct, frozen=True, kw_only=True):
+    """One disk of a definition; the root disk on the host has no volume."""
+
+    device: str
+    path: str
+    format: str
+    volume_id: str = ""
+    attachment_id: str = ""
+    boot_index: int | None = None
+    read_only: bool = False
+    shareable: bool = False
+
+
+class Definition(Struct, frozen=True, kw_only=True):
+    """What a domain's XML says of a guest."""
+
+    server_id: str
+    name: str
+    vcpus: int
+    memory_mib: int
+    image_id: str
+    metadata: dict[str, str]
+    disks: list[DefinedDisk]
+
+    def disk(self, volume_id: str) -> DefinedDisk | None:
+        """Return the disk that is a volume, or None."""
+        return next((disk for disk in self.disks if disk.volume_id == volume_id), None)
+
+    @property
+    def volumes(self) -> list[DefinedDisk]:
+        """Return the disks that are volumes."""
+        return [disk for disk in self.disks if disk.volume_id]
+
+    @property
+    def root_device(self) -> str:
+        """Return the device that the guest boots from."""
+        order = sorted(
+            (disk.boot_index, disk.device) for disk in self.disks if disk.boot_index is not None
+        )
+        return order[0][1] if order else f"{DEVICE_PREFIX}a"
+
+
+def domain_name(server_id: str) -> str:
+    """Return what libvirt calls a server's domain."""
+    return f"{NAME_PREFIX}{server_id}"
+
+
+def build_domain(plan: GuestPlan, machine: Machine) -> str:
+    """Return the XML of a whole guest."""
+    domain = ET.Element("domain", type=machine.domain_type)
+    _text(domain, "name", domain_name(plan.server_id))
+    _text(domain, "uuid", plan.server_id)
+    _text(domain, "title", _printable(plan.name))
+    domain.append(_metadata(plan))
+    _text(domain, "memory", str(plan.memory_mib), unit="MiB")
+    _text(domain, "vcpu", str(plan.vcpus))
+    system = ET.SubElement(domain, "os")
+    _text(system, "type", "hvm", arch="x86_64", machine="q35")
+    ET.SubElement(system, "bios", useserial="no")
+    features = ET.SubElement(domain, "features")
+    ET.SubElement(features, "acpi")
+    ET.SubElement(features, "apic")
+    domain.append(_cpu(machine))
+    ET.SubElement(domain, "clock", offset="utc")
+    for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
+        _text(domain, f"on_{event}", action)
+    domain.append(_devices(plan, machine))
+    ET.indent(domain)
+    return ET.tostring(domain, encoding="unicode") + "\n"
+
+
+def build_disk(disk: DiskPlan, device: str, *, direct: bool) -> str:
+    """Return the XML of one volume as a disk, for plugging."""
+    element = _disk(
+        DefinedDisk(
+            device=device,
+            path=disk.path,
+            format=disk.format,
+            volume_id=disk.volume_id,
+            attachment_id=disk.attachment_id,
+            boot_index=disk.boot_index,
+            read_only=disk.read_only,
+            shareable=disk.shareable,
+        ),
+        direct=direct,
+    )
+    ET.indent(element)
+    return ET.tostring(element, encoding="unicode") + "\n"
+
+
+def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> str:
+    """Return a definition with exactly these volumes beside its root disk."""
+    domain = ET.fromstring(xml)  # noqa: S314  (libvirt's own answer)
+    devices = _child(domain, "devices")
+    has_root = False
+    for element in list(devices.findall("disk")):
+        if _read_disk(element).volume_id:
+            devices.remove(element)
+        else:
+            has_root = True
+    for plan, device in zip(disks, assign_devices(disks, has_root=has_root), strict=True):
+        devices.append(ET.fromstring(build_disk(plan, device, direct=direct)))  # noqa: S314
+    return ET.tostring(domain, encoding="unicode")
+
+
+def read_domain(xml: str) -> Definition | None:
+    """Return what the XML of a domain says; None for one that is not ours."""
+    domain = ET.fromstring(xml)  # noqa: S314  (libvirt's own answer)
+    guest = domain.find(f"metadata/{{{NAMESPACE}}}guest")
+    if guest is None:
+        return None
+    entries = guest.findall(f"{{{NAMESPACE}}}entry")
+    return Definition(
+        server_id=_read_text(domain, "uuid"),
+        name=guest.get("name", ""),
+        vcpus=int(_read_text(domain, "vcpu")),
+        memory_mib=int(_read_text(domain, "memory")) // _per_mib(_child(domain, "memory")),
+        image_id=guest.get("image", ""),
+        metadata={entry.get("key", ""): entry.text or "" for entry in entries},
+        disks=[_read_disk(element) for element in domain.findall("devices/disk")],
+    )
+
+
+def _metadata(plan: GuestPlan) -> ET.Element:
+    metadata = ET.Element("metadata")
+    guest = ET.SubElement(metadata, f"{{{NAMESPACE}}}guest", name=_printable(plan.name))
+    if plan.root is not None:
+        guest.set("image", plan.root.image_id)
+    for key, value in sorted(plan.metadata.items()):
+        entry = ET.SubElement(guest, f"{{{NAMESPACE}}}entry", key=_printable(key))
+        entry.text = _printable(value)
+    return metadata
+
+
+def _cpu(machine: Machine) -> ET.Element:
+    if machine.domain_type == "kvm":
+        return ET.Element("cpu", mode="host-model", check="partial")
+    return ET.Element("cpu", mode="maximum", check="none")
+
+
+def _devices(plan: GuestPlan, machine: Machine) -> ET.Element:
+    devices = ET.Element("devices")
+    ET.SubElement(devices, "controller", type="pci", index="0", model="pcie-root")
+    for index in range(1, _PORTS + 1):
+        ET.SubElement(devices, "controller", type="pci", index=str(index), model="pcie-root-port")
+    ET.SubElement(devices, "controller", type="usb", model="none")
+    for disk in _disks(plan):
+        devices.append(_disk(disk, direct=machine.direct))
+    if plan.network == "auto":
+        interface = ET.SubElement(devices, "interface", type="user")
+        ET.SubElement(interface, "mac", address=_mac(plan.server_id))
+        ET.SubElement(interface, "model", type="virtio")
+    serial = ET.SubElement(devices, "serial", type="file")
+    ET.SubElement(serial, "source", path=str(machine.console), append="on")
+    ET.SubElement(serial, "target", type="isa-serial", port="0")
+    video = ET.SubElement(devices, "video")
+    ET.SubElement(video, "model", type="none")
+    ET.SubElement(devices, "memballoon", model="none")
+    return devices
+
+
+def _disks(plan: GuestPlan) -> Iterator[DefinedDisk]:
+    if plan.root is not None:
+        yield DefinedDisk(
+            device=f"{DEVICE_PREFIX}a",
+            path=str(plan.root.path),
+            format=plan.root.format,
+            boot_index=0,
+        )
+    devices = assign_devices(plan.disks, has_root=plan.root is not None)
+    for disk, device in zip(plan.disks, devices, strict=True):
+        yield DefinedDisk(
+            device=device,
+            path=disk.path,
+            format=disk.format,
+            volume_id=disk.volume_id,
+            attachment_id=disk.attachment_id,
+            boot_index=disk.boot_index,
+            read_only=disk.read_only,
+            shareable=disk.shareable,
+        )
+
+
+def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
+    # A path below /dev is a block device; every other one is a file.
+    kind, name = ("block", "dev") if disk.path.startswith("/dev/") else ("file", "file")
+    element = ET.Element("disk", type=kind, device="disk")
+    driver = ET.SubElement(element, "driver", name="qemu", type=disk.format, discard="unmap")
+    if direct:
+        driver.set("cache", "none")
+        driver.set("io", "native")
+    ET.SubElement(element, "source", {name: disk.path})
+    ET.SubElement(element, "target", dev=disk.device.removeprefix("/dev/"), bus="virtio")
+    if disk.volume_id:
+        _text(element, "serial", disk.volume_id)
+    if disk.read_only:
+        ET.SubElement(element, "readonly")
+    if disk.shareable:
+        ET.SubElement(element, "shareable")
+    alias = f"{_ATTACHMENT_ALIAS}{disk.attachment_id}" if disk.volume_id else _ROOT_ALIAS
+    ET.SubElement(element, "alias", name=alias)
+    if disk.boot_index is not None:
+        ET.SubElement(element, "boot", order=str(disk.boot_index + 1))
+    return element
+
+
+def _read_disk(element: ET.Element) -> DefinedDisk:
+    source, target = element.find("source"), _child(element, "target")
+    driver, boot = element.find("driver"), element.find("boot")
+    alias = element.find("alias")
+    named = alias.get("name", "") if alias is not None else ""
+    path = "" if source is None else source.get("file") or source.get("dev") or ""
+    is_root = named == _ROOT_ALIAS
+    return DefinedDisk(
+        device=f"/dev/{target.get('dev', '')}",
+        path=path,
+        format="" if driver is None else driver.get("type", ""),
+        volume_id="" if is_root else element.findtext("serial", ""),
+        attachment_id="" if is_root else named.removeprefix(_ATTACHMENT_ALIAS),
+        boot_index=None if boot is None else int(boot.get("order", "1")) - 1,
+        read_only=element.find("readonly") is not None,
+        shareable=element.find("shareable") is not None,
+    )
+
+
+def _mac(server_id: str) -> str:
+    """Return a guest's address: the same at each definition, local, never of a multicast group."""
+    digest = hashlib.sha256(server_id.encode()).hexdigest()
+    return ":".join(["52", "54", "00", digest[0:2], digest[2:4], digest[4:6]])
+
+
+def _printable(text: str) -> str:
+    return "".join(character for character in text if character.isprintable())
+
+
+def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
+    ET.SubElement(parent, tag, attributes).text = text
+
+
+def _child(parent: ET.Element, tag: str) -> ET.Element:
+    if (found := parent.find(tag)) is None:
+        raise ValueError(f"the XML of {parent.tag} has no {tag}")
+    return found
+
+
+def _read_text(parent: ET.Element, tag: str) -> str:
+    return (_child(parent, tag).text or "").strip()
+
+
+def _per_mib(memory: ET.Element) -> int:
+    return {"MiB": 1, "KiB": 1024, "b": 1024**2}[memory.get("unit", "KiB")]

@@ -1,0 +1,316 @@
+"""Guests of QEMU through libvirt. Implements `Hypervisor`.
+
+Source: facts/compute.md 14.2 and facts/real_hosts.md 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import libvirt
+
+from mooring.agent.guest_files import GuestFiles
+from mooring.agent.hypervisor import TRAITS, DiskPlan, Facts, GuestPlan, RootPlan, Tell
+from mooring.agent.libvirt import accelerator, devices, domain_xml, states
+from mooring.agent.libvirt.connection import Connection
+from mooring.agent.libvirt.domain_xml import Machine
+from mooring.agent.qemu_img import GIB, QemuImg
+from mooring.agent.run import Runner, find_program
+from mooring.agent.settings import AgentSettings
+from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.hosts import AGENT_VERSION
+from mooring.agent_api.images import CachedImage
+from mooring.agent_api.servers import Guest
+from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
+from mooring.fence.threads import run_to_end
+from mooring.limits import AGENT_ACPI_ASK_S, AGENT_UNPLUG_ASK_S, AGENT_UNPLUG_S
+
+T = TypeVar("T")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UNDEFINE = (
+    libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+    | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+)
+_POLL_S = 0.1
+
+
+class LibvirtHypervisor:
+    """The guests of one host: q35 machines with a file for a console. None starts by itself."""
+
+    def __init__(self, settings: AgentSettings, runner: Runner) -> None:
+        self._settings, self._runner = settings, runner
+        self._connection = Connection(settings.state_dir / "libvirt")
+        self._files = GuestFiles(settings.state_dir / "guests", QemuImg(runner))
+        self._accelerator: accelerator.Accelerator = "tcg"
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._watch: Any = None
+
+    async def start(self, tell: Tell) -> None:
+        if platform.machine() != "x86_64":
+            raise Unavailable(
+                f"Guests run on x86-64 hosts only, and this one is {platform.machine()}. Choose "
+                "the simulated hypervisor."
+            )
+        for program in (accelerator.EMULATOR, "qemu-img"):
+            find_program(program)
+        await run_to_end(self._files.prepare)
+        self._accelerator = await accelerator.choose(self._runner, self._settings.state_dir)
+        await self._connection.open()
+        await self._listen(tell)
+
+    async def close(self) -> None:
+        if self._watch is not None:
+            watch, self._watch = self._watch, None
+            handle = self._connection.handle
+            await self._call(lambda: handle.domainEventDeregisterAny(watch))
+        await self._connection.close()
+
+    async def facts(self) -> Facts:
+        await run_to_end(self._files.trim_consoles)
+        problem, version, memory_mib, cpus = "", 0, 0, 0
+        handle = self._connection.handle
+        try:
+            info = await self._call(handle.getInfo)
+            memory_mib, cpus = info[1], info[2]
+            version = await self._call(handle.getVersion)
+        except MooringError as error:
+            problem = f"libvirt does not answer; see to it on the host. ({error})"
+        space = os.statvfs(self._files.directory)
+        return Facts(
+            kind="libvirt",
+            version=version,
+            accelerator=self._accelerator,
+            vcpus=cpus,
+            memory_mib=max(0, memory_mib - self._settings.reserved_memory_mib),
+            disk_gib=space.f_blocks * space.f_frsize // GIB,
+            traits=TRAITS,
+            agent_version=AGENT_VERSION,
+            problem=problem,
+        )
+
+    async def guests(self) -> list[Guest]:
+        handle = self._connection.handle
+
+        def read() -> list[Guest]:
+            names = [domain.name() for domain in handle.listAllDomains(0)]
+            ours = [name for name in names if name.startswith(domain_xml.NAME_PREFIX)]
+            found = (_find(handle, name.removeprefix(domain_xml.NAME_PREFIX)) for name in ours)
+            return [states.show(domain) for domain in found if domain is not None]
+
+        return await self._call(read)
+
+    async def guest(self, server_id: str) -> Guest | None:
+        handle = self._connection.handle
+
+        def read() -> Guest | None:
+            domain = _find(handle, server_id)
+            return None if domain is None else states.show(domain)
+
+        return await self._call(read)
+
+    async def make_root(
+        self, server_id: str, image: CachedImage, source: Any, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        _check_id(server_id)
+        return await self._files.make_root(server_id, image, source, size_bytes, operation_key)
+
+    async def define(self, plan: GuestPlan) -> None:
+        _check_id(plan.server_id)
+        handle = self._connection.handle
+        console = self._files.console_path(plan.server_id)
+        roots = [] if plan.root is None else [plan.root.path]
+
+        def define() -> None:
+            console.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+            paths = (*roots, *(disk.path for disk in plan.disks))
+            machine = Machine(
+                domain_type="kvm" if self._accelerator == "kvm" else "qemu",
+                console=console,
+                direct=devices.opens_directly(*paths),
+            )
+            handle.defineXML(domain_xml.build_domain(plan, machine))
+
+        async with self._lock(plan.server_id):
+            await self._call(define)
+
+    async def redefine_disks(self, server_id: str, disks: tuple[DiskPlan, ...]) -> None:
+        handle = self._connection.handle
+
+        def redefine(domain: Any) -> None:
+            direct = devices.opens_directly(*(disk.path for disk in disks))
+            xml = domain.XMLDesc(devices.INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+            handle.defineXML(domain_xml.replace_volumes(xml, disks, direct=direct))
+
+        async with self._lock(server_id):
+            await self._with(server_id, redefine)
+
+    async def power_on(self, server_id: str) -> None:
+        async with self._lock(server_id):
+            await self._with(server_id, _start)
+
+    async def power_off(self, server_id: str, graceful_s: float) -> None:
+        async with self._lock(server_id):
+            if graceful_s > 0 and await self._shut_down(server_id, graceful_s):
+                return
+            await self._with(server_id, _switch_off)
+
+    async def remove(self, server_id: str) -> None:
+        handle = self._connection.handle
+
+        def remove() -> None:
+            domain = _find(handle, server_id)
+            if domain is not None:
+                _switch_off(domain)
+                domain.undefineFlags(_UNDEFINE)
+            self._files.remove(server_id)
+
+        async with self._lock(server_id):
+            await self._call(remove)
+
+    async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
+        def plug(domain: Any) -> GuestDisk:
+            devices.plug(domain, disk, direct=devices.opens_directly(disk.path))
+            given = states.show_disks(devices.read(domain))
+            return next(one for one in given if one.volume_id == disk.volume_id)
+
+        async with self._lock(server_id):
+            return await self._with(server_id, plug)
+
+    async def unplug(self, server_id: str, volume_id: str) -> None:
+        # Without the guest's lock: a guest that keeps one disk must not hold up the others.
+        try:
+            if not await self._let_go(server_id, volume_id):
+                raise Conflict(
+                    f"The guest of server {server_id} keeps volume {volume_id}; it is attached as "
+                    "before. Let go of it inside the guest, or stop the server, and try again."
+                )
+            async with self._lock(server_id):
+                await self._with(server_id, lambda domain: devices.forget(domain, volume_id))
+        except NotFound:
+            return
+
+    async def console(self, server_id: str, lines: int | None) -> str:
+        await self._with(server_id, lambda _: None)
+        return await run_to_end(lambda: self._files.read_console(server_id, lines))
+
+    async def _let_go(self, server_id: str, volume_id: str) -> bool:
+        """Ask the guest, wait, and ask again; return whether it let go."""
+        deadline = time.monotonic() + AGENT_UNPLUG_S
+        while time.monotonic() < deadline:
+            if await self._with(server_id, lambda one: devices.ask_to_let_go(one, volume_id)):
+                return True
+            if await self._until(
+                server_id, lambda one: devices.is_gone(one, volume_id), AGENT_UNPLUG_ASK_S
+            ):
+                return True
+        return False
+
+    async def _shut_down(self, server_id: str, graceful_s: float) -> bool:
+        """Press the power button now and then; return whether the guest went."""
+        deadline = time.monotonic() + graceful_s
+        while (left := deadline - time.monotonic()) > 0:
+            await self._with(server_id, _press_power_button)
+            if await self._until(server_id, _is_off, min(left, AGENT_ACPI_ASK_S)):
+                return True
+        return False
+
+    async def _until(self, server_id: str, holds: Callable[[Any], bool], timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while not await self._with(server_id, holds):
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True
+
+    async def _listen(self, tell: Tell) -> None:
+        handle, loop = self._connection.handle, asyncio.get_running_loop()
+
+        def pass_on(_: Any, domain: Any, event: int, detail: int, __: Any) -> None:
+            news = states.news_of(domain, event, detail)
+            # libvirt's thread may outlive the loop that it reports to.
+            if news is not None and not loop.is_closed():
+                loop.call_soon_threadsafe(tell, news)
+
+        self._watch = await self._call(
+            lambda: handle.domainEventRegisterAny(
+                None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, pass_on, None
+            )
+        )
+
+    def _lock(self, server_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(server_id, asyncio.Lock())
+
+    async def _call(self, fn: Callable[[], T]) -> T:
+        return await self._connection.call(fn)
+
+    async def _with(self, server_id: str, fn: Callable[[Any], T]) -> T:
+        """Run something blocking on a guest's domain. Raises NotFound."""
+        handle = self._connection.handle
+
+        def run() -> T:
+            if (domain := _find(handle, server_id)) is None:
+                raise NotFound(f"Host {self._settings.name} has no guest {server_id}.")
+            return fn(domain)
+
+        return await self._call(run)
+
+
+def _check_id(server_id: str) -> None:
+    if not _UUID.fullmatch(server_id):
+        raise Invalid(f"The server id {server_id} is no UUID; libvirt takes nothing else.")
+
+
+def _find(handle: Any, server_id: str) -> Any:
+    """Return a domain, or None."""
+    try:
+        return handle.lookupByName(domain_xml.domain_name(server_id))
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def _start(domain: Any) -> None:
+    """Make a guest run, in whatever state it is."""
+    state, _ = domain.state()
+    if state == libvirt.VIR_DOMAIN_PAUSED:
+        domain.resume()
+    elif state == libvirt.VIR_DOMAIN_PMSUSPENDED:
+        domain.pMWakeup(0)
+    elif not domain.isActive():
+        domain.create()
+    elif state in {libvirt.VIR_DOMAIN_CRASHED, libvirt.VIR_DOMAIN_SHUTDOWN}:
+        domain.destroy()
+        domain.create()
+
+
+def _switch_off(domain: Any) -> None:
+    try:
+        if domain.isActive():
+            domain.destroy()
+    except libvirt.libvirtError:
+        # It may have ended by itself between the two calls.
+        if domain.isActive():
+            raise
+
+
+def _press_power_button(domain: Any) -> None:
+    try:
+        if domain.isActive():
+            domain.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)
+    except libvirt.libvirtError:
+        if domain.isActive():
+            raise
+
+
+def _is_off(domain: Any) -> bool:
+    return not domain.isActive()

@@ -1,0 +1,99 @@
+"""What libvirt says about a domain, in the agent's words. Blocking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libvirt
+
+from mooring.agent.hypervisor import News
+from mooring.agent.libvirt import devices, domain_xml
+from mooring.agent.libvirt.devices import Places
+from mooring.agent.libvirt.domain_xml import DefinedDisk
+from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.servers import Guest, GuestState
+
+_ENDED_BADLY = {
+    int(libvirt.VIR_DOMAIN_SHUTOFF_CRASHED),
+    int(libvirt.VIR_DOMAIN_SHUTOFF_FAILED),
+    int(libvirt.VIR_DOMAIN_SHUTOFF_DAEMON),
+}
+_PAUSED = {int(libvirt.VIR_DOMAIN_PAUSED), int(libvirt.VIR_DOMAIN_PMSUSPENDED)}
+_STOPPED_WHY = {
+    int(libvirt.VIR_DOMAIN_EVENT_STOPPED_SHUTDOWN): "shut down",
+    int(libvirt.VIR_DOMAIN_EVENT_STOPPED_DESTROYED): "switched off",
+    int(libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED): "crashed",
+    int(libvirt.VIR_DOMAIN_EVENT_STOPPED_MIGRATED): "migrated",
+    int(libvirt.VIR_DOMAIN_EVENT_STOPPED_SAVED): "saved",
+    int(libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED): "QEMU failed",
+}
+_CRASHES = {
+    int(libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED),
+    int(libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED),
+}
+
+
+def state_of(domain: Any) -> GuestState:
+    """Return a guest's state."""
+    state, reason = domain.state()
+    if state == libvirt.VIR_DOMAIN_CRASHED:
+        return "crashed"
+    if state == libvirt.VIR_DOMAIN_SHUTOFF:
+        return "crashed" if reason in _ENDED_BADLY else "stopped"
+    return "paused" if state in _PAUSED else "running"
+
+
+def show(domain: Any) -> Guest:
+    """Return a guest with its disks on both sides."""
+    places = devices.read(domain)
+    config = places.config
+    return Guest(
+        server_id=config.server_id,
+        name=config.name,
+        state=state_of(domain),
+        vcpus=config.vcpus,
+        memory_mib=config.memory_mib,
+        image_id=config.image_id,
+        root_device=(places.live or config).root_device,
+        disks=show_disks(places),
+        metadata=config.metadata,
+    )
+
+
+def show_disks(places: Places) -> list[GuestDisk]:
+    """Return the volumes of a guest, in the order of their device names."""
+    live = {disk.volume_id: disk for disk in places.live.volumes} if places.live else {}
+    config = {disk.volume_id: disk for disk in places.config.volumes}
+    found = [
+        _show_disk(disk, live=disk.volume_id in live, persistent=disk.volume_id in config)
+        for disk in (config | live).values()
+    ]
+    return sorted(found, key=lambda disk: (len(disk.device), disk.device))
+
+
+def news_of(domain: Any, event: int, detail: int) -> News | None:
+    """Return an event of a domain's life as news; None for what nobody asks about."""
+    if not domain.name().startswith(domain_xml.NAME_PREFIX):
+        return None
+    server_id = domain.UUIDString()
+    if event == libvirt.VIR_DOMAIN_EVENT_STARTED:
+        return News(kind="guest_started", server_id=server_id)
+    if event == libvirt.VIR_DOMAIN_EVENT_STOPPED:
+        kind = "guest_crashed" if detail in _CRASHES else "guest_stopped"
+        return News(kind=kind, server_id=server_id, reason=_STOPPED_WHY.get(detail, ""))
+    if event == libvirt.VIR_DOMAIN_EVENT_CRASHED:
+        return News(kind="guest_crashed", server_id=server_id, reason="panicked")
+    return None
+
+
+def _show_disk(disk: DefinedDisk, *, live: bool, persistent: bool) -> GuestDisk:
+    return GuestDisk(
+        volume_id=disk.volume_id,
+        attachment_id=disk.attachment_id,
+        device=disk.device,
+        path=disk.path,
+        format=disk.format,
+        boot_index=disk.boot_index,
+        live=live,
+        persistent=persistent,
+    )

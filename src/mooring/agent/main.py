@@ -1,0 +1,92 @@
+"""One agent as a process of its own, behind a Unix socket that only its owner and root may use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import structlog
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from mooring.agent.app import RunningAgent, open_agent
+from mooring.agent.settings import AgentSettings
+from mooring.errors import Conflict
+from mooring.limits import AGENT_BACKLOG, AGENT_STOP_S
+
+log = structlog.get_logger()
+_CREDENTIALS = struct.Struct("3i")
+
+
+async def serve(
+    settings: AgentSettings,
+    socket_path: Path,
+    *,
+    ready: Callable[[RunningAgent], None] | None = None,
+) -> None:
+    """Serve one host's agent until SIGTERM or SIGINT; `ready` is called once it answers.
+
+    Raises Conflict and Unavailable as `open_agent` does, and Conflict when the socket is in use.
+    """
+    async with open_agent(settings) as running, _listen(socket_path) as listening:
+        config = uvicorn.Config(
+            running.app,
+            http=_OwnersOnly,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=AGENT_STOP_S,
+            backlog=AGENT_BACKLOG,
+        )
+        server = uvicorn.Server(config)
+        if ready is not None:
+            asyncio.get_running_loop().call_soon(ready, running)
+        await server.serve(sockets=[listening])
+
+
+@asynccontextmanager
+async def _listen(path: Path) -> AsyncGenerator[socket.socket]:
+    """Bind the socket with mode 0600 from its first moment, and take it away at the end."""
+    await asyncio.to_thread(_clear, path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    earlier = os.umask(0o177)
+    try:
+        listening.bind(str(path))
+    finally:
+        os.umask(earlier)
+    try:
+        yield listening
+    finally:
+        listening.close()
+        path.unlink(missing_ok=True)
+
+
+def _clear(path: Path) -> None:
+    """Remove the socket of an agent that is gone. Raises Conflict when somebody listens on it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trying:
+        try:
+            trying.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            path.unlink(missing_ok=True)
+            return
+    raise Conflict(f"Somebody listens on {path} already. Stop it, or choose another socket.")
+
+
+class _OwnersOnly(HttpToolsProtocol):
+    """Hangs up on callers that are neither this user nor root, whatever the file's mode became."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # type: ignore[override]
+        peer: socket.socket = transport.get_extra_info("socket")
+        raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _, uid, _ = _CREDENTIALS.unpack(raw)
+        if uid not in {0, os.geteuid()}:
+            log.warning("a stranger was turned away", uid=uid)
+            transport.close()
+            return
+        super().connection_made(transport)  # type: ignore[arg-type]

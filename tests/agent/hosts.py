@@ -1,0 +1,142 @@
+"""Hosts to test with: an agent in this process, simulated or real, and what tests do with it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import os
+import pwd
+import shutil
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from mooring.agent.app import RunningAgent, open_agent
+from mooring.agent.settings import AgentSettings, HypervisorKind
+from mooring.agent_api.client import AgentClient, Agents
+from mooring.agent_api.disks import DiskSpec, GuestDisk
+from mooring.agent_api.images import CachedImage, ImageSpec
+from mooring.agent_api.servers import Guest, RootDisk, ServerSpec
+from mooring.agent_api.volumes import VolumeSpec
+from mooring.fence.operation import Operation
+
+CHECKOUT = Path(__file__).parents[2]
+GUEST_IMAGE = CHECKOUT / "build" / "guest" / "guest.qcow2"
+IMAGE_ID = "0c0ffee0-0000-4000-8000-000000000001"
+BOOT_S = 90.0
+_generations = itertools.count(1)
+
+
+def why_no_real_guests() -> str:
+    """Return what keeps this machine from running real guests, "" when nothing does."""
+    if find_spec("libvirt") is None:
+        return "libvirt's Python binding is not installed"
+    if shutil.which("qemu-system-x86_64") is None or shutil.which("qemu-img") is None:
+        return "QEMU is not installed"
+    if not GUEST_IMAGE.exists():
+        return "the test guest is not built: run scripts/build_guest"
+    if os.geteuid() == 0:
+        try:
+            pwd.getpwnam("libvirt-qemu")
+        except KeyError:
+            return "the user libvirt-qemu is missing"
+    return ""
+
+
+def new_id() -> str:
+    """Return an id for a server, volume or attachment."""
+    return str(uuid.uuid4())
+
+
+def operation(step: str = "step", saga: str = "") -> Operation:
+    """Return an operation that nobody has used, newer than all before."""
+    return Operation(saga or new_id(), step, 1, next(_generations))
+
+
+async def stream(data: bytes, size: int = 65536) -> AsyncIterator[bytes]:
+    """Yield data in pieces."""
+    for at in range(0, len(data), size):
+        yield data[at : at + size]
+
+
+def spec_of(data: bytes, disk_format: str) -> ImageSpec:
+    """Return what the image service would say of an image."""
+    digest = hashlib.sha512(data).hexdigest()
+    return ImageSpec(
+        disk_format=disk_format,
+        size_bytes=len(data),
+        os_hash_algo="sha512",
+        os_hash_value=digest,
+    )
+
+
+class TestHost:
+    """One host, and the steps that many tests take."""
+
+    __test__ = False
+
+    def __init__(self, client: AgentClient, *, real: bool) -> None:
+        self.client, self.real = client, real
+
+    async def push_image(self) -> CachedImage:
+        """See that the host has an image that boots."""
+        data = GUEST_IMAGE.read_bytes() if self.real else b"MOORING" * 1024
+        spec = spec_of(data, "qcow2" if self.real else "raw")
+        return await self.client.put_image(IMAGE_ID, spec, stream(data), operation=operation())
+
+    async def boot(self, server_id: str, disks: list[DiskSpec] | None = None) -> Guest:
+        """Make a server from the image, and wait until it is up."""
+        await self.push_image()
+        root = RootDisk(image_id=IMAGE_ID, size_gib=1)
+        spec = ServerSpec(
+            name="guest", vcpus=1, memory_mib=128, root=root, disks=disks or [], network="none"
+        )
+        guest = await self.client.put_server(server_id, spec, operation=operation())
+        await self.hears(server_id, "mooring-guest: up")
+        return guest
+
+    async def hears(self, server_id: str, words: str, times: int = 1) -> str:
+        """Wait until the console has said so, so often; return all it said."""
+        deadline = time.monotonic() + BOOT_S
+        while True:
+            said = await self.client.read_console(server_id)
+            if said.count(words) >= times:
+                return said
+            assert time.monotonic() < deadline, f"{words!r} never came in:\n{said}"
+            await asyncio.sleep(0.1)
+
+    async def make_disk(self, size_gib: int = 1) -> DiskSpec:
+        """Make a volume and export it to this very host."""
+        client = self.client
+        volume_id, attachment_id = new_id(), new_id()
+        pool = (await client.host()).pools[0].name
+        spec = VolumeSpec(pool=pool, size_gib=size_gib)
+        await client.put_volume(volume_id, spec, operation=operation())
+        connection = await client.export_volume(
+            volume_id, attachment_id, await client.connector(), operation=operation()
+        )
+        return DiskSpec(volume_id=volume_id, attachment_id=attachment_id, connection=connection)
+
+    async def plug(self, server_id: str, disk: DiskSpec) -> GuestDisk:
+        """Give a server a disk."""
+        return await self.client.plug_disk(server_id, disk, operation=operation())
+
+    async def remove(self, server_id: str) -> None:
+        """End a server."""
+        await self.client.delete_server(server_id, operation=operation())
+
+
+@asynccontextmanager
+async def open_host(
+    state_dir: Path, hypervisor: HypervisorKind = "simulated", name: str = "host-1"
+) -> AsyncGenerator[tuple[TestHost, RunningAgent]]:
+    """Start an agent in this process."""
+    settings = AgentSettings(name=name, state_dir=state_dir, hypervisor=hypervisor)
+    async with open_agent(settings) as running:
+        agents = Agents()
+        client = agents.in_process(name, running.app)
+        yield TestHost(client, real=hypervisor == "libvirt"), running
