@@ -51,7 +51,7 @@ def test_a_variable_names_the_file_when_no_argument_does(file: Path) -> None:
         ('hosts = "2"', "setting hosts in the file .* Expected `int`"),
         ("hosts = 0", "setting hosts .* >= 1"),
         ('hypervisor = "xen"', "setting hypervisor .*'xen'"),
-        ("quota_volumes = -2", "setting quota_volumes .* >= -1"),
+        ("token_lifetime_s = 59", "setting token_lifetime_s .* >= 60"),
         ("hosts = ", "cannot be read"),
         ('listen = "8470"', "must be ADDRESS:PORT"),
         ('listen = "127.0.0.1:70000"', "must be ADDRESS:PORT"),

@@ -24,8 +24,6 @@ PREFIX = "MOORING_"
 FILE_VARIABLE = "MOORING_CONFIG"
 """Names the TOML file, where no `--config` does. The one variable that is no setting."""
 
-QUOTA = Meta(ge=-1)
-
 HEADING = f"""\
 # Configuration
 
@@ -104,29 +102,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     token_lifetime_s: Annotated[
         int, Meta(description="How long a token of identity is valid, in seconds.", ge=60, le=86400)
     ] = 3600
-    quota_instances: Annotated[
-        int, Meta(description="Servers of one project; -1 is no limit, here and below."), QUOTA
-    ] = 10
-    quota_cores: Annotated[
-        int, Meta(description="Virtual CPUs of one project's servers."), QUOTA
-    ] = 20
-    quota_ram_mib: Annotated[
-        int, Meta(description="Memory of one project's servers, in MiB."), QUOTA
-    ] = 51200
-    quota_key_pairs: Annotated[int, Meta(description="Key pairs of one user."), QUOTA] = 100
-    quota_metadata_items: Annotated[
-        int, Meta(description="Metadata entries of one server."), QUOTA
-    ] = 128
-    quota_volumes: Annotated[int, Meta(description="Volumes of one project."), QUOTA] = 10
-    quota_snapshots: Annotated[int, Meta(description="Snapshots of one project."), QUOTA] = 10
-    quota_gigabytes: Annotated[
-        int,
-        Meta(description="Size of one project's volumes and snapshots together, in GiB."),
-        QUOTA,
-    ] = 1000
-    quota_per_volume_gigabytes: Annotated[
-        int, Meta(description="Size of the largest volume that may be made, in GiB."), QUOTA
-    ] = -1
     kill_at: Annotated[
         str,
         Meta(
