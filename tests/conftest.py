@@ -29,6 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses the fixture `golden`, so that `make golden` finds it."""
+    for item in items:
+        if "golden" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.golden)
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Async tests run on asyncio, the only loop that Mooring runs on."""

@@ -86,6 +86,5 @@ def test_every_setting_says_what_it_is(name: str) -> None:
     assert len(config.description(name)) > 10
 
 
-@pytest.mark.golden
 def test_the_documentation_is_what_the_settings_say(golden: Callable[[str, str], None]) -> None:
     golden("docs/configuration.md", config.reference())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import click
-import pytest
 
 from mooring.main import cli
 
@@ -27,7 +26,6 @@ def told(command: click.Command, context: click.Context) -> Iterator[str]:
                 yield from told(inner, below)
 
 
-@pytest.mark.golden
 def test_every_command_says_what_it_does(golden: Callable[[str, str], None]) -> None:
     with click.Context(cli, info_name="mooring", max_content_width=80, terminal_width=80) as root:
         golden("docs/commands.md", "\n".join([HEADING, *told(cli, root)]))

@@ -6,8 +6,6 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 
-import pytest
-
 from tests.tidy import tree
 
 LIMITS = "src/mooring/limits.py"
@@ -45,7 +43,6 @@ def test_every_limit_is_used() -> None:
     assert unused == []
 
 
-@pytest.mark.golden
 def test_the_documentation_lists_every_limit(golden: Callable[[str, str], None]) -> None:
     rows = [f"| `{name}` | `{value}` | {reason} |\n" for name, value, reason in limits()]
     golden("docs/limits.md", HEADING + "".join(rows))
