@@ -55,7 +55,7 @@ def decode(route: Route, content: bytes | msgspec.Raw, *, place: str = "$") -> A
     try:
         return msgspec.json.decode(content, type=route.body)
     except msgspec.ValidationError as error:
-        raise Invalid(_explain(str(error), place)) from error
+        raise Invalid(explain(str(error), place)) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Invalid(
             "Malformed request body: it is not valid JSON.", private=str(error)
@@ -75,7 +75,8 @@ def decode_action(content: bytes) -> tuple[str, msgspec.Raw]:
     return next(iter(actions.items()))
 
 
-def _explain(problem: str, place: str) -> str:
+def explain(problem: str, place: str = "$") -> str:
+    """Return what msgspec found wrong as users know it from OpenStack, naming the field."""
     reason, _, where = problem.partition(" - at `")
     field = (where.rstrip("`") or "$").replace("$", place, 1).removeprefix("$").lstrip(".")
     if not field:

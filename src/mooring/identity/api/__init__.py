@@ -1,0 +1,1 @@
+"""What identity answers, one file for each kind of resource."""

@@ -1,0 +1,153 @@
+"""/users. Source: facts/identity_image_placement.md 4.3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Struct
+from sqlalchemy import select
+
+from mooring.errors import Invalid, Unauthenticated
+from mooring.identity import bodies, listing, projects, standing, users, views
+from mooring.identity.service import Identity
+from mooring.identity.standing import INVALID
+from mooring.identity.tables import UserRow
+from mooring.identity.users import NewUser, UserChange
+from mooring.web.api import Api, Call, Reply
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+api = Api[Identity]()
+
+_COLUMNS: listing.Columns = {
+    "id": UserRow.id,
+    "name": UserRow.name,
+    "domain_id": UserRow.domain_id,
+    "enabled": UserRow.enabled,
+}
+
+
+class UserRequest(Struct, frozen=True):
+    """The body of a new or changed user."""
+
+    user: dict[str, Any]
+
+
+class Passwords(Struct, frozen=True):
+    """The old password and the new one."""
+
+    original_password: str
+    password: str
+
+
+class PasswordRequest(Struct, frozen=True):
+    """The body of a change of one's own password."""
+
+    user: Passwords
+
+
+@api.get("/users", policy="identity:list_users")
+async def list_users(call: Call[Identity]) -> Reply:
+    """List users."""
+
+    def read(tx: Session) -> tuple[list[dict[str, Any]], bool]:
+        rows, more = listing.select_page(tx, call.query, select(UserRow), _COLUMNS)
+        return [views.user(call, row) for row in rows], more
+
+    found, more = await call.service.store.read(read)
+    return Reply(200, listing.body(call, "/users", "users", found, more=more))
+
+
+@api.post("/users", UserRequest, policy="identity:create_user")
+async def create_user(call: Call[Identity], body: UserRequest) -> Reply:
+    """Make a user."""
+    identity = call.service
+    new = bodies.known(body.user, NewUser)
+    extra = bodies.unknown(body.user, NewUser)
+    hashed = None if new.password is None else await identity.hasher.hash(new.password)
+    domain_id = call.who.project_domain_id or call.who.user_domain_id
+    now = identity.clock.now()
+
+    def create(tx: Session) -> dict[str, Any]:
+        row = users.create(tx, new, extra, domain_id=domain_id, password_hash=hashed, now=now)
+        return views.user(call, row)
+
+    return Reply(201, {"user": await identity.change(create)})
+
+
+@api.get("/users/{user_id}", policy=None)
+async def show_user(call: Call[Identity]) -> Reply:
+    """Show a user; themselves to everybody."""
+    user_id = call.path["user_id"]
+    call.require("identity:get_user", {"user_id": user_id})
+    found = await call.service.store.read(lambda tx: views.user(call, users.find(tx, user_id)))
+    return Reply(200, {"user": found})
+
+
+@api.patch("/users/{user_id}", UserRequest, policy="identity:update_user")
+async def change_user(call: Call[Identity], body: UserRequest) -> Reply:
+    """Change a user."""
+    identity, user_id = call.service, call.path["user_id"]
+    changes = bodies.known(body.user, UserChange)
+    extra = bodies.unknown(body.user, NewUser)
+    hashed = None
+    if changes.password is not UNSET and changes.password is not None:
+        hashed = await identity.hasher.hash(changes.password)
+    now = identity.clock.now()
+
+    def change(tx: Session) -> dict[str, Any]:
+        row = users.change(tx, user_id, changes, extra, password_hash=hashed, now=now)
+        return views.user(call, row)
+
+    return Reply(200, {"user": await identity.change(change)})
+
+
+@api.delete("/users/{user_id}", policy="identity:delete_user")
+async def delete_user(call: Call[Identity]) -> Reply:
+    """Delete a user."""
+    await call.service.change(lambda tx: users.remove(tx, call.path["user_id"]))
+    return Reply(204)
+
+
+@api.post("/users/{user_id}/password", PasswordRequest, policy=None, open=True)
+async def change_password(call: Call[Identity], body: PasswordRequest) -> Reply:
+    """Change one's own password: the old one is the proof, no token is needed."""
+    identity, user_id, shown = call.service, call.path["user_id"], body.user
+
+    def old(tx: Session) -> str | None:
+        row = tx.get(UserRow, user_id)
+        return row.password_hash if row is not None and row.enabled else None
+
+    if not await identity.hasher.check(shown.original_password, await identity.store.read(old)):
+        raise Unauthenticated(INVALID, private=f"a wrong old password for {user_id}")
+    if shown.password == shown.original_password:
+        raise Invalid("The new password is the old one. Choose another.")
+    hashed = await identity.hasher.hash(shown.password)
+    now = identity.clock.now()
+    await identity.change(lambda tx: users.set_password(tx, user_id, hashed, now))
+    return Reply(204)
+
+
+@api.get("/users/{user_id}/projects", policy=None)
+async def list_user_projects(call: Call[Identity]) -> Reply:
+    """List the projects that a user has a role on."""
+    user_id = call.path["user_id"]
+    call.require("identity:list_user_projects", {"user_id": user_id})
+
+    def read(tx: Session) -> list[dict[str, Any]]:
+        users.find(tx, user_id)
+        ids = standing.scopes(tx, user_id, "project")
+        return [views.project(call, projects.find(tx, project_id)) for project_id in sorted(ids)]
+
+    found = await call.service.store.read(read)
+    return Reply(200, listing.body(call, f"/users/{user_id}/projects", "projects", found))
+
+
+@api.get("/users/{user_id}/groups", policy=None)
+async def list_user_groups(call: Call[Identity]) -> Reply:
+    """List the groups of a user: there are none here."""
+    user_id = call.path["user_id"]
+    call.require("identity:list_groups_for_user", {"user_id": user_id})
+    await call.service.store.read(lambda tx: users.find(tx, user_id).id)
+    return Reply(200, listing.body(call, f"/users/{user_id}/groups", "groups", []))

@@ -1,0 +1,220 @@
+"""What must exist before anybody can log in. Source: facts/identity_image_placement.md 4.5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from mooring.identity import bodies, passwords, projects, users
+from mooring.identity.standing import SYSTEM
+from mooring.identity.tables import (
+    DomainRow,
+    EndpointRow,
+    GrantRow,
+    ImplicationRow,
+    ProjectRow,
+    RegionRow,
+    RoleRow,
+    ServiceRow,
+    UserRow,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.identity.service import Identity
+
+DOMAIN_ID = "default"
+PROJECTS = ("admin", "service", "demo")
+SERVICE_USERS = ("compute", "volume", "image", "placement", "share")
+ROLES = ("admin", "manager", "member", "reader", "service")
+_IMPLIED = (("admin", "manager"), ("manager", "member"), ("member", "reader"))
+SERVICE_NAMES = {
+    "identity": "keystone",
+    "image": "glance",
+    "placement": "placement",
+    "block-storage": "cinder",
+    "shared-file-system": "manila",
+    "compute": "nova",
+}
+"""The catalogue's types of our services, and the names that people know them by."""
+
+_INTERFACES = ("public", "internal", "admin")
+_PEOPLE = {"admin": ("admin", "admin"), "demo": ("demo", "member")}
+
+
+async def ensure(
+    identity: Identity,
+    *,
+    urls: Mapping[str, str],
+    region: str = "RegionOne",
+    known: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Make what is missing, and return the passwords that were set, by user name.
+
+    `urls` are the catalogue's, by type (`{"compute": "http://host/compute/v2.1"}`): each gets a
+    public, an internal and an admin endpoint, kept up to date until somebody changes it. `known`
+    are the passwords that an earlier call returned and the caller still has: whoever is made gets
+    that one, and a service user who has another one too. A service user whose password nobody
+    knows gets a new one. People's passwords are never changed.
+    """
+    now = identity.clock.now()
+    if await identity.store.read(lambda tx: _is_complete(tx, urls, region, known or {})):
+        return {}
+    return await identity.change(lambda tx: _Bootstrap(tx, now).run(urls, region, known or {}))
+
+
+def _is_complete(
+    tx: Session, urls: Mapping[str, str], region: str, known: Mapping[str, str]
+) -> bool:
+    """Tell whether nothing is to be done, as on every start but the first."""
+    if any(users.by_name(tx, name, DOMAIN_ID) is None for name in _PEOPLE):
+        return False
+    if not all(_knows(tx, name, known) for name in SERVICE_USERS):
+        return False
+    if tx.get(RegionRow, region) is None:
+        return False
+    rows = tx.execute(
+        select(ServiceRow.type, EndpointRow.interface, EndpointRow.url, EndpointRow.ours).join(
+            EndpointRow, EndpointRow.service_id == ServiceRow.id
+        )
+    ).all()
+    found = {(row[0], row[1]) for row in rows if not row[3] or row[2] == urls.get(row[0])}
+    return found >= {(kind, interface) for kind in urls for interface in _INTERFACES}
+
+
+def _knows(tx: Session, name: str, known: Mapping[str, str]) -> bool:
+    row = users.by_name(tx, name, DOMAIN_ID)
+    hashed = row.password_hash if row is not None else None
+    return hashed is not None and passwords.check_random(known.get(name, ""), hashed)
+
+
+class _Bootstrap:
+    """One run, in one transaction."""
+
+    def __init__(self, tx: Session, now: datetime) -> None:
+        self.tx, self.now = tx, now
+        self.passwords: dict[str, str] = {}
+
+    def run(self, urls: Mapping[str, str], region: str, known: Mapping[str, str]) -> dict[str, str]:
+        if self.tx.get(DomainRow, DOMAIN_ID) is None:
+            self._add(DomainRow(id=DOMAIN_ID, name="Default", description="", enabled=True))
+        roles = {name: self._role(name) for name in ROLES}
+        for prior, implied in _IMPLIED:
+            self.tx.merge(
+                ImplicationRow(prior_role_id=roles[prior], implied_role_id=roles[implied])
+            )
+        scopes = {name: f"project:{self._project(name)}" for name in PROJECTS}
+        for name, (project, role) in _PEOPLE.items():
+            user_id, is_new = self._user(name, known)
+            if is_new:
+                self._grant(user_id, scopes[project], roles[role])
+            if is_new and name == "admin":
+                self._grant(user_id, SYSTEM, roles["admin"])
+        for name in SERVICE_USERS:
+            user_id, is_new = self._user(name, known)
+            if not is_new and not _knows(self.tx, name, known):
+                self._set_password(user_id, name, known.get(name))
+            for role in ("admin", "service"):
+                self._grant(user_id, scopes["service"], roles[role])
+        self._catalogue(urls, region)
+        return self.passwords
+
+    def _add(self, row: Any) -> None:
+        self.tx.add(row)
+        self.tx.flush()
+
+    def _role(self, name: str) -> str:
+        role_id = self.tx.scalar(select(RoleRow.id).where(RoleRow.name == name))
+        if role_id is None:
+            role_id = bodies.new_id()
+            self._add(RoleRow(id=role_id, name=name, description=None, immutable=True, extra={}))
+        return role_id
+
+    def _project(self, name: str) -> str:
+        row = projects.by_name(self.tx, name, DOMAIN_ID)
+        if row is None:
+            row = ProjectRow(
+                id=bodies.new_id(),
+                name=name,
+                domain_id=DOMAIN_ID,
+                description="",
+                enabled=True,
+                tags=[],
+                extra={},
+            )
+            self._add(row)
+        return row.id
+
+    def _user(self, name: str, known: Mapping[str, str]) -> tuple[str, bool]:
+        row = users.by_name(self.tx, name, DOMAIN_ID)
+        if row is not None:
+            return row.id, False
+        row = UserRow(
+            id=bodies.new_id(),
+            name=name,
+            domain_id=DOMAIN_ID,
+            enabled=True,
+            default_project_id=None,
+            password_hash=None,
+            tokens_from=self.now,
+            extra={},
+        )
+        self._add(row)
+        self._set_password(row.id, name, known.get(name))
+        return row.id, True
+
+    def _set_password(self, user_id: str, name: str, known: str | None = None) -> None:
+        password, hashed = passwords.make_secret()
+        if known is not None:
+            password, hashed = known, passwords.hash_random(known)
+        users.set_password(self.tx, user_id, hashed, self.now)
+        self.passwords[name] = password
+
+    def _grant(self, user_id: str, scope: str, role_id: str) -> None:
+        self.tx.merge(GrantRow(user_id=user_id, scope=scope, role_id=role_id))
+
+    def _catalogue(self, urls: Mapping[str, str], region: str) -> None:
+        if self.tx.get(RegionRow, region) is None:
+            self._add(RegionRow(id=region, description="", parent_region_id=None, extra={}))
+        for kind, url in urls.items():
+            rows = self.tx.scalars(
+                select(EndpointRow)
+                .join(ServiceRow, ServiceRow.id == EndpointRow.service_id)
+                .where(ServiceRow.type == kind)
+            ).all()
+            for row in rows:
+                if row.ours:
+                    row.url, row.region_id = url, region
+            missing = [name for name in _INTERFACES if name not in {row.interface for row in rows}]
+            if missing:
+                service_id = self._service(kind)
+                for interface in missing:
+                    self._endpoint(service_id, interface, url, region)
+
+    def _service(self, kind: str) -> str:
+        service_id = self.tx.scalar(select(ServiceRow.id).where(ServiceRow.type == kind))
+        if service_id is None:
+            service_id = bodies.new_id()
+            name = SERVICE_NAMES.get(kind, kind)
+            row = ServiceRow(
+                id=service_id, type=kind, name=name, description=None, enabled=True, extra={}
+            )
+            self._add(row)
+        return service_id
+
+    def _endpoint(self, service_id: str, interface: str, url: str, region: str) -> None:
+        row = EndpointRow(
+            id=bodies.new_id(),
+            service_id=service_id,
+            region_id=region,
+            interface=interface,
+            url=url,
+            enabled=True,
+            ours=True,
+            extra={},
+        )
+        self._add(row)

@@ -1,0 +1,89 @@
+"""The keys of tokens: one file in the state directory, one key a line, and their rotation.
+
+The first line is the next key, the second the one that makes tokens, the rest only read them.
+The next key can already be read by every process before any makes a token with it, so processes
+that share the file need not change over at the same moment.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from mooring.errors import Invalid, Unauthenticated
+
+KEPT = 4
+"""Keys in the file: the next, the present and two old ones, so a token outlives two rotations."""
+
+
+class TokenKeys:
+    """Encrypts and decrypts with the keys of one file, made with mode 0600 when it is missing.
+
+    Raises Invalid when the file cannot be read as keys.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        if not path.exists():
+            _write(path, [Fernet.generate_key(), Fernet.generate_key()])
+        self._stamp, self._make, self._read = self._load()
+
+    def encrypt(self, content: bytes) -> str:
+        """Return `content` as text that is safe in a URL and a header."""
+        self._reload()
+        return self._make.encrypt(content).rstrip(b"=").decode("ascii")
+
+    def decrypt(self, token: str) -> bytes:
+        """Return what was encrypted. Raises Unauthenticated for anything else."""
+        padded = token.encode("ascii", "replace") + b"=" * (-len(token) % 4)
+        try:
+            return self._read.decrypt(padded)
+        except InvalidToken as error:
+            if not self._reload():
+                raise Unauthenticated("The token is not valid.") from error
+        try:
+            return self._read.decrypt(padded)
+        except InvalidToken as error:
+            raise Unauthenticated("The token is not valid.") from error
+
+    def rotate(self) -> None:
+        """Make the next key the present one and a new key the next; forget the oldest."""
+        keys = self._path.read_bytes().split()
+        rotated = [Fernet.generate_key(), keys[0], *keys[1:]]
+        _write(self._path, rotated[:KEPT])
+        self._reload()
+
+    def _load(self) -> tuple[tuple[int, int], Fernet, MultiFernet]:
+        status = self._path.stat()
+        try:
+            keys = [Fernet(key) for key in self._path.read_bytes().split()]
+        except ValueError as error:
+            raise Invalid(f"The file {self._path} holds what is not a key.") from error
+        if len(keys) < 2:
+            raise Invalid(f"The file {self._path} holds fewer than two keys.")
+        present, first = keys[1], keys[0]
+        return (
+            (status.st_ino, status.st_mtime_ns),
+            present,
+            MultiFernet([present, first, *keys[2:]]),
+        )
+
+    def _reload(self) -> bool:
+        """Read the file again when another process has changed it; tell whether it had."""
+        status = self._path.stat()
+        if (status.st_ino, status.st_mtime_ns) == self._stamp:
+            return False
+        self._stamp, self._make, self._read = self._load()
+        return True
+
+
+def _write(path: Path, keys: list[bytes]) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(b"\n".join(keys) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

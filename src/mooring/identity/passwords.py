@@ -1,0 +1,89 @@
+"""Hashes of passwords and secrets, made and checked in threads.
+
+What people choose is hashed with bcrypt, over a SHA-256 so that length does not matter. What we
+made ourselves, from 256 random bits or more, cannot be guessed: one salted SHA-256 is enough, and
+the login of a service user costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import secrets
+
+import bcrypt
+
+from mooring import limits
+from mooring.errors import Invalid
+
+_BCRYPT, _RANDOM = "bcrypt:", "sha256:"
+
+
+class Hasher:
+    """Hashes and checks. `rounds` is bcrypt's cost, a power of two: 10 takes about 50 ms."""
+
+    def __init__(self, rounds: int = 10) -> None:
+        self._rounds = rounds
+        self._turn = asyncio.Semaphore(limits.IDENTITY_HASHES)
+        self._nobody = ""
+
+    async def hash(self, password: str) -> str:
+        """Return the hash of a password that a person chose. Raises Invalid for a long one."""
+        if not 0 < len(password) <= limits.IDENTITY_PASSWORD_CHARS:
+            raise Invalid(
+                f"A password has between 1 and {limits.IDENTITY_PASSWORD_CHARS} characters."
+            )
+        async with self._turn:
+            return await asyncio.to_thread(_slow_hash, password, self._rounds)
+
+    async def check(self, password: str, hashed: str | None) -> bool:
+        """Tell whether `password` is the one that was hashed.
+
+        Without a hash this takes as long as with one, so the time does not tell who exists.
+        """
+        if hashed is not None and hashed.startswith(_RANDOM):
+            return check_random(password, hashed)
+        if hashed is None:
+            self._nobody = self._nobody or await self.hash(secrets.token_hex())
+        if len(password) > limits.IDENTITY_PASSWORD_CHARS:
+            return False
+        async with self._turn:
+            right = await asyncio.to_thread(_check_slow, password, hashed or self._nobody)
+        return right and hashed is not None
+
+
+def make_secret(size_bytes: int = 32) -> tuple[str, str]:
+    """Return a new random secret, safe in a URL, and its hash."""
+    secret = secrets.token_urlsafe(size_bytes)
+    return secret, hash_random(secret)
+
+
+def hash_random(secret: str) -> str:
+    """Return the hash of a secret of ours, one that nobody chose."""
+    salt = secrets.token_hex(16)
+    return f"{_RANDOM}{salt}:{_digest(salt, secret)}"
+
+
+def _slow_hash(password: str, rounds: int) -> str:
+    hashed = bcrypt.hashpw(_shorten(password), bcrypt.gensalt(rounds))
+    return _BCRYPT + hashed.decode("ascii")
+
+
+def _check_slow(password: str, hashed: str) -> bool:
+    return bcrypt.checkpw(_shorten(password), hashed.removeprefix(_BCRYPT).encode("ascii"))
+
+
+def check_random(secret: str, hashed: str) -> bool:
+    """Tell whether `secret` is the one that `hash_random` hashed; False for another hash."""
+    salt, _, digest = hashed.removeprefix(_RANDOM).partition(":")
+    return hashed.startswith(_RANDOM) and hmac.compare_digest(digest, _digest(salt, secret))
+
+
+def _shorten(password: str) -> bytes:
+    return base64.b64encode(hashlib.sha256(password.encode("utf-8", "surrogatepass")).digest())
+
+
+def _digest(salt: str, secret: str) -> str:
+    return hashlib.sha256(f"{salt}:{secret}".encode("utf-8", "surrogatepass")).hexdigest()

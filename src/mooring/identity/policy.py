@@ -1,0 +1,60 @@
+"""Who may do what by default: the rule names and defaults of OpenStack's identity policy.
+
+Source: facts/identity_image_placement.md 5.2.
+"""
+
+from __future__ import annotations
+
+_ADMIN = "rule:admin_required"
+_READER = "rule:admin_or_system_reader"
+_OWNER_OR_READER = "rule:admin_or_system_reader or rule:owner"
+_OWNER_OR_ADMIN = "rule:admin_required or rule:owner"
+_ANYBODY = "@"
+
+_RESOURCES = ("project", "user", "role", "service", "endpoint", "region", "domain")
+
+RULES: dict[str, str] = {
+    "admin_required": "role:admin",
+    "owner": "user_id:%(user_id)s",
+    "system_reader": "role:reader and system_scope:all",
+    "admin_or_system_reader": "rule:admin_required or rule:system_reader",
+    "service_admin_or_token_subject": (
+        "rule:admin_or_system_reader or rule:service_role or rule:owner"
+    ),
+    **{f"identity:get_{name}": _READER for name in _RESOURCES},
+    **{f"identity:list_{name}s": _READER for name in _RESOURCES},
+    **{f"identity:create_{name}": _ADMIN for name in _RESOURCES},
+    **{f"identity:update_{name}": _ADMIN for name in _RESOURCES},
+    **{f"identity:delete_{name}": _ADMIN for name in _RESOURCES},
+    "identity:get_project": "rule:admin_or_system_reader or project_id:%(target.project.id)s",
+    "identity:get_domain": (
+        "rule:admin_or_system_reader or project_domain_id:%(target.domain.id)s"
+    ),
+    "identity:get_user": _OWNER_OR_READER,
+    "identity:get_region": _ANYBODY,
+    "identity:list_regions": _ANYBODY,
+    "identity:list_user_projects": _OWNER_OR_READER,
+    "identity:list_groups_for_user": _OWNER_OR_READER,
+    "identity:check_grant": _READER,
+    "identity:list_grants": _READER,
+    "identity:create_grant": _ADMIN,
+    "identity:revoke_grant": _ADMIN,
+    "identity:check_system_grant_for_user": _READER,
+    "identity:list_system_grants_for_user": _READER,
+    "identity:create_system_grant_for_user": _ADMIN,
+    "identity:revoke_system_grant_for_user": _ADMIN,
+    "identity:list_role_assignments": _READER,
+    "identity:list_implied_roles": _READER,
+    "identity:list_role_inference_rules": _READER,
+    "identity:get_application_credential": _OWNER_OR_READER,
+    "identity:list_application_credentials": _OWNER_OR_READER,
+    "identity:create_application_credential": "rule:owner",
+    "identity:delete_application_credential": _OWNER_OR_ADMIN,
+    "identity:get_auth_catalog": _ANYBODY,
+    "identity:get_auth_projects": _ANYBODY,
+    "identity:get_auth_domains": _ANYBODY,
+    "identity:get_auth_system": _ANYBODY,
+    "identity:validate_token": "rule:service_admin_or_token_subject",
+    "identity:check_token": "rule:service_admin_or_token_subject",
+    "identity:revoke_token": _OWNER_OR_ADMIN,
+}

@@ -1,0 +1,52 @@
+"""The identity service: what it owns. It calls nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlalchemy.exc import IntegrityError
+
+from mooring.errors import Conflict
+from mooring.identity.passwords import Hasher
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.clock import Clock
+    from mooring.identity.keys import TokenKeys
+    from mooring.store.base import Store
+
+T = TypeVar("T")
+
+
+class Identity:
+    """Everything that the rules of the identity service work with."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        keys: TokenKeys,
+        token_lifetime_s: int = 3600,
+        hasher: Hasher | None = None,
+    ) -> None:
+        self.store, self.clock, self.keys = store, clock, keys
+        self.token_lifetime_s = token_lifetime_s
+        self.hasher = hasher or Hasher()
+        self.revision = 0
+        """Grows with every change this process makes: what was read before may be outdated."""
+
+    async def change(self, fn: Callable[[Session], T]) -> T:
+        """Run a write, and let everybody who remembers something read it anew.
+
+        A constraint that is broken all the same, because somebody else was faster, is a Conflict.
+        """
+        try:
+            return await self.store.write(fn)
+        except IntegrityError as error:
+            message = "Somebody else changed the same things just now. Look again, then retry."
+            raise Conflict(message, private=str(error.orig)) from error
+        finally:
+            self.revision += 1

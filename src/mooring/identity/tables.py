@@ -1,0 +1,170 @@
+"""What the identity service remembers. Source: facts/identity_image_placement.md 4.2.
+
+Ids are 32 hexadecimal digits, as clients of Keystone expect them; domains and regions have names
+for ids. `extra` holds the attributes that a client gave and identity does not know: it gives them
+back as they came.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from mooring.store.base import service_base
+
+Base = service_base("identity")
+
+_DOMAIN = "domains.id"
+_USER = "users.id"
+_ROLE = "roles.id"
+
+
+class DomainRow(Base):
+    """A domain. There is one: `default`."""
+
+    __tablename__ = "domains"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    description: Mapped[str] = mapped_column(default="")
+    enabled: Mapped[bool] = mapped_column(default=True)
+
+
+class ProjectRow(Base):
+    """A project."""
+
+    __tablename__ = "projects"
+    __table_args__ = (UniqueConstraint("domain_id", "name"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    domain_id: Mapped[str] = mapped_column(ForeignKey(_DOMAIN))
+    description: Mapped[str] = mapped_column(default="")
+    enabled: Mapped[bool] = mapped_column(default=True)
+    tags: Mapped[list[str]] = mapped_column(default=list)
+    extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class UserRow(Base):
+    """A user. Tokens issued before `tokens_from` are no longer valid."""
+
+    __tablename__ = "users"
+    __table_args__ = (UniqueConstraint("domain_id", "name"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    domain_id: Mapped[str] = mapped_column(ForeignKey(_DOMAIN))
+    enabled: Mapped[bool] = mapped_column(default=True)
+    default_project_id: Mapped[str | None]
+    password_hash: Mapped[str | None]
+    tokens_from: Mapped[datetime]
+    extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class RoleRow(Base):
+    """A role. An immutable one is neither changed nor deleted."""
+
+    __tablename__ = "roles"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    description: Mapped[str | None]
+    immutable: Mapped[bool] = mapped_column(default=False)
+    extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class ImplicationRow(Base):
+    """Whoever has the prior role has the implied one as well."""
+
+    __tablename__ = "implications"
+
+    prior_role_id: Mapped[str] = mapped_column(ForeignKey(_ROLE), primary_key=True)
+    implied_role_id: Mapped[str] = mapped_column(ForeignKey(_ROLE), primary_key=True)
+
+
+class GrantRow(Base):
+    """A user's role on a scope: `project:<id>`, `domain:<id>` or `system:all`."""
+
+    __tablename__ = "grants"
+    __table_args__ = (Index("ix_grants_scope", "scope"), Index("ix_grants_role_id", "role_id"))
+
+    user_id: Mapped[str] = mapped_column(ForeignKey(_USER), primary_key=True)
+    scope: Mapped[str] = mapped_column(primary_key=True)
+    role_id: Mapped[str] = mapped_column(ForeignKey(_ROLE), primary_key=True)
+
+
+class ApplicationCredentialRow(Base):
+    """A secret that stands for some of a user's roles on one project."""
+
+    __tablename__ = "application_credentials"
+    __table_args__ = (
+        UniqueConstraint("user_id", "name"),
+        Index("ix_application_credentials_project_id", "project_id"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    description: Mapped[str | None]
+    user_id: Mapped[str] = mapped_column(ForeignKey(_USER))
+    project_id: Mapped[str]
+    role_ids: Mapped[list[str]]
+    secret_hash: Mapped[str]
+    expires_at: Mapped[datetime | None]
+    unrestricted: Mapped[bool]
+
+
+class RegionRow(Base):
+    """A region of the catalogue."""
+
+    __tablename__ = "regions"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    description: Mapped[str] = mapped_column(default="")
+    parent_region_id: Mapped[str | None] = mapped_column(ForeignKey("regions.id"))
+    extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class ServiceRow(Base):
+    """A service of the catalogue."""
+
+    __tablename__ = "services"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    type: Mapped[str]
+    name: Mapped[str | None]
+    description: Mapped[str | None]
+    enabled: Mapped[bool] = mapped_column(default=True)
+    extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class EndpointRow(Base):
+    """One URL of a service. `ours` while it was set by the bootstrap and by nobody since."""
+
+    __tablename__ = "endpoints"
+    __table_args__ = (
+        CheckConstraint("interface IN ('public', 'internal', 'admin')", name="interface"),
+        Index("ix_endpoints_service_id", "service_id"),
+        Index("ix_endpoints_region_id", "region_id"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    service_id: Mapped[str] = mapped_column(ForeignKey("services.id"))
+    region_id: Mapped[str | None] = mapped_column(ForeignKey("regions.id"))
+    interface: Mapped[str]
+    url: Mapped[str]
+    enabled: Mapped[bool] = mapped_column(default=True)
+    ours: Mapped[bool] = mapped_column(default=False)
+    extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class RevocationRow(Base):
+    """A token that was ended, by its audit id; those made from it end with it."""
+
+    __tablename__ = "revocations"
+    __table_args__ = (Index("ix_revocations_forget_at", "forget_at"),)
+
+    audit_id: Mapped[str] = mapped_column(primary_key=True)
+    forget_at: Mapped[datetime]

@@ -1,0 +1,183 @@
+"""Tokens: what is inside, whether they still stand, and who they stand for.
+
+A token holds ids and times only, encrypted; what it is worth is read from the tables whenever it
+is shown. Source: facts/identity_image_placement.md 2.2, 2.5 and 7.1.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections import OrderedDict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import delete, select
+
+from mooring import limits
+from mooring.clients.token import TokenInfo
+from mooring.errors import Unauthenticated
+from mooring.identity import standing
+from mooring.identity.standing import INVALID, Standing
+from mooring.identity.tables import RevocationRow, UserRow
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.identity.service import Identity
+
+METHODS = ("password", "token", "application_credential")
+_KINDS = ("", "project", "domain", "system")
+
+
+class Token(Struct, frozen=True, kw_only=True):
+    """A token's content. `audit_ids` are its own and, after an exchange, that of the first one."""
+
+    user_id: str
+    scope: str
+    methods: tuple[str, ...]
+    issued_at: datetime
+    expires_at: datetime
+    audit_ids: tuple[str, ...]
+    credential_id: str = ""
+
+
+class _Packed(Struct, frozen=True, array_like=True):
+    form: int
+    user: bytes
+    methods: int
+    kind: int
+    place: bytes
+    issued_us: int
+    expires_s: int
+    audits: bytes
+    credential: bytes
+
+
+def issue(identity: Identity, token: Token) -> str:
+    """Return the text of a token, at most 255 characters."""
+    kind, _, place = token.scope.partition(":")
+    packed = _Packed(
+        1,
+        bytes.fromhex(token.user_id),
+        sum(1 << METHODS.index(method) for method in token.methods),
+        _KINDS.index(kind),
+        bytes.fromhex(place) if kind == "project" else place.encode(),
+        round(token.issued_at.timestamp() * 1_000_000),
+        int(token.expires_at.timestamp()),
+        b"".join(base64.urlsafe_b64decode(audit_id + "==") for audit_id in token.audit_ids),
+        bytes.fromhex(token.credential_id),
+    )
+    return identity.keys.encrypt(msgspec.msgpack.encode(packed))
+
+
+def read(identity: Identity, text: str) -> Token:
+    """Return what a token holds, whether it still stands or not. Raises Unauthenticated."""
+    try:
+        packed = msgspec.msgpack.decode(identity.keys.decrypt(text), type=_Packed)
+    except msgspec.MsgspecError as error:
+        raise Unauthenticated(INVALID, private="a token of an unknown form") from error
+    kind = _KINDS[packed.kind]
+    place = packed.place.hex() if kind == "project" else packed.place.decode()
+    audits = [packed.audits[at : at + 16] for at in range(0, len(packed.audits), 16)]
+    return Token(
+        user_id=packed.user.hex(),
+        scope=f"{kind}:{place}" if kind else "",
+        methods=tuple(name for at, name in enumerate(METHODS) if packed.methods >> at & 1),
+        issued_at=datetime.fromtimestamp(0, UTC) + timedelta(microseconds=packed.issued_us),
+        expires_at=datetime.fromtimestamp(packed.expires_s, UTC),
+        audit_ids=tuple(_audit_text(audit) for audit in audits),
+        credential_id=packed.credential.hex(),
+    )
+
+
+def new_audit_id() -> str:
+    """Return a new audit id, 22 characters."""
+    return _audit_text(secrets.token_bytes(16))
+
+
+def check(tx: Session, token: Token, now: datetime, *, allow_expired: bool = False) -> Standing:
+    """Return what a token is worth now. Raises Unauthenticated when it no longer stands."""
+    grace = timedelta(seconds=limits.IDENTITY_EXPIRED_S if allow_expired else 0)
+    if token.expires_at + grace <= now:
+        raise Unauthenticated(INVALID, private="an expired token")
+    revoked = select(RevocationRow.audit_id).where(RevocationRow.audit_id.in_(token.audit_ids))
+    if tx.execute(revoked).first() is not None:
+        raise Unauthenticated(INVALID, private="a revoked token")
+    since = tx.scalar(select(UserRow.tokens_from).where(UserRow.id == token.user_id))
+    if since is None or token.issued_at < since:
+        raise Unauthenticated(INVALID, private="a token of before its user changed")
+    return standing.find(tx, token.user_id, token.scope, credential_id=token.credential_id, now=now)
+
+
+def revoke(tx: Session, token: Token, now: datetime) -> None:
+    """End a token, and with it those that were made from it."""
+    tx.execute(delete(RevocationRow).where(RevocationRow.forget_at < now))
+    forget_at = token.expires_at + timedelta(seconds=limits.IDENTITY_EXPIRED_S)
+    tx.merge(RevocationRow(audit_id=token.audit_ids[0], forget_at=forget_at))
+
+
+def info(token: Token, worth: Standing) -> TokenInfo:
+    """Return what services are told of a token."""
+    kind = token.scope.partition(":")[0]
+    nowhere = standing.Place("", "")
+    project = worth.place if kind == "project" and worth.place else nowhere
+    return TokenInfo(
+        user_id=worth.user.id,
+        user_name=worth.user.name,
+        user_domain_id=worth.user.domain_id,
+        project_id=project.id,
+        project_name=project.name,
+        project_domain_id=project.domain_id,
+        domain_id=worth.place.id if kind == "domain" and worth.place else "",
+        system_scope="all" if kind == "system" else "",
+        roles=frozenset(name.lower() for _, name in worth.roles),
+        methods=token.methods,
+        audit_ids=token.audit_ids,
+        application_credential_id=token.credential_id,
+        issued_at=token.issued_at,
+        expires_at=token.expires_at,
+    )
+
+
+class LocalValidator:
+    """Validates tokens without HTTP, where identity is in the same process.
+
+    What a token is worth is remembered until this process changes anything, and for a few seconds
+    at most: another process may have changed it.
+    """
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._known: OrderedDict[str, tuple[int, float, TokenInfo]] = OrderedDict()
+
+    async def validate(self, token: str, *, allow_expired: bool = False) -> TokenInfo:
+        """Return what a token says. Raises Unauthenticated when it is not valid."""
+        identity = self._identity
+        now = identity.clock.now()
+        revision, until, known = self._known.get(token, (-1, 0.0, None))
+        fresh = revision == identity.revision and identity.clock.monotonic() < until
+        if known is None or not fresh:
+            revision = identity.revision
+            content = read(identity, token)
+            worth = await identity.store.read(
+                lambda tx: check(tx, content, now, allow_expired=True)
+            )
+            known = info(content, worth)
+            self._remember(token, revision, known)
+        if known.expires_at <= now and not allow_expired:
+            raise Unauthenticated(INVALID, private="an expired token")
+        return known
+
+    def _remember(self, token: str, revision: int, known: TokenInfo) -> None:
+        until = self._identity.clock.monotonic() + limits.IDENTITY_CACHE_S
+        self._known[token] = (revision, until, known)
+        self._known.move_to_end(token)
+        if len(self._known) > limits.IDENTITY_CACHE_ENTRIES:
+            self._known.popitem(last=False)
+
+
+def _audit_text(audit: bytes) -> str:
+    return base64.urlsafe_b64encode(audit).decode("ascii").rstrip("=")

@@ -1,0 +1,128 @@
+"""Users: what may be done with them. Source: facts/identity_image_placement.md 2.5 and 4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from sqlalchemy import delete, select
+
+from mooring.errors import Conflict, NotFound
+from mooring.identity import bodies, projects
+from mooring.identity.tables import ApplicationCredentialRow, GrantRow, UserRow
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy.orm import Session
+
+Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S")]
+
+
+class NewUser(Struct, frozen=True):
+    """Who to make. Without a password nobody can log in as that user."""
+
+    name: Name
+    domain_id: str | None = None
+    password: str | None = None
+    default_project_id: str | None = None
+    enabled: bool = True
+
+
+class UserChange(Struct, frozen=True):
+    """What to change."""
+
+    name: Name | UnsetType = UNSET
+    password: str | UnsetType | None = UNSET
+    default_project_id: str | UnsetType | None = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+def find(tx: Session, user_id: str) -> UserRow:
+    """Return a user. Raises NotFound."""
+    row = tx.get(UserRow, user_id)
+    if row is None:
+        raise NotFound(f"Could not find user: {user_id}.")
+    return row
+
+
+def by_name(tx: Session, name: str, domain_id: str) -> UserRow | None:
+    """Return the user of a name, or None."""
+    return tx.scalar(select(UserRow).where(UserRow.name == name, UserRow.domain_id == domain_id))
+
+
+def create(
+    tx: Session,
+    new: NewUser,
+    extra: dict[str, Any],
+    *,
+    domain_id: str,
+    password_hash: str | None,
+    now: datetime,
+) -> UserRow:
+    """Make a user, in `domain_id` unless `new` says otherwise. Raises NotFound, Conflict."""
+    domain = projects.find_domain(tx, new.domain_id or domain_id)
+    _refuse_taken(tx, new.name, domain.id)
+    row = UserRow(
+        id=bodies.new_id(),
+        name=new.name,
+        domain_id=domain.id,
+        enabled=new.enabled,
+        default_project_id=new.default_project_id,
+        password_hash=password_hash,
+        tokens_from=now,
+        extra=extra,
+    )
+    tx.add(row)
+    tx.flush()
+    return row
+
+
+def change(
+    tx: Session,
+    user_id: str,
+    changes: UserChange,
+    extra: dict[str, Any],
+    *,
+    password_hash: str | None,
+    now: datetime,
+) -> UserRow:
+    """Change a user; a new password, or disabling, ends all tokens of before.
+
+    Raises NotFound, Conflict for a name that is taken.
+    """
+    row = find(tx, user_id)
+    given = bodies.given(changes)
+    if given.get("name", row.name) != row.name:
+        _refuse_taken(tx, given["name"], row.domain_id)
+    if "password" in given:
+        given["password_hash"] = password_hash
+        del given["password"]
+    if "password_hash" in given or given.get("enabled") is False:
+        given["tokens_from"] = now
+    for name, value in given.items():
+        setattr(row, name, value)
+    row.extra = {**row.extra, **extra}
+    tx.flush()
+    return row
+
+
+def set_password(tx: Session, user_id: str, password_hash: str, now: datetime) -> None:
+    """Give a user another password; ends all tokens of before. Raises NotFound."""
+    row = find(tx, user_id)
+    row.password_hash, row.tokens_from = password_hash, now
+    tx.flush()
+
+
+def remove(tx: Session, user_id: str) -> None:
+    """Delete a user with its grants and application credentials. Raises NotFound."""
+    row = find(tx, user_id)
+    tx.execute(delete(GrantRow).where(GrantRow.user_id == user_id))
+    tx.execute(delete(ApplicationCredentialRow).where(ApplicationCredentialRow.user_id == user_id))
+    tx.delete(row)
+    tx.flush()
+
+
+def _refuse_taken(tx: Session, name: str, domain_id: str) -> None:
+    if by_name(tx, name, domain_id) is not None:
+        raise Conflict(f"Conflict occurred attempting to store user: '{name}' exists already.")
