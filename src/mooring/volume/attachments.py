@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from mooring.errors import Conflict, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
+from mooring.saga import journal
 from mooring.volume import backends, connections, guard, reserving, statuses, volumes
 from mooring.volume.reserving import Asked, NewAttachment
 from mooring.volume.sagas.delete_attachment import DELETE_ATTACHMENT, DeleteAttachment
@@ -58,8 +59,8 @@ async def create(asked: Asked, wanted: NewAttachment) -> str:
 
     def begin(tx: Session) -> Begun:
         earlier = fence.admit(tx, asked.operation, resource, verb="POST")
-        if earlier is not None:
-            return msgspec.convert(earlier.body, Begun)
+        if (before := _recall(tx, earlier)) is not None:
+            return before
         row = volumes.visible(tx, asked.who, wanted.volume_id)
         reserving.reserve(tx, asked, row, wanted)
         attachment = reserving.add(tx, asked, row, wanted)
@@ -81,8 +82,8 @@ async def connect(asked: Asked, attachment_id: str, connector: Mapping[str, Any]
 
     def begin(tx: Session) -> Begun:
         earlier = fence.admit(tx, asked.operation, resource)
-        if earlier is not None:
-            return msgspec.convert(earlier.body, Begun)
+        if (before := _recall(tx, earlier)) is not None:
+            return before
         begun = _begin_connecting(tx, asked, visible(tx, asked.who, attachment_id), connector)
         fence.record(tx, asked.operation, resource, Answer(body=begun))
         return begun
@@ -135,8 +136,8 @@ async def delete(asked: Asked, attachment_id: str) -> list[AttachmentRow]:
 
     def begin(tx: Session) -> Begun:
         earlier = fence.admit(tx, asked.operation, resource, verb="DELETE")
-        if earlier is not None:
-            return msgspec.convert(earlier.body, Begun)
+        if (before := _recall(tx, earlier)) is not None:
+            return before
         begun = begin_deleting(tx, volume, asked.who, visible(tx, asked.who, attachment_id))
         fence.record(tx, asked.operation, resource, Answer(body=begun), verb="DELETE")
         return begun
@@ -166,6 +167,16 @@ def of_volume(tx: Session, volume_id: str) -> list[AttachmentRow]:
     query = select(AttachmentRow).where(AttachmentRow.volume_id == volume_id)
     rows = tx.execute(query.order_by(AttachmentRow.created_at, AttachmentRow.id)).scalars()
     return list(rows)
+
+
+def _recall(tx: Session, earlier: Answer | None) -> Begun | None:
+    """Return what the same operation led to before; None when that failed and may be run again."""
+    if earlier is None:
+        return None
+    begun = msgspec.convert(earlier.body, Begun)
+    mark = journal.load(tx, begun.saga_id) if begun.saga_id else None
+    failed = mark is not None and mark.state == "ended" and mark.outcome != "done"
+    return None if failed else begun
 
 
 async def _submit(volume: Volume, begin: Any) -> Begun:
