@@ -42,6 +42,12 @@ class Network(AsyncBaseTransport):
         """Hand calls to `url` and below it to the server that listens on a Unix socket."""
         self._near[url.rstrip("/")] = _open(str(socket))
 
+    def abandon(self) -> None:
+        """End the calls that run in this process where they stand, as its death would."""
+        for transport in self._near.values():
+            if isinstance(transport, Neighbour):
+                transport.abandon()
+
     async def handle_async_request(self, request: Request) -> Response:
         return await self.deliver(request, self._forward)
 

@@ -27,14 +27,14 @@ from mooring.compute.api import (
     flavors as flavor_routes,
 )
 from mooring.compute.policy import RULES
-from mooring.web import faces
+from mooring.compute.service import Compute
+from mooring.web import faces, operations
 from mooring.web.app import build_app
 from mooring.web.policy import Policy
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from mooring.compute.service import Compute
     from mooring.web.face import Face
     from mooring.web.identity import TokenValidator
 
@@ -57,6 +57,7 @@ APIS = (
     limits.api,
     quota_sets.api,
     unbuilt.api,
+    operations.build_api(Compute),
 )
 
 

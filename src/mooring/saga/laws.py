@@ -21,11 +21,15 @@ class Crash(BaseException):
 
 
 class LawProbe:
-    """Remembers each point that is passed, and fails or crashes at the one it was armed for."""
+    """Remembers each point that is passed, and fails or crashes at the one it was armed for.
+
+    `crashed` stays set from a crash on, until whoever restarts the process clears it.
+    """
 
     def __init__(self) -> None:
         self.passed: list[str] = []
         self.fired = 0
+        self.crashed = False
         self._armed: dict[str, tuple[int, Callable[[], BaseException]]] = {}
 
     def arm(self, point: str, make: Callable[[], BaseException], *, nth: int = 1) -> None:
@@ -46,7 +50,9 @@ class LawProbe:
             self._armed[point] = (left - 1, make)
             return
         self.fired += 1
-        raise make()
+        error = make()
+        self.crashed = self.crashed or isinstance(error, Crash)
+        raise error
 
 
 class World(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
 import zlib
 from pathlib import Path
 
@@ -57,6 +58,9 @@ def state(connection: Connection, service: str) -> State:
             f"(revision {', '.join(unknown)}). Start that release, or restore a backup."
         )
     return State(has, frozenset(chain[-1] for chain in chains if chain))
+
+_alembic = threading.Lock()
+"""Alembic keeps its environment in globals: one database of a process at a time."""
 
 
 def upgrade(engine: Engine, service: str) -> bool:
@@ -113,7 +117,8 @@ def run(connection: Connection, service: str, target: str = "heads") -> None:
     folders = [MIGRATIONS / chain for chain in _chains(service) if revisions(chain)]
     config.set_main_option("version_locations", "\n".join(str(folder) for folder in folders))
     config.attributes["connection"] = connection
-    command.upgrade(config, target)
+    with _alembic:
+        command.upgrade(config, target)
 
 
 def _set_foreign_keys(connection: Connection, *, on: bool) -> None:

@@ -18,14 +18,14 @@ from mooring.volume.api import (
     types as type_routes,
 )
 from mooring.volume.policy import RULES
-from mooring.web import faces
+from mooring.volume.service import Volume
+from mooring.web import faces, operations
 from mooring.web.app import build_app
 from mooring.web.policy import Policy
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from mooring.volume.service import Volume
     from mooring.web.face import Face
     from mooring.web.identity import TokenValidator
 
@@ -39,6 +39,7 @@ APIS = (
     type_routes.api,
     quotas.api,
     operators.api,
+    operations.build_api(Volume),
 )
 
 

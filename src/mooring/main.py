@@ -1,0 +1,215 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mooring import config, logs
+from mooring.errors import MooringError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+Option = Any
+_config = click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="A TOML file with settings."
+)
+_state_dir = click.option(
+    "--state-dir", help="Where everything is kept [default: ~/.local/state/mooring]."
+)
+_listen = click.option("--listen", metavar="ADDR:PORT", help="Where to serve [127.0.0.1:8470].")
+_agent = click.option(
+    "--agent", "agents", multiple=True, metavar="NAME=SOCKET", help="A host with its own agent."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mooring")
+def cli() -> None:
+    """Run an OpenStack-compatible cloud in which every operation ends."""
+
+
+@cli.command()
+@_config
+@_state_dir
+@_listen
+@_agent
+@click.option("--hypervisor", type=click.Choice(["auto", "libvirt", "simulated"]))
+@click.option("--hosts", type=int, help="How many simulated hosts to run [1].")
+def up(file: Path | None, **given: Option) -> None:
+    """Run everything on this machine, and say `ready URL` when it answers.
+
+    DIR/clouds.yaml then has the clouds `mooring` (administrator) and `demo` (a member of the
+    project demo): OS_CLIENT_CONFIG_FILE=DIR/clouds.yaml openstack --os-cloud demo server list
+    """
+    from mooring.up import run_up
+
+    _run(lambda settings: run_up(settings, _say), file, given)
+
+
+@cli.command()
+@_config
+@_state_dir
+@_listen
+@_agent
+@click.option("--database", help="postgresql://..., for several processes.")
+def serve(file: Path | None, **given: Option) -> None:
+    """Run the control plane alone. On PostgreSQL start as many as you like."""
+    from mooring.up import run_serve
+
+    _run(lambda settings: run_serve(settings, _say), file, given)
+
+
+@cli.command()
+@_config
+@_state_dir
+@click.option("--name", required=True, help="The host's name, as the control plane knows it.")
+@click.option("--socket", "socket_path", required=True, type=click.Path(path_type=Path))
+@click.option("--hypervisor", type=click.Choice(["auto", "libvirt", "simulated"]))
+def agent(file: Path | None, name: str, socket_path: Path, **given: Option) -> None:
+    """Run one host's agent, on a Unix socket that only this user may use."""
+    from mooring.agent_process import run_agent
+
+    _run(lambda settings: run_agent(settings, name, socket_path, _say), file, given)
+
+
+@cli.group()
+def operations() -> None:
+    """See what the cloud is doing, and have a word in it."""
+
+
+@operations.command("list")
+@_state_dir
+@click.option("--all", "everything", is_flag=True, help="Also those that have ended.")
+def list_operations(state_dir: str | None, *, everything: bool) -> None:
+    """List operations, newest first."""
+    from mooring import operator_tools
+
+    _ask(state_dir, lambda cloud: operator_tools.list_operations(cloud, everything=everything))
+
+
+@operations.command("show")
+@_state_dir
+@click.argument("operation_id")
+def show_operation(state_dir: str | None, operation_id: str) -> None:
+    """Show an operation with its timeline."""
+    from mooring import operator_tools
+
+    _ask(state_dir, lambda cloud: operator_tools.show_operation(cloud, operation_id))
+
+
+@operations.command("watch")
+@_state_dir
+@click.argument("operation_id")
+def watch_operation(state_dir: str | None, operation_id: str) -> None:
+    """Follow an operation until it ends; exit 0 when it was done."""
+    from mooring import operator_tools
+
+    _ask(state_dir, lambda cloud: operator_tools.watch_operation(cloud, operation_id))
+
+
+@operations.command("abort")
+@_state_dir
+@click.argument("operation_id")
+def abort_operation(state_dir: str | None, operation_id: str) -> None:
+    """Have an operation undone, unless it is past its point of return."""
+    from mooring import operator_tools
+
+    _ask(state_dir, lambda cloud: operator_tools.act(cloud, operation_id, "abort"))
+
+
+@operations.command("retry")
+@_state_dir
+@click.argument("operation_id")
+def retry_operation(state_dir: str | None, operation_id: str) -> None:
+    """Have a waiting operation go on now."""
+    from mooring import operator_tools
+
+    _ask(state_dir, lambda cloud: operator_tools.act(cloud, operation_id, "retry"))
+
+
+@cli.command()
+@_config
+@_state_dir
+@_agent
+@click.option("--database", help="postgresql://..., when the cloud is kept there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--fix", is_flag=True, help="Have the running cloud mend what it can.")
+def doctor(file: Path | None, *, as_json: bool, fix: bool, **given: Option) -> None:
+    """Compare databases, hypervisors, storage and quotas. Exit 0 when all agree."""
+    from mooring.doctor.command import run_doctor
+
+    _run(lambda settings: run_doctor(settings, as_json=as_json, fix=fix), file, given)
+
+
+@cli.group()
+def db() -> None:
+    """Look after the databases of a cloud that does not run."""
+
+
+@db.command("upgrade")
+@_config
+@_state_dir
+@click.option("--database", help="postgresql://..., when the cloud is kept there.")
+def upgrade_db(file: Path | None, **given: Option) -> None:
+    """Bring every service's database to this release. Starting the cloud does it too."""
+    from mooring.databases import upgrade
+
+    _run(lambda settings: upgrade(settings, _say), file, given)
+
+
+@db.command("check")
+@_config
+@_state_dir
+@click.option("--database", help="postgresql://..., when the cloud is kept there.")
+def check_db(file: Path | None, **given: Option) -> None:
+    """Say which revision every service's database has; exit 1 when one is not this release's."""
+    from mooring.databases import check
+
+    _run(lambda settings: check(settings, _say), file, given)
+
+
+def _say(line: str) -> None:
+    click.echo(line)
+    sys.stdout.flush()
+
+
+def _run(
+    work: Callable[[config.Settings], Coroutine[Any, Any, int | None]],
+    file: Path | None,
+    given: dict[str, Option],
+) -> None:
+    try:
+        settings = config.load(file, overrides={k: v for k, v in given.items() if v != ()})
+        logs.configure(settings.log_level)
+        code = asyncio.run(work(settings))
+    except MooringError as error:
+        _stop(error)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    else:
+        sys.exit(code or 0)
+
+
+def _ask(state_dir: str | None, work: Callable[[Any], Coroutine[Any, Any, int | None]]) -> None:
+    from mooring import operator_tools
+
+    async def asked(settings: config.Settings) -> int | None:
+        async with operator_tools.open_cloud(settings) as cloud:
+            return await work(cloud)
+
+    _run(asked, None, {"state_dir": state_dir})
+
+
+def _stop(error: MooringError) -> None:
+    click.echo(f"mooring: {error.public}", err=True)
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    cli()

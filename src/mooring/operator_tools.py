@@ -1,0 +1,152 @@
+"""`mooring operations`: asks a running cloud what it does, as its administrator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from mooring.access import read_login
+from mooring.clients.identity import ServiceUser
+from mooring.clients.session import Session
+from mooring.clients.transport import Network
+from mooring.clock import RealClock
+from mooring.errors import Conflict, MooringError, NotFound
+from mooring.saga.operations import Operation, Summary
+
+if TYPE_CHECKING:
+    from mooring.config import Settings
+
+SERVICES = ("compute", "volume")
+_WATCH_S = 0.5
+_ENDED = ("done", "undone", "failed", "absorbed")
+
+
+class RunningCloud:
+    """The services of a running cloud that have operations."""
+
+    def __init__(self, sessions: Mapping[str, Session]) -> None:
+        self.sessions = sessions
+
+    async def find(self, operation_id: str) -> tuple[Session, Operation]:
+        """Return an operation and the service that has it. Raises NotFound."""
+        for session in self.sessions.values():
+            try:
+                path = f"/mooring/operations/{operation_id}"
+                answer = await session.request("GET", path, caller=None)
+            except NotFound:
+                continue
+            return session, msgspec.convert(answer.json(), Operation)
+        message = f"No service knows operation {operation_id}. What has ended is kept for 30 days."
+        raise NotFound(message)
+
+
+@asynccontextmanager
+async def open_cloud(settings: Settings) -> AsyncGenerator[RunningCloud]:
+    """Log in to the cloud of a state directory. Raises Unavailable when it does not run."""
+    url, login = read_login(settings.state_path)
+    network = Network()
+    user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
+    sessions = {
+        name: Session(network, service=name, catalog=user, credentials=user) for name in SERVICES
+    }
+    try:
+        yield RunningCloud(sessions)
+    finally:
+        await network.aclose()
+
+
+async def list_operations(cloud: RunningCloud, *, everything: bool) -> None:
+    """Print the operations of all services, newest first."""
+    query = "?all=true" if everything else ""
+    found: list[Summary] = []
+    for session in cloud.sessions.values():
+        answer = await session.request("GET", f"/mooring/operations{query}", caller=None)
+        found += msgspec.convert(answer.json()["operations"], list[Summary])
+    found.sort(key=lambda one: one.created_at, reverse=True)
+    table = Table("id", "operation", "status", "at step", "on", "since", box=None)
+    for one in found:
+        step = "" if one.status in _ENDED else _place(one.step, one.item)
+        table.add_row(
+            one.id, one.name, one.status, step, " ".join(one.locks), _time(one.created_at)
+        )
+    Console(soft_wrap=True).print(table if found else "Nothing is going on.")
+
+
+async def show_operation(cloud: RunningCloud, operation_id: str) -> None:
+    """Print one operation with its timeline."""
+    _, found = await cloud.find(operation_id)
+    _print(Console(soft_wrap=True), found)
+
+
+async def watch_operation(cloud: RunningCloud, operation_id: str) -> int:
+    """Print the attempts of an operation as they come, until it ends; return 0 when it was done."""
+    console, seen = Console(soft_wrap=True), 0
+    while True:
+        _, found = await cloud.find(operation_id)
+        for line in found.timeline[seen:]:
+            console.print(_line(line))
+        seen = len(found.timeline)
+        if found.operation.status in _ENDED:
+            console.print(f"{found.operation.name} is {found.operation.status}.")
+            return 0 if found.operation.status == "done" else 1
+        await asyncio.sleep(_WATCH_S)
+
+
+async def act(cloud: RunningCloud, operation_id: str, what: str) -> int:
+    """Abort or retry an operation. Raises NotFound, or Conflict when that is not possible."""
+    session, _ = await cloud.find(operation_id)
+    path = f"/mooring/operations/{operation_id}/action"
+    try:
+        await session.request("POST", path, caller=None, json={what: None})
+    except Conflict as error:
+        raise MooringError(error.public) from error
+    Console().print(f"Asked for it. See what comes of it: mooring operations watch {operation_id}")
+    return 0
+
+
+def _print(console: Console, found: Operation) -> None:
+    one = found.operation
+    table = Table(show_header=False, box=None)
+    facts = {
+        "operation": one.name,
+        "id": one.id,
+        "status": one.status,
+        "at step": _place(one.step, one.item),
+        "progress": f"{one.progress} %",
+        "on": " ".join(one.locks),
+        "project": one.project_id,
+        "request": one.request_id,
+        "started": _time(one.created_at),
+        "ended": _time(one.ended_at) if one.ended_at else "",
+        "error": one.error,
+    }
+    for name, value in facts.items():
+        if value:
+            table.add_row(name, value)
+    console.print(table)
+    for line in found.timeline:
+        console.print(_line(line))
+
+
+def _line(line: Any) -> str:
+    sign = {"forward": ">", "back": "<", "failing": "!"}[line.heading]
+    text = f"{_time(line.started_at)} {sign} {_place(line.step, line.item)}"
+    text += f" (attempt {line.attempt})" if line.attempt > 1 else ""
+    return f"{text}: {line.result}, {line.duration_ms} ms" + (
+        f": {line.error}" if line.error else ""
+    )
+
+
+def _place(step: str, item: str) -> str:
+    return f"{step} {item}" if item else step
+
+
+def _time(moment: datetime) -> str:
+    return moment.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")

@@ -1,0 +1,130 @@
+"""`mooring up`, `serve` and `agent`: put together from settings, until a signal ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from random import SystemRandom
+from typing import TYPE_CHECKING
+
+from mooring import sockets, state_dir
+from mooring.agent_api.client import Agents
+from mooring.clock import RealClock
+from mooring.cloud import Cloud, Outside, open_cloud
+from mooring.config import Settings
+from mooring.errors import Invalid
+from mooring.http_server import listening
+from mooring.probe import from_setting
+
+if TYPE_CHECKING:
+    import socket
+
+
+Say = Callable[[str], None]
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}")
+
+
+async def run_up(settings: Settings, say: Say) -> None:
+    """Serve everything on this machine: control plane, and its hosts in the same process.
+
+    Says what it does, and `ready <url>` once every API answers and a host is up. Raises Invalid,
+    Conflict or Unavailable, each with one line that tells what to do, when it cannot start.
+    """
+    async with AsyncExitStack() as stack:
+        directory = state_dir.hold(settings.state_path)
+        stack.callback(directory.release)
+        listener = sockets.open_listener(settings.address, settings.port)
+        stack.callback(listener.close)
+        agents = _known_agents(settings)
+        await _open_hosts(settings, agents, stack, say)
+        await _serve(settings, agents, listener, stack, say)
+
+
+async def run_serve(settings: Settings, say: Say) -> None:
+    """Serve the control plane alone. On PostgreSQL, as many may run as one likes."""
+    async with AsyncExitStack() as stack:
+        if not settings.database:
+            stack.callback(state_dir.hold(settings.state_path).release)
+        settings.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        listener = sockets.open_listener(settings.address, settings.port)
+        stack.callback(listener.close)
+        await _serve(settings, _known_agents(settings), listener, stack, say)
+
+
+def host_names(settings: Settings) -> list[str]:
+    """Return the names of the hosts that `up` runs in its own process."""
+    name = platform.node() or "localhost"
+    if settings.hosts == 1:
+        return [name]
+    return [f"{name}-{number}" for number in range(1, settings.hosts + 1)]
+
+
+async def _open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, say: Say) -> None:
+    from mooring.agent.app import open_agent
+    from mooring.agent.settings import AgentSettings
+
+    for name in host_names(settings):
+        wanted = AgentSettings(
+            name=name,
+            state_dir=settings.state_path / "hosts" / name,
+            hypervisor=settings.hypervisor,
+        )
+        running = await stack.enter_async_context(open_agent(wanted))
+        agents.in_process(name, running.app)
+        host = await agents[name].host()
+        note = f" ({running.notice})" if running.notice else ""
+        say(f"host {name}: {host.hypervisor}, {host.accelerator or 'no accelerator'}{note}")
+
+
+def _known_agents(settings: Settings) -> Agents:
+    agents = Agents()
+    for entry in settings.agents:
+        name, equals, path = entry.partition("=")
+        if not equals or not _HOST.fullmatch(name) or not path.startswith("/"):
+            message = f"'{entry}' is no agent; write NAME=/path/to/its/socket."
+            raise Invalid(message)
+        agents.unix(name, path)
+    return agents
+
+
+async def _serve(
+    settings: Settings,
+    agents: Agents,
+    listener: socket.socket,
+    stack: AsyncExitStack,
+    say: Say,
+) -> None:
+    stack.push_async_callback(agents.close)
+    url = settings.public_url or sockets.public_url(listener)
+    outside = Outside(
+        settings=settings,
+        public_url=url.rstrip("/"),
+        agents=agents,
+        clock=RealClock(),
+        random=SystemRandom(),
+        probe=from_setting(settings.kill_at),
+        owner=f"{platform.node()}:{os.getpid()}",
+    )
+    cloud = await open_cloud(outside)
+    stack.push_async_callback(cloud.close)
+    async with listening(cloud.app, listener) as served:
+        await cloud.look_at_hosts()
+        say(f"ready {url}")
+        await _until_first([served, asyncio.create_task(cloud.run())])
+        await cloud.stop()
+
+
+async def _until_first(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Return when one task ends, raising what it raised; cancel and await the others."""
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks[1:]:
+            task.cancel()
+        await asyncio.gather(*tasks[1:], return_exceptions=True)

@@ -1,0 +1,230 @@
+"""A whole cloud in one process: real services and agents, simulated hosts, clock and network.
+
+Requests go through the applications as a client's would. Nothing moves by itself but what a
+request or a saga sets going; `settle` lets it all come to rest, turning the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx2
+from msgspec import Struct
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from mooring import access
+from mooring.agent.app import RunningAgent, open_agent
+from mooring.agent.settings import AgentSettings
+from mooring.agent_api.client import Agents
+from mooring.clients.identity import Login, ServiceUser
+from mooring.clients.transport import Network
+from mooring.clock import SimulatedClock
+from mooring.cloud import Cloud, Outside, open_cloud
+from mooring.config import Settings
+from mooring.doctor.examine import look
+from mooring.saga.define import Saga
+from mooring.saga.laws import Crash, LawProbe
+from mooring.saga.tables import SagaRow
+
+URL = "http://cloud.test"
+HORIZON_S = 7200.0
+
+
+class Answer(Struct, frozen=True):
+    """What a client sees. `body` is decoded JSON, or None."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+    def key(self, name: str) -> Any:
+        """One member of the body, for a request that went well."""
+        assert self.status < 300, (self.status, self.body)
+        return self.body[name]
+
+
+class SimulatedCloud:
+    """The cloud of one test, in one directory. It outlives the crashes of its processes."""
+
+    def __init__(
+        self, directory: Path | str, *, database: str = "", hosts: tuple[str, ...] = ("h1",)
+    ) -> None:
+        self.settings = Settings(state_dir=str(directory), database=database)
+        self.hosts = hosts
+        self.clock, self.probe = SimulatedClock(), LawProbe()
+        self.cloud: Cloud
+        self.agents: dict[str, RunningAgent] = {}
+        self._agent_stack = AsyncExitStack()
+        self._starts = 0
+        self._users: dict[str, ServiceUser] = {}
+
+    async def open(self) -> None:
+        """Start the hosts, then the control plane."""
+        await self.open_hosts()
+        await self.open_control()
+
+    async def open_hosts(self) -> None:
+        for name in self.hosts:
+            wanted = AgentSettings(
+                name=name,
+                state_dir=self.settings.state_path / "hosts" / name,
+                hypervisor="simulated",
+            )
+            self.agents[name] = await self._agent_stack.enter_async_context(open_agent(wanted))
+
+    async def open_control(self) -> None:
+        self._starts += 1
+        known, self.network = Agents(), Network()
+        for name, agent in self.agents.items():
+            known.in_process(name, agent.app)
+        outside = Outside(
+            settings=self.settings,
+            public_url=URL,
+            agents=known,
+            clock=self.clock,
+            random=Random(self._starts),
+            probe=self.probe,
+            owner=f"control-{self._starts}",
+            network=self.network,
+        )
+        self.known_agents = known
+        self.cloud = await open_cloud(outside)
+        _, admin = access.read_login(self.settings.state_path)
+        passwords = json.loads((self.settings.state_path / access.PASSWORDS).read_text())
+        demo = Login(user_name="demo", password=passwords["demo"], project_name="demo")
+        self._users = {
+            name: ServiceUser(self.network, f"{URL}/identity/v3", login, clock=self.clock)
+            for name, login in (("admin", admin), ("demo", demo))
+        }
+        await self.cloud.look_at_hosts()
+
+    async def close(self) -> None:
+        await self._close_control()
+        await self._agent_stack.aclose()
+
+    async def _close_control(self) -> None:
+        await self.cloud.stop()
+        self.network.abandon()
+        await self.known_agents.close()
+        await self.cloud.close()
+
+    async def restart(self, *, hosts: bool = False) -> None:
+        """Let the control plane, and with it the agents if asked, die and come back."""
+        self.probe.crashed = False
+        await self._close_control()
+        if hosts:
+            await self._agent_stack.aclose()
+            self._agent_stack, self.agents = AsyncExitStack(), {}
+            await self.open_hosts()
+        await self.open_control()
+
+    # -- as a client ------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        user: str = "demo",
+        version: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """Send one request; `path` begins with the service, as `/compute/v2.1/servers`."""
+        service = path.split("/")[1]
+        sent = {"X-Auth-Token": await self._users[user].token(), **(headers or {})}
+        if version:
+            sent["OpenStack-API-Version"] = f"{service} {version}"
+        content = b"" if body is None else json.dumps(body).encode()
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        request = httpx2.Request(method, URL + path, headers=sent, content=content)
+        response = await self.network.handle_async_request(request)
+        raw = await response.aread()
+        is_json = "json" in response.headers.get("content-type", "")
+        decoded = json.loads(raw) if raw and is_json else None
+        return Answer(response.status_code, dict(response.headers), decoded)
+
+    async def until_answered(self, asking: asyncio.Task[Answer]) -> Answer | None:
+        """Wait for an answer while sagas move; None when the process died before it came.
+
+        Raises nothing: a crash is seen by `settle`.
+        """
+        while not asking.done():
+            settling = asyncio.create_task(self._rest())
+            await asyncio.wait({asking, settling}, return_when=asyncio.FIRST_COMPLETED)
+            settling.cancel()
+            await asyncio.gather(settling, return_exceptions=True)
+            if self.probe.crashed:
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+                return None
+            if not asking.done():
+                await self._turn_clock()
+        return asking.result()
+
+    async def do(self, *arguments: Any, **how: Any) -> Answer | None:
+        """`ask`, with sagas moving meanwhile."""
+        return await self.until_answered(asyncio.create_task(self.ask(*arguments, **how)))
+
+    # -- as time ----------------------------------------------------------------------------
+
+    async def settle(self, horizon_s: float = HORIZON_S) -> None:
+        """Let everything come to rest. Raises Crash when a process died meanwhile."""
+        limit = self.clock.now() + timedelta(seconds=horizon_s)
+        while True:
+            await self._rest()
+            if self.probe.crashed:
+                raise Crash
+            at = self._next_wake()
+            if at is None or at > limit:
+                return
+            await self._turn_clock()
+
+    async def _rest(self) -> None:
+        schedules = [engine.schedule for engine in self.cloud.engines.values()]
+        while not self.probe.crashed and not all(one.is_quiet() for one in schedules):
+            await asyncio.gather(*(one.quiet() for one in schedules))
+
+    def _next_wake(self) -> Any:
+        times = [engine.schedule.next_wake() for engine in self.cloud.engines.values()]
+        return min((at for at in times if at is not None), default=None)
+
+    async def _turn_clock(self) -> None:
+        at = self._next_wake()
+        if at is None:
+            await asyncio.sleep(0)
+            return
+        self.clock.advance(max(0.0, (at - self.clock.now()).total_seconds()))
+        for engine in self.cloud.engines.values():
+            engine.schedule.ring()
+
+    # -- as the law -------------------------------------------------------------------------
+
+    async def ending(self, saga: Saga[Any]) -> str:
+        """The outcome of the newest saga of this name, or empty."""
+        store = self.cloud.stores[saga.name.partition(".")[0]]
+        query = select(SagaRow.outcome).where(SagaRow.name == saga.name)
+        newest = query.order_by(SagaRow.created_at.desc(), SagaRow.id).limit(1)
+        return await store.read(lambda tx: tx.execute(newest).scalar() or "")
+
+    async def complaints(self) -> list[str]:
+        """What the doctor finds, and what has not ended."""
+        found = await look(self.cloud.stores, self.known_agents, self.clock)
+        lines = [f"{one.resource}: {one.message}" for one in sorted(found)]
+        for name in self.cloud.engines:
+            lines += await self.cloud.stores[name].read(_unfinished)
+        return lines
+
+
+def _unfinished(tx: Session) -> list[str]:
+    query = select(SagaRow.name, SagaRow.step, SagaRow.heading, SagaRow.state)
+    rows = tx.execute(query.where(SagaRow.state != "ended"))
+    return [f"{name} is {state} at {step} ({heading})" for name, step, heading, state in rows]
