@@ -82,7 +82,7 @@ def expand(tx: Session, role_ids: Iterable[str]) -> dict[str, str]:
         select(ImplicationRow.prior_role_id, ImplicationRow.implied_role_id)
     ):
         implied.setdefault(prior, []).append(then)
-    names = dict(tx.execute(select(RoleRow.id, RoleRow.name)).tuples().all())
+    names = {row[0]: row[1] for row in tx.execute(select(RoleRow.id, RoleRow.name))}
     found: dict[str, str] = {}
     waiting = list(role_ids)
     while waiting:
