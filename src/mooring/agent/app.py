@@ -29,6 +29,7 @@ from mooring.agent.simulated import SimulatedHypervisor
 from mooring.errors import Conflict, Unavailable
 from mooring.fence.journal import Journal, run_to_end
 from mooring.limits import FENCE_KEEP_S
+from mooring.probe import NoProbe, Probe
 
 log = structlog.get_logger()
 
@@ -44,11 +45,14 @@ class RunningAgent:
 
 
 @asynccontextmanager
-async def open_agent(settings: AgentSettings) -> AsyncGenerator[RunningAgent]:
+async def open_agent(
+    settings: AgentSettings, *, probe: Probe | None = None
+) -> AsyncGenerator[RunningAgent]:
     """Start one host's agent; leaving stops it, and its guests go on.
 
     Raises Conflict when another agent has the state directory, Unavailable when what was asked for
-    by name (libvirt, a pool's directory) cannot be used.
+    by name (libvirt, a pool's directory) cannot be used. `probe` passes `agent/<verb>/begin` and
+    `agent/<verb>/acted` of every verb, and named points in the middle of some.
     """
     async with AsyncExitStack() as stack:
         _lock(settings.state_dir, stack)
@@ -57,7 +61,9 @@ async def open_agent(settings: AgentSettings) -> AsyncGenerator[RunningAgent]:
         runner = Runner(journal)
         await runner.end_leftovers()
         await _look_at(journal, settings.state_dir / "boot_id")
-        yield await _build(settings, journal, runner, stack)
+        running = await _build(settings, journal, runner, stack)
+        running.agent.probe = probe or NoProbe()
+        yield running
 
 
 async def _build(

@@ -18,6 +18,7 @@ from mooring.agent_api.hosts import Events, Host, Inventory, Pool
 from mooring.errors import Forbidden, NotFound
 from mooring.fence.journal import Answer, Journal
 from mooring.limits import AGENT_POLL_S
+from mooring.probe import NoProbe, Probe
 
 
 class Agent:
@@ -39,6 +40,7 @@ class Agent:
         self.drivers = {driver.pool.name: driver for driver in drivers}
         self.images, self.connections = images, connections
         self.events = events
+        self.probe: Probe = NoProbe()
 
     @property
     def hypervisor(self) -> Hypervisor:

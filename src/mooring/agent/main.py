@@ -18,6 +18,7 @@ from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.settings import AgentSettings
 from mooring.errors import Conflict
 from mooring.limits import AGENT_BACKLOG, AGENT_STOP_S
+from mooring.probe import Probe
 
 log = structlog.get_logger()
 _CREDENTIALS = struct.Struct("3i")
@@ -27,13 +28,14 @@ async def serve(
     settings: AgentSettings,
     socket_path: Path,
     *,
+    probe: Probe | None = None,
     ready: Callable[[RunningAgent], None] | None = None,
 ) -> None:
     """Serve one host's agent until SIGTERM or SIGINT; `ready` is called once it answers.
 
     Raises Conflict and Unavailable as `open_agent` does, and Conflict when the socket is in use.
     """
-    async with open_agent(settings) as running, _listen(socket_path) as listening:
+    async with open_agent(settings, probe=probe) as running, _listen(socket_path) as listening:
         config = uvicorn.Config(
             running.app,
             http=_OwnersOnly,
@@ -63,7 +65,7 @@ async def _listen(path: Path) -> AsyncGenerator[socket.socket]:
         yield listening
     finally:
         listening.close()
-        path.unlink(missing_ok=True)
+        await asyncio.to_thread(lambda: path.unlink(missing_ok=True))
 
 
 def _clear(path: Path) -> None:

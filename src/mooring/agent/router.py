@@ -24,6 +24,7 @@ from mooring.errors import Bug, Conflict, Invalid, MooringError, NotFound, Unava
 from mooring.fence.journal import Answer, Journal
 from mooring.fence.operation import HEADER, INCARNATION_HEADER, Operation, parse
 from mooring.limits import AGENT_BODY_BYTES, AGENT_PATIENCE_S, AGENT_POLL_S, AGENT_TICKET_S
+from mooring.probe import Probe
 
 log = structlog.get_logger()
 _ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
@@ -34,6 +35,7 @@ class Holder(Protocol):
     """What every agent has, as far as this module cares."""
 
     journal: Journal
+    probe: Probe
 
 
 A = TypeVar("A", bound=Holder)
@@ -163,12 +165,19 @@ class Router(Generic[A]):
             call.operation,
             route.method,
             path.removeprefix("/"),
-            partial(route.handler, call),
+            partial(self._act, route.handler, call),
             shared=route.shared,
         )
         if route.patient:
             return await work
         return await self._be_patient(asyncio.ensure_future(work))
+
+    async def _act(self, handler: Handler[A], call: Call[A]) -> Answer:
+        probe, name = self._agent.probe, getattr(handler, "__name__", "verb")
+        probe.at(f"agent/{name}/begin")
+        answer = await handler(call)
+        probe.at(f"agent/{name}/acted")
+        return answer
 
     def _match(self, method: str, path: str) -> tuple[_Route[A], dict[str, str]]:
         for route in self._routes:

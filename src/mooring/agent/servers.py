@@ -44,7 +44,9 @@ async def put_server(call: Call[Agent]) -> Answer:
         network=spec.network,
         metadata=spec.metadata,
     )
+    call.agent.probe.at("agent/put_server/rooted")
     await hypervisor.define(plan)
+    call.agent.probe.at("agent/put_server/defined")
     if spec.power == "on":
         await hypervisor.power_on(server_id)
     return Answer(body=await _get(call))
@@ -68,6 +70,7 @@ async def set_power(call: Call[Agent]) -> Answer:
     if request.state != "on":
         graceful_s = request.timeout_s if request.mode == "soft" else 0.0
         await hypervisor.power_off(server_id, graceful_s)
+        call.agent.probe.at("agent/set_power/off")
     if request.disks is not None:
         await hypervisor.redefine_disks(server_id, _plans(call, request.disks))
     if request.state != "off":

@@ -5,6 +5,7 @@ Source: facts/real_hosts.md 3. libvirt's calls block, so each runs in a thread t
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
 import threading
@@ -27,6 +28,8 @@ T = TypeVar("T")
 binding: Any = libvirt
 DAEMON_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
 _USER = "libvirt-qemu"
+# What is left of 107 bytes beside "/lib/qemu/domain-<number>-<20 letters>/monitor.sock".
+_ROOT_BYTES = 48
 _QEMU_CONF = """\
 user = "root"
 group = "root"
@@ -54,6 +57,8 @@ class Connection:
         if self.uri.startswith("qemu:///embed"):
             _check_user()
             await run_to_end(lambda: _write_conf(self._root))
+            root = await run_to_end(lambda: _shorten(self._root))
+            self.uri = f"qemu:///embed?root={root}"
         self._open = await self.call(lambda: binding.open(self.uri))
 
     async def close(self) -> None:
@@ -115,6 +120,28 @@ def _choose_uri(root: Path) -> str:
     if any(socket.is_socket() for socket in DAEMON_SOCKETS):
         return "qemu:///system"
     return f"qemu:///embed?root={root}"
+
+
+def _shorten(root: Path) -> Path:
+    """Return a path for libvirt's root that leaves room for the names of QEMU's sockets below.
+
+    The kernel takes 107 bytes. A longer directory gets a link of a name made from its own. Raises
+    Unavailable where there is no place for one.
+    """
+    if len(os.fsencode(root)) <= _ROOT_BYTES:
+        return root
+    user = os.geteuid()
+    runtime = Path("/run") if user == 0 else Path(f"/run/user/{user}")
+    if not os.access(runtime, os.W_OK):
+        raise Unavailable(
+            f"The path {root} is too long for QEMU's sockets; {_ROOT_BYTES} bytes fit. Choose a "
+            "shorter state directory."
+        )
+    link = runtime / f"mooring-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
+    if not link.is_symlink() or link.readlink() != root:
+        link.unlink(missing_ok=True)
+        link.symlink_to(root)
+    return link
 
 
 def _check_user() -> None:

@@ -1,0 +1,19 @@
+"""An agent as a process of its own, for tests that kill it: STATE_DIR HYPERVISOR [KILL_AT]."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from mooring.agent.main import serve
+from mooring.agent.settings import AgentSettings
+from mooring.probe import from_setting
+
+if __name__ == "__main__":
+    state_dir = Path(sys.argv[1])
+    hypervisor: Any = sys.argv[2]
+    settings = AgentSettings(name="host-1", state_dir=state_dir, hypervisor=hypervisor)
+    probe = from_setting(sys.argv[3] if len(sys.argv) > 3 else "")
+    asyncio.run(serve(settings, state_dir / "socket", probe=probe))

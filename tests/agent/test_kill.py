@@ -1,0 +1,156 @@
+"""An agent that is killed in the middle of a verb: the next one ends the verb right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.agent_api.client import AgentClient
+from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.servers import PowerRequest, RootDisk, ServerSpec
+from mooring.agent_api.volumes import VolumeSpec
+from mooring.errors import Unavailable
+from mooring.fence.operation import Operation
+from tests.agent.hosts import IMAGE_ID, TestHost, new_id, operation, why_no_real_guests
+from tests.agent.processes import agent_process, emulators
+
+pytestmark = [pytest.mark.anyio, pytest.mark.kill]
+Verb = Callable[[TestHost, Operation], Awaitable[Any]]
+Check = Callable[[AgentClient], Awaitable[None]]
+
+
+@pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.hosts)])
+def kind(request: pytest.FixtureRequest) -> str:
+    if request.param == "libvirt" and (reason := why_no_real_guests()):
+        pytest.skip(reason)
+    return request.param
+
+
+@pytest.fixture
+async def state_dir(tmp_path: Path, kind: str) -> AsyncGenerator[Path]:
+    """A host's directory; what guests a failing test leaves in it are ended."""
+    yield tmp_path
+    async with agent_process(tmp_path, kind) as agent:
+        for guest in await agent.client.list_servers():
+            await agent.host.remove(guest.server_id)
+    assert emulators(str(tmp_path)) == []
+
+
+async def killed_at(state_dir: Path, kind: str, points: str, verb: Verb) -> Any:
+    """Run a verb, killing its agent at each of the points; return the last agent's answer."""
+    named = operation()
+    for point in points.split():
+        async with agent_process(state_dir, kind, f"agent/{point}") as agent:
+            with pytest.raises(Unavailable):
+                await verb(agent.host, named)
+            await agent.died()
+    async with agent_process(state_dir, kind) as agent:
+        return await verb(agent.host, named)
+
+
+async def test_verbs_end_right_wherever_their_agent_was_killed(state_dir: Path, kind: str) -> None:
+    server_id, volume_id, attachment_id = new_id(), new_id(), new_id()
+
+    async def kill(points: str, verb: Verb) -> Any:
+        return await killed_at(state_dir, kind, points, verb)
+
+    async with agent_process(state_dir, kind) as agent:
+        await agent.host.push_image()
+    volume = VolumeSpec(pool="local", size_gib=1)
+    made = await kill(
+        "put_volume/begin put_volume/acted",
+        lambda host, named: host.client.put_volume(volume_id, volume, operation=named),
+    )
+    assert made.size_gib == 1
+    root = RootDisk(image_id=IMAGE_ID, size_gib=1)
+    spec = ServerSpec(name="x", vcpus=1, memory_mib=128, root=root, network="none")
+    guest = await kill(
+        "put_server/begin put_server/rooted put_server/defined put_server/acted",
+        lambda host, named: host.client.put_server(server_id, spec, operation=named),
+    )
+    assert guest.state == "running"
+
+    async def export(host: TestHost, named: Operation) -> Any:
+        connector = await host.client.connector()
+        return await host.client.export_volume(volume_id, attachment_id, connector, operation=named)
+
+    connection = await kill("export_volume/begin export_volume/acted", export)
+    await kill(
+        "connect/begin connect/acted",
+        lambda host, named: host.client.connect(
+            attachment_id, volume_id, connection, operation=named
+        ),
+    )
+    await use_the_disk(kill, server_id, (volume_id, attachment_id, connection))
+    await kill(
+        "delete_server/begin delete_server/acted",
+        lambda host, named: host.client.delete_server(server_id, operation=named),
+    )
+    await kill(
+        "unexport_volume/begin unexport_volume/acted",
+        lambda host, named: host.client.unexport_volume(volume_id, attachment_id, operation=named),
+    )
+    await kill(
+        "delete_volume/begin delete_volume/acted",
+        lambda host, named: host.client.delete_volume(volume_id, operation=named),
+    )
+    async with agent_process(state_dir, kind) as agent:
+        left = await agent.client.inventory()
+    assert (left.guests, left.volumes, left.connections, left.leftovers) == ([], [], [], [])
+
+
+async def use_the_disk(
+    kill: Callable[[str, Verb], Awaitable[Any]], server_id: str, ids: tuple[str, str, Any]
+) -> None:
+    """Plug a volume in, reboot with it, take it out, let go of it: killed in each."""
+    volume_id, attachment_id, connection = ids
+    disk = DiskSpec(volume_id=volume_id, attachment_id=attachment_id, connection=connection)
+    given = await kill(
+        "plug_disk/begin plug_disk/acted",
+        lambda host, named: host.client.plug_disk(server_id, disk, operation=named),
+    )
+    assert (given.device, given.live, given.persistent) == ("/dev/vdb", True, True)
+    reboot = PowerRequest(state="reboot", mode="hard", disks=[disk])
+    guest = await kill(
+        "set_power/begin set_power/off set_power/acted",
+        lambda host, named: host.client.set_power(server_id, reboot, operation=named),
+    )
+    assert (guest.state, [one.device for one in guest.disks]) == ("running", ["/dev/vdb"])
+    await kill(
+        "unplug_disk/begin unplug_disk/acted",
+        lambda host, named: host.client.unplug_disk(server_id, volume_id, operation=named),
+    )
+    await kill(
+        "disconnect/begin disconnect/acted",
+        lambda host, named: host.client.disconnect(attachment_id, operation=named),
+    )
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
+async def test_a_start_killed_at_any_moment_leaves_one_guest_or_none(
+    state_dir: Path, kind: str
+) -> None:
+    root = RootDisk(image_id=IMAGE_ID, size_gib=1)
+    spec = ServerSpec(name="x", vcpus=1, memory_mib=128, root=root, network="none")
+    async with agent_process(state_dir, kind) as agent:
+        await agent.host.push_image()
+    for delay_ms in (40, 80, 120, 160, 200, 240, 280, 320, 360, 400):
+        server_id, named = new_id(), operation()
+        async with agent_process(state_dir, kind) as agent:
+            start = agent.client.put_server(server_id, spec, operation=named)
+            asking = asyncio.create_task(start)
+            await asyncio.wait({asking}, timeout=delay_ms / 1000)
+            await agent.kill()
+            await asyncio.gather(asking, return_exceptions=True)
+        async with agent_process(state_dir, kind) as agent:
+            guest = await agent.client.put_server(server_id, spec, operation=named)
+            assert guest.state == "running", f"killed after {delay_ms} ms"
+            assert len(emulators(server_id)) == 1
+            await agent.host.hears(server_id, "mooring-guest: up")
+            await agent.host.remove(server_id)
+            assert emulators(server_id) == []
