@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import httpx2
 from sqlalchemy import insert
+from sqlalchemy.orm import DeclarativeBase
 
 from mooring.agent_api.client import Agents
 from mooring.clients.catalog import FixedCatalog
@@ -26,7 +27,7 @@ from mooring.clients.volume import VolumeClient
 from mooring.clock import SimulatedClock
 from mooring.compute import app as compute_app
 from mooring.compute.service import Compute
-from mooring.compute.tables import Base, Host, Server
+from mooring.compute.tables import Host, Server
 from mooring.errors import NotFound
 from mooring.probe import NoProbe
 from mooring.saga.engine import Engine
@@ -128,7 +129,7 @@ class Desk:
         plain = {"name": "vm", "flavorRef": FLAVOR, "imageRef": IMAGE, **networks}
         return {"server": plain | more}
 
-    async def put(self, table: type[Base], *rows: Mapping[str, Any]) -> None:
+    async def put(self, table: type[DeclarativeBase], *rows: Mapping[str, Any]) -> None:
         """Write rows as they are."""
         await self.compute.store.write(lambda tx: tx.execute(insert(table), [*rows]))
 

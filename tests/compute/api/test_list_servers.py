@@ -64,7 +64,7 @@ async def test_an_administrator_may_name_a_project(desk: Desk) -> None:
 
 async def test_pages_follow_their_links_to_the_end(desk: Desk) -> None:
     await write(desk, *({"name": f"s{at}"} for at in range(5)))
-    path, found = "/servers?limit=2&sort_key=display_name&sort_dir=asc", []
+    path, found = "/servers?limit=2&sort_key=display_name&sort_dir=asc", list[str]()
     while path:
         listed = await desk.get(path)
         found += [server["name"] for server in listed["servers"]]
@@ -117,7 +117,7 @@ async def test_a_limit_of_none_is_none(desk: Desk) -> None:
         ("web", {"web1", "web2"}),
         ("^web1$", {"web1"}),
         ("b.$", {"web1", "web2", "db1"}),
-        ("x", set()),
+        ("x", set[str]()),
     ],
 )
 async def test_names_are_searched_by_pattern(desk: Desk, pattern: str, found: set[str]) -> None:
@@ -133,7 +133,7 @@ async def test_names_are_searched_by_pattern(desk: Desk, pattern: str, found: se
         ("REBOOT", {"rebooting"}),
         ("SHUTOFF", {"stopped"}),
         ("ERROR", {"error"}),
-        ("PAUSED", set()),
+        ("PAUSED", set[str]()),
     ],
 )
 async def test_servers_are_found_by_status(desk: Desk, status: str, found: set[str]) -> None:
@@ -187,7 +187,7 @@ async def test_image_and_flavor_are_compared(desk: Desk) -> None:
         ("tags=red,blue", {"a"}),
         ("tags-any=blue,green", {"a", "c"}),
         ("not-tags=red,blue", {"b", "c"}),
-        ("not-tags-any=red,green", set()),
+        ("not-tags-any=red,green", set[str]()),
     ],
 )
 async def test_tags_are_filtered_from_226_on(desk: Desk, query: str, found: set[str]) -> None:

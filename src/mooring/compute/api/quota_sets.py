@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from mooring.compute import quota, quota_changes
 from mooring.compute.api import queries
-from mooring.compute.api.values import LARGEST, Truth, Whole, truth, whole
+from mooring.compute.api.values import LARGEST, Whole, read_truth, whole
 from mooring.compute.service import Compute
 from mooring.errors import Invalid
 from mooring.web.api import Api, Call, Reply, Version
@@ -35,7 +35,7 @@ _ALWAYS = (
 class QuotaSet(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of PUT /os-quota-sets/{project_id}: limits by resource, and `force`."""
 
-    quota_set: dict[str, Whole | Truth | None]
+    quota_set: dict[str, bool | int | str | None]
 
 
 class QuotaClassSet(Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ async def change_quota(call: Call[Compute], body: QuotaSet) -> Reply:
         raise Invalid("Quotas of single users are not built. Nothing was changed.")
     asked = dict(body.quota_set)
     force = asked.pop("force", False)
-    forced = truth(force) if isinstance(force, bool | str) else False
+    forced = read_truth(str(force), "force")
     asked.pop("tenant_id", None)
     wanted = _read_limits(asked, call.version)
     found = await call.service.store.write(

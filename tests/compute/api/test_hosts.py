@@ -1,0 +1,242 @@
+"""/os-services, /os-hypervisors and /os-availability-zone: hosts, each in three shapes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.compute.api.desk import Desk, fault_of
+
+pytestmark = pytest.mark.anyio
+
+UUID = "55555555-5555-4555-8555-555555555555"
+PROVIDER = "66666666-6666-4666-8666-666666666666"
+GOLDEN = "tests/golden/compute"
+
+
+async def furnish(desk: Desk) -> None:
+    await desk.host("host1", service_uuid=UUID, provider_id=PROVIDER)
+    await desk.host("host2", zone="attic", disabled=True, disabled_reason="dust")
+    await desk.server(
+        id="22222222-2222-4222-8222-222222222222", host="host1", task_state="rebooting"
+    )
+
+
+async def services(desk: Desk, query: str = "", version: str = "2.53") -> list[Any]:
+    return (await desk.get(f"/os-services{query}", version=version, who="admin"))["services"]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.11", "2.53"])
+async def test_services_show_what_the_golden_file_says(
+    desk: Desk, golden: Callable[[str, str], None], version: str
+) -> None:
+    await furnish(desk)
+    found = await services(desk, "?host=host1", version)
+    golden(f"{GOLDEN}/services-{version}.json", json.dumps(found, indent=2, sort_keys=True) + "\n")
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.28", "2.33", "2.53", "2.75", "2.88"])
+async def test_hypervisors_show_what_the_golden_file_says(
+    desk: Desk, golden: Callable[[str, str], None], version: str
+) -> None:
+    await furnish(desk)
+    plain = await desk.get("/os-hypervisors", version=version, who="admin")
+    detail = await desk.get("/os-hypervisors/detail", version=version, who="admin")
+    text = json.dumps({"list": plain, "detail": _at_host1(detail)}, indent=2, sort_keys=True) + "\n"
+    golden(f"{GOLDEN}/hypervisors-{version}.json", text.replace(_second(plain), "HOST2"))
+
+
+def _at_host1(listed: Any) -> Any:
+    return [one for one in listed["hypervisors"] if one["hypervisor_hostname"] == "host1"]
+
+
+def _second(listed: Any) -> str:
+    """Return the id of host2 when it is a uuid, which is another one in each run."""
+    found = listed["hypervisors"][1]["id"]
+    return found if isinstance(found, str) else "\0"
+
+
+async def test_services_are_found_by_host_and_binary(desk: Desk) -> None:
+    await furnish(desk)
+    assert [one["host"] for one in await services(desk)] == ["host1", "host2"]
+    assert [one["host"] for one in await services(desk, "?host=host2")] == ["host2"]
+    assert await services(desk, "?binary=nova-scheduler") == []
+    assert await services(desk, "?host=nope") == []
+
+
+async def test_a_silent_host_is_down(desk: Desk) -> None:
+    await desk.host("host1", last_seen_at=desk.clock.now() - timedelta(seconds=61))
+    assert (await services(desk))[0]["state"] == "down"
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ({"status": "disabled"}, {"status": "disabled", "disabled_reason": None}),
+        (
+            {"status": "disabled", "disabled_reason": "dust"},
+            {"status": "disabled", "disabled_reason": "dust"},
+        ),
+        ({"status": "enabled"}, {"status": "enabled", "disabled_reason": None}),
+        ({"forced_down": True}, {"forced_down": True, "state": "down"}),
+        ({"forced_down": "false"}, {"forced_down": False, "state": "up"}),
+    ],
+)
+async def test_a_service_is_changed_by_its_uuid(desk: Desk, body: Any, shown: Any) -> None:
+    await furnish(desk)
+    path = f"/os-services/{UUID}"
+    answer = await desk.ask("PUT", path, body, version="2.53", who="admin")
+    assert answer.status_code == 200, answer.text
+    assert shown.items() <= answer.json()["service"].items()
+    assert shown.items() <= (await services(desk, "?host=host1"))[0].items()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        (UUID, {}, 400),
+        (UUID, {"status": "asleep"}, 400),
+        (UUID, {"disabled_reason": "x"}, 400),
+        (UUID, {"status": "enabled", "disabled_reason": "x"}, 400),
+        (UUID, {"status": "disabled", "disabled_reason": ""}, 400),
+        (UUID, {"host": "host1"}, 400),
+        ("nope", {"status": "enabled"}, 400),
+        (PROVIDER, {"status": "enabled"}, 404),
+    ],
+)
+async def test_a_bad_change_is_refused(desk: Desk, path: str, body: Any, code: int) -> None:
+    await furnish(desk)
+    answer = await desk.ask("PUT", f"/os-services/{path}", body, version="2.53", who="admin")
+    assert fault_of(answer)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("action", "more", "answered"),
+    [
+        ("disable", {}, {"status": "disabled"}),
+        ("enable", {}, {"status": "enabled"}),
+        (
+            "disable-log-reason",
+            {"disabled_reason": "dust"},
+            {"status": "disabled", "disabled_reason": "dust"},
+        ),
+        ("force-down", {"forced_down": True}, {"forced_down": True}),
+    ],
+)
+async def test_a_service_was_changed_by_its_host(
+    desk: Desk, action: str, more: dict[str, Any], answered: dict[str, Any]
+) -> None:
+    await furnish(desk)
+    named = {"host": "host1", "binary": "nova-compute"}
+    path = f"/os-services/{action}"
+    answer = await desk.ask("PUT", path, named | more, version="2.52", who="admin")
+    assert answer.json() == {"service": named | answered}
+    for bad, code in (
+        ({"host": "nope", "binary": "nova-compute"}, 404),
+        ({"host": "host1", "binary": "nova-scheduler"}, 400),
+        ({"host": "host1"}, 400),
+    ):
+        answer = await desk.ask("PUT", path, {**bad, **more}, version="2.52", who="admin")
+        assert fault_of(answer)[0] == code
+
+
+async def test_an_unknown_change_is_404(desk: Desk) -> None:
+    body = {"host": "host1", "binary": "nova-compute", "forced_down": True}
+    for action, version in (("explode", "2.52"), ("force-down", "2.10")):
+        path = f"/os-services/{action}"
+        assert fault_of(await desk.ask("PUT", path, body, version=version, who="admin"))[0] == 404
+
+
+async def test_a_host_in_use_or_up_is_not_forgotten(desk: Desk) -> None:
+    await furnish(desk)
+    for version, service_id in (("2.53", UUID), ("2.52", "1")):
+        path = f"/os-services/{service_id}"
+        code, _, message = fault_of(await desk.ask("DELETE", path, version=version, who="admin"))
+        assert (code, "1 instances" in message) == (409, True)
+    answer = await desk.ask("DELETE", "/os-services/2", version="2.52", who="admin")
+    assert "is up" in fault_of(answer)[2]
+    for service_id, version, code in (("x", "2.52", 400), ("9", "2.52", 404), ("9", "2.53", 400)):
+        path = f"/os-services/{service_id}"
+        assert fault_of(await desk.ask("DELETE", path, version=version, who="admin"))[0] == code
+
+
+async def test_hosts_are_for_administrators(desk: Desk) -> None:
+    for path in ("/os-services", "/os-hypervisors", "/os-availability-zone/detail"):
+        assert fault_of(await desk.ask("GET", path))[:2] == (403, "forbidden")
+
+
+@pytest.mark.parametrize(("version", "identifier"), [("2.52", "1"), ("2.53", PROVIDER)])
+async def test_one_hypervisor_is_shown_by_its_id(desk: Desk, version: str, identifier: str) -> None:
+    await furnish(desk)
+    shown = await desk.get(f"/os-hypervisors/{identifier}", version=version, who="admin")
+    assert shown["hypervisor"]["hypervisor_hostname"] == "host1"
+    assert shown["hypervisor"]["running_vms"] == 1
+    for wrong, code in ((UUID, 404), ("nope", 400 if version == "2.53" else 404)):
+        path = f"/os-hypervisors/{wrong}"
+        assert fault_of(await desk.ask("GET", path, version=version, who="admin"))[0] == code
+
+
+async def test_hypervisors_are_shown_with_their_servers(desk: Desk) -> None:
+    await furnish(desk)
+    expected = [{"uuid": "22222222-2222-4222-8222-222222222222", "name": "vm"}]
+    path = "/os-hypervisors?with_servers=true&hypervisor_hostname_pattern=st1"
+    (found,) = (await desk.get(path, version="2.53", who="admin"))["hypervisors"]
+    assert found["servers"] == expected
+    old = await desk.get("/os-hypervisors/host1/servers", version="2.52", who="admin")
+    assert old["hypervisors"][0]["servers"] == expected
+    searched = await desk.get("/os-hypervisors/host/search", version="2.52", who="admin")
+    assert len(searched["hypervisors"]) == 2
+    for lost, version in (
+        ("/os-hypervisors/nope/search", "2.52"),
+        ("/os-hypervisors?hypervisor_hostname_pattern=nope", "2.53"),
+        ("/os-hypervisors/host/search", "2.53"),
+    ):
+        assert fault_of(await desk.ask("GET", lost, version=version, who="admin"))[0] == 404
+
+
+async def test_hypervisors_are_paged_from_233_on(desk: Desk) -> None:
+    await furnish(desk)
+    path, found = "/os-hypervisors?limit=1", list[str]()
+    while path:
+        listed = await desk.get(path, version="2.33", who="admin")
+        found += [one["hypervisor_hostname"] for one in listed["hypervisors"]]
+        path = next((link["href"] for link in listed.get("hypervisors_links", [])), "")
+    assert found == ["host1", "host2"]
+    lost = await desk.ask("GET", "/os-hypervisors?marker=9", version="2.33", who="admin")
+    assert fault_of(lost)[0] == 400
+
+
+async def test_statistics_sum_up_what_is_enabled(desk: Desk) -> None:
+    await furnish(desk)
+    path = "/os-hypervisors/statistics"
+    sums = (await desk.get(path, version="2.87", who="admin"))["hypervisor_statistics"]
+    assert (sums["count"], sums["vcpus"], sums["vcpus_used"], sums["running_vms"]) == (1, 4, 1, 1)
+    assert (await desk.ask("GET", path, version="2.88", who="admin")).status_code == 404
+
+
+async def test_zones_are_available_when_a_host_takes_servers(desk: Desk) -> None:
+    assert await desk.get("/os-availability-zone") == {
+        "availabilityZoneInfo": [
+            {"zoneName": "nova", "zoneState": {"available": False}, "hosts": None}
+        ]
+    }
+    await furnish(desk)
+    listed = (await desk.get("/os-availability-zone"))["availabilityZoneInfo"]
+    assert [(zone["zoneName"], zone["zoneState"]["available"]) for zone in listed] == [
+        ("attic", False),
+        ("nova", True),
+    ]
+    detail = await desk.get("/os-availability-zone/detail", who="admin")
+    assert detail["availabilityZoneInfo"][1]["hosts"] == {
+        "host1": {
+            "nova-compute": {
+                "available": True,
+                "active": True,
+                "updated_at": "2026-01-01T00:00:00.000000",
+            }
+        }
+    }

@@ -1,0 +1,215 @@
+"""POST /servers/{id}/action: which actions there are, and what is refused in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.compute.api.server_actions import NOT_BUILT
+from tests.compute.api.desk import Desk, fault_of
+
+pytestmark = pytest.mark.anyio
+
+NOBODY = "22222222-2222-4222-8222-222222222222"
+
+
+async def act(
+    desk: Desk, server_id: str, body: Any, *, version: str = "2.1", who: str = "member"
+) -> Any:
+    path = f"/servers/{server_id}/action"
+    return await desk.ask("POST", path, body, version=version, who=who)
+
+
+async def states(desk: Desk, server_id: str) -> tuple[str, str | None]:
+    server = (await desk.get(f"/servers/{server_id}"))["server"]
+    return server["OS-EXT-STS:vm_state"], server["OS-EXT-STS:task_state"]
+
+
+@pytest.mark.parametrize(
+    ("body", "vm_state", "task_state"),
+    [
+        ({"os-start": None}, "stopped", "powering-on"),
+        ({"os-stop": None}, "active", "powering-off"),
+        ({"os-stop": None}, "error", "powering-off"),
+        ({"reboot": {"type": "SOFT"}}, "active", "rebooting"),
+        ({"reboot": {"type": "soft"}}, "active", "rebooting"),
+        ({"reboot": {"type": "Hard"}}, "stopped", "rebooting_hard"),
+    ],
+)
+async def test_an_action_on_a_guest_is_202_and_begins(
+    desk: Desk, body: Any, vm_state: str, task_state: str
+) -> None:
+    await desk.host("host1")
+    server_id = await desk.server(host="host1", vm_state=vm_state)
+    answer = await act(desk, server_id, body)
+    assert (answer.status_code, answer.content) == (202, b"")
+    assert await states(desk, server_id) == (vm_state, task_state)
+    again = await act(desk, server_id, body)
+    assert again.status_code in {202, 409}
+
+
+@pytest.mark.parametrize(
+    ("body", "vm_state", "task_state", "text"),
+    [
+        ({"os-start": None}, "active", None, "'start'"),
+        ({"os-stop": None}, "stopped", None, "'stop'"),
+        ({"os-stop": None}, "active", "rebooting", "task_state rebooting"),
+        ({"reboot": {"type": "SOFT"}}, "stopped", None, "vm_state stopped"),
+        ({"reboot": {"type": "HARD"}}, "building", None, "vm_state building"),
+    ],
+)
+async def test_an_action_in_the_wrong_state_is_409(
+    desk: Desk, body: Any, vm_state: str, task_state: str | None, text: str
+) -> None:
+    await desk.host("host1")
+    server_id = await desk.server(host="host1", vm_state=vm_state, task_state=task_state)
+    code, key, message = fault_of(await act(desk, server_id, body))
+    assert (code, key) == (409, "conflictingRequest")
+    assert text in message
+    assert server_id in message
+
+
+async def test_the_lock_is_checked_before_the_state(desk: Desk) -> None:
+    await desk.host("host1")
+    server_id = await desk.server(host="host1", vm_state="paused")
+    assert (await act(desk, server_id, {"lock": None})).status_code == 202
+    code, _, message = fault_of(await act(desk, server_id, {"os-stop": None}))
+    assert (code, "locked" in message) == (409, True)
+    deleted = await desk.ask("DELETE", f"/servers/{server_id}")
+    assert fault_of(deleted)[:2] == (409, "conflictingRequest")
+    assert (await act(desk, server_id, {"unlock": None})).status_code == 202
+    assert "paused" in fault_of(await act(desk, server_id, {"os-stop": None}))[2]
+
+
+async def test_an_administrators_lock_is_ended_by_administrators(desk: Desk) -> None:
+    server_id = await desk.server()
+    assert (await act(desk, server_id, {"lock": None}, who="admin")).status_code == 202
+    assert fault_of(await act(desk, server_id, {"unlock": None}))[:2] == (403, "forbidden")
+    assert (await act(desk, server_id, {"unlock": None}, who="admin")).status_code == 202
+    shown = (await desk.get(f"/servers/{server_id}", version="2.9"))["server"]
+    assert shown["locked"] is False
+
+
+async def test_a_lock_has_a_reason_from_273_on(desk: Desk) -> None:
+    server_id = await desk.server()
+    reasoned = {"lock": {"locked_reason": "being moved"}}
+    assert (await act(desk, server_id, reasoned, version="2.73")).status_code == 202
+    shown = (await desk.get(f"/servers/{server_id}", version="2.73"))["server"]
+    assert (shown["locked"], shown["locked_reason"]) == (True, "being moved")
+    for bad in ({"reason": "x"}, {"locked_reason": "x" * 256}):
+        answer = await act(desk, server_id, {"lock": bad}, version="2.73")
+        assert fault_of(answer)[:2] == (400, "badRequest")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {},
+        {"dance": None},
+        {"os-start": None, "os-stop": None},
+        {"reboot": None},
+        {"reboot": {}},
+        {"reboot": {"type": "WARM"}},
+        {"reboot": {"type": "SOFT", "more": 1}},
+        {"os-getConsoleOutput": {"length": "x"}},
+        {"os-getConsoleOutput": {"length": -2}},
+        {"os-getConsoleOutput": {"lines": 1}},
+    ],
+)
+async def test_a_bad_action_is_400(desk: Desk, body: Any) -> None:
+    server_id = await desk.server()
+    assert fault_of(await act(desk, server_id, body))[:2] == (400, "badRequest")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"os-start": None},
+        {"os-stop": None},
+        {"reboot": {"type": "SOFT"}},
+        {"lock": None},
+        {"unlock": None},
+        {"forceDelete": None},
+        {"os-getConsoleOutput": {}},
+        {"pause": None},
+    ],
+)
+async def test_an_action_on_nobody_is_404(desk: Desk, body: Any) -> None:
+    assert fault_of(await act(desk, NOBODY, body))[:2] == (404, "itemNotFound")
+
+
+@pytest.mark.parametrize(("name", "rule", "since", "until"), NOT_BUILT)
+async def test_what_is_not_built_says_so(
+    desk: Desk, name: str, rule: str, since: Any, until: Any
+) -> None:
+    server_id = await desk.server()
+    version = "2." + str((until or since or (2, 1))[1])
+    answer = await act(desk, server_id, {name: None}, version=version, who="admin")
+    code, key, message = fault_of(answer)
+    assert (code, key) == (501, "notImplemented")
+    assert "not built" in message
+    assert rule
+    for outside in (since and (since[1] - 1), until and (until[1] + 1)):
+        if outside:
+            gone = await act(desk, server_id, {name: None}, version=f"2.{outside}", who="admin")
+            assert gone.status_code in {400, 404}
+
+
+async def test_policy_is_asked_before_anything_is_told(desk: Desk) -> None:
+    server_id = await desk.server()
+    bodies: list[Any] = [{"evacuate": {}}, {"os-resetState": {"state": "active"}}]
+    for body in bodies:
+        assert fault_of(await act(desk, server_id, body))[:2] == (403, "forbidden")
+        assert fault_of(await act(desk, NOBODY, body))[:2] == (403, "forbidden")
+    assert fault_of(await act(desk, server_id, {"os-stop": None}, who="reader"))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "code"),
+    [
+        ("resetNetwork", "2.1", 410),
+        ("os-getRDPConsole", "2.1", 400),
+        ("os-getRDPConsole", "2.6", 404),
+    ],
+)
+async def test_what_was_removed_says_so(desk: Desk, name: str, version: str, code: int) -> None:
+    server_id = await desk.server()
+    body = {name: {"type": "rdp-html5"}}
+    assert (await act(desk, server_id, body, version=version, who="admin")).status_code == code
+
+
+async def test_a_server_is_deleted_with_204_and_forced_with_202(desk: Desk) -> None:
+    first, second = await desk.server(), await desk.server()
+    answer = await desk.ask("DELETE", f"/servers/{first}")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert (await desk.ask("DELETE", f"/servers/{first}")).status_code == 204
+    assert (await act(desk, second, {"forceDelete": None})).status_code == 202
+    for server_id in (first, second):
+        assert (await states(desk, server_id))[1] == "deleting"
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_nobody_is_404_whatever_is_asked(desk: Desk, method: str) -> None:
+    body = {"server": {"name": "x"}} if method == "PUT" else None
+    answer = await desk.ask(method, f"/servers/{NOBODY}", body)
+    assert fault_of(answer)[:2] == (404, "itemNotFound")
+
+
+async def test_a_console_needs_a_host(desk: Desk) -> None:
+    server_id = await desk.server(vm_state="building", launched_at=None)
+    body: dict[str, Any] = {"os-getConsoleOutput": {"length": "10"}}
+    assert fault_of(await act(desk, server_id, body))[:2] == (409, "conflictingRequest")
+
+
+async def test_an_unsupported_version_is_406(desk: Desk) -> None:
+    answer = await desk.ask("GET", "/servers", version="2.105")
+    assert fault_of(answer)[:2] == (406, "computeFault")
+    assert answer.headers["openstack-api-version"] == "compute 2.105"
+
+
+@pytest.mark.parametrize("version", ["2", "x.y", "2.01"])
+async def test_a_malformed_version_is_400(desk: Desk, version: str) -> None:
+    assert (await desk.ask("GET", "/servers", version=version)).status_code == 400
