@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from mooring.access import read_login
 from mooring.clients.identity import ServiceUser
@@ -54,7 +54,8 @@ async def open_cloud(settings: Settings) -> AsyncGenerator[RunningCloud]:
     network = Network()
     user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
     sessions = {
-        name: Session(network, service=name, catalog=user, credentials=user) for name in SERVICES
+        name: Session(network, service=name, catalog=user, credentials=user, is_service=False)
+        for name in SERVICES
     }
     try:
         yield RunningCloud(sessions)
@@ -70,31 +71,30 @@ async def list_operations(cloud: RunningCloud, *, everything: bool) -> None:
         answer = await session.request("GET", f"/mooring/operations{query}", caller=None)
         found += msgspec.convert(answer.json()["operations"], list[Summary])
     found.sort(key=lambda one: one.created_at, reverse=True)
-    table = Table("id", "operation", "status", "at step", "on", "since", box=None)
+    rows = [("ID", "OPERATION", "STATUS", "AT STEP", "SINCE", "ON")]
     for one in found:
-        step = "" if one.status in _ENDED else _place(one.step, one.item)
-        table.add_row(
-            one.id, one.name, one.status, step, " ".join(one.locks), _time(one.created_at)
-        )
-    Console(soft_wrap=True).print(table if found else "Nothing is going on.")
+        step = "-" if one.status in _ENDED else _place(one.step, one.item)
+        since, keys = _time(one.created_at), " ".join(one.locks)
+        rows.append((one.id, one.name, one.status, step, since, keys))
+    _say(_columns(rows) if found else "Nothing is going on.")
 
 
 async def show_operation(cloud: RunningCloud, operation_id: str) -> None:
     """Print one operation with its timeline."""
     _, found = await cloud.find(operation_id)
-    _print(Console(soft_wrap=True), found)
+    _print(found)
 
 
 async def watch_operation(cloud: RunningCloud, operation_id: str) -> int:
     """Print the attempts of an operation as they come, until it ends; return 0 when it was done."""
-    console, seen = Console(soft_wrap=True), 0
+    seen = 0
     while True:
         _, found = await cloud.find(operation_id)
         for line in found.timeline[seen:]:
-            console.print(_line(line))
+            _say(_line(line))
         seen = len(found.timeline)
         if found.operation.status in _ENDED:
-            console.print(f"{found.operation.name} is {found.operation.status}.")
+            _say(f"{found.operation.name} is {found.operation.status}.")
             return 0 if found.operation.status == "done" else 1
         await asyncio.sleep(_WATCH_S)
 
@@ -107,13 +107,12 @@ async def act(cloud: RunningCloud, operation_id: str, what: str) -> int:
         await session.request("POST", path, caller=None, json={what: None})
     except Conflict as error:
         raise MooringError(error.public) from error
-    Console().print(f"Asked for it. See what comes of it: mooring operations watch {operation_id}")
+    _say(f"Asked for it. See what comes of it: mooring operations watch {operation_id}")
     return 0
 
 
-def _print(console: Console, found: Operation) -> None:
+def _print(found: Operation) -> None:
     one = found.operation
-    table = Table(show_header=False, box=None)
     facts = {
         "operation": one.name,
         "id": one.id,
@@ -127,12 +126,24 @@ def _print(console: Console, found: Operation) -> None:
         "ended": _time(one.ended_at) if one.ended_at else "",
         "error": one.error,
     }
-    for name, value in facts.items():
-        if value:
-            table.add_row(name, value)
-    console.print(table)
+    _say(_columns([(name, value) for name, value in facts.items() if value]))
     for line in found.timeline:
-        console.print(_line(line))
+        _say(_line(line))
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as text in columns, nothing cut off: for eyes and for grep alike."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _say(text: str) -> None:
+    click.echo(text)
+    sys.stdout.flush()
 
 
 def _line(line: Any) -> str:

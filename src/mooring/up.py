@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from mooring import sockets, state_dir
 from mooring.agent_api.client import Agents
+from mooring.clients.transport import Network
 from mooring.clock import RealClock
-from mooring.cloud import Cloud, Outside, open_cloud
+from mooring.cloud import Outside, open_cloud
 from mooring.config import Settings
 from mooring.errors import Invalid
 from mooring.http_server import listening
@@ -108,6 +109,7 @@ async def _serve(
         random=SystemRandom(),
         probe=from_setting(settings.kill_at),
         owner=f"{platform.node()}:{os.getpid()}",
+        network=Network(),
     )
     cloud = await open_cloud(outside)
     stack.push_async_callback(cloud.close)

@@ -58,7 +58,11 @@ class Answer(Struct, frozen=True):
 
 
 class Session:
-    """Calls to one service. `service` is our word for it: `volume`, `image`, `compute` ..."""
+    """Calls to one service. `service` is our word for it: `volume`, `image`, `compute` ...
+
+    `is_service` says that the credentials are a service user's, who vouches for callers; an
+    operator's tool calls for itself alone.
+    """
 
     def __init__(
         self,
@@ -67,9 +71,11 @@ class Session:
         service: str,
         catalog: Catalog,
         credentials: Credentials,
+        is_service: bool = True,
     ) -> None:
         self.service = service
         self._network, self._catalog, self._credentials = network, catalog, credentials
+        self._is_service = is_service
 
     async def request(
         self,
@@ -190,12 +196,12 @@ class Session:
     ) -> httpx2.Response:
         url = httpx2.URL(await self._catalog.url(self.service) + path)
         own = await self._credentials.token()
-        response = await self._send(method, url, _signed(caller, own, headers), stream, wait_s)
+        response = await self._send(method, url, self._signed(caller, own, headers), stream, wait_s)
         if response.status_code != 401 or isinstance(stream, _Chunks):
             return response
         await response.aclose()
         own = await self._credentials.token(instead_of=own)
-        response = await self._send(method, url, _signed(caller, own, headers), stream, wait_s)
+        response = await self._send(method, url, self._signed(caller, own, headers), stream, wait_s)
         if response.status_code == 401 and caller is None:
             await response.aclose()
             raise Unavailable(
@@ -203,6 +209,22 @@ class Session:
                 private=f"{method} {url} was answered 401 twice",
             )
         return response
+
+    def _signed(self, caller: Caller, own: str, headers: Mapping[str, str]) -> dict[str, str]:
+        signed = {
+            **headers,
+            "Accept": "application/json",
+            "User-Agent": "mooring",
+            "X-Auth-Token": own if caller is None else caller.token,
+        }
+        if self._is_service:
+            signed["X-Service-Token"] = own
+        if caller is not None:
+            if not caller.token:
+                raise Unauthenticated("The token of the user who asked is no longer known.")
+            if caller.request_id:
+                signed["X-OpenStack-Request-ID"] = caller.request_id
+        return signed
 
     async def _send(
         self,
@@ -255,22 +277,6 @@ class _Chunks(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._source:
             yield chunk
-
-
-def _signed(caller: Caller, own: str, headers: Mapping[str, str]) -> dict[str, str]:
-    signed = {
-        **headers,
-        "Accept": "application/json",
-        "User-Agent": "mooring",
-        "X-Auth-Token": own if caller is None else caller.token,
-        "X-Service-Token": own,
-    }
-    if caller is not None:
-        if not caller.token:
-            raise Unauthenticated("The token of the user who asked is no longer known.")
-        if caller.request_id:
-            signed["X-OpenStack-Request-ID"] = caller.request_id
-    return signed
 
 
 def _version_headers(service: str, version: str | None) -> dict[str, str]:

@@ -49,6 +49,8 @@ class Network(AsyncBaseTransport):
                 transport.abandon()
 
     async def handle_async_request(self, request: Request) -> Response:
+        # A request with a stream of its own comes without, and HTTP/1.1 insists on it.
+        request.headers.setdefault("Host", request.url.netloc.decode("ascii"))
         return await self.deliver(request, self._forward)
 
     async def aclose(self) -> None:
