@@ -116,16 +116,23 @@ class Town:
         return user_id
 
 
-async def found(directory: Path) -> Town:
+async def enter(directory: Path) -> Identity:
+    """Return the identity service whose files lie in a directory."""
     store = await open_store(str(directory), "identity", inline=True)
-    identity = Identity(
+    return Identity(
         store=store,
         clock=SimulatedClock(),
         keys=TokenKeys(directory / "token-keys"),
         hasher=Hasher(rounds=4),
     )
+
+
+async def found(directory: Path) -> dict[str, str]:
+    """Make a directory with the first users in it; return their passwords."""
+    identity = await enter(directory)
     passwords = await bootstrap.ensure(identity, urls=URLS)
-    return Town(identity, passwords)
+    await identity.store.close()
+    return passwords
 
 
 def turn(town: Town, seconds: float) -> None:
