@@ -1,0 +1,112 @@
+"""What the whole surface has in common: documents, rules, and resources that list empty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.compute import app
+from mooring.compute.policy import RULES
+from tests.compute.api.desk import URL, Desk, fault_of
+
+pytestmark = pytest.mark.anyio
+
+NOBODY = "22222222-2222-4222-8222-222222222222"
+ROUTES = [route for api in app.APIS for route in api.routes]
+
+
+async def test_the_version_document_needs_no_token(desk: Desk) -> None:
+    answer = await desk.ask("GET", f"{URL}/v2.1/", who="")
+    version = answer.json()["version"]
+    assert (answer.status_code, version["min_version"], version["version"]) == (
+        200,
+        "2.1",
+        "2.104",
+    )
+
+
+async def test_a_call_without_a_token_is_401(desk: Desk) -> None:
+    assert (await desk.ask("GET", "/servers", who="nobody")).status_code == 401
+
+
+def test_every_route_asks_a_rule_that_exists() -> None:
+    assert {route.policy for route in ROUTES if route.policy} <= set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("/os-server-groups", "server_groups"),
+        ("/os-aggregates", "aggregates"),
+        ("/os-migrations", "migrations"),
+        ("/extensions", "extensions"),
+    ],
+)
+async def test_what_the_cloud_has_none_of_lists_empty(desk: Desk, path: str, key: str) -> None:
+    assert await desk.get(path, who="admin") == {key: []}
+    for method in ("GET", "DELETE"):
+        if path == "/os-server-groups" or (method == "GET" and path != "/os-migrations"):
+            answer = await desk.ask(method, f"{path}/{NOBODY}", who="admin")
+            assert fault_of(answer)[:2] == (404, "itemNotFound")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/ips", {"addresses": {}}),
+        ("/os-interface", {"interfaceAttachments": []}),
+        ("/os-security-groups", {"security_groups": []}),
+        ("/migrations", {"migrations": []}),
+        ("/os-volume_attachments", {"volumeAttachments": []}),
+    ],
+)
+async def test_what_a_server_has_none_of_lists_empty(
+    desk: Desk, path: str, body: dict[str, object]
+) -> None:
+    server_id = await desk.server()
+    assert await desk.get(f"/servers/{server_id}{path}", version="2.23", who="admin") == body
+    answer = await desk.ask("GET", f"/servers/{NOBODY}{path}", version="2.23", who="admin")
+    assert fault_of(answer)[:2] == (404, "itemNotFound")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/os-server-groups"),
+        ("POST", "/os-aggregates"),
+        ("POST", "/servers/{server_id}/remote-consoles"),
+        ("GET", "/servers/{server_id}/diagnostics"),
+    ],
+)
+async def test_what_is_not_built_is_501(desk: Desk, method: str, path: str) -> None:
+    path = path.format(server_id=await desk.server())
+    body: Any = {"x": {}} if method == "POST" else None
+    answer = await desk.ask(method, path, body, version="2.6", who="admin")
+    assert fault_of(answer)[:2] == (501, "notImplemented")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/nothing", 404),
+        ("PATCH", "/servers", 405),
+        ("DELETE", "/servers", 405),
+        ("GET", "/os-volumes", 404),
+        ("GET", "/servers/{server_id}/os-interface/x", 404),
+        ("DELETE", "/servers/{server_id}/os-interface/x", 404),
+        ("POST", "/servers/{server_id}/os-interface", 400),
+    ],
+)
+async def test_what_does_not_exist_is_refused(
+    desk: Desk, method: str, path: str, code: int
+) -> None:
+    path = path.format(server_id=await desk.server())
+    body: Any = {} if method in {"POST", "PATCH"} else None
+    assert (await desk.ask(method, path, body)).status_code == code
+
+
+async def test_another_content_type_is_415(desk: Desk) -> None:
+    headers = {"content-type": "text/plain"}
+    answer = await desk.ask("POST", "/servers", desk.new(), headers=headers)
+    assert answer.status_code == 415
