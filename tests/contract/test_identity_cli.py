@@ -1,0 +1,165 @@
+"""The stock `openstack` command against our identity service, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from mooring.clock import RealClock
+from mooring.identity import bootstrap
+from mooring.identity.app import build
+from mooring.identity.keys import TokenKeys
+from mooring.identity.passwords import Hasher
+from mooring.identity.service import Identity
+from mooring.store.base import open_store
+
+pytestmark = [pytest.mark.anyio, pytest.mark.contract]
+OPENSTACK = Path(sys.executable).with_name("openstack")
+
+
+class Refused(Exception):
+    """The command ended with an error; its text is what a person reads."""
+
+
+class Shell:
+    """Runs `openstack` as one user."""
+
+    def __init__(self, url: str, user: str, password: str, project: str) -> None:
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ.get("HOME", "/"),
+            "OS_AUTH_URL": f"{url}/v3",
+            "OS_USERNAME": user,
+            "OS_PASSWORD": password,
+            "OS_PROJECT_NAME": project,
+            "OS_USER_DOMAIN_ID": "default",
+            "OS_PROJECT_DOMAIN_ID": "default",
+            "OS_IDENTITY_API_VERSION": "3",
+        }
+
+    async def run(self, *words: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            str(OPENSTACK),
+            *words,
+            env=self.environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await asyncio.wait_for(process.communicate(), 60)
+        if process.returncode:
+            raise Refused(err.decode())
+        return out.decode()
+
+    async def ask(self, *words: str) -> Any:
+        return json.loads(await self.run(*words, "-f", "json"))
+
+
+class Cloud:
+    def __init__(self, url: str, passwords: dict[str, str]) -> None:
+        self.url, self.passwords = url, passwords
+
+    def shell(self, user: str, project: str = "", password: str = "") -> Shell:
+        return Shell(self.url, user, password or self.passwords[user], project or user)
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path) -> AsyncGenerator[Cloud]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/identity"
+        identity = Identity(
+            store=await open_store(str(tmp_path), "identity"),
+            clock=RealClock(),
+            keys=TokenKeys(tmp_path / "token-keys"),
+            hasher=Hasher(rounds=4),
+        )
+        urls = {"identity": f"{url}/v3", "compute": "http://127.0.0.1:1/compute/v2.1"}
+        passwords = await bootstrap.ensure(identity, urls=urls)
+        config = uvicorn.Config(build(identity, public_url=url), lifespan="off", log_config=None)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        yield Cloud(url, passwords)
+        server.should_exit = True
+        await serving
+        await identity.store.close()
+
+
+async def test_a_token_is_issued_and_the_catalogue_shown(cloud: Cloud) -> None:
+    demo = cloud.shell("demo")
+    token = await demo.ask("token", "issue")
+    assert len(token["id"]) <= 255
+    assert len(token["project_id"]) == len(token["user_id"]) == 32
+    catalogue = {row["Type"]: row["Endpoints"] for row in await demo.ask("catalog", "list")}
+    assert {point["interface"] for point in catalogue["compute"]} == {"public", "internal", "admin"}
+
+
+async def test_a_wrong_password_is_said_to_be_one(cloud: Cloud) -> None:
+    with pytest.raises(Refused, match=r"requires authentication.*HTTP 401"):
+        await cloud.shell("demo", password="wrong").run("token", "issue")
+
+
+async def test_a_project_with_a_user_is_set_up_and_taken_down(cloud: Cloud) -> None:
+    admin = cloud.shell("admin")
+    project = await admin.ask("project", "create", "blue", "--description", "sea")
+    user = await admin.ask("user", "create", "ann", "--password", "secret", "--email", "a@b")
+    assert (user["name"], user["email"], user["enabled"]) == ("ann", "a@b", True)
+    await admin.run("role", "create", "sailor")
+    await admin.run("role", "add", "--user", "ann", "--project", "blue", "member")
+    ann = cloud.shell("ann", "blue", "secret")
+    assert (await ann.ask("token", "issue"))["project_id"] == project["id"]
+    [row] = await admin.ask("role", "assignment", "list", "--user", "ann", "--names")
+    assert (row["Role"], row["Project"]) == ("member", "blue@Default")
+    await admin.run("project", "set", "blue", "--description", "deep sea")
+    assert (await admin.ask("project", "show", "blue"))["description"] == "deep sea"
+    await admin.run("user", "set", "ann", "--password", "another")
+    with pytest.raises(Refused, match="401"):
+        await ann.run("token", "issue")
+    await admin.run("role", "remove", "--user", "ann", "--project", "blue", "member")
+    await admin.run("user", "delete", "ann")
+    await admin.run("project", "delete", "blue")
+    await admin.run("role", "delete", "sailor")
+
+
+async def test_everything_is_listed(cloud: Cloud) -> None:
+    admin = cloud.shell("admin")
+    names = {row["Name"] for row in await admin.ask("user", "list")}
+    assert names == {"admin", "demo", *bootstrap.SERVICE_USERS}
+    assert {row["Name"] for row in await admin.ask("project", "list")} == set(bootstrap.PROJECTS)
+    assert {row["Name"] for row in await admin.ask("role", "list")} == set(bootstrap.ROLES)
+    assert {row["Type"] for row in await admin.ask("service", "list")} == {"identity", "compute"}
+    assert len(await admin.ask("endpoint", "list")) == 6
+    assert [row["Region"] for row in await admin.ask("region", "list")] == ["RegionOne"]
+    assert [row["Name"] for row in await admin.ask("domain", "list")] == ["Default"]
+
+
+async def test_an_application_credential_logs_in(cloud: Cloud) -> None:
+    demo = cloud.shell("demo")
+    made = await demo.ask("application", "credential", "create", "key")
+    key = cloud.shell("demo")
+    key.environment = {
+        "PATH": key.environment["PATH"],
+        "HOME": key.environment["HOME"],
+        "OS_AUTH_URL": key.environment["OS_AUTH_URL"],
+        "OS_AUTH_TYPE": "v3applicationcredential",
+        "OS_APPLICATION_CREDENTIAL_ID": made["ID"],
+        "OS_APPLICATION_CREDENTIAL_SECRET": made["Secret"],
+    }
+    assert (await key.ask("token", "issue"))["project_id"] == made["Project ID"]
+    listed = await demo.ask("application", "credential", "list")
+    assert [row["Name"] for row in listed] == ["key"]
+    await demo.run("application", "credential", "delete", "key")
+    with pytest.raises(Refused, match="401"):
+        await key.run("token", "issue")
+
+
+async def test_a_member_is_refused_what_is_not_its_business(cloud: Cloud) -> None:
+    with pytest.raises(Refused, match="403"):
+        await cloud.shell("demo").run("user", "list")
