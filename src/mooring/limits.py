@@ -15,7 +15,7 @@ STORE_BUSY_TIMEOUT_S = 5.0
 """How long a write waits for another process that holds a SQLite file's write lock."""
 
 WEB_BODY_BYTES = 114688
-"""Largest JSON body of a request: what Nova and Cinder take; image data is streamed, not counted."""
+"""Largest JSON body of a request: as in Nova and Cinder; image data is streamed, not counted."""
 
 WEB_BODY_WAIT_S = 60.0
 """How long a client may take to send a JSON body."""
@@ -27,7 +27,7 @@ AGENT_CALL_S = 30.0
 """How long the control plane waits for a short answer of an agent."""
 
 AGENT_LONG_CALL_S = 600.0
-"""How long one call of a long verb (start, copy, unplug) is followed before its step tries again."""
+"""How long one call of a long verb (start, copy, unplug) is followed before it is made again."""
 
 AGENT_POLL_S = 25.0
 """How long one long poll of an agent may last; below the idle limits of usual proxies."""
@@ -51,7 +51,7 @@ COMPUTE_EVENTS = 1000
 """Most events of one call to os-server-external-events: more do not come from one operation."""
 
 COMPUTE_UNDO_ATTEMPTS = 12
-"""How often an unwinding or a late disconnect is tried before the server is put into ERROR: 3 minutes."""
+"""How often an unwinding or a late disconnect is tried before the server is in ERROR: 3 min."""
 
 COMPUTE_VOLUME_POLL_S = 2.0
 """Pause between two looks at a volume that is being made."""
@@ -84,7 +84,7 @@ VOLUME_MESSAGE_LIFE_S = 2592000.0
 """How long a user message is kept: 30 days, as Cinder does."""
 
 VOLUME_NAME_LENGTH = 255
-"""Longest name or description of a volume, and longest key or value of its metadata, as in Cinder."""
+"""Longest name or description of a volume, and key or value of its metadata, as in Cinder."""
 
 VOLUME_SIZE_GIB = 2**31 - 1
 """Biggest size that a request may name; what fits is a matter of quota and pools."""
@@ -153,7 +153,7 @@ IDENTITY_PASSWORD_CHARS = 4096
 """Longest password; what Keystone takes."""
 
 IDENTITY_EXPIRED_S = 172800
-"""How long an expired token is still accepted with a service token beside it: Keystone's two days."""
+"""How long an expired token is accepted with a service token beside it: Keystone's two days."""
 
 IDENTITY_CACHE_S = 5.0
 """How long a token's meaning is remembered where another process may have changed it."""
