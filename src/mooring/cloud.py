@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from mooring import access
+from mooring import access, health_app
 from mooring.clients.compute import ComputeClient
 from mooring.clients.identity import Login, ServiceUser
 from mooring.clients.image import ImageClient
@@ -24,6 +24,7 @@ from mooring.clients.volume import VolumeClient
 from mooring.compute import app as compute_app
 from mooring.compute.loops import heal_servers, watch_hosts
 from mooring.compute.service import Compute
+from mooring.doctor import app as doctor_app
 from mooring.identity import app as identity_app
 from mooring.identity.keys import TokenKeys
 from mooring.identity.service import Identity
@@ -36,7 +37,7 @@ from mooring.saga.engine import Engine
 from mooring.saga.seal import load_sealer
 from mooring.store.base import Store, open_store
 from mooring.volume import app as volume_app
-from mooring.volume.loops.settle_borrowed import settle_borrowed
+from mooring.volume.loops.settle_borrowed import settle_borrowed, settle_once
 from mooring.volume.loops.watch_pools import look_once, watch_pools
 from mooring.volume.service import Volume
 from mooring.web.app import mount
@@ -83,6 +84,12 @@ class Cloud:
     async def look_at_hosts(self) -> None:
         """Ask every host once, so that servers and volumes find a place."""
         await asyncio.gather(watch_hosts.look_once(self.compute), look_once(self.volume))
+
+    async def mend(self) -> None:
+        """Do now what the loops do from time to time."""
+        await self.look_at_hosts()
+        await settle_once(self.volume)
+        await heal_servers.heal_once(self.compute)
 
     async def run(self) -> None:
         """Advance sagas and run the loops of all services until `stop`, or until one fails."""
@@ -199,6 +206,8 @@ async def _serve(cloud: Cloud) -> None:
     }
     for prefix, app in cloud.apps.items():
         cloud.outside.network.serve(f"{root}{prefix}", app)
+    cloud.apps["/mooring"] = doctor_app.build(cloud, validator, cloud.mend)
+    cloud.apps["/healthz"] = health_app.build(cloud.engines)
     cloud.app = mount(cloud.apps, _nobody)
     for engine in cloud.engines.values():
         await engine.open()

@@ -40,8 +40,9 @@ async def run_up(settings: Settings, say: Say) -> None:
         stack.callback(directory.release)
         listener = sockets.open_listener(settings.address, settings.port)
         stack.callback(listener.close)
-        agents = _known_agents(settings)
-        await _open_hosts(settings, agents, stack, say)
+        agents = Agents()
+        known_agents(settings, agents)
+        await open_hosts(settings, agents, stack, say)
         await _serve(settings, agents, listener, stack, say)
 
 
@@ -53,7 +54,9 @@ async def run_serve(settings: Settings, say: Say) -> None:
         settings.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
         listener = sockets.open_listener(settings.address, settings.port)
         stack.callback(listener.close)
-        await _serve(settings, _known_agents(settings), listener, stack, say)
+        agents = Agents()
+        known_agents(settings, agents)
+        await _serve(settings, agents, listener, stack, say)
 
 
 def host_names(settings: Settings) -> list[str]:
@@ -64,32 +67,37 @@ def host_names(settings: Settings) -> list[str]:
     return [f"{name}-{number}" for number in range(1, settings.hosts + 1)]
 
 
-async def _open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, say: Say) -> None:
+async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, say: Say) -> None:
+    """Start the hosts of this process and make them known, until the stack is left.
+
+    With the setting `auto` a host stays what it was at its first start: its guests are there.
+    """
     from mooring.agent.app import open_agent
     from mooring.agent.settings import AgentSettings
 
     for name in host_names(settings):
-        wanted = AgentSettings(
-            name=name,
-            state_dir=settings.state_path / "hosts" / name,
-            hypervisor=settings.hypervisor,
-        )
+        directory = settings.state_path / "hosts" / name
+        memory = directory / "hypervisor"
+        kind = settings.hypervisor
+        if kind == "auto" and memory.exists():
+            kind = "simulated" if memory.read_text("ascii") == "simulated" else "libvirt"
+        wanted = AgentSettings(name=name, state_dir=directory, hypervisor=kind)
         running = await stack.enter_async_context(open_agent(wanted))
         agents.in_process(name, running.app)
         host = await agents[name].host()
+        memory.write_text(host.hypervisor, "ascii")
         note = f" ({running.notice})" if running.notice else ""
         say(f"host {name}: {host.hypervisor}, {host.accelerator or 'no accelerator'}{note}")
 
 
-def _known_agents(settings: Settings) -> Agents:
-    agents = Agents()
+def known_agents(settings: Settings, agents: Agents) -> None:
+    """Make the hosts known whose agents are processes of their own. Raises Invalid."""
     for entry in settings.agents:
         name, equals, path = entry.partition("=")
         if not equals or not _HOST.fullmatch(name) or not path.startswith("/"):
             message = f"'{entry}' is no agent; write NAME=/path/to/its/socket."
             raise Invalid(message)
         agents.unix(name, path)
-    return agents
 
 
 async def _serve(

@@ -1,0 +1,63 @@
+"""`mooring db`: the databases of a cloud that does not run."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import create_engine
+
+from mooring import state_dir
+from mooring.cloud import SERVICES
+from mooring.store import migrate
+from mooring.store.base import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mooring.config import Settings
+
+
+async def upgrade(settings: Settings, say: Callable[[str], None]) -> None:
+    """Bring every service's database to this release. Raises Conflict while a cloud uses them."""
+    with ExitStack() as stack:
+        if not settings.database:
+            stack.callback(state_dir.hold(settings.state_path).release)
+        for name in SERVICES:
+            store = await open_store(settings.database or str(settings.state_path), name)
+            await store.close()
+            say(f"{name}: this release's")
+
+
+async def check(settings: Settings, say: Callable[[str], None]) -> int:
+    """Say what each database needs; return 1 when one is not of this release."""
+    code = 0
+    for name in SERVICES:
+        location = settings.database or str(settings.state_path)
+        needs = await asyncio.to_thread(_describe, location, name)
+        say(f"{name}: {needs or 'of this release'}")
+        code = 1 if needs else code
+    return code
+
+
+def _describe(location: str, name: str) -> str:
+    """Return what a database lacks; empty when it is of this release. Makes nothing."""
+    if location.startswith("postgresql:"):
+        from mooring.store.postgresql import create_schema_engine
+
+        engine = create_schema_engine(location, name)
+    else:
+        path = Path(location) / f"{name}.sqlite"
+        if not path.exists():
+            return "not made yet; starting the cloud makes it"
+        engine = create_engine(f"sqlite:///file:{path}?mode=ro&uri=true")
+    with engine.connect() as connection:
+        state = migrate.state(connection, name)
+    engine.dispose()
+    if state.is_newest:
+        return ""
+    return (
+        f"at {', '.join(sorted(state.has)) or 'nothing'}; `mooring db upgrade` brings it up to date"
+    )

@@ -1,0 +1,75 @@
+"""`/mooring/doctor`: the examination of a running cloud, by the cloud itself.
+
+GET looks; POST first has the loops do now what they would do within a minute, and retries what is
+stuck. For administrators alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+from sqlalchemy import select
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from mooring.doctor.examine import examine
+from mooring.errors import MooringError
+from mooring.saga.tables import SagaRow
+from mooring.web.identity import TokenValidator, who_from_request
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from mooring.cloud import Cloud
+
+PATH = "/mooring/doctor"
+_STATUS = {"unauthenticated": 401, "forbidden": 403, "unavailable": 503}
+
+
+def build(cloud: Cloud, validator: TokenValidator, mend: Callable[[], Awaitable[None]]) -> ASGIApp:
+    """Return the application; `mend` runs the loops of all services once."""
+
+    async def answer(request: Request) -> Response:
+        if request.url.path.rstrip("/") != PATH or request.method not in ("GET", "POST"):
+            return _refusal(404, f"There is nothing at {request.url.path}.")
+        who = await who_from_request(request.headers, validator, "")
+        if not who.is_admin:
+            return _refusal(403, "The doctor speaks to administrators only.")
+        if request.method == "POST":
+            await mend()
+            await _retry_stuck(cloud)
+        outside = cloud.outside
+        found = await examine(cloud.stores, outside.agents, outside.clock)
+        return JSONResponse({"findings": msgspec.to_builtins(found)})
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await answer(Request(scope, receive))
+        except MooringError as error:
+            response = _refusal(_STATUS.get(error.kind, 500), error.public)
+        await response(scope, receive, send)
+
+    return application
+
+
+async def _retry_stuck(cloud: Cloud) -> None:
+    def stuck(tx: Session) -> list[str]:
+        query = select(SagaRow.id).where(SagaRow.stuck, SagaRow.state != "ended")
+        return list(tx.execute(query).scalars())
+
+    for name, engine in cloud.engines.items():
+        store = cloud.stores[name]
+        found = await store.read(stuck)
+        retries = (
+            store.write(lambda tx, it=saga_id, engine=engine: engine.retry(tx, it))
+            for saga_id in found
+        )
+        await asyncio.gather(*retries)
+
+
+def _refusal(status: int, message: str) -> Response:
+    return JSONResponse({"error": {"code": status, "message": message}}, status_code=status)

@@ -1,0 +1,80 @@
+"""`mooring doctor`: asks the running cloud, or looks by itself when none runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from mooring import state_dir
+from mooring.access import read_login
+from mooring.agent_api.client import Agents
+from mooring.clients.identity import ServiceUser, ask
+from mooring.clients.transport import Network
+from mooring.clock import RealClock
+from mooring.doctor.app import PATH
+from mooring.doctor.examine import examine
+from mooring.doctor.findings import Finding
+from mooring.errors import Conflict
+from mooring.store.base import open_store
+from mooring.up import known_agents, open_hosts
+
+if TYPE_CHECKING:
+    from mooring.config import Settings
+
+_SERVICES = ("image", "placement", "volume", "compute")
+
+
+async def run_doctor(settings: Settings, *, as_json: bool, fix: bool) -> int:
+    """Examine the cloud of a state directory and print what is found; return 0 for nothing."""
+    if state_dir.is_held(settings.state_path) or settings.database:
+        found = await _ask_cloud(settings, fix=fix)
+    elif fix:
+        message = "The cloud does not run, and only it can mend itself. Start it with `mooring up`."
+        raise Conflict(message)
+    else:
+        found = await _look(settings)
+    _print(found, as_json=as_json)
+    return 1 if found else 0
+
+
+async def _ask_cloud(settings: Settings, *, fix: bool) -> list[Finding]:
+    url, login = read_login(settings.state_path)
+    network = Network()
+    try:
+        user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
+        headers = {"X-Auth-Token": await user.token()}
+        method = "POST" if fix else "GET"
+        answer = await ask(network, method, f"{url}{PATH}", headers)
+    finally:
+        await network.aclose()
+    return msgspec.convert(msgspec.json.decode(answer.content)["findings"], list[Finding])
+
+
+async def _look(settings: Settings) -> list[Finding]:
+    """Open databases and hosts of a cloud that does not run. No operation goes on meanwhile."""
+    read_login(settings.state_path)
+    async with AsyncExitStack() as stack:
+        stack.callback(state_dir.hold(settings.state_path).release)
+        agents = Agents()
+        known_agents(settings, agents)
+        await open_hosts(settings, agents, stack, lambda _: None)
+        stack.push_async_callback(agents.close)
+        location = str(settings.state_path)
+        stores = await asyncio.gather(*(open_store(location, name) for name in _SERVICES))
+        for store in stores:
+            stack.push_async_callback(store.close)
+        return await examine(dict(zip(_SERVICES, stores, strict=True)), agents, RealClock())
+
+
+def _print(found: list[Finding], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        return
+    for one in found:
+        click.echo(f"{one.resource}: {one.message}\n    {one.advice}")
+    click.echo(f"{len(found)} findings." if found else "Everything agrees.")
