@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, and_, false, or_
+from sqlalchemy import ColumnElement, and_, false, literal, or_
 from sqlalchemy.orm import InstrumentedAttribute
 
 
@@ -44,8 +44,10 @@ def _same(key: SortKey, value: Any) -> ColumnElement[bool]:
 def _behind(key: SortKey, value: Any) -> ColumnElement[bool]:
     if value is None:
         return key.column.is_not(None) if key.descending else false()
+    # A bare True or False may only be compared for being the same.
+    bound = literal(value, key.column.type)
     if key.descending:
-        return key.column < value
+        return key.column < bound
     if key.column.expression.nullable:
-        return or_(key.column > value, key.column.is_(None))
-    return key.column > value
+        return or_(key.column > bound, key.column.is_(None))
+    return key.column > bound

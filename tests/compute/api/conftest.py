@@ -33,3 +33,18 @@ async def desk(tmp_path: Path, blank_database: Path, anyio_backend: str) -> Asyn
     await app.prepare(desk.compute)
     yield desk
     await store.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+async def any_desk(
+    request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str
+) -> AsyncIterator[Desk]:
+    """Serve the same on each database."""
+    on_sqlite = request.param == "sqlite"
+    location = str(tmp_path) if on_sqlite else request.getfixturevalue("postgres_url")
+    store = await open_store(location, "compute")
+    desk = Desk(store)
+    await desk.compute.sagas.open()
+    await app.prepare(desk.compute)
+    yield desk
+    await store.close()
