@@ -118,9 +118,7 @@ def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material:
     return Batch(who, request, material, flavor, disks, count, reservation_id="")
 
 
-def _fit(
-    tx: Session, compute: Compute, who: Who, request: NewServer, flavor: Flavor
-) -> int:
+def _fit(tx: Session, compute: Compute, who: Who, request: NewServer, flavor: Flavor) -> int:
     """Return how many of the servers the quota allows, at least `min_count`. Raises OverQuota."""
     quotas = compute.settings.quotas
     for count in range(request.max_count, request.min_count, -1):

@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.compute import actions, block_devices, devices, hosts, servers, states
 from mooring.compute.sagas.attach_volume import ATTACH_VOLUME, AttachVolume
@@ -14,7 +15,8 @@ from mooring.compute.tables import BlockDevice, Server
 from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
 
     from sqlalchemy.orm import Session
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
     from mooring.compute.tables import Host
     from mooring.who import Who
+
+    T = TypeVar("T")
 
 Version = tuple[int, int]
 SHELVED_SINCE: Version = (2, 20)
@@ -86,9 +90,11 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
         _check_volume(tx, compute, server, volume, wanted)
         row = _reserve(tx, compute, server, host, wanted)
         row.multiattach = volume.multiattach
-        return row, _start_attaching(tx, compute, who, row, known)
+        notes = _plan_attaching(row, server, known)
+        notes = replace(notes, accepted=wanted.version >= UNAWAITED_SINCE)
+        return row, _start_attaching(tx, compute, who, notes)
 
-    row, saga_id = await servers.submit(compute, _ATTACH, server_id, begin)
+    row, saga_id = await _submit(compute, _ATTACH, (server_id, volume.id), begin)
     if wanted.version < UNAWAITED_SINCE:
         await compute.sagas.answered(saga_id)
     return row
@@ -124,7 +130,7 @@ async def detach(
             )
         return _start_detaching(tx, compute, who, row, host)
 
-    saga_id = await servers.submit(compute, _DETACH, server_id, begin)
+    saga_id = await _submit(compute, _DETACH, (server_id, volume_id), begin)
     await servers.until_answered(compute, saga_id)
 
 
@@ -155,6 +161,27 @@ async def update(
 
 
 _ATTACH, _DETACH = "attach_volume", "detach_volume"
+
+
+async def _submit(
+    compute: Compute, action: str, ids: tuple[str, str], begin: Callable[[Session], T]
+) -> T:
+    """Run `begin`. A volume that another operation holds is Invalid, as for the volume service."""
+    server_id, volume_id = ids
+    try:
+        return await servers.submit(compute, action, server_id, begin)
+    except Conflict as error:
+        if "holder" not in error.detail:
+            raise
+        holders = await compute.store.read(
+            lambda tx: compute.sagas.holders(tx, f"volume:{volume_id}")
+        )
+        if error.detail["holder"] not in holders:
+            raise
+        raise Invalid(
+            f"Invalid volume: volume {volume_id} is being attached or detached (operation "
+            f"{error.detail['holder']}). Nothing was changed; wait until that has ended.",
+        ) from error
 
 
 def _is_shown(row: BlockDevice, version: Version) -> bool:
@@ -240,21 +267,22 @@ def _reserve(
     return row
 
 
-def _start_attaching(
-    tx: Session, compute: Compute, who: Who, row: BlockDevice, known: list[str]
-) -> str:
-    server, saga_id = tx.get_one(Server, row.server_id), str(uuid.uuid4())
-    now = compute.clock.now()
-    notes = AttachVolume(
+def _plan_attaching(row: BlockDevice, server: Server, known: list[str]) -> AttachVolume:
+    return AttachVolume(
         server_id=row.server_id,
         volume_id=row.volume_id or "",
         block_device_id=row.id,
         host=server.host or "",
         device_name=row.device_name or "",
-        action_id=actions.begin(tx, row.server_id, _ATTACH, who, now, saga_id=saga_id),
         multiattach=row.multiattach,
         known=known,
     )
+
+
+def _start_attaching(tx: Session, compute: Compute, who: Who, notes: AttachVolume) -> str:
+    saga_id, now = str(uuid.uuid4()), compute.clock.now()
+    action_id = actions.begin(tx, notes.server_id, _ATTACH, who, now, saga_id=saga_id)
+    notes = replace(notes, action_id=action_id)
     return compute.sagas.start(tx, ATTACH_VOLUME, notes, who=who, saga_id=saga_id)
 
 

@@ -38,7 +38,7 @@ class AttachVolume(Struct, frozen=True, kw_only=True):
     block_device_id: str
     host: str
     device_name: str
-    action_id: int
+    action_id: int = 0
     multiattach: bool = False
     known: list[str] = []
     attachment_id: str = ""
