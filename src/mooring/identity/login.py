@@ -194,7 +194,7 @@ async def _prove_token(identity: Identity, text: str, now: datetime) -> _Proven:
 
 async def _prove_credential(identity: Identity, shown: CredentialProof) -> _Proven:
     def find(tx: Session) -> tuple[_Proven | None, str | None]:
-        row = _credential(tx, shown)
+        row = _find_credential(tx, shown)
         if row is None:
             return None, None
         scope = f"project:{row.project_id}"
@@ -206,7 +206,7 @@ async def _prove_credential(identity: Identity, shown: CredentialProof) -> _Prov
     return proven
 
 
-def _credential(tx: Session, shown: CredentialProof) -> ApplicationCredentialRow | None:
+def _find_credential(tx: Session, shown: CredentialProof) -> ApplicationCredentialRow | None:
     if shown.id is not None:
         return tx.get(ApplicationCredentialRow, shown.id)
     if shown.name is None or shown.user is None:
@@ -239,10 +239,10 @@ def _scope(tx: Session, proven: _Proven, asked: Scope | str | None, now: datetim
 
 
 def _default_scope(tx: Session, user_id: str, now: datetime) -> str:
-    row = tx.get(UserRow, user_id)
-    if row is None or row.default_project_id is None:
+    project_id = tx.scalar(select(UserRow.default_project_id).where(UserRow.id == user_id))
+    if project_id is None:
         return ""
-    scope = f"project:{row.default_project_id}"
+    scope = f"project:{project_id}"
     try:
         standing.find(tx, user_id, scope, now=now)
     except Unauthenticated:

@@ -127,12 +127,17 @@ def has(tx: Session, user_id: str, scope: str, role_id: str) -> bool:
 def take(tx: Session, user_id: str, scope: str, role_id: str) -> None:
     """Take a role from a user. Raises NotFound when the user does not have it there."""
     if not has(tx, user_id, scope, role_id):
-        raise NotFound(f"Could not find role assignment with role: {role_id}, user: {user_id}.")
+        raise unknown_grant(user_id, role_id)
     tx.execute(
         delete(GrantRow).where(
             GrantRow.user_id == user_id, GrantRow.scope == scope, GrantRow.role_id == role_id
         )
     )
+
+
+def unknown_grant(user_id: str, role_id: str) -> NotFound:
+    """Return the error for a role that a user was not given there."""
+    return NotFound(f"Could not find role assignment with role: {role_id}, user: {user_id}.")
 
 
 def granted(tx: Session, user_id: str, scope: str) -> list[RoleRow]:

@@ -132,6 +132,7 @@ def _place(tx: Session, scope: str) -> Place | None:
         if row is not None and row[1] and row[4]:
             return Place(place_id, row[0], row[2], row[3])
     elif kind == "domain":
+        # Whoever asks names it as the scope of its own login.
         domain = tx.get(DomainRow, place_id)
         if domain is not None and domain.enabled:
             return Place(domain.id, domain.name)
@@ -143,6 +144,7 @@ def _place(tx: Session, scope: str) -> Place | None:
 def _narrow(
     tx: Session, credential_id: str, user_id: str, held: dict[str, str], now: datetime
 ) -> tuple[Credential, dict[str, str]]:
+    # Whoever asks has shown its secret, or a token that was made from it.
     row = tx.get(ApplicationCredentialRow, credential_id)
     if row is None or row.user_id != user_id or (row.expires_at and row.expires_at <= now):
         raise Unauthenticated(INVALID, private=f"application credential {credential_id} is over")

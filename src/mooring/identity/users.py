@@ -51,6 +51,11 @@ def by_name(tx: Session, name: str, domain_id: str) -> UserRow | None:
     return tx.scalar(select(UserRow).where(UserRow.name == name, UserRow.domain_id == domain_id))
 
 
+def password_hash(tx: Session, user_id: str) -> str | None:
+    """Return the hash of an enabled user's password; None for anybody else."""
+    return tx.scalar(select(UserRow.password_hash).where(UserRow.id == user_id, UserRow.enabled))
+
+
 def create(
     tx: Session,
     new: NewUser,

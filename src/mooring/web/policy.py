@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mooring.errors import Bug, Invalid
 
 if TYPE_CHECKING:
@@ -125,15 +127,12 @@ def _read(file: Path) -> dict[str, str]:
 
     try:
         loaded: Any = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        rules = msgspec.convert(loaded, dict[str, str])
     except (OSError, yaml.YAMLError) as error:
         raise Invalid(f"The policy file {file} cannot be read: {error}") from error
-    if not isinstance(loaded, dict):
-        raise Invalid(f"The policy file {file} is not a list of 'rule: text'.")
-    rules: dict[str, str] = {}
-    for name, text in loaded.items():  # pyright: ignore[reportUnknownVariableType]
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise Invalid(f"The policy file {file} has a rule that is not text: {name}.")
+    except msgspec.ValidationError as error:
+        raise Invalid(f"The policy file {file} is not a list of 'rule: text': {error}") from error
+    for name, text in rules.items():
         if str(parse(text)) == "!" and text.strip() != "!":
             raise Invalid(f"The policy file {file} has a rule that cannot be parsed: {name}.")
-        rules[name] = text
     return rules

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.errors import NotFound
 from mooring.identity import assignments, listing, roles, views
 from mooring.identity.service import Identity
 from mooring.identity.standing import SYSTEM
@@ -35,33 +34,31 @@ def _serve(prefix: str, kind: str, *, list_: str, check: str, create: str, revok
             return [views.role(call, row) for row in rows]
 
         found = await call.service.store.read(read)
-        path = several.format(**{"scope_id": "", **call.path})
-        return Reply(200, listing.body(call, path, "roles", found))
+        return Reply(200, listing.body(call, several.format(**call.path), "roles", found))
 
     @api.get(one, policy=f"identity:{check}")
     async def check_grant(call: Call[Identity]) -> Reply:
         """Tell whether a user was given a role there: 204 or 404."""
-        user_id, role_id = call.path["user_id"], call.path["role_id"]
-        scope = _scope(kind, call)
+        user_id, scope, role_id = _grant(kind, call)
         if not await call.service.store.read(lambda tx: roles.has(tx, user_id, scope, role_id)):
-            raise NotFound(f"Could not find role assignment with role: {role_id}, user: {user_id}.")
+            raise roles.unknown_grant(user_id, role_id)
         return Reply(204)
 
     @api.put(one, policy=f"identity:{create}")
     async def create_grant(call: Call[Identity]) -> Reply:
         """Give a user a role there; again is fine."""
-        user_id, role_id = call.path["user_id"], call.path["role_id"]
-        scope = _scope(kind, call)
-        await call.service.change(lambda tx: roles.grant(tx, user_id, scope, role_id))
+        await call.service.change(lambda tx: roles.grant(tx, *_grant(kind, call)))
         return Reply(204)
 
     @api.delete(one, policy=f"identity:{revoke}")
     async def revoke_grant(call: Call[Identity]) -> Reply:
         """Take a role from a user there."""
-        user_id, role_id = call.path["user_id"], call.path["role_id"]
-        scope = _scope(kind, call)
-        await call.service.change(lambda tx: roles.take(tx, user_id, scope, role_id))
+        await call.service.change(lambda tx: roles.take(tx, *_grant(kind, call)))
         return Reply(204)
+
+
+def _grant(kind: str, call: Call[Identity]) -> tuple[str, str, str]:
+    return call.path["user_id"], _scope(kind, call), call.path["role_id"]
 
 
 def _scope(kind: str, call: Call[Identity]) -> str:

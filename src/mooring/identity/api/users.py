@@ -115,11 +115,8 @@ async def change_password(call: Call[Identity], body: PasswordRequest) -> Reply:
     """Change one's own password: the old one is the proof, no token is needed."""
     identity, user_id, shown = call.service, call.path["user_id"], body.user
 
-    def old(tx: Session) -> str | None:
-        row = tx.get(UserRow, user_id)
-        return row.password_hash if row is not None and row.enabled else None
-
-    if not await identity.hasher.check(shown.original_password, await identity.store.read(old)):
+    old = await identity.store.read(lambda tx: users.password_hash(tx, user_id))
+    if not await identity.hasher.check(shown.original_password, old):
         raise Unauthenticated(INVALID, private=f"a wrong old password for {user_id}")
     if shown.password == shown.original_password:
         raise Invalid("The new password is the old one. Choose another.")
