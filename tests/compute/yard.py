@@ -1,19 +1,22 @@
-"""Compute with its neighbours in one process: volumes, placement, simulated hosts, an image shelf."""
+"""Compute with its neighbours in one process: volumes, placement, hosts, an image shelf."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import msgspec
+from sqlalchemy import delete
+from sqlalchemy.orm import Session as Transaction
 
-from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.app import RunningAgent, open_agent
+from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.agent_api.client import Agents
@@ -31,7 +34,7 @@ from mooring.clock import SimulatedClock
 from mooring.compute import app as compute_app
 from mooring.compute.loops import watch_hosts
 from mooring.compute.service import Compute, ComputeSettings
-from mooring.compute.tables import BlockDevice
+from mooring.compute.tables import BlockDevice, Server
 from mooring.errors import Unavailable
 from mooring.placement import app as placement_app
 from mooring.placement.service import Placement
@@ -43,6 +46,8 @@ from mooring.volume import app as volume_app
 from mooring.volume.loops import watch_pools
 from mooring.volume.service import Volume
 from tests.web.harbour import FAR, PROJECT, Tokens
+
+T = TypeVar("T")
 
 ROOT = "http://cloud"
 URLS = {name: f"{ROOT}/{name}" for name in ("compute", "volume", "placement", "image")}
@@ -115,6 +120,8 @@ class Yard:
         """Method and path of calls to agents that get no answer."""
         self._stack = AsyncExitStack()
 
+    compute_project, image = PROJECT, IMAGE
+
     async def open(self) -> None:
         """Start everything and look at the hosts once."""
         self._stack = AsyncExitStack()
@@ -133,8 +140,7 @@ class Yard:
         self._tasks = [
             asyncio.create_task(engine.run()) for engine in (self.volume.sagas, self.compute.sagas)
         ]
-        await watch_hosts.look_once(self.compute)
-        await watch_pools.look_once(self.volume)
+        await self.look()
 
     async def close(self) -> None:
         """Stop everything as it stands."""
@@ -151,6 +157,18 @@ class Yard:
         for _ in range(3):
             await self.volume.sagas.settle()
             await self.compute.sagas.settle()
+
+    async def look(self) -> None:
+        """Let the loops look at all hosts once."""
+        await watch_hosts.look_once(self.compute)
+        await watch_pools.look_once(self.volume)
+
+    async def meanwhile(self, asking: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin to ask, and return once the request has got as far as it can by itself."""
+        task = asyncio.create_task(asking)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        return task
 
     def hypervisor(self, host: str = "host1") -> SimulatedHypervisor:
         """Return a simulated host's hypervisor, with its knobs."""
@@ -294,10 +312,15 @@ class Yard:
         self.running[name] = await self._stack.enter_async_context(open_agent(settings))
         self.agents.in_process(name, self.running[name].app)
 
+    def forget(self, tx: Transaction, server_id: str) -> None:
+        """Lose a server's row, as a database restored from yesterday does."""
+        tx.execute(delete(BlockDevice).where(BlockDevice.server_id == server_id))
+        tx.execute(delete(Server).where(Server.id == server_id))
+
     async def _deliver(self, request: Request, forward: Forward) -> Response:
-        if self.silent is not None and request.method == self.silent[0]:
-            if request.target.startswith(self.silent[1]):
-                raise Unavailable("The agent gave no answer.")
+        method, path = self.silent or ("", "")
+        if request.method == method and request.target.startswith(path):
+            raise Unavailable("The agent gave no answer.")
         return await forward(request)
 
     async def _store(self, service: str) -> Store:
