@@ -116,9 +116,9 @@ class Town:
         return user_id
 
 
-async def enter(directory: Path) -> Identity:
-    """Return the identity service whose files lie in a directory."""
-    store = await open_store(str(directory), "identity", inline=True)
+async def enter(directory: Path, location: str = "") -> Identity:
+    """Return the identity service whose files lie in a directory, or in a database elsewhere."""
+    store = await open_store(location or str(directory), "identity", inline=not location)
     return Identity(
         store=store,
         clock=SimulatedClock(),

@@ -31,12 +31,14 @@ RULES = {
 class Harbour:
     """The service object: a store that these tests do not need, and the calls it saw."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
         self.seen: list[Call[Harbour]] = []
+        self._store = store
 
     @property
     def store(self) -> Store:
-        raise AssertionError("no test of the web layer needs a database")
+        assert self._store is not None, "this test has no database"
+        return self._store
 
 
 class Boat(Struct, forbid_unknown_fields=True):
@@ -119,6 +121,8 @@ async def fail(call: Call[Harbour]) -> Reply:
     how = call.path["how"]
     if how == "quota":
         raise OverQuota("Quota exceeded for boats.")
+    if how == "busy":
+        raise Conflict("Another operation has the boat.", holder="saga-2")
     if how == "conflict":
         raise Conflict("The boat is at sea.", status=412)
     raise RuntimeError("the secret is 42")
@@ -167,8 +171,14 @@ class Answer(Struct):
 class Visitor:
     """Speaks ASGI to one application: `await visitor.get("/compute/v2.1/boats")`."""
 
-    def __init__(self, face: Face = faces.COMPUTE, *, root: str = "http://cloud/compute") -> None:
-        self.harbour = Harbour()
+    def __init__(
+        self,
+        face: Face = faces.COMPUTE,
+        *,
+        root: str = "http://cloud/compute",
+        store: Store | None = None,
+    ) -> None:
+        self.harbour = Harbour(store)
         self.app = build_app(
             self.harbour,
             [api],

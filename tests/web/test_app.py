@@ -177,6 +177,11 @@ async def test_an_error_may_name_its_own_status(visitor: Visitor) -> None:
     assert (answer.status, answer.json["computeFault"]["code"]) == (412, 412)
 
 
+async def test_a_conflict_that_passes_by_itself_names_who_is_in_the_way(visitor: Visitor) -> None:
+    answer = await visitor.get(f"{ROOT}/fail/busy")
+    assert (answer.status, answer.header("mooring-busy")) == (409, "saga-2")
+
+
 async def test_over_quota_is_403_in_compute_and_413_in_volume(visitor: Visitor) -> None:
     assert (await visitor.get(f"{ROOT}/fail/quota")).status == 403
     volume = Visitor(faces.VOLUME, root="http://cloud/volume")

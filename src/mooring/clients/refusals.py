@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BUSY_HEADER = "mooring-busy"
-"""Set on a 409 that will go away by itself: somebody else's operation holds the resource."""
+"""Set on a 409 that will pass by itself: the id of the operation that holds the resource, or 1."""
 
 
 class _Fault(msgspec.Struct):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DOMAIN_ID = "default"
 PROJECTS = ("admin", "service", "demo")
-SERVICE_USERS = ("compute", "volume", "image", "placement", "share")
+SERVICE_USERS: tuple[str, ...] = ("compute", "volume", "image", "placement", "share")
 ROLES = ("admin", "manager", "member", "reader", "service")
 _IMPLIED = (("admin", "manager"), ("manager", "member"), ("member", "reader"))
 SERVICE_NAMES = {

@@ -41,12 +41,19 @@ class Identity:
     async def change(self, fn: Callable[[Session], T]) -> T:
         """Run a write, and let everybody who remembers something read it anew.
 
-        A constraint that is broken all the same, because somebody else was faster, is a Conflict.
+        When a constraint is broken because somebody else was faster, it runs once more and sees
+        what they did. Raises Conflict when even that does not help.
         """
+        try:
+            return await self.store.write(fn)
+        except IntegrityError:
+            return await self._change_again(fn)
+        finally:
+            self.revision += 1
+
+    async def _change_again(self, fn: Callable[[Session], T]) -> T:
         try:
             return await self.store.write(fn)
         except IntegrityError as error:
             message = "Somebody else changed the same things just now. Look again, then retry."
             raise Conflict(message, private=str(error.orig)) from error
-        finally:
-            self.revision += 1

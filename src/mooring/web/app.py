@@ -145,7 +145,8 @@ class _Application(Generic[S]):
         self, exchange: Exchange, error: MooringError, *, cause: Exception | None = None
     ) -> Response:
         response = exchange.refuse(error)
-        if response.status_code >= 500:
+        # 501 is a plain answer: what was asked is not built.
+        if response.status_code >= 500 and response.status_code != 501:
             # Formatted here, because a logger that shows local variables would show tokens.
             log.error(
                 "request failed",

@@ -94,8 +94,8 @@ class Exchange:
             response.headers["allow"] = ", ".join(self.methods)
         elif status in (413, 429):
             response.headers["retry-after"] = "0"
-        elif status == 409 and error.detail.get("busy"):
-            response.headers[BUSY_HEADER] = "1"
+        elif status == 409 and (error.detail.get("busy") or error.detail.get("holder")):
+            response.headers[BUSY_HEADER] = str(error.detail.get("holder", "1"))
         return self._finish(response)
 
     @property
