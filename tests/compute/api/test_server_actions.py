@@ -150,7 +150,7 @@ async def test_what_is_not_built_says_so(
     answer = await act(desk, server_id, {name: None}, version=version, who="admin")
     code, key, message = fault_of(answer)
     assert (code, key) == (501, "notImplemented")
-    assert "not built" in message
+    assert f"{name} is not built" in message
     assert rule
     for outside in (since and (since[1] - 1), until and (until[1] + 1)):
         if outside:

@@ -110,3 +110,16 @@ async def test_another_content_type_is_415(desk: Desk) -> None:
     headers = {"content-type": "text/plain"}
     answer = await desk.ask("POST", "/servers", desk.new(), headers=headers)
     assert answer.status_code == 415
+
+
+@pytest.mark.parametrize("path", ["os-networks", "os-floating-ips", "os-security-groups"])
+async def test_networks_were_told_of_up_to_235(desk: Desk, path: str) -> None:
+    key = path.removeprefix("os-").replace("-", "_")
+    found = (await desk.get(f"/{path}", version="2.35"))[key]
+    assert [one["name"] for one in found] == (["default"] if "group" in path else [])
+    for one in found:
+        assert (await desk.get(f"/{path}/{one['id']}"))[key.removesuffix("s")] == one
+    assert fault_of(await desk.ask("GET", f"/{path}/nope"))[:2] == (404, "itemNotFound")
+    made = await desk.ask("POST", f"/{path}", {"x": {}}, who="admin")
+    assert fault_of(made)[:2] == (501, "notImplemented")
+    assert (await desk.ask("GET", f"/{path}", version="2.36")).status_code == 404

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -162,17 +162,21 @@ NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (
 """Actions of OpenStack that are refused with 501: name, rule, and the versions that have them."""
 
 
-async def refuse(call: Call[Compute], body: Any) -> Reply:
-    """Say that an action is not built, to whom might do it to a server that is there."""
-    server = await _find(call)
-    raise Invalid(
-        f"This action is not built in this cloud. Instance {server.id} was not changed.",
-        status=501,
-    )
+def _refuser(name: str) -> Callable[[Call[Compute], Any], Awaitable[Reply]]:
+    async def refuse(call: Call[Compute], body: Any) -> Reply:
+        server = await _find(call)
+        raise Invalid(
+            f"The action {name} is not built in this cloud. Instance {server.id} was not changed.",
+            status=501,
+        )
+
+    return refuse
 
 
 for _name, _rule, _since, _until in NOT_BUILT:
-    api.action(PATH, _name, Any, policy=f"{_RULE}{_rule}", since=_since, until=_until)(refuse)
+    api.action(PATH, _name, Any, policy=f"{_RULE}{_rule}", since=_since, until=_until)(
+        _refuser(_name)
+    )
 
 
 @api.action(PATH, "os-getRDPConsole", Any, policy=f"{_RULE}os-remote-consoles", until=(2, 5))
