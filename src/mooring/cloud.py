@@ -65,6 +65,8 @@ class Outside(Struct, kw_only=True):
     owner: str
     network: Network
     slots: int = 16
+    inline: bool = False
+    """Run SQLite on the event loop itself: for tests, whose order must not depend on threads."""
 
 
 class Cloud:
@@ -80,6 +82,16 @@ class Cloud:
         self.placement: Placement
         self.volume: Volume
         self.compute: Compute
+
+    @property
+    def agents(self) -> Agents:
+        """The hosts that this process knows."""
+        return self.outside.agents
+
+    @property
+    def clock(self) -> Clock:
+        """The time of this cloud."""
+        return self.outside.clock
 
     async def look_at_hosts(self) -> None:
         """Ask every host once, so that servers and volumes find a place."""
@@ -127,7 +139,10 @@ async def open_cloud(outside: Outside) -> Cloud:
     settings = outside.settings
     location = settings.database or str(settings.state_path)
     opened = await asyncio.gather(
-        *(open_store(location, name, probe=outside.probe) for name in SERVICES)
+        *(
+            open_store(location, name, probe=outside.probe, inline=outside.inline)
+            for name in SERVICES
+        )
     )
     cloud = Cloud(outside, dict(zip(SERVICES, opened, strict=True)))
     await _open_services(cloud)
@@ -206,7 +221,7 @@ async def _serve(cloud: Cloud) -> None:
     }
     for prefix, app in cloud.apps.items():
         cloud.outside.network.serve(f"{root}{prefix}", app)
-    cloud.apps["/mooring"] = doctor_app.build(cloud, validator, cloud.mend)
+    cloud.apps["/mooring"] = doctor_app.build(cloud, validator)
     cloud.apps["/healthz"] = health_app.build(cloud.engines)
     cloud.app = mount(cloud.apps, _nobody)
     for engine in cloud.engines.values():

@@ -105,8 +105,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kill_at: Annotated[
         str,
         Meta(
-            description="For the kill harness only: the probe point, as `POINT` or `POINT@N`, at"
-            " whose N-th passing this process ends itself with SIGKILL. Empty: never."
+            description="For the kill harness only: probe points, with commas between. At the N-th"
+            " passing of `POINT@N` this process ends itself with SIGKILL; at each passing of"
+            " `!POINT` the step fails. Empty: never."
         ),
     ] = ""
 

@@ -142,7 +142,7 @@ def retry_operation(state_dir: str | None, operation_id: str) -> None:
 @click.option("--fix", is_flag=True, help="Have the running cloud mend what it can.")
 def doctor(file: Path | None, *, as_json: bool, fix: bool, **given: Option) -> None:
     """Compare databases, hypervisors, storage and quotas. Exit 0 when all agree."""
-    from mooring.doctor.command import run_doctor
+    from mooring.doctor_command import run_doctor
 
     _run(lambda settings: run_doctor(settings, as_json=as_json, fix=fix), file, given)
 

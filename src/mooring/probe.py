@@ -6,6 +6,8 @@ import os
 import signal
 from typing import Protocol
 
+from mooring.errors import Conflict
+
 
 class Probe(Protocol):
     """Is told each point that is passed; raises, or never returns, where a test wants it so."""
@@ -22,22 +24,36 @@ class NoProbe:
         del point
 
 
-class KillProbe:
-    """End this process with SIGKILL at the n-th time (from 1) that a point is passed."""
+class HarnessProbe:
+    """Does at points what the setting `kill_at` says: ends this process, or lets a step fail."""
 
-    def __init__(self, point: str, nth: int = 1) -> None:
-        self.point, self.left = point, nth
+    def __init__(self, kills: dict[str, int], failures: frozenset[str]) -> None:
+        self._kills, self._failures = kills, failures
 
     def at(self, point: str) -> None:
-        if point == self.point:
-            self.left -= 1
-            if self.left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+        if point in self._failures:
+            message = f"The kill harness let {point} fail."
+            raise Conflict(message)
+        left = self._kills.get(point)
+        if left is None:
+            return
+        self._kills[point] = left - 1
+        if left == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def from_setting(text: str) -> Probe:
-    """Read the setting `kill_at`: empty, or `<point>` or `<point>@<n>` for the kill harness."""
-    if not text:
-        return NoProbe()
-    point, _, nth = text.partition("@")
-    return KillProbe(point, int(nth or "1"))
+    """Read the setting `kill_at`: empty in production.
+
+    For the kill harness it lists, with commas between, `POINT` or `POINT@N` (end this process with
+    SIGKILL at the N-th passing) and `!POINT` (fail with Conflict at every passing).
+    """
+    kills: dict[str, int] = {}
+    failures: set[str] = set()
+    for part in filter(None, text.split(",")):
+        point, _, nth = part.removeprefix("!").partition("@")
+        if part.startswith("!"):
+            failures.add(point)
+        else:
+            kills[point] = int(nth or "1")
+    return HarnessProbe(kills, frozenset(failures)) if kills or failures else NoProbe()

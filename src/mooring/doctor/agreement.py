@@ -160,7 +160,8 @@ def _storage(books: Books, inventory: Inventory) -> Iterator[Finding]:
             message = f"storage on host {inventory.name} that no volume explains"
             yield Finding(f"volume {file.volume_id}", "orphan", message, _REPORT)
         for attachment_id in file.exports:
-            if row is not None and attachment_id not in books.attachments:
+            is_known = attachment_id in books.attachments or attachment_id in books.exports
+            if row is not None and not is_known:
                 message = f"exported for attachment {attachment_id}, which does not exist"
                 yield Finding(f"volume {file.volume_id}", "orphan", message, _REPORT)
     known = {device["attachment_id"] or device["volume_id"] for device in books.devices.values()}

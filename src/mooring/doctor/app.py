@@ -7,8 +7,8 @@ stuck. For administrators alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from sqlalchemy import select
@@ -24,14 +24,38 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from mooring.cloud import Cloud
+    from mooring.agent_api.client import Agents
+    from mooring.clock import Clock
+    from mooring.saga.engine import Engine
+    from mooring.store.base import Store
 
 PATH = "/mooring/doctor"
 _STATUS = {"unauthenticated": 401, "forbidden": 403, "unavailable": 503}
 
 
-def build(cloud: Cloud, validator: TokenValidator, mend: Callable[[], Awaitable[None]]) -> ASGIApp:
-    """Return the application; `mend` runs the loops of all services once."""
+class Patient(Protocol):
+    """A running cloud."""
+
+    stores: Mapping[str, Store]
+    engines: dict[str, Engine[Any]]
+
+    @property
+    def agents(self) -> Agents:
+        """Its hosts."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Its time."""
+        ...
+
+    async def mend(self) -> None:
+        """Do now what the loops do from time to time."""
+        ...
+
+
+def build(cloud: Patient, validator: TokenValidator) -> ASGIApp:
+    """Return the application."""
 
     async def answer(request: Request) -> Response:
         if request.url.path.rstrip("/") != PATH or request.method not in ("GET", "POST"):
@@ -40,10 +64,9 @@ def build(cloud: Cloud, validator: TokenValidator, mend: Callable[[], Awaitable[
         if not who.is_admin:
             return _refusal(403, "The doctor speaks to administrators only.")
         if request.method == "POST":
-            await mend()
+            await cloud.mend()
             await _retry_stuck(cloud)
-        outside = cloud.outside
-        found = await examine(cloud.stores, outside.agents, outside.clock)
+        found = await examine(cloud.stores, cloud.agents, cloud.clock)
         return JSONResponse({"findings": msgspec.to_builtins(found)})
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +79,7 @@ def build(cloud: Cloud, validator: TokenValidator, mend: Callable[[], Awaitable[
     return application
 
 
-async def _retry_stuck(cloud: Cloud) -> None:
+async def _retry_stuck(cloud: Patient) -> None:
     def stuck(tx: Session) -> list[str]:
         query = select(SagaRow.id).where(SagaRow.stuck, SagaRow.state != "ended")
         return list(tx.execute(query).scalars())

@@ -20,7 +20,7 @@ from mooring.placement.tables import AllocationRow
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import LockRow, SagaRow
 from mooring.store.base import Store
-from mooring.volume.tables import AttachmentRow, VolumeRow
+from mooring.volume.tables import AttachmentRow, ExportRow, VolumeRow
 
 
 class Work(Struct, frozen=True):
@@ -48,6 +48,8 @@ class Books(Struct):
     hosts: dict[str, dict[str, Any]]
     volumes: dict[str, dict[str, Any]]
     attachments: dict[str, dict[str, Any]]
+    exports: dict[str, dict[str, Any]]
+    """Made by the calls that know no attachment."""
     images: dict[str, dict[str, Any]]
     allocations: dict[str, dict[str, int]]
     """Amounts by consumer and resource class."""
@@ -69,6 +71,7 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
     hosts = await _rows(compute, Host, key="name")
     volumes = await _rows(volume, VolumeRow)
     attachments = await _rows(volume, AttachmentRow)
+    exports = await _rows(volume, ExportRow)
     images = await _rows(stores["image"], ImageRow)
     allocations = await stores["placement"].read(_allocations)
     work = [found for name in ("compute", "volume") for found in await _work(stores[name], name)]
@@ -80,6 +83,7 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
         hosts=hosts,
         volumes=volumes,
         attachments=attachments,
+        exports=exports,
         images=images,
         allocations=allocations,
         work=work,

@@ -12,6 +12,8 @@ from sqlalchemy import CursorResult, Table, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, to_record
+from mooring.fence import table
+from mooring.limits import FENCE_KEEP_S
 from mooring.saga.define import Heading
 from mooring.saga.tables import HistoryRow, SagaRow, SignalRow
 
@@ -153,10 +155,11 @@ def give_signal(tx: Session, name: str, payload: Any, now: datetime) -> list[str
 
 
 def sweep(tx: Session, now: datetime) -> None:
-    """Forget sagas that ended 30 days ago, with their timelines, and signals of a day ago."""
+    """Forget what ended 30 days ago, signals of a day ago, and calls too old to come again."""
     old = select(_sagas.c.id).where(_sagas.c.ended_at < now - timedelta(days=KEPT_DAYS))
     tx.execute(delete(_history).where(_history.c.saga_id.in_(old)))
     tx.execute(delete(_sagas).where(_sagas.c.ended_at < now - timedelta(days=KEPT_DAYS)))
+    table.sweep(tx, now - timedelta(seconds=FENCE_KEEP_S))
     late = now - timedelta(hours=SIGNAL_KEPT_HOURS)
     tx.execute(delete(_signals).where(_signals.c.created_at < late))
 

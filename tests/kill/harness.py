@@ -1,0 +1,203 @@
+"""Real processes, real SIGKILL: a control plane and an agent, killed at a point, started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from msgspec import Struct
+
+READY_S = 60.0
+ENDS_S = 90.0
+POLL_S = 0.1
+
+
+class Process:
+    """One `mooring` command that says `ready` when it answers."""
+
+    def __init__(self, *arguments: str, log: Path, kill_at: str = "") -> None:
+        environment = {**os.environ, "MOORING_KILL_AT": kill_at}
+        self.log = log.open("ab")
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "mooring.main", *arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+        )
+        self.ready = self._await_ready()
+
+    def _await_ready(self) -> str:
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            if line.startswith("ready "):
+                return line.split()[1]
+        raise AssertionError(f"it ended before it was ready, with {self.popen.wait()}")
+
+    def kill(self) -> None:
+        """End it with SIGKILL, now."""
+        self.popen.send_signal(signal.SIGKILL)
+        self.wait()
+
+    def wait(self, timeout_s: float = READY_S) -> int:
+        """Wait for its end and return how it ended."""
+        code = self.popen.wait(timeout_s)
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
+        self.log.close()
+        return code
+
+    def is_dead(self) -> bool:
+        return self.popen.poll() is not None
+
+
+class Answer(Struct, frozen=True):
+    status: int
+    body: Any
+
+
+class KilledCloud:
+    """One cloud in one directory, with the agent `h1` in a process of its own."""
+
+    def __init__(self, directory: Path, database: str = "") -> None:
+        self.directory, self.database = directory, database
+        self.control: Process
+        self.agent: Process
+        self._tokens: dict[str, str] = {}
+
+    # -- processes --------------------------------------------------------------------------
+
+    def start_agent(self, kill_at: str = "") -> None:
+        self.agent = Process(
+            "agent",
+            *("--name", "h1", "--hypervisor", "simulated"),
+            *("--state-dir", str(self.directory / "h1")),
+            *("--socket", str(self._socket)),
+            log=self.directory / "agent.log",
+            kill_at=kill_at,
+        )
+
+    def start_control(self, kill_at: str = "") -> None:
+        database = ("--database", self.database) if self.database else ()
+        self.control = Process(
+            "serve",
+            *("--state-dir", str(self.directory / "state"), "--listen", "127.0.0.1:0"),
+            *("--agent", f"h1={self._socket}", *database),
+            log=self.directory / "control.log",
+            kill_at=kill_at,
+        )
+        self._tokens.clear()
+
+    @property
+    def _socket(self) -> Path:
+        return self.directory / "h1.sock"
+
+    def stop(self) -> None:
+        for process in (self.control, self.agent):
+            if not process.is_dead():
+                process.kill()
+
+    # -- a client ---------------------------------------------------------------------------
+
+    def ask(
+        self, method: str, path: str, body: Any = None, *, user: str = "demo", version: str = ""
+    ) -> Answer:
+        """Send one request; a process that dies meanwhile answers 0."""
+        headers = {"X-Auth-Token": self._token(user)}
+        if version:
+            headers["OpenStack-API-Version"] = f"{path.split('/')[1]} {version}"
+        try:
+            response = httpx2.request(
+                method, self.control.ready + path, headers=headers, json=body, timeout=60.0
+            )
+        except httpx2.TransportError:
+            return Answer(0, None)
+        return Answer(response.status_code, response.json() if response.content else None)
+
+    def upload(self, path: str, content: bytes) -> None:
+        """Send the data of an image."""
+        headers = {
+            "X-Auth-Token": self._token("demo"),
+            "Content-Type": "application/octet-stream",
+        }
+        url = self.control.ready + path
+        response = httpx2.put(url, headers=headers, content=content, timeout=60.0)
+        assert response.status_code == 204, response.text
+
+    def _token(self, user: str) -> str:
+        if user not in self._tokens:
+            passwords = json.loads((self.directory / "state" / "passwords.json").read_text())
+            who = {"name": user, "domain": {"id": "default"}, "password": passwords[user]}
+            scope = {"project": {"name": user, "domain": {"id": "default"}}}
+            auth = {"identity": {"methods": ["password"], "password": {"user": who}}}
+            response = httpx2.post(
+                f"{self.control.ready}/identity/v3/auth/tokens",
+                json={"auth": {**auth, "scope": scope}},
+                timeout=30.0,
+            )
+            self._tokens[user] = response.headers["X-Subject-Token"]
+        return self._tokens[user]
+
+    def at_once(self, *work: Callable[[], Any]) -> list[Any]:
+        """Do all of it in parallel and return what came of each."""
+        self._token("demo"), self._token("admin")
+        with ThreadPoolExecutor(len(work)) as pool:
+            return [future.result() for future in [pool.submit(each) for each in work]]
+
+    # -- what must hold ---------------------------------------------------------------------
+
+    def until(self, holds: Callable[[], Any], what: str, within_s: float = ENDS_S) -> Any:
+        """Ask again until it holds; fail when it does not in time."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            found = holds()
+            if found:
+                return found
+            time.sleep(POLL_S)
+        raise AssertionError(f"{what} within {within_s} s; {self.operations()}")
+
+    def operations(self) -> list[dict[str, Any]]:
+        """The operations that have not ended."""
+        found: list[dict[str, Any]] = []
+        for root in ("/compute/v2.1", "/volume/v3"):
+            answer = self.ask("GET", f"{root}/mooring/operations", user="admin")
+            found += answer.body["operations"]
+        return found
+
+    def settle(self) -> None:
+        """Wait until every operation has ended."""
+        self.until(lambda: not self.operations(), "every operation ends")
+
+    def findings(self) -> list[dict[str, Any]]:
+        """What the doctor of the running cloud finds."""
+        return self.ask("GET", "/mooring/doctor", user="admin").body["findings"]
+
+
+@contextmanager
+def running(directory: Path, database: str = "") -> Iterator[KilledCloud]:
+    """A cloud whose processes end with the block."""
+    cloud = KilledCloud(directory, database)
+    (directory / "state").mkdir(parents=True, exist_ok=True)
+    cloud.start_agent()
+    try:
+        cloud.start_control()
+        yield cloud
+    finally:
+        cloud.stop()
+
+
+def copy_template(template: Path, target: Path) -> Path:
+    """Copy what a stopped cloud left, its socket and logs aside."""
+    ignored = shutil.ignore_patterns("*.sock", "*.log")
+    return Path(shutil.copytree(template, target, ignore=ignored))

@@ -1,0 +1,137 @@
+"""Kill a process at a point its sagas have: every operation ends, and the doctor finds nothing.
+
+`make test` kills at a sample that the commit chooses, `make kill` at every point.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from mooring import cloud as composition
+from mooring.saga import laws
+from mooring.saga.define import Each, Saga, Step
+from tests.kill.harness import KilledCloud, copy_template, running
+from tests.kill.workload import load_project, prepare, rarer_operations, ten_operations
+from tests.postgres import Server
+
+pytestmark = pytest.mark.kill
+
+DIES_S = 30.0
+SAMPLE = 40
+SAMPLE_ON_POSTGRESQL = 8
+EVERYTHING = os.environ.get("MOORING_TEST_KILL") == "all"
+SAGAS = laws.sagas_of(*composition.SERVICES)
+POINTS = [(saga, point) for saga in SAGAS for point in laws.points_of(saga)]
+
+
+def commit() -> str:
+    """What chooses the sample: the same points for the same commit, others for the next."""
+    command = ["git", "rev-parse", "HEAD"]
+    here = Path(__file__).parent
+    found = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "no commit"
+
+
+def chosen(count: int, salt: str) -> list[Any]:
+    points = POINTS if EVERYTHING else random.Random(commit() + salt).sample(POINTS, count)
+    return [pytest.param(saga, point, id=point) for saga, point in points]
+
+
+def setting(saga: Saga[Any], point: str) -> str:
+    """What `kill_at` must say so that the process gets to the point, and dies there."""
+    _, step, heading, _ = point.split("/")
+    if heading == "forward" and saga.name == "compute.release_device":
+        return f"!compute.detach_volume/disconnect_host/forward/before,{point}"
+    if heading == "forward":
+        return point
+    return f"!{saga.name}/{_fails_at(saga, step, heading)}/forward/before,{point}"
+
+
+def _fails_at(saga: Saga[Any], step: str, heading: str) -> str:
+    """The step whose failure leads past `step` in this heading."""
+    steps = [
+        one
+        for part in saga.steps
+        for one in (part.steps if isinstance(part, Each) else (part,))
+        if isinstance(one, Step)
+    ]
+    names = [one.name for one in steps]
+    if heading == "failing":
+        return saga.pivot
+    return names[names.index(saga.pivot) - 1] if saga.pivot else names[-1]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stopped cloud with a prepared project."""
+    directory = tmp_path_factory.mktemp("template")
+    with running(directory) as cloud:
+        project = prepare(cloud)
+        assert cloud.findings() == []
+    (directory / "project.json").write_bytes(msgspec.json.encode(project))
+    return directory
+
+
+@pytest.mark.parametrize(("saga", "point"), chosen(SAMPLE, "sqlite"))
+def test_a_killed_control_plane_ends_every_operation(
+    saga: Saga[Any], point: str, template: Path, tmp_path: Path
+) -> None:
+    cloud = KilledCloud(copy_template(template, tmp_path / "cloud"))
+    live_through(cloud, saga, point)
+
+
+@pytest.fixture(scope="module")
+def shared_template(
+    postgres_server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """The same on PostgreSQL: the directory, and the name of the database to copy."""
+    directory = tmp_path_factory.mktemp("template")
+    name = "kill_template"
+    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    with running(directory, postgres_server.url(name)) as cloud:
+        project = prepare(cloud)
+    (directory / "project.json").write_bytes(msgspec.json.encode(project))
+    return directory, name
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(("saga", "point"), chosen(SAMPLE_ON_POSTGRESQL, "postgresql"))
+def test_a_killed_control_plane_on_postgresql_ends_every_operation(
+    saga: Saga[Any],
+    point: str,
+    shared_template: tuple[Path, str],
+    postgres_server: Server,
+    tmp_path: Path,
+) -> None:
+    directory, name = shared_template
+    copy = f"kill_{abs(hash(point))}"
+    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {copy} TEMPLATE {name}")
+    cloud = KilledCloud(copy_template(directory, tmp_path / "cloud"), postgres_server.url(copy))
+    live_through(cloud, saga, point)
+
+
+def live_through(cloud: KilledCloud, saga: Saga[Any], point: str) -> None:
+    """Do ten things, die at the point, come back, and see that all of it has ended."""
+    project = load_project((cloud.directory / "project.json").read_bytes())
+    cloud.start_agent()
+    cloud.start_control(kill_at=setting(saga, point))
+    try:
+        besides = rarer_operations(cloud, project).get(saga.name, [])
+        cloud.at_once(*ten_operations(cloud, project), *besides)
+        cloud.until(cloud.control.is_dead, f"the process passes {point}", DIES_S)
+        assert cloud.control.wait() == -9
+        cloud.start_control()
+        cloud.settle()
+        assert cloud.findings() == []
+    finally:
+        cloud.stop()

@@ -1,0 +1,152 @@
+"""What users do while a process dies: a prepared project, and ten operations at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tests.kill.harness import Answer, KilledCloud
+
+COMPUTE = "/compute/v2.1"
+VOLUME = "/volume/v3"
+CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
+IMAGE_BYTES = 1024 * 1024
+Act = Callable[[], Answer]
+
+
+class Project(Struct):
+    """Ids of what stands ready."""
+
+    image: str
+    bare: list[str]
+    """Servers without volumes."""
+    laden: list[tuple[str, str]]
+    """Servers, each with its volume attached."""
+    free: list[str]
+    """Volumes that nobody uses."""
+    legacy: str
+    """A volume that is exported by the legacy call."""
+    spare: str
+    """A volume that a new server is to have."""
+
+
+def prepare(cloud: KilledCloud) -> Project:
+    """Make what the ten operations need, and wait until it stands."""
+    image = _make_image(cloud)
+    servers = [_make_server(cloud, image, f"s{number}") for number in range(7)]
+    volumes = [_make_volume(cloud, f"v{number}") for number in range(9)]
+    cloud.settle()
+    for server, volume in zip(servers[:3], volumes[:3], strict=True):
+        _attach(cloud, server, volume)()
+    _act_on_volume(cloud, volumes[7], {"os-initialize_connection": {"connector": CONNECTOR}})()
+    cloud.settle()
+    laden = list(zip(servers[:3], volumes[:3], strict=True))
+    return Project(image, servers[3:], laden, volumes[3:7], volumes[7], volumes[8])
+
+
+def ten_operations(cloud: KilledCloud, project: Project) -> list[Act]:
+    """Return ten things that users do at the same time."""
+    (server, volume), (doomed, _), (rebooted, _) = project.laden
+    return [
+        _attach(cloud, project.bare[0], project.free[0]),
+        _attach(cloud, project.bare[1], project.free[1]),
+        _detach(cloud, server, volume),
+        _delete(cloud, f"{COMPUTE}/servers/{doomed}"),
+        _act_on_server(cloud, rebooted, {"reboot": {"type": "HARD"}}),
+        _act_on_server(cloud, project.bare[2], {"os-stop": None}),
+        _create_server(cloud, _image_and_volume(project)),
+        _create_server(cloud, {"block_device_mapping_v2": _volumes_of(project)}),
+        _create_volume(cloud, project.image),
+        _delete(cloud, f"{VOLUME}/volumes/{project.free[2]}"),
+    ]
+
+
+def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act]]:
+    """Return, by saga, what to do besides for a saga that the ten operations do not start."""
+    server, volume = project.bare[3], project.free[3]
+    reset = {"os-reset_status": {"status": "error"}}
+    legacy = {"os-terminate_connection": {"connector": CONNECTOR}}
+    first = {"os-initialize_connection": {"connector": CONNECTOR}}
+    return {
+        "compute.insist_on_reboot": [_act_on_server(cloud, server, {"reboot": {"type": "HARD"}})],
+        "compute.reset_state": [
+            _reset(cloud, server)
+        ],
+        "volume.reset_status": [_act_on_volume(cloud, volume, reset)],
+        "volume.force_delete_volume": [_act_on_volume(cloud, volume, {"os-force_delete": {}})],
+        "volume.connect_legacy": [_act_on_volume(cloud, volume, first)],
+        "volume.end_legacy": [_act_on_volume(cloud, project.legacy, legacy)],
+    }
+
+
+def _volumes_of(project: Project) -> list[dict[str, Any]]:
+    root = {"source_type": "image", "destination_type": "volume", "uuid": project.image}
+    blank = {"source_type": "blank", "destination_type": "volume", "boot_index": -1}
+    return [{**root, "volume_size": 1, "boot_index": 0}, {**blank, "volume_size": 1}]
+
+
+def _image_and_volume(project: Project) -> dict[str, Any]:
+    root = {"source_type": "image", "destination_type": "local", "uuid": project.image}
+    data = {"source_type": "volume", "destination_type": "volume", "uuid": project.spare}
+    devices = [{**root, "boot_index": 0}, {**data, "boot_index": -1}]
+    return {"imageRef": project.image, "block_device_mapping_v2": devices}
+
+
+def _make_image(cloud: KilledCloud) -> str:
+    body = {"name": "guest", "disk_format": "raw", "container_format": "bare"}
+    made = cloud.ask("POST", "/image/v2/images", body).body["id"]
+    cloud.upload(f"/image/v2/images/{made}/file", b"\0" * IMAGE_BYTES)
+    return made
+
+
+def _make_server(cloud: KilledCloud, image: str, name: str) -> str:
+    answer = _create_server(cloud, {"imageRef": image, "name": name})()
+    return answer.body["server"]["id"]
+
+
+def _make_volume(cloud: KilledCloud, name: str) -> str:
+    body = {"volume": {"size": 1, "name": name}}
+    return cloud.ask("POST", f"{VOLUME}/volumes", body, version="3.60").body["volume"]["id"]
+
+
+def _create_server(cloud: KilledCloud, wanted: dict[str, Any]) -> Act:
+    server = {"name": "new", "flavorRef": "42", "networks": "none", **wanted}
+    return lambda: cloud.ask("POST", f"{COMPUTE}/servers", {"server": server}, version="2.79")
+
+
+def _create_volume(cloud: KilledCloud, image: str) -> Act:
+    body = {"volume": {"size": 1, "imageRef": image}}
+    return lambda: cloud.ask("POST", f"{VOLUME}/volumes", body, version="3.60")
+
+
+def _attach(cloud: KilledCloud, server: str, volume: str) -> Act:
+    path = f"{COMPUTE}/servers/{server}/os-volume_attachments"
+    return lambda: cloud.ask("POST", path, {"volumeAttachment": {"volumeId": volume}})
+
+
+def _detach(cloud: KilledCloud, server: str, volume: str) -> Act:
+    return _delete(cloud, f"{COMPUTE}/servers/{server}/os-volume_attachments/{volume}")
+
+
+def _delete(cloud: KilledCloud, path: str) -> Act:
+    return lambda: cloud.ask("DELETE", path)
+
+
+def _act_on_server(cloud: KilledCloud, server: str, body: dict[str, Any]) -> Act:
+    return lambda: cloud.ask("POST", f"{COMPUTE}/servers/{server}/action", body, user="admin")
+
+
+def _act_on_volume(cloud: KilledCloud, volume: str, body: dict[str, Any]) -> Act:
+    return lambda: cloud.ask("POST", f"{VOLUME}/volumes/{volume}/action", body, user="admin")
+
+
+def load_project(text: bytes) -> Project:
+    """Read what `prepare` made, as it was kept beside the template."""
+    return msgspec.json.decode(text, type=Project)
+
+
+def _reset(cloud: KilledCloud, server: str) -> Act:
+    return _act_on_server(cloud, server, {"os-resetState": {"state": "error"}})
