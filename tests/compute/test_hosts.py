@@ -73,12 +73,11 @@ async def test_full_host_leaves_room_on_the_other(wide: Yard) -> None:
     inventory = await wide.compute.placement.inventory(provider.uuid)
     room = {"MEMORY_MB": inventory["MEMORY_MB"].total}
     consumer = "33333333-3333-3333-3333-333333333333"
-    how = {"project_id": wide.compute_project, "user_id": "somebody"}
-    await wide.compute.placement.claim(consumer, {provider.uuid: room}, **how)
+    await wide.claim(consumer, {provider.uuid: room})
     server_id = await wide.make_server()
     assert (await wide.server(server_id))["OS-EXT-SRV-ATTR:host"] == "host2"
     with pytest.raises(NoCapacity):
-        await wide.compute.placement.claim(server_id, {provider.uuid: {"MEMORY_MB": 1}}, **how)
+        await wide.claim(server_id, {provider.uuid: {"MEMORY_MB": 1}})
 
 
 async def test_guest_without_a_server_is_told_and_left_alone(

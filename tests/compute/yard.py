@@ -47,6 +47,7 @@ from mooring.volume.loops import watch_pools
 from mooring.volume.service import Volume
 from tests.web.harbour import FAR, PROJECT, Tokens
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 ROOT = "http://cloud"
@@ -132,7 +133,6 @@ class Yard:
             await self._open_agent(name)
         self.stores = {name: await self._store(name) for name in ("compute", "volume", "placement")}
         self._build()
-        await placement_app.prepare(self.placement) if hasattr(placement_app, "prepare") else None
         await volume_app.prepare(self.volume)
         await compute_app.prepare(self.compute)
         for engine in (self.volume.sagas, self.compute.sagas):
@@ -263,6 +263,11 @@ class Yard:
         listed = [(one["action"], one["message"]) for one in answer.json()["instanceActions"]]
         return listed[::-1]
 
+    async def claim(self, consumer: str, allocations: dict[str, dict[str, int]]) -> None:
+        """Take room on a host for a consumer."""
+        placement = self.compute.placement
+        await placement.claim(consumer, allocations, project_id=PROJECT, user_id="somebody")
+
     async def disks(self, server_id: str, host: str = "host1") -> list[str]:
         """Return the volumes that a guest has."""
         guest = await self.agents[host].show_server(server_id)
@@ -352,26 +357,37 @@ class Yard:
             clock=clock,
             settings=self.settings,
         )
-        for name, service in (("volume", self.volume), ("compute", self.compute)):
-            service.sagas = Engine(  # type: ignore[assignment]
-                name,
-                service,
-                self.stores[name],
-                clock=clock,
-                random=Random(7),
-                probe=self.probe,
-                sealer=SEALER,
-                owner="yard",
-            )
+        self.volume.sagas = self._engine("volume", self.volume)
+        self.compute.sagas = self._engine("compute", self.compute)
         self._serve()
 
+    def _engine(self, name: str, service: S) -> Engine[S]:
+        return Engine(
+            name,
+            service,
+            self.stores[name],
+            clock=self.clock,
+            random=Random(7),
+            probe=self.probe,
+            sealer=SEALER,
+            owner="yard",
+        )
+
     def _serve(self) -> None:
-        validator = YardTokens()
-        for name, build, service in (
-            ("placement", placement_app.build, self.placement),
-            ("volume", volume_app.build, self.volume),
-            ("compute", compute_app.build, self.compute),
+        tokens, urls = YardTokens(), URLS
+        for url, application in (
+            (
+                urls["placement"],
+                placement_app.build(self.placement, validator=tokens, public_url=urls["placement"]),
+            ),
+            (
+                urls["volume"],
+                volume_app.build(self.volume, validator=tokens, public_url=urls["volume"]),
+            ),
+            (
+                urls["compute"],
+                compute_app.build(self.compute, validator=tokens, public_url=urls["compute"]),
+            ),
+            (urls["image"], image_shelf),
         ):
-            application = build(service, validator=validator, public_url=URLS[name])  # type: ignore[arg-type]
-            self.network.serve(URLS[name], application)
-        self.network.serve(URLS["image"], image_shelf)
+            self.network.serve(url, application)

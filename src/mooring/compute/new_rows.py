@@ -146,10 +146,32 @@ def _device(
     tx: Session, compute: Compute, batch: Batch, item: NewBlockDevice, server_id: str
 ) -> NewDisk | None:
     """Write one block device; return it as the saga's notes have it, None for one on the host."""
-    now = compute.clock.now()
+    row = _block_device(compute, batch, item, server_id)
+    tx.add(row)
+    tx.flush()
+    if item.destination_type == "local":
+        return None
+    return NewDisk(
+        block_device_id=row.id,
+        device_name=item.device_name or "",
+        source=item.source_type,
+        boot_index=item.boot_index,
+        source_id=row.source_id,
+        size_gib=item.volume_size_gib or 0,
+        volume_type=item.volume_type,
+        zone=None if compute.settings.cross_zone_attach else batch.request.availability_zone,
+        multiattach=row.multiattach,
+        known=batch.material.known.get(row.volume_id or "", []),
+        volume_id=row.volume_id or "",
+    )
+
+
+def _block_device(
+    compute: Compute, batch: Batch, item: NewBlockDevice, server_id: str
+) -> BlockDevice:
     volume_id = item.uuid if item.source_type == "volume" else None
-    volume = batch.material.volumes.get(volume_id or "")
-    row = BlockDevice(
+    volume, now = batch.material.volumes.get(volume_id or ""), compute.clock.now()
+    return BlockDevice(
         id=str(uuid.uuid4()),
         server_id=server_id,
         state="reserving",
@@ -169,21 +191,4 @@ def _device(
         disk_bus=item.disk_bus,
         created_at=now,
         updated_at=now,
-    )
-    tx.add(row)
-    tx.flush()
-    if item.destination_type == "local":
-        return None
-    return NewDisk(
-        block_device_id=row.id,
-        device_name=item.device_name or "",
-        source=item.source_type,
-        boot_index=item.boot_index,
-        source_id=row.source_id,
-        size_gib=item.volume_size_gib or 0,
-        volume_type=item.volume_type,
-        zone=None if compute.settings.cross_zone_attach else batch.request.availability_zone,
-        multiattach=row.multiattach,
-        known=batch.material.known.get(volume_id or "", []),
-        volume_id=volume_id or "",
     )
