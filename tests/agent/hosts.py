@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import itertools
 import os
 import pwd
 import shutil
-import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.settings import AgentSettings, HypervisorKind
+from mooring.agent.waiting import until_told
 from mooring.agent_api.client import AgentClient, Agents
 from mooring.agent_api.disks import DiskSpec, GuestDisk
 from mooring.agent_api.images import CachedImage, ImageSpec
@@ -101,13 +100,14 @@ class TestHost:
 
     async def hears(self, server_id: str, words: str, times: int = 1) -> str:
         """Wait until the console has said so, so often; return all it said."""
-        deadline = time.monotonic() + BOOT_S
-        while True:
-            said = await self.client.read_console(server_id)
-            if said.count(words) >= times:
-                return said
-            assert time.monotonic() < deadline, f"{words!r} never came in:\n{said}"
-            await asyncio.sleep(0.1)
+
+        async def heard() -> bool:
+            return (await self.client.read_console(server_id)).count(words) >= times
+
+        came = await until_told(heard, BOOT_S)
+        said = await self.client.read_console(server_id)
+        assert came, f"{words!r} never came in:\n{said}"
+        return said
 
     async def make_disk(self, size_gib: int = 1) -> DiskSpec:
         """Make a volume and export it to this very host."""

@@ -27,7 +27,8 @@ from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings, PoolSettings
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.errors import Conflict, Unavailable
-from mooring.fence.journal import Journal, run_to_end
+from mooring.fence.journal import Journal
+from mooring.fence.threads import run_to_end
 from mooring.limits import FENCE_KEEP_S
 from mooring.probe import NoProbe, Probe
 

@@ -170,20 +170,13 @@ def assign_devices(disks: tuple[DiskPlan, ...], *, has_root: bool) -> list[str]:
     before free letters are given.
     """
     root = f"{DEVICE_PREFIX}a"
-    taken: set[str] = {root}
-    given: dict[int, str] = {}
-    order = sorted(
-        range(len(disks)), key=lambda at: (disks[at].boot_index != 0, not disks[at].device)
-    )
-    for at in order:
-        if not has_root and not given and disks[at].boot_index == 0:
-            given[at] = root
-            continue
-        name = choose_device(disks[at].device, taken)
-        if name is None:
-            break
-        given[at] = name
-        taken.add(name)
+    boots = [at for at, disk in enumerate(disks) if disk.boot_index == 0 and not has_root][:1]
+    given = dict.fromkeys(boots, root)
+    taken = {root}
+    for at in sorted(range(len(disks)), key=lambda at: not disks[at].device):
+        if at not in given and (name := choose_device(disks[at].device, taken)):
+            given[at] = name
+            taken.add(name)
     return [given.get(at, "") for at in range(len(disks))]
 
 

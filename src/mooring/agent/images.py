@@ -18,7 +18,7 @@ from mooring.agent import files
 from mooring.agent.qemu_img import FORMATS, ImageInfo
 from mooring.agent_api.images import CachedImage, ImageSpec
 from mooring.errors import Invalid
-from mooring.fence.journal import run_to_end
+from mooring.fence.threads import run_to_end
 from mooring.limits import AGENT_IMAGE_BYTES
 
 Check = Callable[[Path, str], Awaitable[ImageInfo]]

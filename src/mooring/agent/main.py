@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import struct
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import structlog
@@ -45,9 +46,12 @@ async def serve(
             timeout_graceful_shutdown=AGENT_STOP_S,
             backlog=AGENT_BACKLOG,
         )
-        server = uvicorn.Server(config)
+        server = _Server(config)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.stop)
         if ready is not None:
-            asyncio.get_running_loop().call_soon(ready, running)
+            loop.call_soon(ready, running)
         await server.serve(sockets=[listening])
 
 
@@ -80,10 +84,24 @@ def _clear(path: Path) -> None:
     raise Conflict(f"Somebody listens on {path} already. Stop it, or choose another socket.")
 
 
+class _Server(uvicorn.Server):
+    """Ends when told, and leaves what comes after to its caller: uvicorn would kill the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    def stop(self) -> None:
+        """Take no more requests, and return from `serve` soon."""
+        self.should_exit = True
+
+
 class _OwnersOnly(HttpToolsProtocol):
     """Hangs up on callers that are neither this user nor root, whatever the file's mode became."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # type: ignore[override]
+    _began = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
         peer: socket.socket = transport.get_extra_info("socket")
         raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         _, uid, _ = _CREDENTIALS.unpack(raw)
@@ -91,4 +109,10 @@ class _OwnersOnly(HttpToolsProtocol):
             log.warning("a stranger was turned away", uid=uid)
             transport.close()
             return
-        super().connection_made(transport)  # type: ignore[arg-type]
+        self._began = True
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # Nothing was begun for a stranger, so there is nothing to end.
+        if self._began:
+            super().connection_lost(exc)

@@ -15,7 +15,7 @@ from mooring import limits
 from mooring.agent import qcow2
 from mooring.agent.run import Budget, Output, Runner
 from mooring.errors import Invalid, NoCapacity, Unavailable
-from mooring.fence.journal import run_to_end
+from mooring.fence.threads import run_to_end
 
 GIB = 1024**3
 FORMATS = ("raw", "qcow2")

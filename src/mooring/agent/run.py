@@ -24,6 +24,7 @@ from mooring import limits
 from mooring.agent.waiting import until
 from mooring.errors import Unavailable
 from mooring.fence.journal import Process as Noted
+from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
 _ENVIRONMENT = {
@@ -119,6 +120,13 @@ class Runner:
                     )
             self._notes.forget_process(noted.pid)
 
+    async def end_strays(self, words: str) -> None:
+        """End programs that a library of ours started, by words of their command line."""
+        for pid in await run_to_end(lambda: _find_by(words)):
+            log.info("ending a stray program", pid=pid, words=words)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     async def _watch(self, process: Process, name: str, timeout_s: float) -> Output:
         if process.stdout is None or process.stderr is None:
             raise Unavailable(f"{name} was started without its output.")
@@ -140,6 +148,17 @@ def start_time(pid: int) -> float:
         return -1.0
     fields = text.rpartition(")")[2].split()
     return -1.0 if fields[0] in {"Z", "X"} else float(fields[19])
+
+
+def _find_by(words: str) -> list[int]:
+    """Return the processes of this user whose command line has such words."""
+    found: list[int] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ")
+            if words.encode() in line and process.stat().st_uid == os.geteuid():
+                found.append(int(process.name))
+    return found
 
 
 def _fence_in(budget: Budget) -> list[str]:

@@ -117,7 +117,7 @@ async def call_app(app: App, request: Request) -> Response:
     answer, body = _Answer(), _Body(request.body)
     try:
         await app(scope, body.receive, answer.send)
-    except Exception as error:  # noqa: BLE001  (whatever it is, the other side of a socket sees a 500)
+    except Exception as error:  # noqa: BLE001  (by socket, whatever it is would be a 500)
         if not answer.status:
             return Response(500, f"{type(error).__name__}: {error}".encode())
     if body.failure is not None:

@@ -27,7 +27,7 @@ from mooring.agent.settings import PoolSettings
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Invalid, NoCapacity, Unavailable
-from mooring.fence.journal import run_to_end
+from mooring.fence.threads import run_to_end
 
 RECORDS = ".mooring"
 PREFIX = "volume-"
@@ -83,7 +83,7 @@ class DirectoryDriver:
         pool = await self.stats()
         check_room(pool, self._pool, wanted)
         _check_content(pool, source)
-        path = self._path(wanted.volume_id)
+        path = self.path(wanted.volume_id)
         self._remove_partials(wanted.volume_id)
         written = files.partial(path, operation_key)
         try:
@@ -99,7 +99,7 @@ class DirectoryDriver:
         if (known := self._find(volume_id)) is not None:
             refuse_exported(known)
         self._remove_partials(volume_id)
-        self._path(volume_id).unlink(missing_ok=True)
+        self.path(volume_id).unlink(missing_ok=True)
         self._record_path(volume_id).unlink(missing_ok=True)
 
     async def export(
@@ -113,7 +113,7 @@ class DirectoryDriver:
             )
         self._set_export(volume_id, attachment_id, self._host)
         data = {
-            "device_path": str(self._path(volume_id)),
+            "device_path": str(self.path(volume_id)),
             "format": volume.format,
             "size_bytes": volume.size_gib * GIB,
             "volume_id": volume_id,
@@ -150,19 +150,20 @@ class DirectoryDriver:
             for left in directory.glob(f"{PREFIX}*{files.PARTIAL}"):
                 left.unlink(missing_ok=True)
 
-    def _path(self, volume_id: str) -> Path:
+    def path(self, volume_id: str) -> Path:
+        """Return where a volume is, or would be."""
         return self._directory / f"{PREFIX}{volume_id}"
 
     def _record_path(self, volume_id: str) -> Path:
         return self._directory / RECORDS / f"{PREFIX}{volume_id}.json"
 
     def _remove_partials(self, volume_id: str) -> None:
-        for left in files.partials(self._path(volume_id)):
+        for left in files.partials(self.path(volume_id)):
             left.unlink(missing_ok=True)
 
     def _find(self, volume_id: str) -> VolumeFile | None:
         record = files.read_record(self._record_path(volume_id), _Record)
-        if record is None or not self._path(volume_id).is_file():
+        if record is None or not self.path(volume_id).is_file():
             return None
         return VolumeFile(
             volume_id=volume_id,
@@ -205,7 +206,7 @@ class DirectoryDriver:
 
     def _leftovers(self) -> list[str]:
         held = {volume.volume_id for volume in self._volumes()}
-        known = {self._path(one) for one in held} | {self._record_path(one) for one in held}
+        known = {self.path(one) for one in held} | {self._record_path(one) for one in held}
         seen = [*self._directory.iterdir(), *(self._directory / RECORDS).iterdir()]
         return sorted(str(path) for path in seen if path.name != RECORDS and path not in known)
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import libvirt
 import structlog
 
+from mooring.agent.run import Runner
 from mooring.errors import Conflict, MooringError, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 from mooring.limits import AGENT_LIBVIRT_THREADS
@@ -44,8 +45,8 @@ stdio_handler = "file"
 class Connection:
     """One open connection, and the threads that use it."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, runner: Runner) -> None:
+        self._root, self._runner = root, runner
         self._threads = ThreadPoolExecutor(AGENT_LIBVIRT_THREADS, "libvirt")
         self._open: Any = None
         self.uri = ""
@@ -59,6 +60,8 @@ class Connection:
             await run_to_end(lambda: _write_conf(self._root))
             root = await run_to_end(lambda: _shorten(self._root))
             self.uri = f"qemu:///embed?root={root}"
+            # libvirt asks QEMU what it can do; killed meanwhile, it leaves that QEMU behind.
+            await self._runner.end_strays(f"-qmp unix:{root}/lib/qemu/qmp-")
         self._open = await self.call(lambda: binding.open(self.uri))
 
     async def close(self) -> None:

@@ -110,19 +110,7 @@ def build_domain(plan: GuestPlan, machine: Machine) -> str:
 
 def build_disk(disk: DiskPlan, device: str, *, direct: bool) -> str:
     """Return the XML of one volume as a disk, for plugging."""
-    element = _disk(
-        DefinedDisk(
-            device=device,
-            path=disk.path,
-            format=disk.format,
-            volume_id=disk.volume_id,
-            attachment_id=disk.attachment_id,
-            boot_index=disk.boot_index,
-            read_only=disk.read_only,
-            shareable=disk.shareable,
-        ),
-        direct=direct,
-    )
+    element = _disk(_defined(disk, device), direct=direct)
     ET.indent(element)
     return ET.tostring(element, encoding="unicode") + "\n"
 
@@ -138,7 +126,7 @@ def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> s
         else:
             has_root = True
     for plan, device in zip(disks, assign_devices(disks, has_root=has_root), strict=True):
-        devices.append(ET.fromstring(build_disk(plan, device, direct=direct)))  # noqa: S314
+        devices.append(_disk(_defined(plan, device), direct=direct))
     return ET.tostring(domain, encoding="unicode")
 
 
@@ -208,16 +196,20 @@ def _disks(plan: GuestPlan) -> Iterator[DefinedDisk]:
         )
     devices = assign_devices(plan.disks, has_root=plan.root is not None)
     for disk, device in zip(plan.disks, devices, strict=True):
-        yield DefinedDisk(
-            device=device,
-            path=disk.path,
-            format=disk.format,
-            volume_id=disk.volume_id,
-            attachment_id=disk.attachment_id,
-            boot_index=disk.boot_index,
-            read_only=disk.read_only,
-            shareable=disk.shareable,
-        )
+        yield _defined(disk, device)
+
+
+def _defined(disk: DiskPlan, device: str) -> DefinedDisk:
+    return DefinedDisk(
+        device=device,
+        path=disk.path,
+        format=disk.format,
+        volume_id=disk.volume_id,
+        attachment_id=disk.attachment_id,
+        boot_index=disk.boot_index,
+        read_only=disk.read_only,
+        shareable=disk.shareable,
+    )
 
 
 def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:

@@ -24,6 +24,7 @@ from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner, find_program
 from mooring.agent.settings import AgentSettings
+from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.hosts import AGENT_VERSION
 from mooring.agent_api.images import CachedImage
@@ -40,7 +41,6 @@ _UNDEFINE = (
     | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
     | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
 )
-_POLL_S = 0.1
 
 
 class LibvirtHypervisor:
@@ -48,7 +48,7 @@ class LibvirtHypervisor:
 
     def __init__(self, settings: AgentSettings, runner: Runner) -> None:
         self._settings, self._runner = settings, runner
-        self._connection = Connection(settings.state_dir / "libvirt")
+        self._connection = Connection(settings.state_dir / "libvirt", runner)
         self._files = GuestFiles(settings.state_dir / "guests", QemuImg(runner))
         self._accelerator: accelerator.Accelerator = "tcg"
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -224,12 +224,7 @@ class LibvirtHypervisor:
         return False
 
     async def _until(self, server_id: str, holds: Callable[[Any], bool], timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        while not await self._with(server_id, holds):
-            if time.monotonic() >= deadline:
-                return False
-            await asyncio.sleep(_POLL_S)
-        return True
+        return await until_told(lambda: self._with(server_id, holds), timeout_s)
 
     async def _listen(self, tell: Tell) -> None:
         handle, loop = self._connection.handle, asyncio.get_running_loop()

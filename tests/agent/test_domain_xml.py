@@ -1,0 +1,145 @@
+"""Domain XML: golden files of what is written, and what is written is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from mooring.agent.hypervisor import (
+    DiskPlan,
+    GuestPlan,
+    RootPlan,
+    assign_devices,
+    choose_device,
+)
+from mooring.agent.libvirt.domain_xml import (
+    Machine,
+    build_disk,
+    build_domain,
+    read_domain,
+    replace_volumes,
+)
+
+pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
+
+SERVER = "6a1b5c1e-8f0a-4c57-9d53-0c1b8c2f0001"
+TCG = Machine(domain_type="qemu", console=Path("/state/guests/1/console.log"))
+KVM = Machine(domain_type="kvm", console=Path("/state/guests/1/console.log"), direct=False)
+
+
+def disk(number: int, device: str = "", boot_index: int | None = None) -> DiskPlan:
+    return DiskPlan(
+        volume_id=f"6a1b5c1e-8f0a-4c57-9d53-0000000000{number:02}",
+        attachment_id=f"77777777-8f0a-4c57-9d53-0000000000{number:02}",
+        path=f"/state/volumes/volume-{number}",
+        format="qcow2",
+        device=device,
+        boot_index=boot_index,
+    )
+
+
+IMAGE_BACKED = GuestPlan(
+    server_id=SERVER,
+    name="web <1> & more",
+    vcpus=2,
+    memory_mib=512,
+    root=RootPlan(
+        path=Path("/state/guests/1/root.qcow2"), format="qcow2", image_id="i1", size_bytes=1024**3
+    ),
+    disks=(disk(1), replace(disk(2), read_only=True, shareable=True, format="raw")),
+    network="auto",
+    metadata={"project_id": "p1", "user_id": "u1"},
+)
+VOLUME_BACKED = GuestPlan(
+    server_id=SERVER,
+    name="db",
+    vcpus=1,
+    memory_mib=128,
+    root=None,
+    disks=(disk(1, boot_index=0), replace(disk(2, "/dev/vdc"), path="/dev/mapper/two")),
+    network="none",
+    metadata={},
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "machine"),
+    [
+        ("image_backed_tcg", IMAGE_BACKED, TCG),
+        ("image_backed_kvm", IMAGE_BACKED, KVM),
+        ("volume_backed_tcg", VOLUME_BACKED, TCG),
+    ],
+)
+def test_a_guest_is_written_as_before(
+    golden: Callable[[str, str], None], name: str, plan: GuestPlan, machine: Machine
+) -> None:
+    golden(f"tests/golden/domain_xml/{name}.xml", build_domain(plan, machine))
+
+
+def test_a_disk_is_written_as_before(golden: Callable[[str, str], None]) -> None:
+    golden("tests/golden/domain_xml/disk.xml", build_disk(disk(1), "/dev/vdb", direct=True))
+
+
+names = st.text(min_size=1, max_size=40)
+plans = st.builds(
+    GuestPlan,
+    server_id=st.uuids().map(str),
+    name=names,
+    vcpus=st.integers(1, 64),
+    memory_mib=st.integers(1, 1 << 20),
+    root=st.sampled_from([None, IMAGE_BACKED.root]),
+    disks=st.lists(st.integers(1, 99), max_size=20, unique=True).map(
+        lambda numbers: tuple(disk(number) for number in numbers)
+    ),
+    network=st.sampled_from(["auto", "none"]),
+    metadata=st.dictionaries(names, st.text(max_size=40), max_size=4),
+)
+
+
+@given(plan=plans)
+def test_what_is_written_is_read_again(plan: GuestPlan) -> None:
+    found = read_domain(build_domain(plan, TCG))
+    assert found is not None
+    assert (found.server_id, found.vcpus, found.memory_mib) == (
+        plan.server_id,
+        plan.vcpus,
+        plan.memory_mib,
+    )
+    assert found.name == "".join(letter for letter in plan.name if letter.isprintable())
+    assert [one.volume_id for one in found.volumes] == [one.volume_id for one in plan.disks]
+    assert [one.attachment_id for one in found.volumes] == [one.attachment_id for one in plan.disks]
+    assert len({one.device for one in found.disks}) == len(found.disks)
+
+
+def test_exactly_the_given_volumes_stay_beside_the_root_disk() -> None:
+    xml = build_domain(IMAGE_BACKED, TCG)
+    found = read_domain(replace_volumes(xml, (disk(3), disk(1, "/dev/vdb")), direct=True))
+    assert found is not None
+    assert [(one.volume_id[-2:], one.device) for one in found.disks] == [
+        ("", "/dev/vda"),
+        ("03", "/dev/vdc"),
+        ("01", "/dev/vdb"),
+    ]
+    assert found.image_id == "i1"
+    assert found.root_device == "/dev/vda"
+
+
+def test_a_domain_of_somebody_else_is_none_of_ours() -> None:
+    assert read_domain("<domain><name>other</name></domain>") is None
+
+
+def test_device_names_are_given_in_order_and_wishes_are_met() -> None:
+    assert choose_device("", {"/dev/vda"}) == "/dev/vdb"
+    assert choose_device("/dev/vdq", {"/dev/vda"}) == "/dev/vdq"
+    assert choose_device("/dev/vda", {"/dev/vda"}) == "/dev/vdb"
+    assert choose_device("/dev/sda", set()) == "/dev/vda"
+    full = {f"/dev/vd{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"}
+    assert choose_device("", full) is None
+    disks = (disk(1), disk(2, "/dev/vdb"), disk(3, boot_index=0))
+    assert assign_devices(disks, has_root=False) == ["/dev/vdc", "/dev/vdb", "/dev/vda"]
+    assert assign_devices(disks, has_root=True) == ["/dev/vdc", "/dev/vdb", "/dev/vdd"]

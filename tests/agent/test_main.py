@@ -1,0 +1,76 @@
+"""An agent behind its socket: for its owner alone, and tidy when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from mooring.agent_api.images import ImageSpec
+from mooring.errors import Invalid, Unavailable
+from tests.agent.hosts import IMAGE_ID, operation, stream
+from tests.agent.processes import agent_process
+
+pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
+TRY = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as caller:
+    caller.connect(sys.argv[1])
+    try:
+        caller.sendall(b"GET /host HTTP/1.1\\r\\nHost: agent\\r\\nConnection: close\\r\\n\\r\\n")
+        sys.exit(7 if caller.recv(12) == b"HTTP/1.1 200" else 8)
+    except OSError:
+        sys.exit(8)
+"""
+
+
+async def test_an_agent_answers_through_its_socket_and_takes_it_away(tmp_path: Path) -> None:
+    socket = tmp_path / "socket"
+    async with agent_process(tmp_path, "simulated") as agent:
+        assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+        assert (await agent.client.host()).name == "host-1"
+        data = b"x" * 3_000_000
+        spec = ImageSpec(disk_format="raw", size_bytes=len(data))
+        image = await agent.client.put_image(IMAGE_ID, spec, stream(data), operation=operation())
+        assert image.size_bytes == len(data)
+        wrong = ImageSpec(disk_format="raw", size_bytes=5)
+        with pytest.raises(Invalid, match="larger than"):
+            await agent.client.put_image("other", wrong, stream(data), operation=operation())
+        agent.process.send_signal(signal.SIGTERM)
+        await agent.died()
+        assert not socket.exists()
+        with pytest.raises(Unavailable):
+            await agent.client.host()
+
+
+async def test_a_socket_left_by_a_killed_agent_is_no_hindrance(tmp_path: Path) -> None:
+    async with agent_process(tmp_path, "simulated") as agent:
+        await agent.kill()
+    async with agent_process(tmp_path, "simulated") as agent:
+        assert (await agent.client.host()).name == "host-1"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming somebody else takes root")
+async def test_strangers_are_turned_away_whatever_the_mode() -> None:
+    python = shutil.which("python3", path="/usr/bin")
+    if python is None:
+        pytest.skip("somebody else can run no Python here")
+    # Everybody may pass through this directory, which those of pytest forbid.
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        await asyncio.to_thread(directory.chmod, 0o711)
+        async with agent_process(directory, "simulated"):
+            (directory / "socket").chmod(0o666)
+            codes = [await attempt(python, directory / "socket", uid) for uid in (0, 65534)]
+    assert codes == [7, 8]
+
+
+async def attempt(python: str, socket: Path, uid: int) -> int:
+    process = await asyncio.create_subprocess_exec(python, "-c", TRY, str(socket), user=uid)
+    return await process.wait()

@@ -1,0 +1,93 @@
+"""Programs that an agent starts: limited, seen to their end, and ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mooring.agent.run import Budget, Runner, find_program, start_time
+from mooring.agent.waiting import until
+from mooring.errors import Unavailable
+from mooring.fence.journal import Process
+
+pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
+
+
+class Notes:
+    """A journal's notes in memory."""
+
+    def __init__(self) -> None:
+        self.noted: dict[int, Process] = {}
+
+    def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+        self.noted[pid] = Process(pid, start_time, operation_key)
+
+    def forget_process(self, pid: int) -> None:
+        self.noted.pop(pid, None)
+
+    def processes(self) -> list[Process]:
+        return list(self.noted.values())
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+async def test_output_and_code_come_back_bounded(notes: Notes) -> None:
+    runner = Runner(notes)
+    output = await runner.run(["printf", "%s", "hello"])
+    assert (output.code, output.out, output.err) == (0, "hello", "")
+    output = await runner.run(["head", "-c", "1000000", "/dev/zero"])
+    assert len(output.out) == 65536
+    assert (await runner.run(["ls", "/nowhere"])).code == 2
+    assert notes.noted == {}
+
+
+async def test_no_shell_reads_the_arguments(notes: Notes) -> None:
+    words = "$(id); `id` && id"
+    assert (await Runner(notes).run(["printf", "%s", words])).out == words
+
+
+async def test_a_program_that_takes_too_long_is_ended(notes: Notes) -> None:
+    with pytest.raises(Unavailable, match="took longer than"):
+        await Runner(notes).run(["sleep", "60"], Budget(timeout_s=0.05))
+    assert notes.noted == {}
+
+
+async def test_limits_hold(notes: Notes, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    argv = ["dd", "if=/dev/zero", f"of={file}", "bs=1024", "count=100"]
+    output = await Runner(notes).run(argv, Budget(file_bytes=10240))
+    assert output.code != 0
+    assert file.stat().st_size == 10240
+
+
+async def test_a_cancelled_caller_leaves_no_program(notes: Notes) -> None:
+    task = asyncio.create_task(Runner(notes).run(["sleep", "60"]))
+    assert await until(lambda: bool(notes.noted), 5)
+    pid = next(iter(notes.noted))
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert start_time(pid) == -1
+    assert notes.noted == {}
+
+
+async def test_what_an_earlier_agent_started_is_ended(notes: Notes) -> None:
+    command = (find_program("sleep"), "60")
+    process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
+    notes.note_process(process.pid, start_time(process.pid), "op")
+    # A pid that was given to somebody else since is none of ours.
+    notes.note_process(1, start_time(1) + 1, "op")
+    await Runner(notes).end_leftovers()
+    assert await process.wait() == -9
+    assert notes.noted == {}
+    assert start_time(1) >= 0
+
+
+async def test_a_missing_program_says_what_to_install() -> None:
+    with pytest.raises(Unavailable, match="install the package"):
+        find_program("no-such-program")

@@ -1,0 +1,183 @@
+"""What holds for every volume driver: the same tests on the simulated one and on files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from mooring.agent.drivers.base import SourceImage, VolumeDriver
+from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.drivers.simulated import SimulatedDriver
+from mooring.agent.qemu_img import GIB, QemuImg
+from mooring.agent.run import Runner
+from mooring.agent.settings import PoolSettings
+from mooring.agent_api.volumes import VolumeFile
+from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
+from mooring.fence.journal import Journal
+
+pytestmark = pytest.mark.anyio
+HERE = {"host": "host-1"}
+MIB = 1024**2
+
+
+@pytest.fixture(
+    params=[
+        "simulated",
+        pytest.param("raw", marks=pytest.mark.hosts),
+        pytest.param("qcow2", marks=pytest.mark.hosts),
+    ]
+)
+async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[VolumeDriver]:
+    journal = Journal(tmp_path / "journal.sqlite")
+    made = make_driver(request.param, tmp_path, journal)
+    await made.setup()
+    yield made
+    await made.close()
+    await journal.close()
+
+
+def make_driver(kind: str, directory: Path, journal: Journal) -> VolumeDriver:
+    if kind == "simulated":
+        pool = PoolSettings(name="pool", driver="simulated", total_gib=100, oversubscription=1)
+        return SimulatedDriver(pool, directory / "pool.sqlite")
+    pool = PoolSettings(name="pool", format="qcow2" if kind == "qcow2" else "raw")
+    return DirectoryDriver(pool, directory / "volumes", "host-1", QemuImg(Runner(journal)))
+
+
+async def run(*argv: str) -> int:
+    process = await asyncio.create_subprocess_exec(*argv)
+    return await process.wait()
+
+
+def volume(driver: VolumeDriver, size_gib: int = 1, volume_id: str = "v1") -> VolumeFile:
+    return VolumeFile(
+        volume_id=volume_id, pool="pool", size_gib=size_gib, format=driver.pool.format
+    )
+
+
+def image(directory: Path, size_bytes: int = 3 * MIB) -> SourceImage:
+    file = directory / "image"
+    file.write_bytes(b"MOORING" + b"\0" * (size_bytes - 7))
+    return SourceImage("i1", file, "raw", size_bytes)
+
+
+async def test_a_volume_is_made_found_and_removed(driver: VolumeDriver) -> None:
+    for _ in range(2):
+        assert await driver.create(volume(driver), None, "op") == volume(driver)
+    assert await driver.find("v1") == volume(driver)
+    assert await driver.volumes() == [volume(driver)]
+    stats = await driver.stats()
+    assert (stats.volumes, stats.provisioned_gib) == (1, 1)
+    for _ in range(2):
+        await driver.delete("v1")
+    assert await driver.find("v1") is None
+    assert await driver.leftovers() == []
+    assert (await driver.stats()).provisioned_gib == 0
+
+
+async def test_another_size_under_the_same_id_is_refused(driver: VolumeDriver) -> None:
+    await driver.create(volume(driver), None, "op")
+    with pytest.raises(Conflict, match="is there already"):
+        await driver.create(volume(driver, 2), None, "op2")
+
+
+async def test_a_volume_holds_an_images_content(driver: VolumeDriver, tmp_path: Path) -> None:
+    await driver.create(volume(driver), image(tmp_path), "op")
+    info = await driver.export("v1", "a1", HERE)
+    assert info["data"]["size_bytes"] == GIB
+    assert info["data"]["format"] == driver.pool.format
+    if info["driver_volume_type"] == "local":
+        raw = tmp_path / "back.raw"
+        convert = ["qemu-img", "convert", "-f", driver.pool.format, "-O", "raw"]
+        assert await run(*convert, info["data"]["device_path"], str(raw)) == 0
+        assert raw.stat().st_size == GIB
+        with raw.open("rb") as file:
+            assert file.read(7) == b"MOORING"
+
+
+async def test_a_volume_smaller_than_its_image_is_refused(
+    driver: VolumeDriver, tmp_path: Path
+) -> None:
+    large = SourceImage("i1", tmp_path / "image", "raw", 2 * GIB)
+    with pytest.raises(Invalid, match="needs a volume of 2 GiB"):
+        await driver.create(volume(driver), large, "op")
+    assert await driver.leftovers() == []
+
+
+async def test_exports_are_kept_and_hold_the_volume(driver: VolumeDriver) -> None:
+    await driver.create(volume(driver), None, "op")
+    first = await driver.export("v1", "a1", HERE)
+    assert await driver.export("v1", "a1", HERE) == first
+    await driver.export("v1", "a2", HERE)
+    found = await driver.find("v1")
+    assert found is not None
+    assert found.exports == ["a1", "a2"]
+    with pytest.raises(Conflict, match="is exported"):
+        await driver.delete("v1")
+    for attachment_id in ("a1", "a2", "a2", "a3"):
+        await driver.unexport("v1", attachment_id)
+    await driver.delete("v1")
+    await driver.unexport("v1", "a1")
+
+
+async def test_what_is_not_there_cannot_be_exported(driver: VolumeDriver) -> None:
+    with pytest.raises(NotFound):
+        await driver.export("v1", "a1", HERE)
+    await driver.create(volume(driver), None, "op")
+    with pytest.raises(Invalid):
+        await driver.export("v1", "a1", {})
+
+
+async def test_a_pool_promises_no_more_than_it_may(driver: VolumeDriver) -> None:
+    with pytest.raises(NoCapacity, match="has no room for"):
+        await driver.create(volume(driver, 10_000_000), None, "op")
+    assert await driver.volumes() == []
+    assert await driver.leftovers() == []
+
+
+async def test_what_a_dead_agent_left_is_gone_after_setup(driver: VolumeDriver) -> None:
+    if isinstance(driver, DirectoryDriver):
+        driver.path("v1.op.partial").write_bytes(b"half")
+        assert await driver.leftovers() != []
+    await driver.setup()
+    assert await driver.leftovers() == []
+
+
+@pytest.mark.hosts
+async def test_only_the_host_of_a_directory_reaches_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    driver = make_driver("raw", tmp_path, journal)
+    await driver.setup()
+    await driver.create(volume(driver), None, "op")
+    with pytest.raises(Invalid, match="host host-2 cannot reach it"):
+        await driver.export("v1", "a1", {"host": "host-2"})
+    await journal.close()
+
+
+@pytest.mark.hosts
+async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) -> None:
+    small, packed = tmp_path / "volumes", tmp_path / "packed"
+    small.mkdir()
+    source = image(tmp_path)
+    source.path.write_bytes(b"x" * 20 * MIB)
+    convert = ["qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2"]
+    assert await run(*convert, str(source.path), str(packed)) == 0
+    if await run("mount", "-t", "tmpfs", "-o", "size=8m", "none", str(small)):
+        pytest.skip("mounting takes root")
+    journal = Journal(tmp_path / "journal.sqlite")
+    try:
+        pool = PoolSettings(name="pool", format="raw", reserved_percent=0, oversubscription=1000)
+        driver = DirectoryDriver(pool, small, "host-1", QemuImg(Runner(journal)))
+        await driver.setup()
+        with pytest.raises(NoCapacity, match="no room for the content"):
+            await driver.create(volume(driver), source, "op")
+        unpacked = SourceImage("i1", packed, "qcow2", 20 * MIB)
+        with pytest.raises(NoCapacity, match="The disk is full"):
+            await driver.create(volume(driver), unpacked, "op")
+        assert await driver.leftovers() == []
+    finally:
+        await journal.close()
+        await run("umount", str(small))
