@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -151,7 +151,8 @@ class KilledCloud:
 
     def at_once(self, *work: Callable[[], Any]) -> list[Any]:
         """Do all of it in parallel and return what came of each."""
-        self._token("demo"), self._token("admin")
+        for user in ("demo", "admin"):
+            self._token(user)
         with ThreadPoolExecutor(len(work)) as pool:
             return [future.result() for future in [pool.submit(each) for each in work]]
 
@@ -185,7 +186,7 @@ class KilledCloud:
 
 
 @contextmanager
-def running(directory: Path, database: str = "") -> Iterator[KilledCloud]:
+def running(directory: Path, database: str = "") -> Generator[KilledCloud]:
     """A cloud whose processes end with the block."""
     cloud = KilledCloud(directory, database)
     (directory / "state").mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
+from psycopg import sql
 
 from mooring import cloud as composition
 from mooring.saga import laws
@@ -96,7 +97,7 @@ def shared_template(
     directory = tmp_path_factory.mktemp("template")
     name = "kill_template"
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     with running(directory, postgres_server.url(name)) as cloud:
         project = prepare(cloud)
     (directory / "project.json").write_bytes(msgspec.json.encode(project))
@@ -115,7 +116,8 @@ def test_a_killed_control_plane_on_postgresql_ends_every_operation(
     directory, name = shared_template
     copy = f"kill_{abs(hash(point))}"
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {copy} TEMPLATE {name}")
+        names = (sql.Identifier(copy), sql.Identifier(name))
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
     cloud = KilledCloud(copy_template(directory, tmp_path / "cloud"), postgres_server.url(copy))
     live_through(cloud, saga, point)
 

@@ -72,9 +72,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
     first = {"os-initialize_connection": {"connector": CONNECTOR}}
     return {
         "compute.insist_on_reboot": [_act_on_server(cloud, server, {"reboot": {"type": "HARD"}})],
-        "compute.reset_state": [
-            _reset(cloud, server)
-        ],
+        "compute.reset_state": [_reset(cloud, server)],
         "volume.reset_status": [_act_on_volume(cloud, volume, reset)],
         "volume.force_delete_volume": [_act_on_volume(cloud, volume, {"os-force_delete": {}})],
         "volume.connect_legacy": [_act_on_volume(cloud, volume, first)],
