@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from mooring.compute import hosts
 from mooring.compute.tables import Host, Server
 from mooring.errors import Conflict, NotFound
+from mooring.fence import debts
 
 if TYPE_CHECKING:
     from mooring.compute.service import Compute
@@ -34,11 +35,21 @@ def by_service(tx: Session, service_uuid: str) -> Host:
 
 
 def change(tx: Session, host: Host, changes: HostChanges, now: datetime) -> Host:
-    """Change a host that was just read in this transaction."""
+    """Change a host that was just read in this transaction.
+
+    Raises Conflict for a host that is to be up again and still owes what others undid for it.
+    """
     if changes.disabled is not UNSET:
         host.disabled = changes.disabled
         host.disabled_reason = changes.disabled_reason if changes.disabled else None
     if changes.forced_down is not UNSET:
+        owed = [] if changes.forced_down else debts.owed(tx, host.name)
+        if owed:
+            raise Conflict(
+                f"Host {host.name} still owes {len(owed)} undone operations and stays down. It "
+                "pays them as soon as its agent answers; try again then.",
+                status=400,
+            )
         host.forced_down = changes.forced_down
     host.updated_at = now
     tx.flush()

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from mooring.fence import debts
+from mooring.fence.operation import Operation
 from tests.compute.api.desk import Desk, fault_of
 
 pytestmark = pytest.mark.anyio
@@ -149,6 +151,20 @@ async def test_an_unknown_change_is_404(desk: Desk) -> None:
     for action, version in (("explode", "2.52"), ("force-down", "2.10")):
         path = f"/os-services/{action}"
         assert fault_of(await desk.ask("PUT", path, body, version=version, who="admin"))[0] == 404
+
+
+async def test_a_host_in_debt_stays_down(desk: Desk) -> None:
+    await desk.host("host1", service_uuid=UUID, forced_down=True)
+    store, operation = desk.compute.store, Operation("saga", "step", 1, 1)
+    await store.write(lambda tx: debts.owe(tx, "host1", "DELETE", "/servers/x", operation))
+    path, body = f"/os-services/{UUID}", {"forced_down": False}
+    refused = await desk.ask("PUT", path, body, version="2.53", who="admin")
+    assert fault_of(refused)[0] == 400
+    assert (await services(desk))[0]["forced_down"] is True
+    for debt in await store.read(lambda tx: debts.owed(tx, "host1")):
+        await store.write(lambda tx, debt=debt: debts.pay(tx, debt))
+    taken = await desk.ask("PUT", path, body, version="2.53", who="admin")
+    assert taken.json()["service"]["state"] == "up"
 
 
 async def test_a_host_in_use_or_up_is_not_forgotten(desk: Desk) -> None:
