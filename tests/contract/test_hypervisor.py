@@ -142,6 +142,7 @@ async def test_guests_are_found_again_by_the_next_agent(
         before = await host.client.show_server(server_id)
     async with open_host(state_dirs[kind], kind) as (host, _):
         assert await host.client.show_server(server_id) == before
+        await host.hears(server_id, f"bytes serial={disk.volume_id[:20]}")
         await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
         await host.hears(server_id, "disk vdb gone")
         await host.remove(server_id)
