@@ -1,0 +1,1 @@
+"""The image API, one file for each kind of resource."""

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mooring.store.base import open_store
+from tests.image.gallery import Gallery
+
+
+@pytest.fixture
+async def gallery(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Gallery]:
+    store = await open_store(str(tmp_path), "image")
+    yield Gallery(store, tmp_path / "images")
+    await store.close()

@@ -1,0 +1,149 @@
+"""An image service on a temporary directory, and visitors that speak HTTP to it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from msgspec.structs import replace
+
+from mooring.clients.catalog import FixedCatalog
+from mooring.clients.image import ImageClient
+from mooring.clients.session import Session
+from mooring.clients.token import TokenInfo
+from mooring.clients.transport import Network
+from mooring.clock import SimulatedClock
+from mooring.image.app import build
+from mooring.image.service import Image, ImageSettings
+from mooring.probe import Probe
+from mooring.store.base import Store
+from tests.web.harbour import PROJECT, Tokens
+
+URL = "http://cloud/image"
+OTHER_PROJECT = "fedcba9876543210fedcba9876543210"
+FAR = datetime(2100, 1, 1, tzinfo=UTC)
+PATCH_21 = "application/openstack-images-v2.1-json-patch"
+PATCH_20 = "application/openstack-images-v2.0-json-patch"
+
+
+class People(Tokens):
+    """The usual ones, and `stranger`: a member of another project."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known["stranger"] = TokenInfo(
+            user_id="stranger",
+            project_id=OTHER_PROJECT,
+            roles=frozenset(("member", "reader")),
+            expires_at=FAR,
+        )
+
+
+class OwnToken:
+    """The service user's token, which never ends."""
+
+    async def token(self, *, instead_of: str = "") -> str:
+        return "volume"
+
+
+class Gallery:
+    """The service and everything to talk to it with."""
+
+    def __init__(
+        self, store: Store, directory: Path, *, owner: str = "one", probe: Probe | None = None
+    ) -> None:
+        self.clock = SimulatedClock()
+        self.directory = directory
+        self.image = Image(
+            store=store,
+            directory=directory,
+            clock=self.clock,
+            owner=owner,
+            probe=probe,
+            settings=ImageSettings(size_bytes=8 << 20),
+        )
+        self.app = build(self.image, validator=People(), public_url=URL)
+        self.network = Network()
+        self.network.serve(URL, self.app)
+        self.http = httpx2.AsyncClient(transport=self.network)
+        session = Session(
+            self.network,
+            service="image",
+            catalog=FixedCatalog({"image": URL}),
+            credentials=OwnToken(),
+        )
+        self.client = ImageClient(session)
+
+    def limit(self, size_bytes: int) -> None:
+        self.image.settings = replace(self.image.settings, size_bytes=size_bytes)
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        who: str = "member",
+        content: bytes | AsyncIterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx2.Response:
+        sent = {"X-Auth-Token": who, "Accept": "application/json", **(headers or {})}
+        url = f"{URL}/v2{path}"
+        if content is not None:
+            return await self.http.request(method, url, content=content, headers=sent)
+        return await self.http.request(method, url, json=body, headers=sent)
+
+    async def make(self, who: str = "member", **attributes: Any) -> str:
+        """Make a queued raw image; return its id."""
+        body = {"name": "cirros", "disk_format": "raw", "container_format": "bare", **attributes}
+        answer = await self.ask("POST", "/images", body, who=who)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    async def upload(
+        self,
+        image_id: str,
+        content: bytes | AsyncIterator[bytes],
+        *,
+        who: str = "member",
+        media: str = "application/octet-stream",
+    ) -> httpx2.Response:
+        headers = {"Content-Type": media} if media else {}
+        path = f"/images/{image_id}/file"
+        return await self.ask("PUT", path, content=content, who=who, headers=headers)
+
+    async def filled(self, content: bytes = b"data", **attributes: Any) -> str:
+        """Make an active raw image; return its id."""
+        image_id = await self.make(**attributes)
+        answer = await self.upload(image_id, content)
+        assert answer.status_code == 204, answer.text
+        return image_id
+
+    async def show(self, image_id: str, who: str = "admin") -> dict[str, Any]:
+        answer = await self.ask("GET", f"/images/{image_id}", who=who)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def patch(
+        self, image_id: str, *changes: Mapping[str, Any], who: str = "member", media: str = PATCH_21
+    ) -> httpx2.Response:
+        path, headers = f"/images/{image_id}", {"Content-Type": media}
+        return await self.ask("PATCH", path, list(changes), who=who, headers=headers)
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.directory.glob("*"))
+
+
+def qcow2(size: int = 1 << 20, *, backing: int = 0, version: int = 3, features: int = 0) -> bytes:
+    """Return an empty qcow2's header, and some bytes behind it."""
+    fixed = struct.pack(">4sIQIIQ", b"QFI\xfb", version, backing, 16 if backing else 0, 16, size)
+    return (fixed.ljust(72, b"\0") + struct.pack(">QQQII", features, 0, 0, 4, 104)).ljust(
+        512, b"\0"
+    )
+
+
+__all__ = ["OTHER_PROJECT", "PATCH_20", "PATCH_21", "PROJECT", "URL", "Gallery", "qcow2"]

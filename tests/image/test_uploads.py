@@ -1,0 +1,455 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from mooring.errors import Forbidden, Invalid, NotFound
+from mooring.image import app, uploads
+from mooring.image.tables import ImageRow, UploadRow
+from mooring.limits import IMAGE_BEAT_S, IMAGE_CHUNK_BYTES
+from mooring.store.base import open_store
+from mooring.who import Who
+from tests.image.gallery import PROJECT, Gallery, qcow2
+
+pytestmark = pytest.mark.anyio
+MEMBER = Who(user_id="member", project_id=PROJECT, token="member")
+
+
+async def pieces(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def is_as_before(gallery: Gallery, image_id: str) -> bool:
+    """Tell whether an image is queued, without data or an upload."""
+    shown = await gallery.show(image_id)
+    return (shown["status"], shown["size"], gallery.files()) == ("queued", None, [])
+
+
+async def test_data_go_in_and_come_out(gallery: Gallery) -> None:
+    content = os.urandom(2 * IMAGE_CHUNK_BYTES + 77)
+    image_id = await gallery.make()
+    answer = await gallery.upload(image_id, pieces(content[:5], content[5:90000], content[90000:]))
+    assert answer.status_code == 204, answer.text
+    shown = await gallery.show(image_id)
+    assert (shown["status"], shown["size"]) == ("active", len(content))
+    assert shown["virtual_size"] == len(content)
+    assert shown["checksum"] == hashlib.md5(content).hexdigest()  # noqa: S324  (Glance's own)
+    assert shown["os_hash_algo"] == "sha512"
+    assert shown["os_hash_value"] == hashlib.sha512(content).hexdigest()
+    got = await gallery.ask("GET", f"/images/{image_id}/file")
+    assert got.content == content
+    assert got.headers["content-length"] == str(len(content))
+    assert got.headers["content-md5"] == shown["checksum"]
+    assert got.headers["content-type"] == "application/octet-stream"
+
+
+async def test_the_client_shows_and_reads_in_chunks(gallery: Gallery) -> None:
+    content = os.urandom(2 * IMAGE_CHUNK_BYTES + 1)
+    image_id = await gallery.filled(content, hw_disk_bus="virtio", min_disk=2)
+    shown = await gallery.client.show(MEMBER, image_id)
+    assert (shown.is_active, shown.size_bytes, shown.min_disk_gib) == (True, len(content), 2)
+    assert shown.properties == {"hw_disk_bus": "virtio"}
+    got = bytearray()
+    async with gallery.client.download(MEMBER, image_id) as chunks:
+        async for chunk in chunks:
+            assert len(chunk) <= IMAGE_CHUNK_BYTES
+            got += chunk
+    assert got == content
+    with pytest.raises(NotFound):
+        await gallery.client.show(MEMBER, str(uuid4()))
+    await gallery.client.delete(MEMBER, image_id)
+    with pytest.raises(NotFound):
+        async with gallery.client.download(MEMBER, image_id):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "expected"),
+    [
+        ("bytes=0-3", 206, b"0123"),
+        ("bytes=4-", 206, b"456789"),
+        ("bytes=-2", 206, b"89"),
+        ("bytes=8-99", 206, b"89"),
+        ("bytes=0-", 206, b"0123456789"),
+        ("bytes=10-", 416, b""),
+        ("bytes=5-4", 416, b""),
+        ("lines=1-2", 416, b""),
+    ],
+)
+async def test_a_part_may_be_read(
+    gallery: Gallery, asked: str, status: int, expected: bytes
+) -> None:
+    image_id = await gallery.filled(b"0123456789")
+    answer = await gallery.ask("GET", f"/images/{image_id}/file", headers={"Range": asked})
+    assert answer.status_code == status
+    if status == 206:
+        assert answer.content == expected
+        first = b"0123456789".index(expected)
+        last = first + len(expected) - 1
+        assert answer.headers["content-range"] == f"bytes {first}-{last}/10"
+
+
+async def test_an_image_without_data_is_204_and_head_is_405(gallery: Gallery) -> None:
+    image_id = await gallery.make()
+    assert (await gallery.ask("GET", f"/images/{image_id}/file")).status_code == 204
+    assert (await gallery.ask("HEAD", f"/images/{image_id}/file")).status_code == 405
+
+
+async def test_an_empty_upload_makes_an_active_image(gallery: Gallery) -> None:
+    image_id = await gallery.make()
+    assert (await gallery.upload(image_id, b"")).status_code == 204
+    shown = await gallery.show(image_id)
+    assert (shown["status"], shown["size"], shown["virtual_size"]) == ("active", 0, None)
+    assert shown["checksum"] == "d41d8cd98f00b204e9800998ecf8427e"
+    assert (await gallery.ask("GET", f"/images/{image_id}/file")).status_code == 204
+
+
+async def test_a_qcow2_tells_its_size(gallery: Gallery) -> None:
+    image_id = await gallery.make(disk_format="qcow2")
+    assert (await gallery.upload(image_id, qcow2(5 << 30))).status_code == 204
+    shown = await gallery.show(image_id)
+    assert (shown["virtual_size"], shown["size"]) == (5 << 30, 512)
+
+
+@pytest.mark.parametrize(
+    ("disk_format", "content"),
+    [
+        ("qcow2", b"no header at all"),
+        ("qcow2", b""),
+        ("qcow2", qcow2(backing=400)),
+        ("qcow2", qcow2(features=1 << 2)),
+        ("qcow2", qcow2(features=1 << 60)),
+        ("qcow2", qcow2(version=4)),
+        ("qcow2", qcow2()[:90]),
+        ("raw", qcow2()),
+    ],
+)
+async def test_data_that_are_not_what_they_are_said_to_be_are_415(
+    gallery: Gallery, disk_format: str, content: bytes
+) -> None:
+    image_id = await gallery.make(disk_format=disk_format)
+    assert (await gallery.upload(image_id, content)).status_code == 415
+    assert await is_as_before(gallery, image_id)
+
+
+async def test_other_formats_are_kept_as_they_come(gallery: Gallery) -> None:
+    image_id = await gallery.filled(b"KDMV...", disk_format="vmdk")
+    assert (await gallery.show(image_id))["virtual_size"] is None
+
+
+async def test_another_content_type_is_415(gallery: Gallery) -> None:
+    image_id = await gallery.make()
+    for media in ("application/json", ""):
+        assert (await gallery.upload(image_id, b"x", media=media)).status_code == 415
+    assert await is_as_before(gallery, image_id)
+
+
+async def test_an_image_without_formats_takes_no_data(gallery: Gallery) -> None:
+    image_id = await gallery.make(disk_format=None)
+    assert (await gallery.upload(image_id, b"x")).status_code == 400
+    assert await is_as_before(gallery, image_id)
+
+
+async def test_data_are_given_once(gallery: Gallery) -> None:
+    image_id = await gallery.filled(b"first")
+    assert (await gallery.upload(image_id, b"second")).status_code == 409
+    got = await gallery.ask("GET", f"/images/{image_id}/file")
+    assert (got.content, len(gallery.files())) == (b"first", 1)
+
+
+async def test_a_body_over_the_limit_is_413(gallery: Gallery) -> None:
+    gallery.limit(1000)
+    image_id = await gallery.make()
+    assert (await gallery.upload(image_id, bytes(1001))).status_code == 413
+    assert (await gallery.upload(image_id, pieces(bytes(600), bytes(401)))).status_code == 413
+    assert await is_as_before(gallery, image_id)
+    assert (await gallery.upload(image_id, bytes(1000))).status_code == 204
+
+
+async def test_a_second_upload_meanwhile_is_409(gallery: Gallery) -> None:
+    image_id, begun, go_on = await gallery.make(), asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"one"
+        begun.set()
+        await go_on.wait()
+        yield b"two"
+
+    first = asyncio.create_task(gallery.upload(image_id, slowly()))
+    await begun.wait()
+    assert (await gallery.upload(image_id, b"other")).status_code == 409
+    assert (await gallery.show(image_id))["status"] == "saving"
+    frozen = {"op": "replace", "path": "/disk_format", "value": "qcow2"}
+    assert (await gallery.patch(image_id, frozen)).status_code == 403
+    await uploads.recover(gallery.image)
+    go_on.set()
+    assert (await first).status_code == 204
+    assert (await gallery.ask("GET", f"/images/{image_id}/file")).content == b"onetwo"
+
+
+async def test_an_image_deleted_meanwhile_leaves_nothing(gallery: Gallery) -> None:
+    image_id, begun, go_on = await gallery.make(), asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"one"
+        begun.set()
+        await go_on.wait()
+
+    first = asyncio.create_task(gallery.upload(image_id, slowly()))
+    await begun.wait()
+    assert (await gallery.ask("DELETE", f"/images/{image_id}")).status_code == 204
+    go_on.set()
+    assert (await first).status_code == 410
+    assert gallery.files() == []
+
+
+async def test_a_client_that_breaks_off_leaves_a_queued_image(gallery: Gallery) -> None:
+    image_id, begun = await gallery.make(), asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"one"
+        begun.set()
+        await asyncio.Event().wait()
+
+    client = asyncio.create_task(gallery.upload(image_id, endless()))
+    await begun.wait()
+    client.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await client
+    await gallery.network.aclose()
+    assert await is_as_before(gallery, image_id)
+    assert (await gallery.upload(image_id, b"again")).status_code == 204
+
+
+async def test_a_cancelled_upload_leaves_a_queued_image(gallery: Gallery) -> None:
+    image_id, begun = await gallery.make(), asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"one"
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(receive(gallery, image_id, endless()))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await is_as_before(gallery, image_id)
+    assert gallery.image.uploads == set()
+
+
+class CancelAtCommit:
+    """Cancels a task from the database's thread, right before a commit that then takes place."""
+
+    def __init__(self, commits: int) -> None:
+        self.left, self.loop = commits, asyncio.get_running_loop()
+        self.task: asyncio.Task[None] | None = None
+
+    def at(self, point: str) -> None:
+        if self.task is not None and point == "store.image/commit/before":
+            self.left -= 1
+            if self.left == 0:
+                self.loop.call_soon_threadsafe(self.task.cancel)
+
+
+@pytest.mark.parametrize(("commits", "expected"), [(1, "queued"), (2, "active")])
+async def test_an_upload_cancelled_during_a_commit_ends_one_way_or_the_other(
+    tmp_path: Path, commits: int, expected: str
+) -> None:
+    probe = CancelAtCommit(commits)
+    store = await open_store(str(tmp_path), "image", probe=probe)
+    gallery = Gallery(store, tmp_path / "images")
+    image_id = await gallery.make()
+    probe.task = asyncio.create_task(receive(gallery, image_id, pieces(b"data")))
+    with pytest.raises(asyncio.CancelledError):
+        await probe.task
+    probe.task = None
+    assert (await gallery.show(image_id))["status"] == expected
+    if expected == "queued":
+        assert await is_as_before(gallery, image_id)
+    else:
+        assert (await gallery.ask("GET", f"/images/{image_id}/file")).content == b"data"
+    assert gallery.image.uploads == set()
+    await store.close()
+
+
+@pytest.mark.postgres
+async def test_of_several_processes_only_a_silent_one_loses_its_upload(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    stores = [await open_store(postgres_url, "image") for _ in range(2)]
+    one, two = (Gallery(store, tmp_path / "images", owner=str(store)) for store in stores)
+    image_id, begun, go_on = await one.make(), asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"one"
+        begun.set()
+        await go_on.wait()
+
+    first = asyncio.create_task(one.upload(image_id, slowly()))
+    await begun.wait()
+    await app.prepare(two.image)
+    assert (await two.show(image_id))["status"] == "saving"
+    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+    await stores[1].write(lambda tx: tx.execute(update(UploadRow).values(beat_at=long_ago)))
+    await app.prepare(two.image)
+    assert await is_as_before(two, image_id)
+    assert (await two.upload(image_id, b"two")).status_code == 204
+    go_on.set()
+    assert (await first).status_code == 410
+    assert (await two.ask("GET", f"/images/{image_id}/file")).content == b"two"
+    for store in stores:
+        await store.close()
+
+
+async def test_the_watch_keeps_own_uploads_and_ends_dead_ones(gallery: Gallery) -> None:
+    dead, alive = await gallery.make(), await gallery.make()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"one"
+        begun.set()
+        await go_on.wait()
+
+    upload = asyncio.create_task(gallery.upload(alive, slowly()))
+    await begun.wait()
+    await gallery.image.store.write(lambda tx: lose(tx, dead))
+    watch = asyncio.create_task(app.run(gallery.image))
+    while (await gallery.show(dead))["status"] == "saving":
+        gallery.clock.advance(IMAGE_BEAT_S)
+    assert (await gallery.show(alive))["status"] == "saving"
+    watch.cancel()
+    go_on.set()
+    assert (await upload).status_code == 204
+
+
+def lose(tx: Session, image_id: str) -> None:
+    """Write down an upload that nobody receives."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    tx.add(UploadRow(id="lost", image_id=image_id, owner="nobody", beat_at=now))
+    tx.execute(update(ImageRow).where(ImageRow.id == image_id).values(status="saving"))
+
+
+async def receive(gallery: Gallery, image_id: str, chunks: AsyncIterator[bytes]) -> None:
+    def require(rule: str, target: object) -> None:
+        del rule, target
+
+    await uploads.receive(gallery.image, MEMBER, image_id, chunks, require=require)
+
+
+async def test_a_silent_client_is_given_up(
+    gallery: Gallery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "IMAGE_IDLE_S", 0.01)
+    image_id = await gallery.make()
+
+    async def silent() -> AsyncIterator[bytes]:
+        yield b"one"
+        await asyncio.Event().wait()
+
+    with pytest.raises(Invalid, match="no data came") as refusal:
+        await receive(gallery, image_id, silent())
+    assert refusal.value.detail["status"] == 408
+    assert await is_as_before(gallery, image_id)
+
+
+async def test_a_full_disk_is_413_and_says_so(gallery: Gallery) -> None:
+    """A limit on the size of this process's files does as well as a small disk."""
+    image_id = await gallery.make()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, hard))
+    try:
+        answer = await gallery.upload(image_id, bytes(4 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, old)
+    assert (answer.status_code, "no room" in answer.text) == (413, True)
+    assert await is_as_before(gallery, image_id)
+
+
+KILL_POINTS = {
+    "store.image/commit/after": "queued",
+    "image.upload/file/opened": "queued",
+    "image.upload/file/published": "queued",
+    "store.image/commit/after@2": "active",
+}
+"""Where a process is killed in an upload, and what its successor makes of the image."""
+
+
+@pytest.mark.kill
+async def test_what_a_killed_process_left_is_ended_at_the_start(tmp_path: Path) -> None:
+    stores = [await open_store(str(tmp_path / str(at)), "image") for at in make(tmp_path)]
+    for at, store in enumerate(stores):
+        await Gallery(store, tmp_path / str(at) / "images").make()
+        await store.close()
+    await asyncio.gather(*(kill(tmp_path / str(at), point) for at, point in enumerate(KILL_POINTS)))
+    for at, (point, expected) in enumerate(KILL_POINTS.items()):
+        store = await open_store(str(tmp_path / str(at)), "image")
+        gallery = Gallery(store, tmp_path / str(at) / "images")
+        await app.prepare(gallery.image)
+        (shown,) = (await gallery.ask("GET", "/images")).json()["images"]
+        assert shown["status"] == expected, point
+        if expected == "queued":
+            assert await is_as_before(gallery, shown["id"])
+            assert (await gallery.upload(shown["id"], b"data")).status_code == 204
+        got = await gallery.ask("GET", f"/images/{shown['id']}/file")
+        assert got.content == b"data"
+        await store.close()
+
+
+def make(directory: Path) -> range:
+    """Make a directory for each kill point."""
+    numbers = range(len(KILL_POINTS))
+    for at in numbers:
+        (directory / str(at)).mkdir()
+    return numbers
+
+
+async def kill(directory: Path, point: str) -> None:
+    """Run a process that uploads the image in a directory, and is killed at a point."""
+    command = (sys.executable, "-m", "tests.image.victim", str(directory), point)
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    child = await asyncio.create_subprocess_exec(*command, env=os.environ | paths)
+    assert await child.wait() == -signal.SIGKILL, point
+
+
+async def test_files_that_belong_to_no_image_go_at_the_start(gallery: Gallery) -> None:
+    image_id = await gallery.filled(b"kept")
+    for name in (f"{image_id}.0123", f"{uuid4()}.0123.part"):
+        (gallery.directory / name).write_bytes(b"stray")
+    await app.prepare(gallery.image)
+    assert len(gallery.files()) == 1
+    assert (await gallery.ask("GET", f"/images/{image_id}/file")).content == b"kept"
+
+
+async def test_lost_data_are_told_and_nothing_else(gallery: Gallery) -> None:
+    image_id = await gallery.filled(b"x")
+    (gallery.directory / gallery.files()[0]).unlink()
+    with pytest.raises(NotFound, match="not here"):
+        async with gallery.client.download(MEMBER, image_id):
+            pass
+
+
+async def test_a_stranger_may_read_what_is_open_and_no_more(gallery: Gallery) -> None:
+    image_id = await gallery.filled(b"x", visibility="community")
+    stranger = Who(user_id="stranger", token="stranger")
+    async with gallery.client.download(stranger, image_id) as chunks:
+        assert [chunk async for chunk in chunks] == [b"x"]
+    await gallery.ask("POST", f"/images/{image_id}/actions/deactivate")
+    with pytest.raises(Forbidden):
+        async with gallery.client.download(stranger, image_id):
+            pass
