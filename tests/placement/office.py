@@ -38,6 +38,7 @@ class Office:
         self.app = build(self.placement, validator=Tokens(), public_url=URL)
         self.network = Network()
         self.network.serve(URL, self.app)
+        self.http = httpx2.AsyncClient(transport=self.network)
         catalog = FixedCatalog({"placement": URL})
         session = Session(
             self.network, service="placement", catalog=catalog, credentials=OwnToken()
@@ -57,8 +58,7 @@ class Office:
         sent = {"X-Auth-Token": who, **(headers or {})} if who else dict(headers or {})
         if version:
             sent["OpenStack-API-Version"] = f"placement {version}"
-        async with httpx2.AsyncClient(transport=self.network) as client:
-            return await client.request(method, URL + path, json=body, headers=sent)
+        return await self.http.request(method, URL + path, json=body, headers=sent)
 
     async def provider(self, name: str = "host1", **inventories: Mapping[str, Any]) -> str:
         """Make a provider with these inventories; return its id."""

@@ -11,20 +11,22 @@ from tests.placement.office import PROJECT, USER, Office, claim_body, error_of
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_claim_is_shown_and_counted(office: Office) -> None:
-    uuid = await office.provider(VCPU={"total": 4}, MEMORY_MB={"total": 1024})
+async def test_a_claim_is_shown_and_counted(office_anywhere: Office) -> None:
+    uuid = await office_anywhere.provider(VCPU={"total": 4}, MEMORY_MB={"total": 1024})
     consumer = str(uuid4())
     given = {uuid: {"VCPU": 2, "MEMORY_MB": 512}}
-    assert (await office.claim(consumer, given)).status_code == 204
-    answer = await office.ask("GET", f"/allocations/{consumer}", version="1.28")
+    assert (await office_anywhere.claim(consumer, given)).status_code == 204
+    answer = await office_anywhere.ask("GET", f"/allocations/{consumer}", version="1.28")
     assert answer.json() == {
         "allocations": {uuid: {"resources": given[uuid], "generation": 2}},
         "project_id": PROJECT,
         "user_id": USER,
         "consumer_generation": 1,
     }
-    assert await office.used(uuid) == {"VCPU": 2, "MEMORY_MB": 512}
-    answer = await office.ask("GET", f"/resource_providers/{uuid}/allocations", version="1.28")
+    assert await office_anywhere.used(uuid) == {"VCPU": 2, "MEMORY_MB": 512}
+    answer = await office_anywhere.ask(
+        "GET", f"/resource_providers/{uuid}/allocations", version="1.28"
+    )
     assert answer.json()["allocations"] == {
         consumer: {"resources": given[uuid], "consumer_generation": 1}
     }
@@ -107,17 +109,17 @@ async def test_unknown_providers_and_classes_are_400(office: Office) -> None:
     assert (await office.claim(str(uuid4()), {uuid: {"VCPU": 0}})).status_code == 400
 
 
-async def test_the_last_unit_goes_to_one_of_many_who_race_for_it(office: Office) -> None:
-    uuid = await office.provider(VCPU={"total": 3})
-    claims = [office.claim(str(uuid4()), {uuid: {"VCPU": 1}}) for _ in range(12)]
+async def test_the_last_unit_goes_to_one_of_many_who_race_for_it(office_anywhere: Office) -> None:
+    uuid = await office_anywhere.provider(VCPU={"total": 3})
+    claims = [office_anywhere.claim(str(uuid4()), {uuid: {"VCPU": 1}}) for _ in range(12)]
     statuses = [answer.status_code for answer in await asyncio.gather(*claims)]
     assert sorted(statuses) == [204] * 3 + [409] * 9
-    assert await office.used(uuid) == {"VCPU": 3}
+    assert await office_anywhere.used(uuid) == {"VCPU": 3}
 
 
-async def test_of_two_writers_with_one_generation_one_wins(office: Office) -> None:
-    uuid, consumer = await office.provider(VCPU={"total": 9}), str(uuid4())
-    claims = [office.claim(consumer, {uuid: {"VCPU": count}}) for count in range(1, 6)]
+async def test_of_two_writers_with_one_generation_one_wins(office_anywhere: Office) -> None:
+    uuid, consumer = await office_anywhere.provider(VCPU={"total": 9}), str(uuid4())
+    claims = [office_anywhere.claim(consumer, {uuid: {"VCPU": count}}) for count in range(1, 6)]
     statuses = [answer.status_code for answer in await asyncio.gather(*claims)]
     assert sorted(statuses) == [204, 409, 409, 409, 409]
 
@@ -136,21 +138,30 @@ async def test_an_empty_claim_and_a_delete_end_the_consumer(office: Office) -> N
     assert (await office.claim(consumer, {uuid: {"VCPU": 1}})).status_code == 204
 
 
-async def test_several_consumers_change_together_or_not_at_all(office: Office) -> None:
-    source = await office.provider("host1", VCPU={"total": 4})
-    target = await office.provider("host2", VCPU={"total": 2})
+async def test_several_consumers_change_together_or_not_at_all(office_anywhere: Office) -> None:
+    source = await office_anywhere.provider("host1", VCPU={"total": 4})
+    target = await office_anywhere.provider("host2", VCPU={"total": 2})
     server, migration = str(uuid4()), str(uuid4())
-    await office.claim(server, {source: {"VCPU": 3}})
+    await office_anywhere.claim(server, {source: {"VCPU": 3}})
     body = {
         server: claim_body({target: {"VCPU": 3}}, generation=1),
         migration: claim_body({source: {"VCPU": 3}}),
     }
-    assert (await office.ask("POST", "/allocations", body, version="1.28")).status_code == 409
-    assert (await office.used(source), await office.used(target)) == ({"VCPU": 3}, {"VCPU": 0})
+    assert (
+        await office_anywhere.ask("POST", "/allocations", body, version="1.28")
+    ).status_code == 409
+    assert (await office_anywhere.used(source), await office_anywhere.used(target)) == (
+        {"VCPU": 3},
+        {"VCPU": 0},
+    )
     body[server] = claim_body({}, generation=1)
-    assert (await office.ask("POST", "/allocations", body, version="1.28")).status_code == 204
-    assert (await office.ask("GET", f"/allocations/{server}")).json() == {"allocations": {}}
-    held = (await office.ask("GET", f"/allocations/{migration}")).json()
+    assert (
+        await office_anywhere.ask("POST", "/allocations", body, version="1.28")
+    ).status_code == 204
+    assert (await office_anywhere.ask("GET", f"/allocations/{server}")).json() == {
+        "allocations": {}
+    }
+    held = (await office_anywhere.ask("GET", f"/allocations/{migration}")).json()
     assert held["allocations"][source]["resources"] == {"VCPU": 3}
 
 

@@ -20,12 +20,11 @@ from mooring.web.app import build_app
 from mooring.web.policy import Policy
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from starlette.types import ASGIApp
 
     from mooring.clients.token import TokenValidator
     from mooring.placement.service import Placement
+    from mooring.web.face import Face
 
 APIS = (
     providers.api,
@@ -45,15 +44,16 @@ def build(
     validator: TokenValidator,
     public_url: str,
     identity_url: str = "",
-    policy_file: Path | None = None,
+    policy: Policy | None = None,
+    face: Face = faces.PLACEMENT,
 ) -> ASGIApp:
     """Return the placement API; `public_url` is its root as clients see it."""
     return build_app(
         service,
         APIS,
-        face=faces.PLACEMENT,
+        face=face,
         validator=validator,
-        policy=Policy(RULES, file=policy_file),
+        policy=policy or Policy(RULES),
         public_url=public_url,
         identity_url=identity_url,
     )
