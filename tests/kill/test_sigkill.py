@@ -1,11 +1,10 @@
 """Kill a process at a point its sagas have: every operation ends, and the doctor finds nothing.
 
-`make test` kills at a sample that the commit chooses, `make kill` at every point.
+`make test` kills at a sample that the commit chooses, `make kill` (--every) at every point.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 from pathlib import Path
@@ -28,7 +27,6 @@ pytestmark = pytest.mark.kill
 DIES_S = 30.0
 SAMPLE = 40
 SAMPLE_ON_POSTGRESQL = 8
-EVERYTHING = os.environ.get("MOORING_TEST_KILL") == "all"
 SAGAS = laws.sagas_of(*composition.SERVICES)
 POINTS = [(saga, point) for saga in SAGAS for point in laws.points_of(saga)]
 
@@ -41,9 +39,15 @@ def commit() -> str:
     return found.stdout.strip() or "no commit"
 
 
-def chosen(count: int, salt: str) -> list[Any]:
-    points = POINTS if EVERYTHING else random.Random(commit() + salt).sample(POINTS, count)
-    return [pytest.param(saga, point, id=point) for saga, point in points]
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each test its points: a sample chosen by the commit, or with `--every` all of them."""
+    on_postgresql = "postgresql" in metafunc.function.__name__
+    count = SAMPLE_ON_POSTGRESQL if on_postgresql else SAMPLE
+    points = random.Random(f"{commit()} {on_postgresql}").sample(POINTS, count)
+    if metafunc.config.getoption("--every"):
+        points = POINTS
+    cases = [pytest.param(saga, point, id=point) for saga, point in points]
+    metafunc.parametrize(("saga", "point"), cases)
 
 
 def setting(saga: Saga[Any], point: str) -> str:
@@ -81,7 +85,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize(("saga", "point"), chosen(SAMPLE, "sqlite"))
 def test_a_killed_control_plane_ends_every_operation(
     saga: Saga[Any], point: str, template: Path, tmp_path: Path
 ) -> None:
@@ -105,7 +108,6 @@ def shared_template(
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize(("saga", "point"), chosen(SAMPLE_ON_POSTGRESQL, "postgresql"))
 def test_a_killed_control_plane_on_postgresql_ends_every_operation(
     saga: Saga[Any],
     point: str,
