@@ -111,6 +111,7 @@ class Cloud:
             heal_servers.run(self.compute),
             watch_pools(self.volume),
             settle_borrowed(self.volume),
+            image_app.run(self.image),
         ]
         running = [asyncio.ensure_future(each) for each in (*work, *loops)]
         try:
@@ -205,6 +206,7 @@ async def _open_services(cloud: Cloud) -> None:
 async def _serve(cloud: Cloud) -> None:
     """Build every service's application, and let the others reach it without a socket."""
     root, validator = cloud.outside.public_url, LocalValidator(cloud.identity)
+    await image_app.prepare(cloud.image)
     await volume_app.prepare(cloud.volume)
     await compute_app.prepare(cloud.compute)
 

@@ -17,7 +17,7 @@ import structlog
 from msgspec import Struct
 from sqlalchemy import delete, func, insert, select, update
 
-from mooring.errors import Conflict, Invalid, OverQuota, Unavailable
+from mooring.errors import Conflict, Invalid, MooringError, OverQuota
 from mooring.image import files, images, qcow2
 from mooring.image.tables import ImageRow, UploadRow
 from mooring.limits import IMAGE_BEAT_S, IMAGE_CHUNK_BYTES, IMAGE_IDLE_S, IMAGE_LEASE_S
@@ -129,7 +129,7 @@ async def watch(service: Image) -> None:
                 await service.store.write(lambda tx: _beat(tx, service))
             if await service.store.read(lambda tx: _dead(tx, service)):
                 await recover(service)
-        except Unavailable as error:
+        except (MooringError, OSError) as error:
             log.warning("cannot look after uploads now", error=str(error))
 
 
