@@ -35,7 +35,7 @@ class VolumeAttachment(Struct, frozen=True):
 
 
 class ExternalEvent(Struct, frozen=True, omit_defaults=True):
-    """News for one server, e.g. `volume-extended` with the volume's id as its tag."""
+    """News for one server: for `volume-extended`, the tag is the volume's id."""
 
     server_uuid: str
     name: str

@@ -35,12 +35,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=rf"^(?!\s){_SEE
 Described = Annotated[str, Meta(max_length=255, pattern=r"^(?:[^\x00-\x1f\x7f-\x9f]|[\r\n\t])*\Z")]
 """A description, which may have lines."""
 
-Uuid = Annotated[
-    str,
-    Meta(
-        pattern=r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\Z"
-    ),
-]
+Uuid = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}\Z")]
 """A uuid, with or without its dashes."""
 
 DiskConfig = Literal["AUTO", "MANUAL"]
