@@ -110,7 +110,7 @@ AGENT_EVENTS = 1000
 AGENT_IMAGE_BYTES = 2 * 1024**4
 """Largest image that an agent takes into its cache."""
 
-AGENT_UNPLUG_ASK_S = 10.0
+AGENT_UNPLUG_ASK_S = 3.0
 """How long a guest is given to let go of a disk before it is asked again."""
 
 AGENT_UNPLUG_S = 120.0

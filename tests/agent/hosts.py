@@ -109,12 +109,12 @@ class TestHost:
         assert came, f"{words!r} never came in:\n{said}"
         return said
 
-    async def make_disk(self, size_gib: int = 1) -> DiskSpec:
-        """Make a volume and export it to this very host."""
+    async def make_disk(self, size_gib: int = 1, image_id: str = "") -> DiskSpec:
+        """Make a volume, empty or from the image, and export it to this very host."""
         client = self.client
         volume_id, attachment_id = new_id(), new_id()
         pool = (await client.host()).pools[0].name
-        spec = VolumeSpec(pool=pool, size_gib=size_gib)
+        spec = VolumeSpec(pool=pool, size_gib=size_gib, image_id=image_id)
         await client.put_volume(volume_id, spec, operation=operation())
         connection = await client.export_volume(
             volume_id, attachment_id, await client.connector(), operation=operation()

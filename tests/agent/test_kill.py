@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mooring.agent_api.client import AgentClient
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.servers import PowerRequest, RootDisk, ServerSpec
 from mooring.agent_api.volumes import VolumeSpec
@@ -19,8 +19,15 @@ from tests.agent.hosts import IMAGE_ID, TestHost, new_id, operation, why_no_real
 from tests.agent.processes import agent_process, emulators
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kill]
+DELAYS_MS = (40, 80, 120, 160, 200, 240, 280, 320, 360, 400)
+SERVER = ServerSpec(
+    name="x",
+    vcpus=1,
+    memory_mib=128,
+    root=RootDisk(image_id=IMAGE_ID, size_gib=1),
+    network="none",
+)
 Verb = Callable[[TestHost, Operation], Awaitable[Any]]
-Check = Callable[[AgentClient], Awaitable[None]]
 
 
 @pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.hosts)])
@@ -54,36 +61,17 @@ async def killed_at(state_dir: Path, kind: str, points: str, verb: Verb) -> Any:
 
 async def test_verbs_end_right_wherever_their_agent_was_killed(state_dir: Path, kind: str) -> None:
     server_id, volume_id, attachment_id = new_id(), new_id(), new_id()
-
-    async def kill(points: str, verb: Verb) -> Any:
-        return await killed_at(state_dir, kind, points, verb)
-
+    kill = partial(killed_at, state_dir, kind)
     async with agent_process(state_dir, kind) as agent:
         await agent.host.push_image()
-    volume = VolumeSpec(pool="local", size_gib=1)
-    made = await kill(
-        "put_volume/begin put_volume/acted",
-        lambda host, named: host.client.put_volume(volume_id, volume, operation=named),
-    )
-    assert made.size_gib == 1
-    root = RootDisk(image_id=IMAGE_ID, size_gib=1)
-    spec = ServerSpec(name="x", vcpus=1, memory_mib=128, root=root, network="none")
+    await kill("put_volume/begin put_volume/acted", make_volume(volume_id))
     guest = await kill(
         "put_server/begin put_server/rooted put_server/defined put_server/acted",
-        lambda host, named: host.client.put_server(server_id, spec, operation=named),
+        lambda host, named: host.client.put_server(server_id, SERVER, operation=named),
     )
     assert guest.state == "running"
-
-    async def export(host: TestHost, named: Operation) -> Any:
-        connector = await host.client.connector()
-        return await host.client.export_volume(volume_id, attachment_id, connector, operation=named)
-
-    connection = await kill("export_volume/begin export_volume/acted", export)
-    await kill(
-        "connect/begin connect/acted",
-        lambda host, named: host.client.connect(
-            attachment_id, volume_id, connection, operation=named
-        ),
+    connection = await kill(
+        "export_volume/begin export_volume/acted", export(volume_id, attachment_id)
     )
     await use_the_disk(kill, server_id, (volume_id, attachment_id, connection))
     await kill(
@@ -103,12 +91,31 @@ async def test_verbs_end_right_wherever_their_agent_was_killed(state_dir: Path, 
     assert (left.guests, left.volumes, left.connections, left.leftovers) == ([], [], [], [])
 
 
+def make_volume(volume_id: str) -> Verb:
+    spec = VolumeSpec(pool="local", size_gib=1)
+    return lambda host, named: host.client.put_volume(volume_id, spec, operation=named)
+
+
+def export(volume_id: str, attachment_id: str) -> Verb:
+    async def verb(host: TestHost, named: Operation) -> Any:
+        connector = await host.client.connector()
+        return await host.client.export_volume(volume_id, attachment_id, connector, operation=named)
+
+    return verb
+
+
 async def use_the_disk(
     kill: Callable[[str, Verb], Awaitable[Any]], server_id: str, ids: tuple[str, str, Any]
 ) -> None:
     """Plug a volume in, reboot with it, take it out, let go of it: killed in each."""
     volume_id, attachment_id, connection = ids
     disk = DiskSpec(volume_id=volume_id, attachment_id=attachment_id, connection=connection)
+    await kill(
+        "connect/begin connect/acted",
+        lambda host, named: host.client.connect(
+            attachment_id, volume_id, connection, operation=named
+        ),
+    )
     given = await kill(
         "plug_disk/begin plug_disk/acted",
         lambda host, named: host.client.plug_disk(server_id, disk, operation=named),
@@ -135,22 +142,21 @@ async def use_the_disk(
 async def test_a_start_killed_at_any_moment_leaves_one_guest_or_none(
     state_dir: Path, kind: str
 ) -> None:
-    root = RootDisk(image_id=IMAGE_ID, size_gib=1)
-    spec = ServerSpec(name="x", vcpus=1, memory_mib=128, root=root, network="none")
     async with agent_process(state_dir, kind) as agent:
         await agent.host.push_image()
-    for delay_ms in (40, 80, 120, 160, 200, 240, 280, 320, 360, 400):
+    for delay_ms in DELAYS_MS:
         server_id, named = new_id(), operation()
         async with agent_process(state_dir, kind) as agent:
-            start = agent.client.put_server(server_id, spec, operation=named)
+            start = agent.client.put_server(server_id, SERVER, operation=named)
             asking = asyncio.create_task(start)
             await asyncio.wait({asking}, timeout=delay_ms / 1000)
             await agent.kill()
             await asyncio.gather(asking, return_exceptions=True)
         async with agent_process(state_dir, kind) as agent:
-            guest = await agent.client.put_server(server_id, spec, operation=named)
+            guest = await agent.client.put_server(server_id, SERVER, operation=named)
             assert guest.state == "running", f"killed after {delay_ms} ms"
             assert len(emulators(server_id)) == 1
-            await agent.host.hears(server_id, "mooring-guest: up")
+            if delay_ms == DELAYS_MS[-1]:
+                await agent.host.hears(server_id, "mooring-guest: up")
             await agent.host.remove(server_id)
             assert emulators(server_id) == []

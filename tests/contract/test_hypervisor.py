@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from msgspec.structs import replace
@@ -124,12 +126,67 @@ async def test_a_guest_takes_26_disks_and_no_more(host: TestHost) -> None:
 
 
 async def test_a_guest_boots_from_a_volume(host: TestHost) -> None:
-    server_id, disk = new_id(), await host.make_disk()
+    image = await host.push_image()
+    server_id, disk = new_id(), await host.make_disk(image_id=image.image_id)
+    await host.client.delete_image(image.image_id, operation=operation())
     boot = replace(disk, boot_index=0)
     spec = ServerSpec(name="guest", vcpus=1, memory_mib=128, disks=[boot], network="auto")
     guest = await host.client.put_server(server_id, spec, operation=operation())
     assert (guest.root_device, guest.image_id) == ("/dev/vda", "")
     assert [(one.device, one.boot_index) for one in guest.disks] == [("/dev/vda", 0)]
+    await host.hears(server_id, f"disk vda {1024**3} bytes serial={disk.volume_id[:20]}")
+
+
+async def test_a_guest_keeps_its_root_disk_when_the_image_leaves_the_cache(host: TestHost) -> None:
+    server_id = new_id()
+    await host.boot(server_id)
+    await host.client.delete_image(IMAGE_ID, operation=operation())
+    power = PowerRequest(state="reboot", mode="hard")
+    guest = await host.client.set_power(server_id, power, operation=operation())
+    assert guest.state == "running"
+    await host.hears(server_id, "mooring-guest: up", times=2)
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
+async def test_a_booting_guest_is_asked_again_until_it_lets_go(host: TestHost) -> None:
+    server_id, disk = new_id(), await host.make_disk()
+    await host.push_image()
+    root = RootDisk(image_id=IMAGE_ID, size_gib=1)
+    spec = ServerSpec(name="guest", vcpus=1, memory_mib=128, root=root, disks=[disk])
+    await host.client.put_server(server_id, spec, operation=operation())
+    await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
+    guest = await host.client.show_server(server_id)
+    assert guest is not None
+    assert (guest.state, guest.disks) == ("running", [])
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
+async def test_a_guest_that_keeps_its_disk_has_it_as_before(
+    host: TestHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libvirt_hypervisor(), "AGENT_UNPLUG_S", 1.0)
+    monkeypatch.setattr(libvirt_hypervisor(), "AGENT_UNPLUG_ASK_S", 0.5)
+    server_id, empty, disk = new_id(), await host.make_disk(), await host.make_disk()
+    # Nothing boots from an empty volume, so nobody lets go of anything.
+    spec = ServerSpec(
+        name="guest", vcpus=1, memory_mib=128, disks=[replace(empty, boot_index=0), disk]
+    )
+    before = await host.client.put_server(server_id, spec, operation=operation())
+    with pytest.raises(Conflict, match="keeps volume"):
+        await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
+    assert await host.client.show_server(server_id) == before
+    off = PowerRequest(state="off")
+    await host.client.set_power(server_id, off, operation=operation())
+    await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
+    guest = await host.client.show_server(server_id)
+    assert guest is not None
+    assert [one.volume_id for one in guest.disks] == [empty.volume_id]
+
+
+def libvirt_hypervisor() -> ModuleType:
+    return import_module("mooring.agent.libvirt.hypervisor")
 
 
 async def test_guests_are_found_again_by_the_next_agent(

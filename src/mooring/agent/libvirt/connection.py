@@ -56,7 +56,7 @@ class Connection:
         _run_event_loop()
         self.uri = _choose_uri(self._root)
         if self.uri.startswith("qemu:///embed"):
-            _check_user()
+            check_user()
             await run_to_end(lambda: _write_conf(self._root))
             root = await run_to_end(lambda: _shorten(self._root))
             self.uri = f"qemu:///embed?root={root}"
@@ -147,7 +147,7 @@ def _shorten(root: Path) -> Path:
     return link
 
 
-def _check_user() -> None:
+def check_user() -> None:
     """Raise Unavailable without the user whom libvirt wants to know before it opens as root."""
     if os.geteuid() != 0:
         return

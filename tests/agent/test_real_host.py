@@ -1,0 +1,123 @@
+"""What a real host finds out about itself, and what it says when something is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mooring.agent.app import open_agent
+from mooring.agent.guest_files import GuestFiles
+from mooring.agent.run import Budget, Output
+from mooring.agent.settings import AgentSettings
+from mooring.agent_api.client import Agents
+from mooring.errors import Unavailable
+from mooring.limits import AGENT_CONSOLE_BYTES
+
+pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
+
+import libvirt
+
+from mooring.agent.libvirt import accelerator, connection
+
+pytestmark = pytest.mark.anyio
+BOOTED = Output(33, "", "")
+
+
+class Booter:
+    """Stands for a machine on which one sector boots, or not."""
+
+    def __init__(self, *outputs: Output | Exception) -> None:
+        self._outputs = list(outputs)
+        self.tried: list[str] = []
+
+    async def run(
+        self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
+    ) -> Output:
+        del budget, operation_key
+        self.tried.append(argv[2])
+        output = self._outputs.pop(0)
+        if isinstance(output, Exception):
+            raise output
+        return output
+
+
+async def choose(booter: Any, directory: Path) -> str:
+    return await accelerator.choose(booter, directory)
+
+
+@pytest.mark.hosts
+async def test_kvm_that_does_not_boot_is_not_used_and_not_tried_again(tmp_path: Path) -> None:
+    booter = Booter(BOOTED, Unavailable("too long"))
+    assert await choose(booter, tmp_path) == "tcg"
+    assert await choose(booter, tmp_path) == "tcg"
+    assert booter.tried[0] == "tcg"
+    assert len(booter.tried) <= 2
+
+
+@pytest.mark.hosts
+async def test_a_qemu_that_boots_nothing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="boots nothing"):
+        await choose(Booter(Output(1, "", "broken")), tmp_path)
+
+
+async def test_without_the_binding_a_host_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mooring.agent.libvirt.hypervisor", None)
+    wanted = AgentSettings(name="h", state_dir=tmp_path / "a", hypervisor="libvirt")
+    with pytest.raises(Unavailable, match="libvirt's Python binding is missing"):
+        async with open_agent(wanted):
+            pass
+    wanted = AgentSettings(name="h", state_dir=tmp_path / "b", hypervisor="auto")
+    async with open_agent(wanted) as running:
+        assert "binding is missing" in running.notice
+        assert (await Agents().in_process("h", running.app).host()).hypervisor == "simulated"
+
+
+async def test_without_its_user_libvirt_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(name: str) -> None:
+        raise KeyError(name)
+
+    monkeypatch.setattr(connection, "pwd", SimpleNamespace(getpwnam=nobody))
+    monkeypatch.setattr(connection.os, "geteuid", lambda: 0)
+    with pytest.raises(Unavailable, match="useradd --system"):
+        connection.check_user()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ('qemu: Failed to get "write" lock', "conflict"),
+        ("cannot set up guest memory 'pc.ram': Cannot allocate memory", "no_capacity"),
+        ("No more available PCI slots", "no_capacity"),
+        ("write: No space left on device", "no_capacity"),
+        ("something else", "unavailable"),
+    ],
+)
+def test_what_libvirt_says_becomes_one_of_the_nine_kinds(said: str, kind: str) -> None:
+    error = connection.translate(libvirt.libvirtError(said))
+    assert error.kind == kind
+    assert said in error.private
+
+
+async def test_a_console_keeps_its_end_and_does_not_fill_the_disk(tmp_path: Path) -> None:
+    unused: Any = None
+    files = GuestFiles(tmp_path, unused)
+    console = files.console_path("s1")
+    console.parent.mkdir()
+    assert files.read_console("s1", None) == ""
+    console.write_text("".join(f"line {number}\n" for number in range(300_000)))
+    files.trim_consoles()
+    assert console.stat().st_size == 0
+    with console.open("a") as file:
+        file.write("the last line\n")
+    assert files.read_console("s1", 2) == "line 299999\nthe last line\n"
+    assert files.read_console("s1", 0) == ""
+    whole = files.read_console("s1", None)
+    assert whole.endswith("line 299999\nthe last line\n")
+    assert len(whole) <= AGENT_CONSOLE_BYTES
