@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -34,7 +34,7 @@ from mooring.image.service import Image
 from mooring.placement import app as placement_app
 from mooring.placement.service import Placement
 from mooring.saga.engine import Engine
-from mooring.saga.seal import load_sealer
+from mooring.saga.seal import Sealer, load_sealer
 from mooring.store.base import Store, open_store
 from mooring.volume import app as volume_app
 from mooring.volume.loops.settle_borrowed import settle_borrowed, settle_once
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mooring.config import Settings
     from mooring.probe import Probe
 
+S = TypeVar("S")
 SERVICES = ("identity", "image", "placement", "volume", "compute")
 
 
@@ -186,21 +187,26 @@ async def _open_services(cloud: Cloud) -> None:
         agents=outside.agents,
         clock=clock,
     )
-    for name, service in (("volume", cloud.volume), ("compute", cloud.compute)):
-        engine: Engine[Any] = Engine(
-            name,
-            service,
-            stores[name],
-            clock=clock,
-            random=outside.random,
-            probe=outside.probe,
-            sealer=sealer,
-            owner=outside.owner,
-            slots=outside.slots,
-        )
-        service.sagas = engine
-        cloud.engines[name] = engine
+    cloud.volume.sagas = _engine(cloud, "volume", cloud.volume, sealer)
+    cloud.compute.sagas = _engine(cloud, "compute", cloud.compute, sealer)
     await _serve(cloud)
+
+
+def _engine(cloud: Cloud, name: str, service: S, sealer: Sealer) -> Engine[S]:
+    outside = cloud.outside
+    engine = Engine(
+        name,
+        service,
+        cloud.stores[name],
+        clock=outside.clock,
+        random=outside.random,
+        probe=outside.probe,
+        sealer=sealer,
+        owner=outside.owner,
+        slots=outside.slots,
+    )
+    cloud.engines[name] = engine
+    return engine
 
 
 async def _serve(cloud: Cloud) -> None:

@@ -23,6 +23,11 @@ _state_dir = click.option(
     "--state-dir", help="Where everything is kept [default: ~/.local/state/mooring]."
 )
 _listen = click.option("--listen", metavar="ADDR:PORT", help="Where to serve [127.0.0.1:8470].")
+_hypervisor = click.option(
+    "--hypervisor",
+    type=click.Choice(["auto", "libvirt", "simulated"]),
+    help="What runs the servers [auto: libvirt where it works].",
+)
 _agent = click.option(
     "--agent", "agents", multiple=True, metavar="NAME=SOCKET", help="A host with its own agent."
 )
@@ -39,7 +44,7 @@ def cli() -> None:
 @_state_dir
 @_listen
 @_agent
-@click.option("--hypervisor", type=click.Choice(["auto", "libvirt", "simulated"]))
+@_hypervisor
 @click.option("--hosts", type=int, help="How many simulated hosts to run [1].")
 def up(file: Path | None, **given: Option) -> None:
     """Run everything on this machine, and say `ready URL` when it answers.
@@ -69,8 +74,14 @@ def serve(file: Path | None, **given: Option) -> None:
 @_config
 @_state_dir
 @click.option("--name", required=True, help="The host's name, as the control plane knows it.")
-@click.option("--socket", "socket_path", required=True, type=click.Path(path_type=Path))
-@click.option("--hypervisor", type=click.Choice(["auto", "libvirt", "simulated"]))
+@click.option(
+    "--socket",
+    "socket_path",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Where to listen: a path that does not exist yet.",
+)
+@_hypervisor
 def agent(file: Path | None, name: str, socket_path: Path, **given: Option) -> None:
     """Run one host's agent, on a Unix socket that only this user may use."""
     from mooring.agent_process import run_agent

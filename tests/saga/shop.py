@@ -66,7 +66,8 @@ class Order(Struct, frozen=True):
 
 def set_status(tx: Session, order_id: str, status: str, *, among: tuple[str, ...]) -> None:
     guarded = update(OrderRow).where(OrderRow.id == order_id, OrderRow.status.in_(among))
-    if tx.execute(guarded.values(status=status)).rowcount != 1:  # type: ignore[attr-defined]
+    changed = guarded.values(status=status).returning(OrderRow.id)
+    if tx.execute(changed).first() is None:
         raise Conflict(f"Order {order_id} is not in {among}.")
 
 

@@ -22,7 +22,7 @@ from mooring.probe import Probe
 from mooring.saga import journal, locks, ownership
 from mooring.saga.define import REGISTRY, Lock, Saga, Step
 from mooring.saga.journal import ABORT_ASKED, ABORT_PREEMPTED, Bookmark
-from mooring.saga.plan import Plan
+from mooring.saga.plan import Place, Plan
 from mooring.saga.runner import Runner
 from mooring.saga.schedule import Schedule
 from mooring.saga.seal import Sealer
@@ -104,13 +104,29 @@ class Engine(Generic[S]):
         saga_id = saga_id or str(uuid.uuid4())
         wanted = _unique(saga.locks(notes))
         held = self._claim(tx, saga, wanted, parent_id)
-        now = self.clock.now()
         first = Plan(saga, notes).places[0]
-        row: dict[str, Any] = {
+        wake_at = None if held else self.clock.now() + timedelta(seconds=wait_s)
+        row = self._new_row(saga, notes, first, who) | {
             "id": saga_id,
+            "state": "ready" if held else "locked",
+            "wake_at": wake_at,
+            "parent_id": parent_id,
+        }
+        tx.execute(insert(_sagas).values(**row))
+        if wanted:
+            locks.take(tx, saga_id, wanted, held=held)
+        if held and isinstance(first.part, Step) and first.part.do_is_transaction:
+            self._begin(tx, saga_id)
+        after_commit(tx, lambda: self.schedule.wake(saga_id, at=wake_at))
+        return saga_id
+
+    def _new_row(
+        self, saga: Saga[Any], notes: Struct, first: Place, who: Who | None
+    ) -> dict[str, Any]:
+        now = self.clock.now()
+        return {
             "name": saga.name,
             "version": saga.version,
-            "state": "ready" if held else "locked",
             "heading": "forward",
             "step": first.name,
             "item": first.item,
@@ -118,22 +134,12 @@ class Engine(Generic[S]):
             "epoch": 1,
             "owner": self.owner,
             "lease_until": ownership.lease_end(self.store, now),
-            "wake_at": None if held else now + timedelta(seconds=wait_s),
             "sealed_who": self._sealer.seal(msgspec.json.encode(who)) if who else None,
             "project_id": who.project_id if who else "",
             "request_id": who.request_id if who else "",
-            "parent_id": parent_id,
             "created_at": now,
             "updated_at": now,
         }
-        tx.execute(insert(_sagas).values(**row))
-        if wanted:
-            locks.take(tx, saga_id, wanted, held=held)
-        if held and isinstance(first.part, Step) and first.part.do_is_transaction:
-            self._begin(tx, saga_id)
-        wake_at = None if held else row["wake_at"]
-        after_commit(tx, lambda: self.schedule.wake(saga_id, at=wake_at))
-        return saga_id
 
     def _begin(self, tx: Session, saga_id: str) -> None:
         """Run the leading transactions of a saga right in the transaction that starts it.

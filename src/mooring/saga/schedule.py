@@ -291,5 +291,5 @@ def _survived(service: str, chore: str) -> Generator[None]:
     """Let a chore that meets a database in trouble try again at its next turn."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  (whatever it was, the next turn may go well)
         log.warning("saga.chore_failed", service=service, chore=chore, error=str(error))
