@@ -138,6 +138,17 @@ class Gallery:
         return sorted(path.name for path in self.directory.glob("*"))
 
 
+async def pieces(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def is_as_before(gallery: Gallery, image_id: str) -> bool:
+    """Tell whether an image is queued, without data or an upload."""
+    shown = await gallery.show(image_id)
+    return (shown["status"], shown["size"], gallery.files()) == ("queued", None, [])
+
+
 def qcow2(size: int = 1 << 20, *, backing: int = 0, version: int = 3, features: int = 0) -> bytes:
     """Return an empty qcow2's header, and some bytes behind it."""
     fixed = struct.pack(">4sIQIIQ", b"QFI\xfb", version, backing, 16 if backing else 0, 16, size)
@@ -146,4 +157,14 @@ def qcow2(size: int = 1 << 20, *, backing: int = 0, version: int = 3, features: 
     )
 
 
-__all__ = ["OTHER_PROJECT", "PATCH_20", "PATCH_21", "PROJECT", "URL", "Gallery", "qcow2"]
+__all__ = [
+    "OTHER_PROJECT",
+    "PATCH_20",
+    "PATCH_21",
+    "PROJECT",
+    "URL",
+    "Gallery",
+    "is_as_before",
+    "pieces",
+    "qcow2",
+]

@@ -5,37 +5,19 @@ import hashlib
 import os
 import resource
 import signal
-import sys
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import update
-from sqlalchemy.orm import Session
 
-from mooring.errors import Forbidden, Invalid, NotFound
-from mooring.image import app, uploads
-from mooring.image.tables import ImageRow, UploadRow
-from mooring.limits import IMAGE_BEAT_S, IMAGE_CHUNK_BYTES
-from mooring.store.base import open_store
+from mooring.errors import Forbidden, NotFound
+from mooring.image import uploads
+from mooring.limits import IMAGE_CHUNK_BYTES
 from mooring.who import Who
-from tests.image.gallery import PROJECT, Gallery, qcow2
+from tests.image.gallery import PROJECT, Gallery, is_as_before, pieces, qcow2
 
 pytestmark = pytest.mark.anyio
 MEMBER = Who(user_id="member", project_id=PROJECT, token="member")
-
-
-async def pieces(*chunks: bytes) -> AsyncIterator[bytes]:
-    for chunk in chunks:
-        yield chunk
-
-
-async def is_as_before(gallery: Gallery, image_id: str) -> bool:
-    """Tell whether an image is queued, without data or an upload."""
-    shown = await gallery.show(image_id)
-    return (shown["status"], shown["size"], gallery.files()) == ("queued", None, [])
 
 
 async def test_data_go_in_and_come_out(gallery: Gallery) -> None:
@@ -216,156 +198,6 @@ async def test_an_image_deleted_meanwhile_leaves_nothing(gallery: Gallery) -> No
     assert gallery.files() == []
 
 
-async def test_a_client_that_breaks_off_leaves_a_queued_image(gallery: Gallery) -> None:
-    image_id, begun = await gallery.make(), asyncio.Event()
-
-    async def endless() -> AsyncIterator[bytes]:
-        yield b"one"
-        begun.set()
-        await asyncio.Event().wait()
-
-    client = asyncio.create_task(gallery.upload(image_id, endless()))
-    await begun.wait()
-    client.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await client
-    await gallery.network.aclose()
-    assert await is_as_before(gallery, image_id)
-    assert (await gallery.upload(image_id, b"again")).status_code == 204
-
-
-async def test_a_cancelled_upload_leaves_a_queued_image(gallery: Gallery) -> None:
-    image_id, begun = await gallery.make(), asyncio.Event()
-
-    async def endless() -> AsyncIterator[bytes]:
-        yield b"one"
-        begun.set()
-        await asyncio.Event().wait()
-
-    task = asyncio.create_task(receive(gallery, image_id, endless()))
-    await begun.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await is_as_before(gallery, image_id)
-    assert gallery.image.uploads == set()
-
-
-class CancelAtCommit:
-    """Cancels a task from the database's thread, right before a commit that then takes place."""
-
-    def __init__(self, commits: int) -> None:
-        self.left, self.loop = commits, asyncio.get_running_loop()
-        self.task: asyncio.Task[None] | None = None
-
-    def at(self, point: str) -> None:
-        if self.task is not None and point == "store.image/commit/before":
-            self.left -= 1
-            if self.left == 0:
-                self.loop.call_soon_threadsafe(self.task.cancel)
-
-
-@pytest.mark.parametrize(("commits", "expected"), [(1, "queued"), (2, "active")])
-async def test_an_upload_cancelled_during_a_commit_ends_one_way_or_the_other(
-    tmp_path: Path, commits: int, expected: str
-) -> None:
-    probe = CancelAtCommit(commits)
-    store = await open_store(str(tmp_path), "image", probe=probe)
-    gallery = Gallery(store, tmp_path / "images")
-    image_id = await gallery.make()
-    probe.task = asyncio.create_task(receive(gallery, image_id, pieces(b"data")))
-    with pytest.raises(asyncio.CancelledError):
-        await probe.task
-    probe.task = None
-    assert (await gallery.show(image_id))["status"] == expected
-    if expected == "queued":
-        assert await is_as_before(gallery, image_id)
-    else:
-        assert (await gallery.ask("GET", f"/images/{image_id}/file")).content == b"data"
-    assert gallery.image.uploads == set()
-    await store.close()
-
-
-@pytest.mark.postgres
-async def test_of_several_processes_only_a_silent_one_loses_its_upload(
-    postgres_url: str, tmp_path: Path
-) -> None:
-    stores = [await open_store(postgres_url, "image") for _ in range(2)]
-    one, two = (Gallery(store, tmp_path / "images", owner=str(store)) for store in stores)
-    image_id, begun, go_on = await one.make(), asyncio.Event(), asyncio.Event()
-
-    async def slowly() -> AsyncIterator[bytes]:
-        yield b"one"
-        begun.set()
-        await go_on.wait()
-
-    first = asyncio.create_task(one.upload(image_id, slowly()))
-    await begun.wait()
-    await app.prepare(two.image)
-    assert (await two.show(image_id))["status"] == "saving"
-    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
-    await stores[1].write(lambda tx: tx.execute(update(UploadRow).values(beat_at=long_ago)))
-    await app.prepare(two.image)
-    assert await is_as_before(two, image_id)
-    assert (await two.upload(image_id, b"two")).status_code == 204
-    go_on.set()
-    assert (await first).status_code == 410
-    assert (await two.ask("GET", f"/images/{image_id}/file")).content == b"two"
-    for store in stores:
-        await store.close()
-
-
-async def test_the_watch_keeps_own_uploads_and_ends_dead_ones(gallery: Gallery) -> None:
-    dead, alive = await gallery.make(), await gallery.make()
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slowly() -> AsyncIterator[bytes]:
-        yield b"one"
-        begun.set()
-        await go_on.wait()
-
-    upload = asyncio.create_task(gallery.upload(alive, slowly()))
-    await begun.wait()
-    await gallery.image.store.write(lambda tx: lose(tx, dead))
-    watch = asyncio.create_task(app.run(gallery.image))
-    while (await gallery.show(dead))["status"] == "saving":
-        gallery.clock.advance(IMAGE_BEAT_S)
-    assert (await gallery.show(alive))["status"] == "saving"
-    watch.cancel()
-    go_on.set()
-    assert (await upload).status_code == 204
-
-
-def lose(tx: Session, image_id: str) -> None:
-    """Write down an upload that nobody receives."""
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    tx.add(UploadRow(id="lost", image_id=image_id, owner="nobody", beat_at=now))
-    tx.execute(update(ImageRow).where(ImageRow.id == image_id).values(status="saving"))
-
-
-async def receive(gallery: Gallery, image_id: str, chunks: AsyncIterator[bytes]) -> None:
-    def require(rule: str, target: object) -> None:
-        del rule, target
-
-    await uploads.receive(gallery.image, MEMBER, image_id, chunks, require=require)
-
-
-async def test_a_silent_client_is_given_up(
-    gallery: Gallery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "IMAGE_IDLE_S", 0.01)
-    image_id = await gallery.make()
-
-    async def silent() -> AsyncIterator[bytes]:
-        yield b"one"
-        await asyncio.Event().wait()
-
-    with pytest.raises(Invalid, match="no data came") as refusal:
-        await receive(gallery, image_id, silent())
-    assert refusal.value.detail["status"] == 408
-    assert await is_as_before(gallery, image_id)
-
-
 async def test_a_full_disk_is_413_and_says_so(gallery: Gallery) -> None:
     """A limit on the size of this process's files does as well as a small disk."""
     image_id = await gallery.make()
@@ -379,61 +211,6 @@ async def test_a_full_disk_is_413_and_says_so(gallery: Gallery) -> None:
         signal.signal(signal.SIGXFSZ, old)
     assert (answer.status_code, "no room" in answer.text) == (413, True)
     assert await is_as_before(gallery, image_id)
-
-
-KILL_POINTS = {
-    "store.image/commit/after": "queued",
-    "image.upload/file/opened": "queued",
-    "image.upload/file/published": "queued",
-    "store.image/commit/after@2": "active",
-}
-"""Where a process is killed in an upload, and what its successor makes of the image."""
-
-
-@pytest.mark.kill
-async def test_what_a_killed_process_left_is_ended_at_the_start(tmp_path: Path) -> None:
-    stores = [await open_store(str(tmp_path / str(at)), "image") for at in make(tmp_path)]
-    for at, store in enumerate(stores):
-        await Gallery(store, tmp_path / str(at) / "images").make()
-        await store.close()
-    await asyncio.gather(*(kill(tmp_path / str(at), point) for at, point in enumerate(KILL_POINTS)))
-    for at, (point, expected) in enumerate(KILL_POINTS.items()):
-        store = await open_store(str(tmp_path / str(at)), "image")
-        gallery = Gallery(store, tmp_path / str(at) / "images")
-        await app.prepare(gallery.image)
-        (shown,) = (await gallery.ask("GET", "/images")).json()["images"]
-        assert shown["status"] == expected, point
-        if expected == "queued":
-            assert await is_as_before(gallery, shown["id"])
-            assert (await gallery.upload(shown["id"], b"data")).status_code == 204
-        got = await gallery.ask("GET", f"/images/{shown['id']}/file")
-        assert got.content == b"data"
-        await store.close()
-
-
-def make(directory: Path) -> range:
-    """Make a directory for each kill point."""
-    numbers = range(len(KILL_POINTS))
-    for at in numbers:
-        (directory / str(at)).mkdir()
-    return numbers
-
-
-async def kill(directory: Path, point: str) -> None:
-    """Run a process that uploads the image in a directory, and is killed at a point."""
-    command = (sys.executable, "-m", "tests.image.victim", str(directory), point)
-    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    child = await asyncio.create_subprocess_exec(*command, env=os.environ | paths)
-    assert await child.wait() == -signal.SIGKILL, point
-
-
-async def test_files_that_belong_to_no_image_go_at_the_start(gallery: Gallery) -> None:
-    image_id = await gallery.filled(b"kept")
-    for name in (f"{image_id}.0123", f"{uuid4()}.0123.part"):
-        (gallery.directory / name).write_bytes(b"stray")
-    await app.prepare(gallery.image)
-    assert len(gallery.files()) == 1
-    assert (await gallery.ask("GET", f"/images/{image_id}/file")).content == b"kept"
 
 
 async def test_lost_data_are_told_and_nothing_else(gallery: Gallery) -> None:

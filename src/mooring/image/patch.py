@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import ValidationError, convert
+
 from mooring.errors import Invalid
 from mooring.image.images import Change
 
@@ -53,9 +55,10 @@ def _change(op: str, path: Any, fields: dict[str, Any]) -> Change:
 
 
 def _fields(entry: Any) -> dict[str, Any]:
-    if not isinstance(entry, dict):
-        raise Invalid("Operations must be JSON objects.")
-    return entry  # pyright: ignore[reportUnknownVariableType]
+    try:
+        return convert(entry, dict[str, Any])
+    except ValidationError as error:
+        raise Invalid("Operations must be JSON objects.") from error
 
 
 def _pointed(path: Any) -> str:

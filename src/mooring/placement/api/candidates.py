@@ -68,7 +68,7 @@ def read_request(parameters: QueryParams, version: Version) -> Request:
             raise _missing(f"The group {suffix} asks for no resources: add resources{suffix}.")
     if not any(wanted.resources for wanted in groups.values()):
         raise _missing(
-            "All request groups must specify resources: add resources, e.g. resources=VCPU:1."
+            "All request groups must specify resources: add for example resources=VCPU:1."
         )
     required, forbidden = query.read_traits(parameters, "root_required", version)
     return Request(
