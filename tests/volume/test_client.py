@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mooring.clients.catalog import FixedCatalog
+from mooring.clients.session import Session
+from mooring.clients.transport import Network
+from mooring.clients.volume import NewVolume, VolumeClient
+from mooring.errors import Conflict, Invalid, NotFound, OverQuota
+from mooring.fence.operation import Operation
+from mooring.who import Who
+from tests.volume.dock import PROJECT, SERVER, UNKNOWN, Dock, connector
+
+pytestmark = pytest.mark.anyio
+USER = Who(user_id="member", project_id=PROJECT, token="member")
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class OwnToken:
+    """The service user of compute."""
+
+    async def token(self, *, instead_of: str = "") -> str:
+        return "compute"
+
+
+def client_of(dock: Dock, app: App | None = None) -> VolumeClient:
+    network = Network()
+    network.serve("http://cloud/volume", app or dock.app)
+    catalog = FixedCatalog({"volume": "http://cloud/volume/v3"})
+    session = Session(network, service="volume", catalog=catalog, credentials=OwnToken())
+    return VolumeClient(session)
+
+
+def plain(app: App) -> App:
+    """Return a service as a real Cinder is: it knows no operations, nor their header."""
+
+    async def cinder(scope: Any, receive: Any, send: Any) -> None:
+        headers = [pair for pair in scope["headers"] if pair[0] != b"mooring-operation"]
+        path = scope["path"].replace("/mooring/", "/unknown/")
+        await app(
+            {**scope, "path": path, "raw_path": path.encode(), "headers": headers}, receive, send
+        )
+
+    return cinder
+
+
+def operation(step: str = "reserve") -> Operation:
+    return Operation("12345678-1234-4234-8234-123456789abc", step, 1, 5)
+
+
+async def test_the_client_speaks_the_whole_new_flow(dock: Dock) -> None:
+    volumes = client_of(dock)
+    made = await volumes.create(USER, NewVolume(size_gib=1, name="data"), operation=operation())
+    await dock.engine.settle()
+    shown = await volumes.show(USER, made.id)
+    assert (shown.status, shown.size_gib, shown.is_bootable) == ("available", 1, False)
+    assert [volume.id for volume in await volumes.volumes(USER, name="data")] == [made.id]
+    attachment = await volumes.create_attachment(USER, made.id, SERVER)
+    assert (attachment.status, attachment.server_id) == ("reserved", SERVER)
+    connected = await volumes.connect_attachment(None, attachment.id, connector())
+    assert connected.connection_info["driver_volume_type"] == "simulated"
+    assert (await volumes.show_attachment(None, attachment.id)) == connected
+    await volumes.complete_attachment(None, attachment.id)
+    shown = await volumes.show(None, made.id)
+    assert (shown.status, shown.attachments[0].attachment_id) == ("in-use", attachment.id)
+    (listed,) = await volumes.attachments(None, volume_id=made.id, server_id=SERVER)
+    assert (listed.id, listed.connection_info) == (attachment.id, {})
+    await volumes.begin_detaching(USER, made.id)
+    await volumes.roll_detaching(USER, made.id)
+    await volumes.delete_attachment(None, attachment.id)
+    await volumes.delete_attachment(None, attachment.id)
+    await volumes.delete(None, made.id)
+    await dock.engine.settle()
+    await volumes.delete(None, made.id)
+    with pytest.raises(NotFound):
+        await volumes.show(None, made.id)
+
+
+async def test_refusals_come_as_the_kinds_they_are(dock: Dock) -> None:
+    volumes = client_of(dock)
+    with pytest.raises(NotFound):
+        await volumes.create_attachment(USER, UNKNOWN, SERVER)
+    with pytest.raises(Invalid):
+        await volumes.begin_detaching(USER, await dock.make())
+    with pytest.raises(OverQuota):
+        await volumes.create(USER, NewVolume(size_gib=2000))
+    volume_id = await dock.make()
+    attachment_id = await dock.attach(volume_id)
+    with pytest.raises(Conflict):
+        await volumes.connect_attachment(None, attachment_id, connector("host2"))
+
+
+async def test_the_legacy_actions_go_by_name(dock: Dock) -> None:
+    volumes, volume_id = client_of(dock), await dock.make()
+    assert await volumes.act(USER, volume_id, "os-reserve") is None
+    body = {"connector": connector()}
+    answer = await volumes.act(None, volume_id, "os-initialize_connection", body)
+    assert answer["connection_info"]["driver_volume_type"] == "simulated"
+
+
+@pytest.mark.parametrize("peer", ["ours", "plain"])
+async def test_what_a_create_made_is_found_and_nothing_else(dock: Dock, peer: str) -> None:
+    volumes = client_of(dock, plain(dock.app) if peer == "plain" else None)
+    volume_id = await dock.make()
+    known = await dock.attach(volume_id)
+    made = await volumes.create_attachment(None, volume_id, SERVER, operation=operation())
+    mine = operation()
+    found = await volumes.bury_attachments(None, mine, volume_id=volume_id, known=[known])
+    assert found == [made.id]
+    never = operation("never")
+    found = await volumes.bury_attachments(None, never, volume_id=volume_id, known=[known, made.id])
+    assert found == []
+
+
+@pytest.mark.parametrize("peer", ["ours", "plain"])
+async def test_what_volume_a_create_made_is_found(dock: Dock, peer: str) -> None:
+    volumes = client_of(dock, plain(dock.app) if peer == "plain" else None)
+    known = await dock.make(name="root")
+    wanted = NewVolume(size_gib=1, name="root")
+    made = await volumes.create(USER, wanted, operation=operation())
+    found = await volumes.bury_volumes(USER, operation(), name="root", known=[known])
+    assert found == [made.id]
+    for volume_id in found:
+        await volumes.delete(None, volume_id, force=True)
+    await dock.engine.settle()
+    assert await dock.count_volumes() == 1
+    assert await dock.complaints() == []
+
+
+async def test_the_same_create_makes_one_volume(dock: Dock) -> None:
+    volumes = client_of(dock)
+    wanted = NewVolume(size_gib=1)
+    first = await volumes.create(USER, wanted, operation=operation())
+    again = await volumes.create(USER, wanted, operation=operation())
+    assert first.id == again.id
+    await dock.engine.settle()
