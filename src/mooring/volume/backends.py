@@ -103,7 +103,7 @@ def find_rooms(tx: Session, settings: VolumeSettings, *, hold: bool = False) -> 
     pools = select(BackendRow).order_by(BackendRow.name)
     rows = tx.execute(pools.with_for_update() if hold else pools).scalars()
     query = select(VolumeRow.backend, func.sum(VolumeRow.size_gib)).group_by(VolumeRow.backend)
-    promised = dict(tx.execute(query).tuples().all())
+    promised = dict(tx.execute(query).all())
     return [_room(row, promised.get(row.name, 0), settings) for row in rows]
 
 

@@ -17,7 +17,7 @@ from mooring.volume.tables import AttachmentRow
 if TYPE_CHECKING:
     from mooring.saga.seal import Sealer
 
-_TYPE = "driver_volume_type"
+_DEFAULTS = {"encrypted": False, "qos_specs": None, "cacheable": False}
 
 
 def check_connector(connector: Mapping[str, Any]) -> str:
@@ -53,20 +53,17 @@ def open_flat(sealer: Sealer, row: AttachmentRow) -> dict[str, Any]:
         return {}
     nested = open_nested(sealer, row.connection)
     data: dict[str, Any] = nested.pop("data", {})
-    extras = {
+    ours = {
         "access_mode": row.attach_mode or "rw",
-        "encrypted": False,
-        "qos_specs": None,
-        "cacheable": False,
         "enforce_multipath": bool((row.connector or {}).get("enforce_multipath", False)),
+        "attachment_id": row.id,
+        "volume_id": row.volume_id,
     }
-    owner = {"attachment_id": row.id, "volume_id": row.volume_id}
-    return {**extras, **data, **nested, **owner}
+    return {**_DEFAULTS, **data, **nested, **ours}
 
 
 def dress(nested: Mapping[str, Any], *, mode: str, connector: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `connection_info` of the legacy calls, with the keys that all drivers share."""
-    extras = {"access_mode": mode, "encrypted": False, "qos_specs": None, "cacheable": False}
-    data = {**extras, **nested.get("data", {})}
+    data = {**_DEFAULTS, **nested.get("data", {}), "access_mode": mode}
     multipath = bool(connector.get("enforce_multipath", False))
-    return {**nested, _TYPE: nested[_TYPE], "data": data, "enforce_multipath": multipath}
+    return {**nested, "data": data, "enforce_multipath": multipath}

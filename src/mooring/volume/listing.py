@@ -149,7 +149,7 @@ def surroundings(tx: Session, rows: Rows) -> Surroundings:
     attached: dict[str, list[Row[Any]]] = {}
     for row in tx.execute(query.order_by(AttachmentRow.attached_at, AttachmentRow.id)):
         attached.setdefault(row.volume_id, []).append(row)
-    services = tx.execute(select(BackendRow.name, BackendRow.service_id)).tuples().all()
+    services = tx.execute(select(BackendRow.name, BackendRow.service_id)).all()
     return Surroundings(attached, dict(services))
 
 

@@ -36,9 +36,20 @@ class CreateVolume(Struct, frozen=True, kw_only=True):
     pool: str = ""
 
 
-def schedule(tx: Session, notes: CreateVolume, run: Run[Volume]) -> CreateVolume:
-    """Give the volume a pool; from now on it counts there."""
+async def schedule(notes: CreateVolume, run: Run[Volume]) -> CreateVolume:
+    """Give the volume a pool; from now on it counts there.
+
+    Not in the transaction of the request, which is answered whether there is room or not.
+    """
+    backend = await run.service.store.write(lambda tx: _choose_backend(tx, notes, run))
+    host, _, pool = backends.split(backend)
+    return replace(notes, host=host, pool=pool)
+
+
+def _choose_backend(tx: Session, notes: CreateVolume, run: Run[Volume]) -> str:
     row = tx.get_one(VolumeRow, notes.volume_id)
+    if row.backend is not None:
+        return row.backend
     volume_type = tx.get_one(TypeRow, row.volume_type_id)
     wanted = backends.Wanted(
         size_gib=notes.size_gib,
@@ -48,7 +59,7 @@ def schedule(tx: Session, notes: CreateVolume, run: Run[Volume]) -> CreateVolume
     )
     chosen = backends.choose(tx, wanted, run.service.settings, run.now())
     row.backend = chosen.name
-    return replace(notes, host=chosen.host, pool=chosen.pool)
+    return chosen.name
 
 
 def show_error(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:

@@ -85,5 +85,5 @@ RESET_STATUS = Saga(
     mode="preempt",
     answered_after="write_status",
     visible_after="write_status",
-    pivot="write_status",
+    pivot="end_export",
 )
