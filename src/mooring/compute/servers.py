@@ -23,7 +23,15 @@ from mooring.compute.block_devices import NewBlockDevice
 from mooring.compute.building import create
 from mooring.compute.requests import Created, NewServer
 from mooring.compute.sagas.delete_server import DELETE_SERVER, DeleteServer
-from mooring.compute.sagas.power import CHANGE_POWER, INSIST_ON_REBOOT, ChangePower, Mode, State
+from mooring.compute.sagas.power import (
+    INSIST_ON_REBOOT,
+    REBOOT_SERVER,
+    START_SERVER,
+    STOP_SERVER,
+    ChangePower,
+    Mode,
+    State,
+)
 from mooring.compute.sagas.reset_state import RESET_STATE, ResetState
 from mooring.compute.tables import Server
 from mooring.errors import Conflict, NotFound, Unavailable
@@ -74,6 +82,8 @@ _SOFT = _PowerRule("reboot", "reboot", "soft", "rebooting", {"active"})
 _HARD = _PowerRule(
     "reboot", "reboot", "hard", "rebooting_hard", _HARD_FROM, {None, *_REPLACED_BY_HARD}
 )
+
+_SAGAS = {"stop": STOP_SERVER, "start": START_SERVER, "reboot": REBOOT_SERVER}
 
 
 def visible(tx: Session, who: Who, server_id: str, *, deleted: bool = False) -> Server:
@@ -140,7 +150,7 @@ async def _change_power(compute: Compute, who: Who, server_id: str, rule: _Power
         now, down_after_s = compute.clock.now(), compute.settings.host_down_s
         states.require(server, who, rule.action, rule.vm_states, rule.task_states)
         host = hosts.require_up(tx, server.host, now, down_after_s)
-        saga = INSIST_ON_REBOOT if server.task_state is not None else CHANGE_POWER
+        saga = INSIST_ON_REBOOT if server.task_state is not None else _SAGAS[rule.action]
         states.begin(tx, server, rule.action, rule.task_state, now)
         saga_id = str(uuid.uuid4())
         notes = ChangePower(

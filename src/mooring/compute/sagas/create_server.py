@@ -221,5 +221,5 @@ CREATE_SERVER = Saga(
         *(exclusive(f"volume:{disk.volume_id}") for disk in notes.disks if disk.source == "volume"),
     ],
     answered_after="accept_server",
-    residue=("faults", "instance_actions", "error_server"),
+    residue=("faults", "instance_actions", "error_server", "quota_locks", "quota_projects"),
 )

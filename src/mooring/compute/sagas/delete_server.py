@@ -11,7 +11,7 @@ from mooring.compute import actions, devices, faults, guests, states
 from mooring.compute.sagas.release_device import lock_of
 from mooring.compute.tables import Server
 from mooring.compute.volume_calls import end_attachment
-from mooring.errors import MooringError
+from mooring.errors import MooringError, NotFound
 from mooring.saga.define import Each, Lock, Run, Saga, Step, exclusive
 from mooring.saga.journal import is_unavailable
 
@@ -37,6 +37,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
 
     releases  block devices whose clean-up is taken over
     kept      volumes that were to go too and did not, and why
+    lost      volumes that a failure freed all the same
     """
 
     server_id: str
@@ -45,6 +46,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     host: str | None = None
     disks: list[OldDisk] = []
     kept: list[str] = []
+    lost: list[str] = []
 
 
 def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
@@ -76,6 +78,14 @@ async def delete_attachment(notes: DeleteServer, volume_id: str, run: Run[Comput
     old = _find(notes, volume_id)
     if disk.attachment_id or old.state != "reserving":
         await end_attachment(run, notes.host, disk)
+
+
+def forget_device(tx: Session, notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
+    """Remove the block device: the server has the volume no more."""
+    del run
+    row = devices.find_volume(tx, notes.server_id, volume_id)
+    if row is not None:
+        devices.remove(tx, row.id)
 
 
 async def delete_volume(
@@ -123,8 +133,23 @@ def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     actions.succeed(tx, notes.action_id, now, details="\n".join(notes.kept) or None)
 
 
+async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
+    """Find volumes that were freed although the answer did not come."""
+    lost: list[str] = []
+    for disk in notes.disks:
+        if disk.attachment_id is None:
+            continue
+        try:
+            await run.service.volumes.show_attachment(None, disk.attachment_id)
+        except NotFound:
+            lost.append(disk.volume_id)
+    return replace(notes, lost=lost)
+
+
 def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     """Leave the server in ERROR with what is left of it: it can be deleted again."""
+    for volume_id in notes.lost:
+        forget_device(tx, notes, volume_id, run)
     states.break_down(tx, notes.server_id, run.now())
     faults.record(tx, notes.server_id, run.error, run.now())
     actions.fail(tx, notes.action_id, run.error, run.now())
@@ -153,6 +178,7 @@ DELETE_SERVER = Saga(
         lambda notes: [disk.volume_id for disk in notes.disks],
         Step(disconnect_host),
         Step(delete_attachment),
+        Step(forget_device),
         Step(delete_volume),
     ),
     Step(sweep_attachments),
@@ -161,6 +187,6 @@ DELETE_SERVER = Saga(
     locks=_locks,
     mode="preempt",
     pivot="find_belongings",
-    failed_end=(Step(fail_deletion),),
+    failed_end=(Step(find_lost), Step(fail_deletion)),
     residue=("faults", "instance_actions"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from mooring.agent_api.servers import PowerRequest
 from mooring.compute import actions, devices, faults, guests, states
 from mooring.compute.sagas.release_device import hurry
+from mooring.compute.tables import Server
 from mooring.errors import Conflict, NotFound
 from mooring.saga.define import Lock, Run, Saga, Step, exclusive
+from mooring.saga.define import Mode as LockMode
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -25,7 +27,11 @@ REBOOTED = "compute_reboot_instance"
 
 
 class ChangePower(Struct, frozen=True, kw_only=True):
-    """The notes. `lost`: block devices whose attachment somebody deleted."""
+    """The notes.
+
+    lost   block devices whose attachment somebody deleted
+    found  the state in which the guest was found after a failure; empty when nobody looked
+    """
 
     server_id: str
     host: str
@@ -34,6 +40,7 @@ class ChangePower(Struct, frozen=True, kw_only=True):
     mode: Mode
     task_state: str
     lost: list[str] = []
+    found: str = ""
 
 
 def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
@@ -45,11 +52,31 @@ def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
         hurry(tx, run.service, notes.server_id)
 
 
+async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
+    """See what became of the guest: what failed may have happened all the same."""
+    if await guests.is_lost(run, notes.host):
+        return None
+    guest = await guests.ask(run, notes.host, lambda agent: agent.show_server(notes.server_id))
+    return replace(notes, found=guest.state if guest else "")
+
+
 def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
-    """Leave the server as it was, and say why."""
-    states.change(tx, notes.server_id, run.now(), task_state=None)
+    """Leave the server as its guest is, and say why."""
+    states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))
     faults.record(tx, notes.server_id, run.error, run.now())
     actions.fail(tx, notes.action_id, run.error, run.now())
+
+
+def _seen(tx: Session, notes: ChangePower) -> dict[str, Any]:
+    """Return the columns that a look at the guest changes; a server in ERROR stays so."""
+    server = tx.get_one(Server, notes.server_id)
+    if server.vm_state not in {"active", "stopped"}:
+        return {}
+    if notes.found == "running":
+        return {"vm_state": "active", "power_state": states.RUNNING}
+    if notes.found in {"stopped", "crashed"}:
+        return {"vm_state": "stopped", "power_state": states.SHUTDOWN}
+    return {}
 
 
 async def find_lost_volumes(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
@@ -131,37 +158,25 @@ def _locks(notes: ChangePower) -> list[Lock]:
     return [exclusive(f"server:{notes.server_id}")]
 
 
-def _steps() -> list[Step]:
-    return [
+def _make(name: str, mode: LockMode = "refuse") -> Saga[ChangePower]:
+    return Saga(
+        name,
+        ChangePower,
         Step(begin_change, undo=give_up),
         Step(find_lost_volumes),
         Step(forget_lost_volumes),
         Step(set_power, deadline_s=700.0),
         Step(record_power),
-    ]
+        locks=_locks,
+        mode=mode,
+        pivot="set_power",
+        failed_end=(Step(look_at_guest), Step(give_up)),
+        residue=("faults", "instance_actions"),
+    )
 
 
-_FAILED_END = (Step(give_up),)
-_RESIDUE = ("faults", "instance_actions")
-
-CHANGE_POWER = Saga(
-    "compute.change_power",
-    ChangePower,
-    *_steps(),
-    locks=_locks,
-    pivot="set_power",
-    failed_end=_FAILED_END,
-    residue=_RESIDUE,
-)
-
-INSIST_ON_REBOOT = Saga(
-    "compute.insist_on_reboot",
-    ChangePower,
-    *_steps(),
-    locks=_locks,
-    # A hard reboot takes the place of a reboot, pause or resume that does not come to its end.
-    mode="preempt",
-    pivot="set_power",
-    failed_end=_FAILED_END,
-    residue=_RESIDUE,
-)
+STOP_SERVER = _make("compute.stop_server")
+START_SERVER = _make("compute.start_server")
+REBOOT_SERVER = _make("compute.reboot_server")
+INSIST_ON_REBOOT = _make("compute.insist_on_reboot", "preempt")
+"""A hard reboot in the place of a reboot, pause or resume that does not come to its end."""
