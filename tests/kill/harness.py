@@ -99,6 +99,15 @@ class KilledCloud:
         )
         self._tokens.clear()
 
+    @contextmanager
+    def agent_frozen(self) -> Generator[None]:
+        """Let the agent hear nothing and do nothing meanwhile."""
+        self.agent.popen.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.agent.popen.send_signal(signal.SIGCONT)
+
     @property
     def _socket(self) -> Path:
         return self.directory / "h1.sock"

@@ -31,20 +31,25 @@ class Project(Struct):
     """A volume that is exported by the legacy call."""
     spare: str
     """A volume that a new server is to have."""
+    hosted: str
+    """A volume that is exported to a host for no server."""
 
 
 def prepare(cloud: KilledCloud) -> Project:
     """Make what the ten operations need, and wait until it stands."""
+    _lift_quotas(cloud)
     image = _make_image(cloud)
     servers = [_make_server(cloud, image, f"s{number}") for number in range(7)]
-    volumes = [_make_volume(cloud, f"v{number}") for number in range(9)]
+    volumes = [_make_volume(cloud, f"v{number}") for number in range(10)]
     cloud.settle()
     for server, volume in zip(servers[:3], volumes[:3], strict=True):
         _attach(cloud, server, volume)()
     _act_on_volume(cloud, volumes[7], {"os-initialize_connection": {"connector": CONNECTOR}})()
+    attachment = {"volume_uuid": volumes[9], "connector": CONNECTOR}
+    cloud.ask("POST", f"{VOLUME}/attachments", {"attachment": attachment}, version="3.44")
     cloud.settle()
     laden = list(zip(servers[:3], volumes[:3], strict=True))
-    return Project(image, servers[3:], laden, volumes[3:7], volumes[7], volumes[8])
+    return Project(image, servers[3:], laden, volumes[3:7], *volumes[7:])
 
 
 def ten_operations(cloud: KilledCloud, project: Project) -> list[Act]:
@@ -67,14 +72,18 @@ def ten_operations(cloud: KilledCloud, project: Project) -> list[Act]:
 def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act]]:
     """Return, by saga, what to do besides for a saga that the ten operations do not start."""
     server, volume = project.bare[3], project.free[3]
-    reset = {"os-reset_status": {"status": "error"}}
+    reset = {"os-reset_status": {"attach_status": "detached"}}
     legacy = {"os-terminate_connection": {"connector": CONNECTOR}}
     first = {"os-initialize_connection": {"connector": CONNECTOR}}
     return {
-        "compute.insist_on_reboot": [_act_on_server(cloud, server, {"reboot": {"type": "HARD"}})],
+        "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],
-        "volume.reset_status": [_act_on_volume(cloud, volume, reset)],
-        "volume.force_delete_volume": [_act_on_volume(cloud, volume, {"os-force_delete": {}})],
+        "volume.reset_status": [_act_on_volume(cloud, project.hosted, reset)],
+        "volume.delete_volume": [_delete(cloud, f"{VOLUME}/volumes/{project.legacy}")],
+        "volume.force_delete_volume": [
+            _act_on_volume(cloud, volume, {"os-force_delete": {}}),
+            _act_on_volume(cloud, project.legacy, {"os-force_delete": {}}),
+        ],
         "volume.connect_legacy": [_act_on_volume(cloud, volume, first)],
         "volume.end_legacy": [_act_on_volume(cloud, project.legacy, legacy)],
     }
@@ -91,6 +100,14 @@ def _image_and_volume(project: Project) -> dict[str, Any]:
     data = {"source_type": "volume", "destination_type": "volume", "uuid": project.spare}
     devices = [{**root, "boot_index": 0}, {**data, "boot_index": -1}]
     return {"imageRef": project.image, "block_device_mapping_v2": devices}
+
+
+def _lift_quotas(cloud: KilledCloud) -> None:
+    project = cloud.ask("GET", "/identity/v3/auth/projects").body["projects"][0]["id"]
+    for root, names in ((COMPUTE, ("instances", "cores", "ram")), (VOLUME, ("volumes",))):
+        body = {"quota_set": dict.fromkeys(names, -1)}
+        answer = cloud.ask("PUT", f"{root}/os-quota-sets/{project}", body, user="admin")
+        assert answer.status == 200, answer.body
 
 
 def _make_image(cloud: KilledCloud) -> str:
@@ -148,3 +165,11 @@ def load_project(text: bytes) -> Project:
 
 def _reset(cloud: KilledCloud, server: str) -> Act:
     return _act_on_server(cloud, server, {"os-resetState": {"state": "error"}})
+
+
+def _insist(cloud: KilledCloud, server: str) -> Answer:
+    """Reboot twice, the second time while the host does not answer the first."""
+    reboot = _act_on_server(cloud, server, {"reboot": {"type": "HARD"}})
+    with cloud.agent_frozen():
+        reboot()
+        return reboot()
