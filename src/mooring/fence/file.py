@@ -62,6 +62,7 @@ class JournalFile:
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._turn = threading.Lock()
+        self.commits = 0
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with _failing(path):
             self._marks = _connect(path, "FULL")
@@ -198,6 +199,7 @@ class JournalFile:
             try:
                 yield
                 self._marks.execute("COMMIT")
+                self.commits += 1
             except BaseException:
                 # A full disk makes SQLite roll back by itself.
                 if self._marks.in_transaction:

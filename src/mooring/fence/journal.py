@@ -74,6 +74,11 @@ class Journal:
         """Made with the journal: another one means that this agent forgot what it was told."""
         return self._file.incarnation
 
+    @property
+    def commits(self) -> int:
+        """Transactions committed so far."""
+        return self._file.commits
+
     async def perform(
         self,
         operation: Operation | None,
