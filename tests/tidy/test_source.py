@@ -24,6 +24,8 @@ ONLY_IN = {
 """Which part of the source may import what; nobody else does."""
 
 NOT_IN_AGENTS = ("sqlalchemy", "alembic", "psycopg", "mooring.store", "mooring.saga")
+REAL_TIME = ("tests/kill/", "tests/hosts/", "tests/contract/")
+"""Tests of real processes, which have no clock to turn: they may look again after a pause."""
 EXCUSE = re.compile(r"#\s*(?:noqa|type:\s*ignore|pyright:\s*ignore)(?P<rest>.*)$")
 REASON = re.compile(r"^(?::\s*|\[)[\w\[\], -]+?\]?\s+\(.{8,}")
 
@@ -155,6 +157,7 @@ def test_tests_use_neither_mocks_nor_sleeps() -> None:
     found += [
         f"{path}:{call.lineno}: {ast.unparse(call)}"
         for path in tree.python("tests/")
+        if not path.startswith(REAL_TIME)
         for name, call in tree.calls(path)
         if name in {"time.sleep", "asyncio.sleep", "anyio.sleep"} and path not in POLLS_PROCESSES
         if [ast.unparse(argument) for argument in call.args] != ["0"]
