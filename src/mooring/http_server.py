@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -26,6 +27,22 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.listens.set()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """End the serving with a signal, and nothing else.
+
+        Uvicorn would raise the signal again once it has stopped, which kills the process before
+        databases, agents and the lock of the state directory are let go.
+        """
+        loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
 
 
 @asynccontextmanager
