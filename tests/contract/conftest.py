@@ -1,0 +1,53 @@
+"""One cloud for all contract tests, and its users."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.contract.clients import Cloud, Http, Shell
+
+
+@pytest.fixture(scope="session")
+def running_cloud(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cloud]:
+    """A cloud that runs until the last contract test is over; nothing may be left behind in it."""
+    directory = tmp_path_factory.mktemp("contract")
+    cloud = Cloud(directory / "state", directory / "log")
+    try:
+        yield cloud
+    finally:
+        findings = cloud.http("admin").ask("GET", "/mooring/doctor").body
+        code = cloud.stop()
+    assert findings == {"findings": []}
+    assert code == 0, (directory / "log").read_text()
+
+
+@pytest.fixture(scope="session")
+def demo(running_cloud: Cloud) -> Shell:
+    """The stock command of a member of the project `demo`."""
+    return running_cloud.shell("demo")
+
+
+@pytest.fixture(scope="session")
+def operator(running_cloud: Cloud) -> Shell:
+    """The stock command of the administrator."""
+    return running_cloud.shell("mooring")
+
+
+@pytest.fixture(scope="session")
+def member(running_cloud: Cloud) -> Http:
+    """Requests of a member of the project `demo`."""
+    return running_cloud.http("demo")
+
+
+@pytest.fixture(scope="session")
+def admin(running_cloud: Cloud) -> Http:
+    """Requests of the administrator, in the project `admin`."""
+    return running_cloud.http("admin")
+
+
+@pytest.fixture(scope="session")
+def guest(member: Http) -> str:
+    """The id of an image to boot from."""
+    return member.image("guest")
