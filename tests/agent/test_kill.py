@@ -19,7 +19,7 @@ from tests.agent.hosts import IMAGE_ID, TestHost, new_id, operation, why_no_real
 from tests.agent.processes import agent_process, emulators
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kill]
-DELAYS_MS = (40, 80, 120, 160, 200, 240, 280, 320, 360, 400)
+DELAYS_MS = (56, 64, 72, 80, 88, 96, 110, 150, 220, 320)
 SERVER = ServerSpec(
     name="x",
     vcpus=1,

@@ -122,7 +122,7 @@ class Runner:
 
     async def end_strays(self, words: str) -> None:
         """End programs that a library of ours started, by words of their command line."""
-        for pid in await run_to_end(lambda: _find_by(words)):
+        for pid in await run_to_end(lambda: find_processes(words)):
             log.info("ending a stray program", pid=pid, words=words)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -150,7 +150,7 @@ def start_time(pid: int) -> float:
     return -1.0 if fields[0] in {"Z", "X"} else float(fields[19])
 
 
-def _find_by(words: str) -> list[int]:
+def find_processes(words: str) -> list[int]:
     """Return the processes of this user whose command line has such words."""
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 import libvirt
 import structlog
 
-from mooring.agent.run import Runner
+from mooring.agent.libvirt.domain_xml import NAME_PREFIX
+from mooring.agent.run import Runner, find_processes
 from mooring.errors import Conflict, MooringError, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 from mooring.limits import AGENT_LIBVIRT_THREADS
@@ -60,6 +61,7 @@ class Connection:
             await run_to_end(lambda: _write_conf(self._root))
             root = await run_to_end(lambda: _shorten(self._root))
             self.uri = f"qemu:///embed?root={root}"
+            await run_to_end(lambda: _forget_the_dead(self._root / "run" / "qemu"))
             # libvirt asks QEMU what it can do; killed meanwhile, it leaves that QEMU behind.
             await self._runner.end_strays(f"-qmp unix:{root}/lib/qemu/qmp-")
         self._open = await self.call(lambda: binding.open(self.uri))
@@ -145,6 +147,19 @@ def _shorten(root: Path) -> Path:
         link.unlink(missing_ok=True)
         link.symlink_to(root)
     return link
+
+
+def _forget_the_dead(directory: Path) -> None:
+    """Remove libvirt's notes of guests whose QEMU is not there.
+
+    An agent that is killed just before QEMU starts leaves a note of a running guest. libvirt would
+    wait for that guest's answer, with the guest locked, for as long as the next agent lives.
+    """
+    for note in directory.glob(f"{NAME_PREFIX}*.xml"):
+        if not find_processes(f"guest={note.stem},"):
+            log.info("forgetting a guest that never started", domain=note.stem)
+            for path in (note, note.with_suffix(".pid"), note.with_suffix(".xml.new")):
+                path.unlink(missing_ok=True)
 
 
 def check_user() -> None:
