@@ -217,6 +217,15 @@ class Yard:
         assert await self.volume_status(volume_id) == "available"
         return volume_id
 
+    async def make_shared_volume(self) -> str:
+        """Make a volume that several servers may have; return its id."""
+        specs = {"name": "shared", "extra_specs": {"multiattach": "<is> True"}}
+        await self.volume_api("POST", "/types", {"volume_type": specs}, who="admin")
+        body = {"volume": {"size": 1, "volume_type": "shared"}}
+        made = await self.volume_api("POST", "/volumes", body)
+        await self.settle()
+        return made["volume"]["id"]
+
     async def volume_status(self, volume_id: str) -> str:
         """Return a volume's status; `gone` when there is none."""
         answer = await self.ask("GET", f"/volumes/{volume_id}", service="volume", version="3.67")
