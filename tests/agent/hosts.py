@@ -109,6 +109,18 @@ class TestHost:
         assert came, f"{words!r} never came in:\n{said}"
         return said
 
+    async def tells(self, server_id: str, kind: str, reason: str) -> None:
+        """Wait for news of a server."""
+
+        async def told() -> bool:
+            news = await self.client.events(0, 0)
+            return any(
+                (one.server_id, one.kind, one.reason) == (server_id, kind, reason)
+                for one in news.events
+            )
+
+        assert await until_told(told, 10), f"nobody told that {server_id} had {kind}"
+
     async def make_disk(self, size_gib: int = 1, image_id: str = "") -> DiskSpec:
         """Make a volume, empty or from the image, and export it to this very host."""
         client = self.client

@@ -89,6 +89,7 @@ async def test_a_stopped_guest_keeps_its_disks_and_takes_new_ones(host: TestHost
     off = PowerRequest(state="off", mode="soft", timeout_s=60)
     guest = await host.client.set_power(server_id, off, operation=operation())
     assert guest.state == "stopped"
+    await host.tells(server_id, "guest_stopped", "shut down")
     assert "power button" in await host.client.read_console(server_id)
     given = await host.plug(server_id, second)
     assert (given.device, given.live) == ("/dev/vdc", False)

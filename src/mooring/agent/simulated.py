@@ -122,7 +122,7 @@ class SimulatedHypervisor:
             return
         if graceful_s > 0:
             _say(guest, "power button")
-        self._halt(guest, "stopped", "switched off" if graceful_s <= 0 else "shut down")
+        self._halt(guest, "stopped", "shut down" if graceful_s > 0 else "switched off")
 
     async def remove(self, server_id: str) -> None:
         await self.knobs.at("remove")

@@ -73,6 +73,11 @@ class Connection:
             self._open = None
         self._threads.shutdown(wait=False)
 
+    def remove_log(self, server_id: str) -> None:
+        """Remove what our own libvirt wrote about a guest; a daemon's logs are the machine's."""
+        log_file = self._root / "log" / "qemu" / f"{NAME_PREFIX}{server_id}.log"
+        log_file.unlink(missing_ok=True)
+
     @property
     def handle(self) -> Any:
         """The object of libvirt itself (virConnect)."""

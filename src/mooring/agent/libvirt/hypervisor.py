@@ -171,6 +171,7 @@ class LibvirtHypervisor:
             if domain is not None:
                 _switch_off(domain)
                 domain.undefineFlags(_UNDEFINE)
+            self._connection.remove_log(server_id)
             self._files.remove(server_id)
 
         async with self._lock(server_id):
