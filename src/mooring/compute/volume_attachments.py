@@ -109,7 +109,7 @@ async def detach(
     service refuses, a second call among it, is Invalid.
     """
     await compute.store.read(lambda tx: _check_shelved(tx, who, server_id, version, _DETACH))
-    await compute.volumes.show(who, volume_id)
+    volume = await compute.volumes.show(who, volume_id)
 
     def begin(tx: Session) -> str:
         server = servers.visible(tx, who, server_id)
@@ -123,10 +123,11 @@ async def detach(
             )
         states.require(server, who, _DETACH, states.ATTACHABLE)
         host = _check_host(tx, compute, server)
-        if row.state != "attached":
+        # Were it `detaching` already, an unwinding could not tell whose doing that was.
+        if row.state != "attached" or volume.status != "in-use":
             raise Invalid(
-                f"Invalid volume: volume {volume_id} is being attached to or detached from server "
-                f"{server_id}. Nothing was changed; wait until that has ended."
+                f"Invalid volume: volume {volume_id} is {volume.status}; only one that is in-use and "
+                f"attached can be detached. Nothing was changed; look at server {server_id} again."
             )
         return _start_detaching(tx, compute, who, row, host)
 

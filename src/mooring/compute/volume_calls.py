@@ -26,9 +26,10 @@ async def reserve_volume(
     Raises Invalid or Conflict when the volume's state forbids it, NotFound.
     """
     volumes = run.service.volumes
-    mine = await find_own_attachments(run, server_id, volume_id, known=known)
-    if mine:
-        return mine[0]
+    if guests.may_be_repeated(run):
+        mine = await find_own_attachments(run, server_id, volume_id, known=known)
+        if mine:
+            return mine[0]
     made = await volumes.create_attachment(run.user, volume_id, server_id, operation=run.operation)
     return made.id
 

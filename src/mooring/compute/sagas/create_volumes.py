@@ -54,9 +54,10 @@ async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Crea
     """Start to make a volume in the user's project, or find the one that was started before."""
     disk, volumes = find(notes, item), run.service.volumes
     name = _name(notes, item)
-    mine = [made.id for made in await volumes.volumes(run.user, name=name)]
-    if mine:
-        return with_disk(notes, item, volume_id=mine[0])
+    if guests.may_be_repeated(run):
+        mine = await volumes.volumes(run.user, name=name)
+        if mine:
+            return with_disk(notes, item, volume_id=mine[0].id)
     new = NewVolume(
         size_gib=disk.size_gib,
         name=name,

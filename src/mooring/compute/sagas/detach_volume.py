@@ -62,10 +62,11 @@ async def begin_detaching(notes: DetachVolume, run: Run[Compute]) -> DetachVolum
     volumes = run.service.volumes
     try:
         await volumes.begin_detaching(run.user, notes.volume_id, operation=run.operation)
-    except Conflict as error:
+    except (Conflict, Invalid) as error:
         if is_unavailable(error):
             raise
-        raise Invalid(error.public, private=error.private) from error
+        if not guests.may_be_repeated(run) or not await _is_detaching(notes, run):
+            raise Invalid(error.public, private=error.private) from error
     return replace(notes, detaching=True)
 
 
@@ -82,6 +83,10 @@ async def _may_have_begun(notes: DetachVolume, run: Run[Compute]) -> bool:
     if run.error is not None and run.error.kind in {"invalid", "forbidden", "not_found"}:
         return False
     await run.service.volumes.session.bury(run.operation)
+    return await _is_detaching(notes, run)
+
+
+async def _is_detaching(notes: DetachVolume, run: Run[Compute]) -> bool:
     volume = await run.service.volumes.show(None, notes.volume_id)
     return volume.status == "detaching"
 
