@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
-from pathlib import Path
 
-from mooring.errors import Conflict, Invalid, MooringError, Unavailable
+from mooring.errors import Invalid, MooringError, Unavailable
 
 _BACKLOG = 512
 
@@ -23,36 +21,6 @@ def open_listener(address: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise _explain(f"{address}:{port}", error) from error
-    listener.setblocking(False)  # noqa: FBT003  (its only argument, and it takes no name)
-    return listener
-
-
-def open_unix(path: Path) -> socket.socket:
-    """Return a Unix socket with mode 0600 that listens at `path`, in place of a dead one.
-
-    Raises Invalid when it cannot be made, or Conflict when somebody listens there.
-    """
-    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        probe.connect(str(path))
-    except (FileNotFoundError, ConnectionRefusedError):
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise Invalid(f"No socket can be made at {path}: {error.strerror or error}.") from error
-    else:
-        raise Conflict(f"Somebody listens at {path} already. Stop that process first.")
-    finally:
-        probe.close()
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(str(path))
-    except OSError as error:
-        listener.close()
-        raise Invalid(f"No socket can be made at {path}: {error.strerror or error}.") from error
-    finally:
-        os.umask(before)
-    listener.listen(_BACKLOG)
     listener.setblocking(False)  # noqa: FBT003  (its only argument, and it takes no name)
     return listener
 

@@ -16,6 +16,7 @@ import pytest
 from psycopg import sql
 
 from mooring import cloud as composition
+from mooring.agent import disks, servers, volumes
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from tests.kill.harness import KilledCloud, copy_template, running
@@ -25,9 +26,17 @@ from tests.postgres import Server
 pytestmark = pytest.mark.kill
 
 DIES_S = 30.0
-SAMPLE = 40
-SAMPLE_ON_POSTGRESQL = 8
+SAMPLE = 34
+SAMPLE_OF_AGENT = 8
+SAMPLE_ON_POSTGRESQL = 6
 SAGAS = laws.sagas_of(*composition.SERVICES)
+VERBS = [
+    route.handler.__name__
+    for group in (servers.verbs, disks.verbs, volumes.verbs)
+    for route in group.routes
+    if route.method != "GET"
+]
+AGENT_POINTS = [f"agent/{name}/{moment}" for name in VERBS for moment in ("begin", "acted")]
 POINTS = [(saga, point) for saga in SAGAS for point in laws.points_of(saga)]
 
 
@@ -41,11 +50,14 @@ def commit() -> str:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each test its points: a sample chosen by the commit, or with `--every` all of them."""
-    on_postgresql = "postgresql" in metafunc.function.__name__
-    count = SAMPLE_ON_POSTGRESQL if on_postgresql else SAMPLE
-    points = random.Random(f"{commit()} {on_postgresql}").sample(POINTS, count)
-    if metafunc.config.getoption("--every"):
-        points = POINTS
+    name, every = metafunc.function.__name__, metafunc.config.getoption("--every")
+    chance = random.Random(f"{commit()} {name}")
+    if "agent" in name:
+        count = len(AGENT_POINTS) if every else SAMPLE_OF_AGENT
+        metafunc.parametrize("point", chance.sample(AGENT_POINTS, count))
+        return
+    count = SAMPLE_ON_POSTGRESQL if "postgresql" in name else SAMPLE
+    points = chance.sample(POINTS, len(POINTS) if every else count)
     cases = [pytest.param(saga, point, id=point) for saga, point in points]
     metafunc.parametrize(("saga", "point"), cases)
 
@@ -122,6 +134,23 @@ def test_a_killed_control_plane_on_postgresql_ends_every_operation(
         connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
     cloud = KilledCloud(copy_template(directory, tmp_path / "cloud"), postgres_server.url(copy))
     live_through(cloud, saga, point)
+
+
+def test_a_killed_agent_ends_every_operation(point: str, template: Path, tmp_path: Path) -> None:
+    cloud = KilledCloud(copy_template(template, tmp_path / "cloud"))
+    project = load_project((cloud.directory / "project.json").read_bytes())
+    cloud.start_agent(kill_at=point)
+    cloud.start_control()
+    try:
+        besides = rarer_operations(cloud, project)["volume.end_legacy"]
+        cloud.at_once(*ten_operations(cloud, project), *besides)
+        cloud.until(cloud.agent.is_dead, f"the agent passes {point}", DIES_S)
+        assert cloud.agent.wait() == -9
+        cloud.start_agent()
+        cloud.settle()
+        cloud.until(lambda: not cloud.findings(), "the doctor finds nothing")
+    finally:
+        cloud.stop()
 
 
 def live_through(cloud: KilledCloud, saga: Saga[Any], point: str) -> None:
