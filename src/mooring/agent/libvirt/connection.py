@@ -147,6 +147,9 @@ def _shorten(root: Path) -> Path:
             f"The path {root} is too long for QEMU's sockets; {_ROOT_BYTES} bytes fit. Choose a "
             "shorter state directory."
         )
+    for link in runtime.glob("mooring-*"):
+        if link.is_symlink() and not link.exists():
+            link.unlink(missing_ok=True)
     link = runtime / f"mooring-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
     if not link.is_symlink() or link.readlink() != root:
         link.unlink(missing_ok=True)
