@@ -21,6 +21,8 @@ class Project(Struct):
     """Ids of what stands ready."""
 
     image: str
+    fresh_image: str
+    """One that no host has yet."""
     bare: list[str]
     """Servers without volumes."""
     laden: list[tuple[str, str]]
@@ -38,7 +40,7 @@ class Project(Struct):
 def prepare(cloud: KilledCloud) -> Project:
     """Make what the ten operations need, and wait until it stands."""
     _lift_quotas(cloud)
-    image = _make_image(cloud)
+    image, fresh_image = _make_image(cloud), _make_image(cloud)
     servers = [_make_server(cloud, image, f"s{number}") for number in range(7)]
     volumes = [_make_volume(cloud, f"v{number}") for number in range(10)]
     cloud.settle()
@@ -49,7 +51,7 @@ def prepare(cloud: KilledCloud) -> Project:
     cloud.ask("POST", f"{VOLUME}/attachments", {"attachment": attachment}, version="3.44")
     cloud.settle()
     laden = list(zip(servers[:3], volumes[:3], strict=True))
-    return Project(image, servers[3:], laden, volumes[3:7], *volumes[7:])
+    return Project(image, fresh_image, servers[3:], laden, volumes[3:7], *volumes[7:])
 
 
 def ten_operations(cloud: KilledCloud, project: Project) -> list[Act]:
@@ -64,7 +66,7 @@ def ten_operations(cloud: KilledCloud, project: Project) -> list[Act]:
         _act_on_server(cloud, project.bare[2], {"os-stop": None}),
         _create_server(cloud, _image_and_volume(project)),
         _create_server(cloud, {"block_device_mapping_v2": _volumes_of(project)}),
-        _create_volume(cloud, project.image),
+        _create_volume(cloud, project.fresh_image),
         _delete(cloud, f"{VOLUME}/volumes/{project.free[2]}"),
     ]
 
