@@ -223,7 +223,6 @@ class Dock:
         service: str = "",
     ) -> Answer:
         """Send one request; `target` is relative to /v3."""
-        path, _, query = target.partition("?")
         headers = {"x-auth-token": who, "openstack-api-version": f"volume {version}"}
         if service:
             headers["x-service-token"] = service
@@ -232,6 +231,12 @@ class Dock:
         content = b"" if body is None else msgspec.json.encode(body)
         if content:
             headers["content-type"] = "application/json"
+        return await self._send(method, target, headers, content)
+
+    async def _send(
+        self, method: str, target: str, headers: dict[str, str], content: bytes
+    ) -> Answer:
+        path, _, query = target.partition("?")
         scope: dict[str, Any] = {
             "type": "http",
             "method": method,

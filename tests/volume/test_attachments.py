@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import asyncio
 from typing import Any, NamedTuple
 
 import pytest
 
 from mooring.errors import Conflict, Invalid, MooringError, Unavailable
-from mooring.fence.operation import Operation
 from tests.volume.dock import (
     SERVER,
     SERVER_2,
@@ -216,102 +214,6 @@ async def test_a_failed_second_attachment_leaves_the_first_in_use(dock: Dock) ->
     assert await dock.status(volume_id) == "in-use"
 
 
-async def test_connecting_that_fails_leaves_the_reservation(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    dock.storage.knobs.fail("export", Invalid("No such host."))
-    assert (await dock.connect(attachment_id)).status == 400
-    assert await dock.attachments(volume_id) == {attachment_id: "reserved"}
-    assert await dock.status(volume_id) == "reserved"
-    assert await dock.exports() == set()
-    assert (await dock.connect(attachment_id)).status == 200
-
-
-async def test_the_same_connector_again_gives_the_same(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    first = await dock.connect(attachment_id)
-    again = await dock.connect(attachment_id)
-    assert (again.status, again.json) == (200, first.json)
-    assert dock.storage.knobs.passed["export"] == 1
-
-
-async def test_two_equal_connects_at_once_are_one(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    dock.storage.knobs.hold("export")
-    both = [asyncio.create_task(dock.connect(attachment_id)) for _ in range(2)]
-    while not dock.storage.knobs.passed.get("export"):
-        await asyncio.wait(both, timeout=0.01)
-    dock.storage.knobs.release("export")
-    assert [(await task).status for task in both] == [200, 200]
-    assert dock.storage.knobs.passed["export"] == 1
-
-
-@pytest.mark.parametrize(
-    "body", [{}, {"connector": {}}, {"connector": None}, {"connector": "host1"}, {"other": {}}]
-)
-async def test_connecting_needs_a_connector(dock: Dock, body: dict[str, Any]) -> None:
-    volume_id = await dock.make()
-    attachment_id = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    answer = await dock.ask("PUT", f"/attachments/{attachment_id}", {"attachment": body})
-    assert answer.status == 400
-
-
-async def test_a_connector_without_a_host_is_refused(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    body = {"attachment": {"connector": {"ip": "10.0.0.1"}}}
-    answer = await dock.ask("PUT", f"/attachments/{attachment_id}", body)
-    assert answer.status == 400
-
-
-@pytest.mark.parametrize("status", ["error", "error_deleting"])
-async def test_a_volume_in_error_is_not_connected(dock: Dock, status: str) -> None:
-    volume_id = await dock.make()
-    attachment_id = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    await dock.set(volume_id, status=status)
-    assert (await dock.connect(attachment_id)).status == 409
-
-
-async def test_a_second_connector_is_refused_while_another_is_connected(dock: Dock) -> None:
-    volume_id = await dock.make()
-    first = await dock.attach(volume_id)
-    second = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    answer = await dock.connect(second, "host2")
-    assert answer.status == 409
-    assert "Duplicate connectors" in answer.fault
-    # Live migration brings its connector with the POST instead.
-    third = await dock.reserve(volume_id, connector=connector("host2"))
-    assert third.status == 200
-    assert await dock.status(volume_id) == "attaching"
-    third_id = third.json["attachment"]["id"]
-    assert (await dock.complete(third_id)).status == 204
-    assert await dock.status(volume_id) == "in-use"
-    assert (await dock.detach(first)).status == 200
-    assert await dock.status(volume_id) == "in-use"
-    assert await dock.exports() == {(volume_id, third_id)}
-
-
-async def test_an_empty_one_is_connected_once_the_connected_one_is_gone(dock: Dock) -> None:
-    volume_id = await dock.make()
-    first = await dock.attach(volume_id)
-    second = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    assert await dock.status(volume_id) == "in-use"
-    left = await dock.detach(first)
-    assert [row["id"] for row in left.json["attachments"]] == [second]
-    assert await dock.status(volume_id) == "reserved"
-    assert (await dock.connect(second, "host2")).status == 200
-    assert await dock.status(volume_id) == "attaching"
-
-
-async def test_a_connected_attachment_does_not_change_hosts(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = await dock.attach(volume_id)
-    assert (await dock.connect(attachment_id, "host2")).status == 409
-    assert await dock.status(volume_id) == "in-use"
-
-
 async def test_several_servers_share_a_multiattach_volume(dock: Dock) -> None:
     name = await dock.type_with(multiattach="<is> True")
     volume_id = await dock.make(volume_type=name)
@@ -366,58 +268,6 @@ async def test_deleting_waits_for_a_storage_that_does_not_answer(dock: Dock) -> 
     assert await dock.status(volume_id) == "available"
 
 
-async def test_deleting_ends_a_connect_that_is_under_way(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    dock.storage.knobs.hold("export")
-    connecting = asyncio.create_task(dock.connect(attachment_id))
-    while not dock.storage.knobs.passed.get("export"):
-        await asyncio.wait([connecting], timeout=0.01)
-    deleting = asyncio.create_task(dock.detach(attachment_id))
-    await asyncio.wait([deleting], timeout=0.05)
-    dock.storage.knobs.release("export")
-    assert (await deleting).status == 200
-    assert (await connecting).status == 409
-    assert await dock.status(volume_id) == "available"
-    assert await dock.exports() == set()
-    assert await dock.complaints() == []
-
-
-async def test_a_user_does_not_delete_what_a_server_uses(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = await dock.attach(volume_id)
-    for who in ("member", "admin"):
-        answer = await dock.detach(attachment_id, who=who)
-        assert answer.status == 409
-        assert "ConflictNovaUsingAttachment" in answer.fault
-        assert SERVER in answer.fault
-    assert (await dock.detach(attachment_id, who="member", service="member")).status == 401
-    assert await dock.status(volume_id) == "in-use"
-    assert (await dock.detach(attachment_id, who="member", service="compute")).status == 200
-
-
-async def test_whatever_attachment_the_server_shows_it_is_not_deleted(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = await dock.attach(volume_id)
-    dock.compute.listed[SERVER, volume_id] = UNKNOWN
-    assert (await dock.detach(attachment_id, who="member")).status == 409
-
-
-async def test_what_no_server_lists_may_be_deleted(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = await dock.attach(volume_id)
-    dock.compute.listed.clear()
-    assert (await dock.detach(attachment_id, who="member")).status == 200
-
-
-async def test_the_guard_fails_closed(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = await dock.attach(volume_id)
-    dock.compute.failure = Unavailable("compute does not answer")
-    assert (await dock.detach(attachment_id, who="member")).status == 503
-    assert await dock.attachments(volume_id) == {attachment_id: "attached"}
-
-
 async def test_others_attachments_look_absent(dock: Dock) -> None:
     volume_id = await dock.make()
     attachment_id = await dock.attach(volume_id)
@@ -459,49 +309,3 @@ async def test_lists_are_filtered_and_paged_by_marker(dock: Dock) -> None:
     assert (await dock.ask("GET", f"/attachments?marker={UNKNOWN}")).status == 404
     detail = await dock.ask("GET", "/attachments/detail")
     assert "connection_info" in detail.json["attachments"][0]
-
-
-def operation(step: str = "reserve", generation: int = 5) -> Operation:
-    return Operation("12345678-1234-4234-8234-123456789abc", step, 1, generation)
-
-
-async def test_the_same_operation_reserves_once(dock: Dock) -> None:
-    volume_id = await dock.make()
-    body = {"attachment": {"volume_uuid": volume_id, "instance_uuid": SERVER}}
-    first = await dock.ask("POST", "/attachments", body, who="compute", operation=operation())
-    again = await dock.ask("POST", "/attachments", body, who="compute", operation=operation())
-    assert again.json == first.json
-    assert len(await dock.attachments(volume_id)) == 1
-
-
-async def test_burying_tells_what_was_made_and_refuses_what_comes_late(dock: Dock) -> None:
-    volume_id = await dock.make()
-    body = {"attachment": {"volume_uuid": volume_id, "instance_uuid": SERVER}}
-    made = await dock.ask("POST", "/attachments", body, who="compute", operation=operation())
-    path = f"/mooring/operations/{operation().key}"
-    buried = await dock.ask("DELETE", path, who="compute")
-    assert buried.json == {"made": [made.json["attachment"]["id"]]}
-    path = f"/mooring/operations/{operation('later').key}"
-    assert (await dock.ask("DELETE", path, who="compute")).json == {"made": []}
-    late = await dock.ask("POST", "/attachments", body, who="compute", operation=operation("later"))
-    assert late.status == 410
-
-
-async def test_an_older_owner_changes_nothing(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = (await dock.reserve(volume_id)).json["attachment"]["id"]
-    newer = await dock.connect(attachment_id, operation=operation("connect", 7))
-    assert newer.status == 200
-    older = await dock.detach(attachment_id, operation=operation("delete", 6))
-    assert older.status == 412
-    assert await dock.attachments(volume_id) == {attachment_id: "attaching"}
-
-
-async def test_no_connection_data_is_written_in_the_clear(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await dock.attach(volume_id)
-    await dock.store.write(lambda tx: None)
-    secret = f"simulated:fast/volume-{volume_id}".encode()
-    files = sorted((dock.location / "databases").iterdir())
-    assert files
-    assert not any(secret in file.read_bytes() for file in files)
