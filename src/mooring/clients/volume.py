@@ -266,7 +266,7 @@ class VolumeClient:
         *,
         operation: Operation | None = None,
     ) -> Any:
-        """Run one action of a volume by its wire name, e.g. `os-attach`; return its answer."""
+        """Run one action of a volume by its wire name (`os-attach`); return its answer."""
         answer = await self.session.request(
             "POST",
             f"/volumes/{_part(volume_id)}/action",

@@ -130,8 +130,8 @@ async def delete(asked: Asked, attachment_id: str) -> list[AttachmentRow]:
     Raises Conflict while a server uses it and the caller is not a service.
     """
     volume, resource = asked.volume, f"attachment:{attachment_id}"
-    row = await volume.store.read(lambda tx: tx.get(AttachmentRow, attachment_id))
-    if row is not None and (asked.who.is_admin or row.project_id == asked.who.project_id):
+    row = await volume.store.read(lambda tx: _find_visible(tx, asked.who, attachment_id))
+    if row is not None:
         await guard.allow_deleting(volume, asked.who, row)
 
     def begin(tx: Session) -> Begun:
@@ -177,6 +177,14 @@ def _recall(tx: Session, earlier: Answer | None) -> Begun | None:
     mark = journal.load(tx, begun.saga_id) if begun.saga_id else None
     failed = mark is not None and mark.state == "ended" and mark.outcome != "done"
     return None if failed else begun
+
+
+def _find_visible(tx: Session, who: Who, attachment_id: str) -> AttachmentRow | None:
+    """Return the attachment if it is there: a repeated request may find it gone."""
+    try:
+        return visible(tx, who, attachment_id)
+    except NotFound:
+        return None
 
 
 async def _submit(volume: Volume, begin: Any) -> Begun:

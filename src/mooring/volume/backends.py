@@ -80,6 +80,7 @@ def note_host(tx: Session, host: Host, zone: str, now: datetime) -> None:
     """Write down what a host has just reported of its pools."""
     for pool in host.pools:
         name = name_of(host.name, pool)
+        # No user's: pools are what hosts report.
         row = tx.get(BackendRow, name)
         if row is None:
             service_id = str(uuid.uuid5(_NAMESPACE, f"{host.name}@{pool.driver}"))

@@ -157,6 +157,7 @@ async def detach(asked: Asked, volume_id: str, attachment_id: str | None) -> Non
     def begin(tx: Session) -> str:
         row = volumes.visible(tx, asked.who, volume_id)
         volumes.require(row, refused=("maintenance",))
+        # The guard has let it go, and it is of the volume that was found visible.
         found = tx.get(AttachmentRow, chosen.id) if chosen else None
         if found is None:
             _unreserve(tx, asked, row)
@@ -279,7 +280,9 @@ def _write_export(
 
 
 def _read_connection(tx: Session, asked: Asked, volume_id: str, export_id: str) -> dict[str, Any]:
-    row, export = volumes.visible(tx, asked.who, volume_id), tx.get(ExportRow, export_id)
+    row = volumes.visible(tx, asked.who, volume_id)
+    # Its id is made from the volume's, which was found visible.
+    export = tx.get(ExportRow, export_id)
     if export is None or export.connection is None:
         raise Bug(f"Volume {volume_id} was exported, but its connection is not known any more.")
     nested = connections.open_nested(asked.volume.sealer, export.connection)

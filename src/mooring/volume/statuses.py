@@ -58,6 +58,7 @@ def recompute(tx: Session, volume_id: str, now: datetime, *, settle: bool = Fals
     Source: facts/block_storage.md 1.10.
     """
     tx.flush()
+    # Whoever asked for the change has looked it up as visible.
     volume = tx.get(VolumeRow, volume_id, populate_existing=True)
     if volume is None:
         return

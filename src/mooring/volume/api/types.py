@@ -241,6 +241,7 @@ async def remove_access(call: Call[Volume], body: AccessBody) -> Reply:
 
     def remove(tx: Session) -> None:
         row = _private_type(tx, call)
+        # The type was found visible just above.
         access = tx.get(TypeAccessRow, (row.id, body.project))
         if access is None:
             raise NotFound(
