@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from msgspec.structs import replace
-from sqlalchemy import Index, String, case, delete, select
+from sqlalchemy import Executable, Index, String, Table, bindparam, case, delete, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -90,20 +91,16 @@ class TableRecords:
         return self._raise(GenerationRow, {"resource": resource}, generation)
 
     def is_buried(self, key: str, resource: str) -> bool:
-        query = select(TombstoneRow.key).where(
-            TombstoneRow.key == key, TombstoneRow.resource.in_((resource, ""))
-        )
-        return self._tx.execute(query).first() is not None
+        where = {"of_key": key, "of_resource": resource}
+        return self._tx.execute(_buried, where).first() is not None
 
     def bury(self, key: str, resource: str) -> None:
-        self._put(TombstoneRow, {"key": key, "resource": resource}, {})
+        self._put(TombstoneRow, {"key": key, "resource": resource})
 
     def answer(self, key: str, resource: str, verb: Verb) -> Answer | None:
-        query = select(AnswerRow.answer, AnswerRow.made).where(
-            AnswerRow.key == key, AnswerRow.resource == resource, AnswerRow.verb == verb
-        )
-        row = self._tx.execute(query).first()
-        return None if row is None else Answer(**row.answer, made=tuple(row.made))
+        where = {"of_key": key, "of_resource": resource, "of_verb": verb}
+        row = self._tx.execute(_answered, where).first()
+        return None if row is None else Answer(**row[0], made=tuple(row[1]))
 
     def keep(self, key: str, resource: str, verb: Verb, answer: Answer) -> None:
         values = {
@@ -115,7 +112,7 @@ class TableRecords:
             },
             "made": list(answer.made),
         }
-        self._put(AnswerRow, {"key": key, "resource": resource, "verb": verb}, values)
+        self._put(AnswerRow, {"key": key, "resource": resource, "verb": verb, **values})
 
     def made(self, key: str) -> list[str]:
         """Return the ids of what the operation made, oldest answer first."""
@@ -125,26 +122,55 @@ class TableRecords:
     def _raise(
         self, table: type[EpochRow | GenerationRow], where: dict[str, Any], mark: int
     ) -> int:
-        insert = self._insert(table).values(**where, mark=mark, at=self._now)
-        higher = case((table.mark > insert.excluded.mark, table.mark), else_=insert.excluded.mark)
-        changed = insert.on_conflict_do_update(
-            index_elements=list(where), set_={"mark": higher, "at": insert.excluded.at}
-        )
-        return self._tx.execute(changed.returning(table.mark)).scalar_one()
+        statement = _raising(table, self._dialect())
+        return self._tx.execute(statement, {**where, "mark": mark, "at": self._now}).scalar_one()
 
-    def _put(
-        self, table: type[DeclarativeBase], where: dict[str, Any], what: dict[str, Any]
-    ) -> None:
-        values = {**what, "at": self._now}
-        insert = self._insert(table).values(**where, **values)
-        changed = insert.on_conflict_do_update(
-            index_elements=list(where), set_={name: insert.excluded[name] for name in values}
-        )
-        self._tx.execute(changed)
+    def _put(self, table: type[TombstoneRow | AnswerRow], values: dict[str, Any]) -> None:
+        self._tx.execute(_putting(table, self._dialect()), {**values, "at": self._now})
 
-    def _insert(self, table: type[DeclarativeBase]) -> postgresql.Insert | sqlite.Insert:
-        dialect = postgresql if self._tx.get_bind().dialect.name == "postgresql" else sqlite
-        return dialect.insert(table)
+    def _dialect(self) -> str:
+        return self._tx.get_bind().dialect.name
+
+
+# Every call of every saga runs these, so they are built once: building costs more than running.
+_tombstones = cast("Table", TombstoneRow.__table__)
+_answers = cast("Table", AnswerRow.__table__)
+_buried = select(_tombstones.c.key).where(
+    _tombstones.c.key == bindparam("of_key"),
+    or_(_tombstones.c.resource == bindparam("of_resource"), _tombstones.c.resource == ""),
+)
+_answered = select(_answers.c.answer, _answers.c.made).where(
+    _answers.c.key == bindparam("of_key"),
+    _answers.c.resource == bindparam("of_resource"),
+    _answers.c.verb == bindparam("of_verb"),
+)
+
+
+@cache
+def _raising(row: type[EpochRow | GenerationRow], dialect: str) -> Executable:
+    table = cast("Table", row.__table__)
+    insert = _insert(table, dialect)
+    given = insert.excluded
+    higher = case((table.c.mark > given.mark, table.c.mark), else_=given.mark)
+    changed = insert.on_conflict_do_update(
+        index_elements=list(table.primary_key), set_={"mark": higher, "at": given.at}
+    )
+    return changed.returning(table.c.mark)
+
+
+@cache
+def _putting(row: type[TombstoneRow | AnswerRow], dialect: str) -> Executable:
+    table = cast("Table", row.__table__)
+    insert = _insert(table, dialect)
+    others = [column.name for column in table.c if not column.primary_key]
+    return insert.on_conflict_do_update(
+        index_elements=list(table.primary_key),
+        set_={name: insert.excluded[name] for name in others},
+    )
+
+
+def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
+    return (postgresql if dialect == "postgresql" else sqlite).insert(table)
 
 
 def admit(

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Generic, TypeVar, cast
 
@@ -41,6 +41,7 @@ LOCK_WAIT_S = 3600.0
 ANSWER_WAIT_S = 60.0
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
+_start = insert(_sagas)
 
 
 class HeldError(Conflict):
@@ -112,7 +113,12 @@ class Engine(Generic[S]):
             "wake_at": wake_at,
             "parent_id": parent_id,
         }
-        tx.execute(insert(_sagas).values(**row))
+        lease = ownership.lease_end(self.store, self.clock.now())
+        # Only a value can be a parameter: what the database reckons is part of the statement.
+        if isinstance(lease, datetime):
+            tx.execute(_start, {**row, "lease_until": lease})
+        else:
+            tx.execute(_start.values(lease_until=lease), row)
         if wanted:
             locks.take(tx, saga_id, wanted, held=held)
         if held and isinstance(first.part, Step) and first.part.do_is_transaction:
@@ -133,7 +139,6 @@ class Engine(Generic[S]):
             "notes": msgspec.to_builtins(notes),
             "epoch": 1,
             "owner": self.owner,
-            "lease_until": ownership.lease_end(self.store, now),
             "sealed_who": self._sealer.seal(msgspec.json.encode(who)) if who else None,
             "project_id": who.project_id if who else "",
             "request_id": who.request_id if who else "",

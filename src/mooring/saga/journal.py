@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import CursorResult, Table, delete, insert, select, update
+from sqlalchemy import CursorResult, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, to_record
@@ -80,12 +79,19 @@ _SAVED = (
     *("state", "heading", "step", "item", "notes", "error", "wake_at", "waits_for", "parked_since"),
     *("attempts", "spent_s", "stuck", "answered", "visible", "outcome"),
 )
-_load = select(*(_sagas.c[name] for name in _LOADED))
+# Every step of every saga runs these, so they are built once: building costs more than running.
+_load = select(*(_sagas.c[name] for name in _LOADED)).where(_sagas.c.id == bindparam("of_id"))
+_save = (
+    update(_sagas)
+    .where(_sagas.c.id == bindparam("of_id"), _sagas.c.epoch == bindparam("of_epoch"))
+    .returning(_sagas.c.abort)
+)
+_add_history = insert(_history)
 
 
 def load(tx: Session, saga_id: str) -> Bookmark | None:
     """Return the bookmark of a saga, or None when it was swept."""
-    row = tx.execute(_load.where(_sagas.c.id == saga_id)).first()
+    row = tx.execute(_load, {"of_id": saga_id}).first()
     return Bookmark(**dict(zip(_LOADED, row, strict=True))) if row else None
 
 
@@ -97,8 +103,7 @@ def save(tx: Session, mark: Bookmark, now: datetime) -> None:
     values = {name: getattr(mark, name) for name in _SAVED} | {"updated_at": now}
     if mark.state == "ended":
         values |= {"ended_at": now, "sealed_who": None}
-    mine = update(_sagas).where(_sagas.c.id == mark.id, _sagas.c.epoch == mark.epoch)
-    abort = tx.execute(mine.values(**values).returning(_sagas.c.abort)).scalar()
+    abort = tx.execute(_save, {**values, "of_id": mark.id, "of_epoch": mark.epoch}).scalar()
     if abort is None:
         raise LostLeaseError(mark.id)
     mark.abort = abort
@@ -123,7 +128,7 @@ def add_history(
     error: BaseException | None = None,
 ) -> None:
     """Add one attempt to the timeline."""
-    line: Mapping[str, Any] = {
+    line: dict[str, Any] = {
         "saga_id": mark.id,
         "step": place[0],
         "item": place[1],
@@ -135,7 +140,7 @@ def add_history(
         "started_at": started_at,
         "duration_ms": round(duration_s * 1000),
     }
-    tx.execute(insert(_history), [line])
+    tx.execute(_add_history, line)
 
 
 def take_signal(tx: Session, name: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from msgspec import Struct
-from sqlalchemy import Table, delete, insert, select, update
+from sqlalchemy import Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from mooring.saga.define import Lock
@@ -19,6 +19,30 @@ from mooring.saga.tables import CounterRow, LockRow, SagaRow
 
 GENERATION = "generation"
 _rows = cast("Table", LockRow.__table__)
+_counters = cast("Table", CounterRow.__table__)
+
+# Every saga runs these, so they are built once: building costs more than running.
+_draw = (
+    update(_counters)
+    .where(_counters.c.name == GENERATION)
+    .values(value=_counters.c.value + 1)
+    .returning(_counters.c.value)
+)
+_take = insert(_rows)
+_release = delete(_rows).where(_rows.c.saga_id == bindparam("of_saga")).returning(_rows.c.key)
+_generations = (
+    select(_rows.c.key, _rows.c.generation)
+    .where(_rows.c.saga_id == bindparam("of_saga"), _rows.c.held)
+    .order_by(_rows.c.shared, _rows.c.key)
+)
+_load_keys = (
+    select(_rows.c.saga_id, _rows.c.key, _rows.c.shared, _rows.c.held, _rows.c.seq)
+    .where(_rows.c.key.in_(bindparam("of_keys", expanding=True)))
+    .order_by(_rows.c.seq)
+)
+_waiting = select(_rows.c.saga_id, _rows.c.seq).where(
+    _rows.c.key.in_(bindparam("of_keys", expanding=True)), _rows.c.held.is_(False)
+)
 
 
 class Held(Struct, frozen=True):
@@ -40,9 +64,7 @@ def make_counter(tx: Session, unix_time: int) -> None:
 
 def draw(tx: Session) -> int:
     """Return the next number."""
-    counter = update(CounterRow).where(CounterRow.name == GENERATION)
-    raised = counter.values(value=CounterRow.value + 1).returning(CounterRow.value)
-    return tx.execute(raised).scalar_one()
+    return tx.execute(_draw).scalar_one()
 
 
 def find_obstacles(tx: Session, wanted: Sequence[Lock], kin: frozenset[str]) -> list[str]:
@@ -69,7 +91,7 @@ def take(tx: Session, saga_id: str, wanted: Sequence[Lock], *, held: bool) -> No
     """Write down that a saga holds these locks, or stands in the queue for them."""
     number = draw(tx)
     tx.execute(
-        insert(_rows),
+        _take,
         [
             {
                 "saga_id": saga_id,
@@ -86,16 +108,13 @@ def take(tx: Session, saga_id: str, wanted: Sequence[Lock], *, held: bool) -> No
 
 def release(tx: Session, saga_id: str) -> list[str]:
     """Let go of all locks of a saga; return the ids of those that now hold theirs."""
-    gone = delete(_rows).where(_rows.c.saga_id == saga_id).returning(_rows.c.key)
-    keys = tx.execute(gone).scalars().all()
+    keys = tx.execute(_release, {"of_saga": saga_id}).scalars().all()
     return _grant(tx, keys) if keys else []
 
 
 def generations(tx: Session, saga_id: str) -> dict[str, int]:
     """Return the generation of each lock that a saga holds, exclusive ones first."""
-    query = select(_rows.c.key, _rows.c.generation).where(_rows.c.saga_id == saga_id, _rows.c.held)
-    ordered = tx.execute(query.order_by(_rows.c.shared, _rows.c.key))
-    return {row[0]: row[1] for row in ordered}
+    return {row[0]: row[1] for row in tx.execute(_generations, {"of_saga": saga_id})}
 
 
 def holders(tx: Session, key: str) -> list[str]:
@@ -105,9 +124,7 @@ def holders(tx: Session, key: str) -> list[str]:
 
 
 def _load(tx: Session, keys: Sequence[str]) -> list[Held]:
-    columns = (_rows.c.saga_id, _rows.c.key, _rows.c.shared, _rows.c.held, _rows.c.seq)
-    query = select(*columns).where(_rows.c.key.in_(keys)).order_by(_rows.c.seq)
-    return [Held(*row) for row in tx.execute(query)]
+    return [Held(*row) for row in tx.execute(_load_keys, {"of_keys": list(keys)})]
 
 
 def _grant(tx: Session, freed: Iterable[str]) -> list[str]:
@@ -124,10 +141,8 @@ def _grant(tx: Session, freed: Iterable[str]) -> list[str]:
 
 
 def _load_waiting(tx: Session, keys: Sequence[str]) -> list[str]:
-    query = select(_rows.c.saga_id, _rows.c.seq).where(
-        _rows.c.key.in_(keys), _rows.c.held.is_(False)
-    )
-    found: dict[str, int] = {row[0]: row[1] for row in tx.execute(query)}
+    rows = tx.execute(_waiting, {"of_keys": list(keys)})
+    found: dict[str, int] = {row[0]: row[1] for row in rows}
     return sorted(found, key=lambda saga_id: found[saga_id])
 
 
