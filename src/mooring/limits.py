@@ -211,3 +211,9 @@ AGENT_BACKLOG = 128
 
 AGENT_STOP_S = 5
 """How long a stopping agent waits for open requests; their work goes on after the next start."""
+
+POLICY_CALLERS = 256
+"""Callers, told apart by their roles and projects, whose policy answers a service remembers."""
+
+POLICY_ANSWERS = 1024
+"""Policy answers that are remembered for each of them."""

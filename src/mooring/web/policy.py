@@ -8,10 +8,12 @@ question, where asking the checks costs 5 microseconds. A test holds the two aga
 from __future__ import annotations
 
 import importlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring import limits
 from mooring.errors import Bug, Invalid
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ class Policy:
         if file is not None:
             self._texts.update(_read(file))
         self._checks = _Checks(self._texts)
+        # Answers never change, and the same few callers come again and again.
+        self._asked_as = lru_cache(limits.POLICY_CALLERS)(self._answers)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
@@ -82,7 +86,10 @@ class Policy:
 
     def asked_by(self, who: Who) -> Callable[[str, Target], bool]:
         """Return `allows` for one caller; it asks once per rule and owner, not once per row."""
-        credentials = _credentials(who)
+        return self._asked_as(tuple(getattr(who, name) for name in _TOLD))
+
+    def _answers(self, told: tuple[Any, ...]) -> Callable[[str, Target], bool]:
+        credentials = _credentials(*told)
         known: dict[tuple[str, Any, Any], bool] = {}
 
         def allows(rule: str, target: Target) -> bool:
@@ -92,6 +99,8 @@ class Policy:
                 return self._ask(rule, dict(target), credentials)
             key = (rule, target.get("project_id"), target.get("user_id"))
             if key not in known:
+                if len(known) >= limits.POLICY_ANSWERS:
+                    known.clear()
                 known[key] = self._ask(rule, dict(target), credentials)
             return known[key]
 
@@ -107,18 +116,21 @@ def parse(text: str) -> Callable[..., Any]:
     return parser.parse_rule(text)
 
 
-def _credentials(who: Who) -> dict[str, Any]:
+_TOLD = (
+    *("user_id", "user_domain_id", "project_id", "project_domain_id", "system_scope"),
+    *("roles", "is_admin", "service_user_id", "service_roles"),
+)
+"""What the rules see of a caller."""
+
+
+def _credentials(*told: Any) -> dict[str, Any]:
+    known = dict(zip(_TOLD, told, strict=True))
     return {
-        "user_id": who.user_id,
-        "user_domain_id": who.user_domain_id,
-        "project_id": who.project_id,
-        "tenant_id": who.project_id,
-        "project_domain_id": who.project_domain_id,
-        "system_scope": who.system_scope or None,
-        "roles": sorted(who.roles),
-        "is_admin": who.is_admin,
-        "service_user_id": who.service_user_id,
-        "service_roles": sorted(who.service_roles),
+        **known,
+        "tenant_id": known["project_id"],
+        "system_scope": known["system_scope"] or None,
+        "roles": sorted(known["roles"]),
+        "service_roles": sorted(known["service_roles"]),
     }
 
 
