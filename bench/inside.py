@@ -1,0 +1,180 @@
+"""A whole cloud in this process, on the real clock and a real disk, with one simulated host."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx2
+from msgspec import Struct
+from sqlalchemy import func, select
+
+from mooring import access
+from mooring.agent.app import RunningAgent, open_agent
+from mooring.agent.settings import AgentSettings
+from mooring.agent_api.client import Agents
+from mooring.clients.identity import Login, ServiceUser
+from mooring.clients.transport import Network
+from mooring.clock import RealClock
+from mooring.cloud import Cloud, Outside, open_cloud
+from mooring.config import Settings
+from mooring.probe import NoProbe
+from mooring.saga.tables import SagaRow
+
+URL = "http://bench.cloud"
+HOST, VCPUS = "bench", 512
+UNLIMITED = {
+    "volume/v3": ("volumes", "gigabytes"),
+    "compute/v2.1": ("instances", "cores", "ram"),
+}
+_unfinished = select(func.count()).select_from(SagaRow).where(SagaRow.state != "ended")
+
+
+class Cost(Struct, frozen=True):
+    """What one request and the operation behind it took: CPU and wall, and commits."""
+
+    cpu_ms: float
+    wall_ms: float
+    commits: int
+
+
+class Inside:
+    """The cloud and a user of project demo. CPU is that of the whole process, user included."""
+
+    def __init__(self, cloud: Cloud, agent: RunningAgent, users: Mapping[str, ServiceUser]) -> None:
+        self.cloud, self.agent, self._users = cloud, agent, users
+
+    def commits(self) -> int:
+        """Return the commits so far: every service's, and those of the agent's journal."""
+        stores = sum(store.commits for store in self.cloud.stores.values())
+        return stores + self.agent.agent.journal.commits
+
+    async def ask(self, method: str, path: str, body: Any = None, *, user: str = "demo") -> Any:
+        """Send a request without a socket and return its decoded body. Raises RuntimeError."""
+        service = path.split("/")[1]
+        latest = {"compute": "compute 2.79", "volume": "volume 3.60"}.get(service, "")
+        headers = {
+            "X-Auth-Token": await self._users[user].token(),
+            "Content-Type": "application/json",
+            "OpenStack-API-Version": latest,
+        }
+        content = b"" if body is None else json.dumps(body).encode()
+        request = httpx2.Request(method, URL + path, headers=headers, content=content)
+        response = await self.cloud.outside.network.handle_async_request(request)
+        raw = await response.aread()
+        if response.status_code >= 300:
+            raise RuntimeError(f"{method} {path}: {response.status_code} {raw.decode()}")
+        return json.loads(raw) if raw else None
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Look again, at growing intervals, until something holds."""
+        pause_s = 0.002
+        while not await holds():
+            await asyncio.sleep(pause_s)
+            pause_s = min(0.1, pause_s * 1.5)
+
+    async def rest(self) -> None:
+        """Wait until every operation has ended."""
+        schedules = [engine.schedule for engine in self.cloud.engines.values()]
+        while not all(schedule.is_quiet() for schedule in schedules):
+            await asyncio.gather(*(schedule.quiet() for schedule in schedules))
+        for name in self.cloud.engines:
+            store = self.cloud.stores[name]
+            left = await store.read(lambda tx: tx.execute(_unfinished).scalar_one())
+            if left:
+                await asyncio.sleep(0.05)
+                await self.rest()
+
+    async def cost(self, method: str, path: str, body: Any = None) -> Cost:
+        """Send a request and let its operation end; return what both took."""
+        schedules = [engine.schedule for engine in self.cloud.engines.values()]
+        commits, cpu, wall = self.commits(), time.process_time(), time.perf_counter()
+        await self.ask(method, path, body)
+        while not all(schedule.is_quiet() for schedule in schedules):
+            await asyncio.gather(*(schedule.quiet() for schedule in schedules))
+        took = time.process_time() - cpu, time.perf_counter() - wall
+        return Cost(took[0] * 1000, took[1] * 1000, self.commits() - commits)
+
+    async def lift_quotas(self) -> None:
+        """Let the project demo have as much as it likes."""
+        found = await self.ask("GET", "/identity/v3/projects?name=demo", user="admin")
+        project_id = found["projects"][0]["id"]
+        for root, names in UNLIMITED.items():
+            body = {"quota_set": dict.fromkeys(names, -1)}
+            await self.ask("PUT", f"/{root}/os-quota-sets/{project_id}", body, user="admin")
+
+    async def make_server(self, image_id: str) -> str:
+        """Make a server of the smallest flavor."""
+        wanted = {"name": "bench", "flavorRef": "42", "imageRef": image_id, "networks": "none"}
+        made = await self.ask("POST", "/compute/v2.1/servers", {"server": wanted})
+        return made["server"]["id"]
+
+    async def make_volume(self) -> str:
+        """Make a volume of 1 GiB."""
+        made = await self.ask("POST", "/volume/v3/volumes", {"volume": {"size": 1}})
+        return made["volume"]["id"]
+
+    async def make_image(self) -> str:
+        """Make an image without a byte of sense in it."""
+        body = {"name": "bench", "disk_format": "raw", "container_format": "bare"}
+        image_id = (await self.ask("POST", "/image/v2/images", body))["id"]
+        path = f"/image/v2/images/{image_id}/file"
+        headers = {
+            "X-Auth-Token": await self._users["demo"].token(),
+            "Content-Type": "application/octet-stream",
+        }
+        request = httpx2.Request("PUT", URL + path, headers=headers, content=b"\0" * 65536)
+        response = await self.cloud.outside.network.handle_async_request(request)
+        await response.aread()
+        return image_id
+
+
+@asynccontextmanager
+async def open_inside(directory: Path, *, inline: bool = False) -> AsyncGenerator[Inside]:
+    """Start a cloud in a directory, until the block ends; `inline` without threads of stores."""
+    settings = Settings(state_dir=str(directory))
+    wanted = AgentSettings(
+        name=HOST, state_dir=directory / "host", hypervisor="simulated", vcpus=VCPUS
+    )
+    async with AsyncExitStack() as stack:
+        agent = await stack.enter_async_context(open_agent(wanted))
+        agents = Agents()
+        agents.in_process(HOST, agent.app)
+        stack.push_async_callback(agents.close)
+        network, clock = Network(), RealClock()
+        outside = Outside(
+            settings=settings,
+            public_url=URL,
+            agents=agents,
+            clock=clock,
+            random=Random(1),  # noqa: S311  (jitter of retries)
+            probe=NoProbe(),
+            owner="bench",
+            network=network,
+            inline=inline,
+        )
+        cloud = await open_cloud(outside)
+        stack.push_async_callback(cloud.close)
+        await cloud.look_at_hosts()
+        passwords = json.loads((directory / access.PASSWORDS).read_text(encoding="utf-8"))
+        users = {
+            name: ServiceUser(
+                network,
+                f"{URL}/identity/v3",
+                Login(user_name=name, password=passwords[name], project_name=name),
+                clock=clock,
+            )
+            for name in ("admin", "demo")
+        }
+        working = asyncio.create_task(cloud.run())
+        inside = Inside(cloud, agent, users)
+        await inside.lift_quotas()
+        yield inside
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
