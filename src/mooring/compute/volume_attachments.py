@@ -126,8 +126,8 @@ async def detach(
         # Were it `detaching` already, an unwinding could not tell whose doing that was.
         if row.state != "attached" or volume.status != "in-use":
             raise Invalid(
-                f"Invalid volume: volume {volume_id} is {volume.status}; only one that is in-use and "
-                f"attached can be detached. Nothing was changed; look at server {server_id} again."
+                f"Invalid volume: volume {volume_id} is {volume.status}; only one that is in-use "
+                f"and attached can be detached. Nothing was changed; look at server {server_id} again."
             )
         return _start_detaching(tx, compute, who, row, host)
 
