@@ -59,6 +59,7 @@ def state(connection: Connection, service: str) -> State:
         )
     return State(has, frozenset(chain[-1] for chain in chains if chain))
 
+
 _alembic = threading.Lock()
 """Alembic keeps its environment in globals: one database of a process at a time."""
 
