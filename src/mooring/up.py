@@ -81,6 +81,8 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
         kind = settings.hypervisor
         if kind == "auto" and memory.exists():
             kind = "simulated" if memory.read_text("ascii") == "simulated" else "libvirt"
+        if kind != "simulated" and not memory.exists():
+            say(f"host {name}: finding out what this machine can run, once; up to half a minute")
         wanted = AgentSettings(name=name, state_dir=directory, hypervisor=kind)
         running = await stack.enter_async_context(open_agent(wanted))
         agents.in_process(name, running.app)

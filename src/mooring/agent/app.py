@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 from msgspec.structs import replace
@@ -32,6 +33,9 @@ from mooring.fence.threads import run_to_end
 from mooring.limits import FENCE_KEEP_S
 from mooring.probe import NoProbe, Probe
 
+if TYPE_CHECKING:
+    from mooring.agent.libvirt.hypervisor import LibvirtHypervisor
+
 log = structlog.get_logger()
 
 
@@ -42,7 +46,7 @@ class RunningAgent:
         self.agent = agent
         self.app = Router(agent, host.verbs, servers.verbs, disks.verbs, volumes.verbs)
         self.notice = notice
-        """Why guests are only simulated though libvirt was wished for; empty otherwise."""
+        """Why guests are slow, or only simulated though libvirt was wished for; else empty."""
 
 
 @asynccontextmanager
@@ -130,23 +134,24 @@ def _has_rebooted(boot_file: Path) -> bool:
 async def _start_hypervisor(
     settings: AgentSettings, runner: Runner, tell: Tell
 ) -> tuple[Hypervisor, str]:
-    """Return the hypervisor, and why it is only the simulated one if another was wished for."""
+    """Return the hypervisor, and why it is less than was wished for, "" if it is not."""
+    notice = ""
     if settings.hypervisor != "simulated":
         try:
-            return await _start_libvirt(settings, runner, tell), ""
+            real = await _start_libvirt(settings, runner, tell)
         except Unavailable as error:
             if settings.hypervisor == "libvirt":
                 raise
             notice = error.public
             log.warning("guests are only simulated on this host", reason=str(error))
-    else:
-        notice = ""
+        else:
+            return real, real.notice
     simulated = SimulatedHypervisor(settings)
     await simulated.start(tell)
     return simulated, notice
 
 
-async def _start_libvirt(settings: AgentSettings, runner: Runner, tell: Tell) -> Hypervisor:
+async def _start_libvirt(settings: AgentSettings, runner: Runner, tell: Tell) -> LibvirtHypervisor:
     try:
         from mooring.agent.libvirt.hypervisor import LibvirtHypervisor
     except ImportError as error:

@@ -22,6 +22,7 @@ from mooring.limits import AGENT_KVM_PROBE_S
 log = structlog.get_logger()
 Accelerator = Literal["kvm", "tcg"]
 EMULATOR = "qemu-system-x86_64"
+_KVM = Path("/dev/kvm")
 _PORT = 0xF4
 _VALUE = 0x10
 # mov al, VALUE; out PORT, al; hlt. QEMU's debug port makes of a value the exit code 2 * value + 1.
@@ -54,6 +55,19 @@ async def choose(runner: Runner, state_dir: Path) -> Accelerator:
     return found
 
 
+def why_emulated() -> str:
+    """Return what keeps guests from running on KVM here, and what to do about it."""
+    if not _KVM.exists():
+        return (
+            "emulated, so slow: there is no /dev/kvm; load the module kvm_intel or kvm_amd, with "
+            "virtualisation on in the firmware"
+        )
+    return (
+        "emulated, so slow: /dev/kvm is there, but boots nothing; on a virtual machine, turn on "
+        "nested virtualisation underneath"
+    )
+
+
 async def _try_both(runner: Runner, sector: Path) -> Accelerator:
     without = await _boot(runner, sector, "tcg")
     if without is None:
@@ -61,7 +75,7 @@ async def _try_both(runner: Runner, sector: Path) -> Accelerator:
             f"{EMULATOR} on this host boots nothing, not even one sector. Reinstall the package "
             "qemu-system-x86, or choose the simulated hypervisor."
         )
-    if not await run_to_end(Path("/dev/kvm").exists):
+    if not await run_to_end(_KVM.exists):
         return "tcg"
     with_kvm = await _boot(runner, sector, "kvm")
     log.info("tried KVM", kvm_s=with_kvm, tcg_s=without)
@@ -85,4 +99,4 @@ async def _boot(runner: Runner, sector: Path, accelerator: Accelerator) -> float
 def _about() -> str:
     kernel = Path("/proc/sys/kernel/osrelease").read_text("ascii").strip()
     emulator = Path(find_program(EMULATOR)).stat()
-    return f"{kernel} {emulator.st_size} {emulator.st_mtime_ns} {Path('/dev/kvm').exists()}"
+    return f"{kernel} {emulator.st_size} {emulator.st_mtime_ns} {_KVM.exists()}"

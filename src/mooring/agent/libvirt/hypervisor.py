@@ -67,6 +67,11 @@ class LibvirtHypervisor:
         await self._connection.open()
         await self._listen(tell)
 
+    @property
+    def notice(self) -> str:
+        """What its operator should know about a host that has started, "" for nothing."""
+        return "" if self._accelerator == "kvm" else accelerator.why_emulated()
+
     async def close(self) -> None:
         if self._watch is not None:
             watch, self._watch = self._watch, None
