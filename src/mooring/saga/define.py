@@ -7,8 +7,8 @@ A step's `do` is one of two things, told apart by how it is written:
 - an `async` function `do(notes, run)` does work outside: it may be run again after a crash, so it
   finds its own work before doing it again.
 
-Either returns new notes, or None to keep them. An `undo` has the same two forms and may find
-nothing to undo. The failing step is undone too.
+Either returns new notes, or None to keep them; an async function may also return `Together`. An
+`undo` has the same two forms and may find nothing to undo. The failing step is undone too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
+from sqlalchemy.orm import Session
 
 if TYPE_CHECKING:
     from mooring.errors import MooringError
@@ -91,6 +92,17 @@ class Park(Exception):
     ) -> None:
         super().__init__(signal)
         self.signal, self.seconds, self.timeout_s, self.notes = signal, seconds, timeout_s, notes
+
+
+class Together(Struct, frozen=True):
+    """Returned by an async `do` or `undo`: `write(tx)` belongs to the step, and so do the `notes`.
+
+    It runs in the very transaction that moves the bookmark, for what the notes may not carry, such
+    as connection data. What it raises fails the step.
+    """
+
+    write: Callable[[Session], None]
+    notes: Any = None
 
 
 class Lock(Struct, frozen=True):

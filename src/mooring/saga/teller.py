@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
 from mooring.saga import journal
-from mooring.saga.define import Child, Park, Saga, Step
+from mooring.saga.define import Child, Park, Saga, Step, Together
 from mooring.saga.journal import ABORT_PREEMPTED, Bookmark, LostLeaseError
 from mooring.saga.plan import Place, Plan
 from mooring.saga.running import StepRun
@@ -84,6 +84,8 @@ class Teller(Generic[S]):
     def tell(self, tx: Session, turn: Turn) -> None:
         """Write one attempt into the timeline and decide where it leads."""
         mark, result = self.mark, turn.result
+        if isinstance(result, Done) and isinstance(result.notes, Together):
+            result = self._write(tx, result.notes)
         if not isinstance(result, Rested):
             error = result.error if isinstance(result, Failed) else None
             journal.add_history(
@@ -103,6 +105,15 @@ class Teller(Generic[S]):
             self._rest(turn.place, result.park)
         else:
             self._fail(turn.place, result.error)
+
+    def _write(self, tx: Session, together: Together) -> Result:
+        """Write what an outside step left to the bookmark's transaction."""
+        try:
+            with tx.begin_nested():
+                together.write(tx)
+        except Exception as error:  # noqa: BLE001  (it decides where the saga goes, as in a step)
+            return Failed(error)
+        return Done(together.notes)
 
     def _timed(self, place: Place, work: Callable[[], Result]) -> Turn:
         started = self.tools.clock.monotonic()

@@ -14,7 +14,7 @@ from sqlalchemy import CursorResult, delete, select, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
-from mooring.saga.define import Run, Saga, Step, exclusive, shared
+from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
 from mooring.volume import backends, connections, statuses
 from mooring.volume.tables import AttachmentRow, VolumeRow
 
@@ -61,7 +61,7 @@ def let_go(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
     tx.execute(_mine(notes, run).values(**values))
 
 
-async def export_volume(notes: ConnectAttachment, run: Run[Volume]) -> None:
+async def export_volume(notes: ConnectAttachment, run: Run[Volume]) -> Together:
     """Export the volume to the host and keep the connection."""
     agent = await backends.agent_of(run, notes.host)
     connection = await agent.export_volume(
@@ -69,12 +69,15 @@ async def export_volume(notes: ConnectAttachment, run: Run[Volume]) -> None:
     )
     sealed = connections.seal(run.service.sealer, connection)
     kept = _mine(notes, run).values(connection=sealed, connector=notes.connector)
-    # Not a step of its own, because the notes may not carry the connection to it.
-    if not await run.service.store.write(lambda tx: _changed(tx.execute(kept))):
-        raise Conflict(
-            f"Resource conflict: Attachment {notes.attachment_id} was deleted while it was being "
-            "connected. The volume is not exported for it any more.",
-        )
+
+    def keep(tx: Session) -> None:
+        if not _changed(tx.execute(kept)):
+            raise Conflict(
+                f"Resource conflict: Attachment {notes.attachment_id} was deleted while it was "
+                "being connected. The volume is not exported for it any more.",
+            )
+
+    return Together(keep)
 
 
 async def end_export(notes: ConnectAttachment, run: Run[Volume]) -> None:
