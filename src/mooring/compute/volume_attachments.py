@@ -127,7 +127,7 @@ async def detach(
         if row.state != "attached" or volume.status != "in-use":
             raise Invalid(
                 f"Invalid volume: volume {volume_id} is {volume.status}; only one that is in-use "
-                "and attached can be detached. Nothing was changed; look at server "
+                "and attached can be detached. Nothing was changed; look at it again."
                 f"{server_id} again."
             )
         return _start_detaching(tx, compute, who, row, host)
