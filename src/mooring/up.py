@@ -23,6 +23,9 @@ from mooring.probe import from_setting
 
 if TYPE_CHECKING:
     import socket
+    from pathlib import Path
+
+    from mooring.agent.settings import HypervisorKind
 
 
 Say = Callable[[str], None]
@@ -78,9 +81,7 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
     for name in host_names(settings):
         directory = settings.state_path / "hosts" / name
         memory = directory / "hypervisor"
-        kind = settings.hypervisor
-        if kind == "auto" and memory.exists():
-            kind = "simulated" if memory.read_text("ascii") == "simulated" else "libvirt"
+        kind = _hypervisor(settings, memory)
         if kind != "simulated" and not memory.exists():
             say(f"host {name}: finding out what this machine can run, once; up to half a minute")
         wanted = AgentSettings(name=name, state_dir=directory, hypervisor=kind)
@@ -90,6 +91,20 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
         memory.write_text(host.hypervisor, "ascii")
         note = f" ({running.notice})" if running.notice else ""
         say(f"host {name}: {host.hypervisor}, {host.accelerator or 'no accelerator'}{note}")
+
+
+def _hypervisor(settings: Settings, memory: Path) -> HypervisorKind:
+    """Return what a host shall run guests with. Raises Invalid for several hosts on libvirt."""
+    if settings.hosts > 1:
+        if settings.hypervisor == "libvirt":
+            raise Invalid(
+                f"This machine is one host to libvirt, not {settings.hosts}. Leave --hosts out, or "
+                "choose --hypervisor simulated."
+            )
+        return "simulated"
+    if settings.hypervisor == "auto" and memory.exists():
+        return "simulated" if memory.read_text("ascii") == "simulated" else "libvirt"
+    return settings.hypervisor
 
 
 def known_agents(settings: Settings, agents: Agents) -> None:

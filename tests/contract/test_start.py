@@ -90,6 +90,7 @@ def test_a_missing_libvirt_is_named_with_what_to_install(tmp_path: Path) -> None
         (("--listen", "here"), "must be ADDRESS:PORT"),
         (("--listen", "127.0.0.1:99999"), "must be ADDRESS:PORT"),
         (("--hosts", "0"), "hosts"),
+        (("--hosts", "2", "--hypervisor", "libvirt"), "one host to libvirt, not 2"),
         (("--config", "/nonexistent.toml"), "does not exist"),
     ],
 )

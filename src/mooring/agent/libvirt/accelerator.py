@@ -63,7 +63,7 @@ def why_emulated() -> str:
             "virtualisation on in the firmware"
         )
     return (
-        "emulated, so slow: /dev/kvm is there, but boots nothing; on a virtual machine, turn on "
+        "emulated, so slow: /dev/kvm is there, but of no use; on a virtual machine, turn on "
         "nested virtualisation underneath"
     )
 
