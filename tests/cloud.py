@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,10 +22,11 @@ from sqlalchemy.orm import Session
 
 from mooring import access
 from mooring.agent.app import RunningAgent, open_agent
-from mooring.agent.settings import AgentSettings
+from mooring.agent.settings import AgentSettings, Role
+from mooring.agent_api import transport as agent_transport
 from mooring.agent_api.client import Agents
 from mooring.clients.identity import Login, ServiceUser
-from mooring.clients.transport import Network
+from mooring.clients.transport import Deliver, Forward, Network, deliver_once
 from mooring.clock import SimulatedClock
 from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
@@ -35,6 +37,9 @@ from mooring.saga.tables import SagaRow
 
 URL = "http://cloud.test"
 HORIZON_S = 7200.0
+PATIENCE_S = 0.1
+HostDeliver = agent_transport.Deliver
+_BOTH: tuple[Role, ...] = ("compute", "volume")
 
 
 class Answer(Struct, frozen=True):
@@ -54,11 +59,27 @@ class SimulatedCloud:
     """The cloud of one test, in one directory. It outlives the crashes of its processes."""
 
     def __init__(
-        self, directory: Path | str, *, database: str = "", hosts: tuple[str, ...] = ("h1",)
+        self,
+        directory: Path | str,
+        *,
+        database: str = "",
+        hosts: Collection[str] | Mapping[str, tuple[Role, ...]] = ("h1",),
+        start: datetime | None = None,
+        inline: bool = False,
     ) -> None:
+        """Make a cloud of `hosts`, a name or, in a mapping, a name with its roles, each.
+
+        `start` is when its clock begins; `inline` runs SQLite without threads.
+        """
         self.settings = Settings(state_dir=str(directory), database=database)
-        self.hosts = hosts
-        self.clock, self.probe = SimulatedClock(), LawProbe()
+        roles = hosts if isinstance(hosts, Mapping) else dict.fromkeys(hosts, _BOTH)
+        self.hosts: Mapping[str, tuple[Role, ...]] = roles
+        self.inline = inline
+        self.clock, self.probe = SimulatedClock(start), LawProbe()
+        self.deliver: Deliver = deliver_once
+        """Stands before each call between services, and from clients, across restarts."""
+        self.deliver_to_host: HostDeliver = agent_transport.deliver_once
+        """Stands before each call to a host, across restarts."""
         self.cloud: Cloud
         self.agents: dict[str, RunningAgent] = {}
         self._agent_stack = AsyncExitStack()
@@ -71,17 +92,19 @@ class SimulatedCloud:
         await self.open_control()
 
     async def open_hosts(self) -> None:
-        for name in self.hosts:
+        for name, roles in self.hosts.items():
             wanted = AgentSettings(
                 name=name,
                 state_dir=self.settings.state_path / "hosts" / name,
                 hypervisor="simulated",
+                roles=roles,
             )
             self.agents[name] = await self._agent_stack.enter_async_context(open_agent(wanted))
 
     async def open_control(self) -> None:
         self._starts += 1
         known, self.network = Agents(), Network()
+        known.deliver, self.network.deliver = self._deliver_to_host, self._deliver
         for name, agent in self.agents.items():
             known.in_process(name, agent.app)
         outside = Outside(
@@ -93,17 +116,29 @@ class SimulatedCloud:
             probe=self.probe,
             owner=f"control-{self._starts}",
             network=self.network,
+            inline=self.inline,
         )
         self.known_agents = known
         self.cloud = await open_cloud(outside)
         _, admin = access.read_login(self.settings.state_path)
         passwords = json.loads((self.settings.state_path / access.PASSWORDS).read_text())
-        demo = Login(user_name="demo", password=passwords["demo"], project_name="demo")
+        logins = {
+            name: Login(user_name=name, password=passwords[name], project_name=project)
+            for name, project in (("demo", "demo"), ("compute", "service"), ("volume", "service"))
+        }
         self._users = {
             name: ServiceUser(self.network, f"{URL}/identity/v3", login, clock=self.clock)
-            for name, login in (("admin", admin), ("demo", demo))
+            for name, login in {"admin": admin, **logins}.items()
         }
         await self.cloud.look_at_hosts()
+
+    async def _deliver(self, request: httpx2.Request, forward: Forward) -> httpx2.Response:
+        return await self.deliver(request, forward)
+
+    async def _deliver_to_host(
+        self, request: agent_transport.Request, forward: agent_transport.Forward
+    ) -> agent_transport.Response:
+        return await self.deliver_to_host(request, forward)
 
     async def close(self) -> None:
         await self._close_control()
@@ -137,14 +172,22 @@ class SimulatedCloud:
         version: str = "",
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        """Send one request; `path` begins with the service, as `/compute/v2.1/servers`."""
+        """Send one request; `path` begins with the service, as `/compute/v2.1/servers`.
+
+        `user` is admin or demo, or the service user compute or volume, who sends a service token.
+        """
         service = path.split("/")[1]
-        sent = {"X-Auth-Token": await self._users[user].token(), **(headers or {})}
+        token = await self._users[user].token()
+        sent = {"X-Auth-Token": token, **(headers or {})}
+        if user in {"compute", "volume"}:
+            sent["X-Service-Token"] = token
         if version:
             sent["OpenStack-API-Version"] = f"{service} {version}"
-        content = b"" if body is None else json.dumps(body).encode()
-        if body is not None:
-            sent["Content-Type"] = "application/json"
+        content = body if isinstance(body, bytes) else b""
+        if isinstance(body, bytes):
+            sent["Content-Type"] = "application/octet-stream"
+        elif body is not None:
+            sent["Content-Type"], content = "application/json", json.dumps(body).encode()
         request = httpx2.Request(method, URL + path, headers=sent, content=content)
         response = await self.network.handle_async_request(request)
         raw = await response.aread()
@@ -184,14 +227,30 @@ class SimulatedCloud:
             if self.probe.crashed:
                 raise Crash
             at = self._next_wake()
-            if at is None or at > limit:
+            if self._is_quiet() and (at is None or at > limit):
                 return
             await self._turn_clock()
 
     async def _rest(self) -> None:
-        schedules = [engine.schedule for engine in self.cloud.engines.values()]
-        while not self.probe.crashed and not all(one.is_quiet() for one in schedules):
-            await asyncio.gather(*(one.quiet() for one in schedules))
+        """Return when nothing runs, or when what runs waits for one who sleeps.
+
+        A saga of one service may wait for the answer of another whose own saga rests: then the
+        clock must be turned for both.
+        """
+        while not self.probe.crashed and not self._is_quiet():
+            quiet = [
+                asyncio.ensure_future(engine.schedule.quiet())
+                for engine in self.cloud.engines.values()
+            ]
+            await asyncio.wait(quiet, timeout=PATIENCE_S)
+            is_stalled = not all(one.done() for one in quiet)
+            for one in quiet:
+                one.cancel()
+            if is_stalled and self._next_wake() is not None:
+                return
+
+    def _is_quiet(self) -> bool:
+        return all(engine.schedule.is_quiet() for engine in self.cloud.engines.values())
 
     def _next_wake(self) -> Any:
         times = [engine.schedule.next_wake() for engine in self.cloud.engines.values()]

@@ -103,7 +103,7 @@ async def learn(world: World) -> Outcome:
     world.probe.passed.clear()
     await world.act()
     await world.settle()
-    await _require_peace(world, "undisturbed")
+    await require_peace(world, "undisturbed")
     points = tuple(dict.fromkeys(world.probe.passed))
     return Outcome(before, await world.snapshot(), points)
 
@@ -113,18 +113,18 @@ async def hold_failure(world: World, saga: Saga[Any], point: str, outcome: Outco
     world.probe.arm(point, lambda: Conflict("A law let this step fail."))
     await world.act()
     await world.settle()
-    _require_fired(world, point)
-    await _require_peace(world, f"failing at {point}")
-    await _require_end(world, saga, outcome, f"failing at {point}")
+    require_fired(world, point)
+    await require_peace(world, f"failing at {point}")
+    await require_end(world, saga, outcome, f"failing at {point}")
 
 
 async def hold_crash(world: World, saga: Saga[Any], point: str, outcome: Outcome) -> None:
     """Law *crash*: after a crash at a point, the restart ends the saga one way or the other."""
     world.probe.arm(point, Crash)
     await live_through(world)
-    _require_fired(world, point)
-    await _require_peace(world, f"crashing at {point}")
-    await _require_end(world, saga, outcome, f"crashing at {point}")
+    require_fired(world, point)
+    await require_peace(world, f"crashing at {point}")
+    await require_end(world, saga, outcome, f"crashing at {point}")
 
 
 async def hold_crash_in_undo(
@@ -134,8 +134,8 @@ async def hold_crash_in_undo(
     world.probe.arm(failing, lambda: Conflict("A law let this step fail."))
     world.probe.arm(point, Crash)
     await live_through(world)
-    await _require_peace(world, f"failing at {failing}, crashing at {point}")
-    await _require_end(world, saga, outcome, f"failing at {failing}, crashing at {point}")
+    await require_peace(world, f"failing at {failing}, crashing at {point}")
+    await require_end(world, saga, outcome, f"failing at {failing}, crashing at {point}")
 
 
 def points_of(saga: Saga[Any]) -> list[str]:
@@ -186,20 +186,23 @@ async def _crashes(do: Callable[[], Awaitable[None]]) -> bool:
     return False
 
 
-def _require_fired(world: World, point: str) -> None:
+def require_fired(world: World, point: str) -> None:
+    """Raise Broken when nothing that was armed was passed."""
     if not world.probe.fired:
         message = f"the scenario never passed {point}"
         raise Broken(message)
 
 
-async def _require_peace(world: World, when: str) -> None:
+async def require_peace(world: World, when: str) -> None:
+    """Raise Broken when anything is stuck, has no owner, or does not add up."""
     complaints = await world.complaints()
     if complaints:
         message = f"{when}: " + "; ".join(complaints)
         raise Broken(message)
 
 
-async def _require_end(world: World, saga: Saga[Any], outcome: Outcome, when: str) -> None:
+async def require_end(world: World, saga: Saga[Any], outcome: Outcome, when: str) -> None:
+    """Raise Broken unless the world is as before (plus residue), as after, or ended as declared."""
     now, ending = await world.snapshot(), await world.ending(saga)
     if ending == "failed" and saga.failed_end:
         return

@@ -1,0 +1,253 @@
+"""One or more scenarios for every saga of compute and volume, through the public API alone."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mooring.compute.sagas.attach_volume import ATTACH_VOLUME
+from mooring.compute.sagas.create_server import CREATE_SERVER
+from mooring.compute.sagas.delete_server import DELETE_SERVER
+from mooring.compute.sagas.detach_volume import DETACH_VOLUME
+from mooring.compute.sagas.power import (
+    INSIST_ON_REBOOT,
+    REBOOT_SERVER,
+    START_SERVER,
+    STOP_SERVER,
+)
+from mooring.compute.sagas.release_device import RELEASE_DEVICE
+from mooring.compute.sagas.reset_state import RESET_STATE
+from mooring.volume.sagas.connect_attachment import CONNECT_ATTACHMENT
+from mooring.volume.sagas.connect_legacy import CONNECT_LEGACY, END_LEGACY
+from mooring.volume.sagas.create_volume import CREATE_VOLUME
+from mooring.volume.sagas.delete_attachment import DELETE_ATTACHMENT
+from mooring.volume.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
+from mooring.volume.sagas.reset_status import RESET_STATUS
+from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site
+
+CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
+
+
+def disk(source: str, uuid: str = "", *, boot_index: int = -1, **more: Any) -> dict[str, Any]:
+    """Return one entry of block_device_mapping_v2; `uuid` may be a name in braces."""
+    found = {"source_type": source, "destination_type": "volume", "boot_index": boot_index, **more}
+    return found | ({"uuid": uuid} if uuid else {})
+
+
+# -- what stands ready -------------------------------------------------------------------------
+
+
+async def nothing(site: Site) -> None:
+    del site
+
+
+async def a_volume(site: Site, name: str = "volume", **fields: Any) -> None:
+    body = {"volume": {"size": 1, "name": name, **fields}}
+    site.names[name] = (await site.get("POST", f"{VOLUME}/volumes", body))["volume"]["id"]
+
+
+async def a_bootable_volume(site: Site) -> None:
+    await a_volume(site, imageRef=site.names["image"])
+
+
+async def a_server(site: Site) -> None:
+    site.names["server"] = (await site.get(*new_server(site)))["server"]["id"]
+
+
+async def a_stopped_server(site: Site) -> None:
+    await a_server_with_volume(site)
+    await site.get("POST", f"{COMPUTE}/servers/{{server}}/action", {"os-stop": None})
+
+
+async def a_server_and_volume(site: Site) -> None:
+    await a_server(site)
+    await a_volume(site)
+
+
+async def a_server_with_volume(site: Site) -> None:
+    await a_server_and_volume(site)
+    await attach(site)
+    await site.cloud.settle()
+
+
+async def a_server_with_two_volumes(site: Site) -> None:
+    await a_server_with_volume(site)
+    await a_volume(site, "temporary")
+    wanted = {"volumeId": site.names["temporary"], "delete_on_termination": True}
+    body = {"volumeAttachment": wanted}
+    path = f"{COMPUTE}/servers/{{server}}/os-volume_attachments"
+    await site.get("POST", path, body, version="2.79")
+
+
+async def a_reservation(site: Site) -> None:
+    await a_volume(site)
+    body = {"attachment": {"volume_uuid": site.names["volume"]}}
+    made = await site.get("POST", f"{VOLUME}/attachments", body, version="3.44")
+    site.names["attachment"] = made["attachment"]["id"]
+
+
+async def a_connection(site: Site) -> None:
+    await a_reservation(site)
+    await connect(site)
+    path = f"{VOLUME}/attachments/{{attachment}}/action"
+    await site.get("POST", path, {"os-complete": None}, version="3.44")
+
+
+async def a_legacy_export(site: Site) -> None:
+    await a_volume(site)
+    await initialize(site)
+    await site.cloud.settle()
+
+
+# -- what is asked for -------------------------------------------------------------------------
+
+
+def new_server(site: Site, *disks: dict[str, Any]) -> tuple[str, str, Any]:
+    """Return the request that makes a server, from the image unless there are disks."""
+    server: dict[str, Any] = {"name": "new", "flavorRef": site.names["flavor"]}
+    if disks:
+        named = [
+            {key: v.format(**site.names) if isinstance(v, str) else v for key, v in one.items()}
+            for one in disks
+        ]
+        server["block_device_mapping_v2"] = named
+    else:
+        server["imageRef"] = site.names["image"]
+    return "POST", f"{COMPUTE}/servers", {"server": server}
+
+
+async def create_server(site: Site, *disks: dict[str, Any]) -> Any:
+    return await site.ask(*new_server(site, *disks))
+
+
+async def delete_server(site: Site) -> Any:
+    return await site.ask("DELETE", f"{COMPUTE}/servers/{{server}}")
+
+
+async def act_on_server(site: Site, action: str, value: Any = None, user: str = "demo") -> Any:
+    path = f"{COMPUTE}/servers/{{server}}/action"
+    return await site.ask("POST", path, {action: value}, user=user)
+
+
+async def attach(site: Site, name: str = "volume") -> Any:
+    body = {"volumeAttachment": {"volumeId": site.names[name]}}
+    return await site.ask("POST", f"{COMPUTE}/servers/{{server}}/os-volume_attachments", body)
+
+
+async def detach(site: Site, name: str = "volume") -> Any:
+    path = f"{COMPUTE}/servers/{{server}}/os-volume_attachments/{{{name}}}"
+    return await site.ask("DELETE", path)
+
+
+async def detach_badly(site: Site) -> Any:
+    """Detach while the volume service will not delete the attachment at once."""
+    site.refuse_once("DELETE", "/attachments/")
+    return await detach(site)
+
+
+async def insist_on_reboot(site: Site) -> Any:
+    """Reboot hard while a soft reboot gets no answer from its host."""
+    site.silence("PUT", "/power", b'"soft"')
+    await act_on_server(site, "reboot", {"type": "SOFT"})
+    return await act_on_server(site, "reboot", {"type": "HARD"})
+
+
+async def create_volume(site: Site, **fields: Any) -> Any:
+    named = {key: value.format(**site.names) for key, value in fields.items()}
+    body = {"volume": {"size": 1, "name": "new", **named}}
+    return await site.ask("POST", f"{VOLUME}/volumes", body)
+
+
+async def delete_volume(site: Site) -> Any:
+    return await site.ask("DELETE", f"{VOLUME}/volumes/{{volume}}")
+
+
+async def act_on_volume(site: Site, action: str, value: Any, user: str = "demo") -> Any:
+    path = f"{VOLUME}/volumes/{{volume}}/action"
+    return await site.ask("POST", path, {action: value}, user=user)
+
+
+async def initialize(site: Site) -> Any:
+    value = {"connector": CONNECTOR}
+    return await act_on_volume(site, "os-initialize_connection", value, "compute")
+
+
+async def connect(site: Site) -> Any:
+    body = {"attachment": {"connector": CONNECTOR}}
+    path = f"{VOLUME}/attachments/{{attachment}}"
+    return await site.ask("PUT", path, body, version="3.44")
+
+
+async def reserve_connected(site: Site) -> Any:
+    body = {"attachment": {"volume_uuid": site.names["volume"], "connector": CONNECTOR}}
+    return await site.ask("POST", f"{VOLUME}/attachments", body, version="3.44")
+
+
+async def delete_attachment(site: Site) -> Any:
+    return await site.ask("DELETE", f"{VOLUME}/attachments/{{attachment}}", version="3.44")
+
+
+stop = partial(act_on_server, action="os-stop")
+start = partial(act_on_server, action="os-start")
+reboot = partial(act_on_server, action="reboot", value={"type": "SOFT"})
+reboot_hard = partial(act_on_server, action="reboot", value={"type": "HARD"})
+reset_state = partial(act_on_server, action="os-resetState", value={"state": "error"}, user="admin")
+force_delete = partial(act_on_volume, action="os-force_delete", value={}, user="admin")
+reset_status = partial(
+    act_on_volume,
+    action="os-reset_status",
+    value={"status": "available", "attach_status": "detached"},
+    user="admin",
+)
+terminate = partial(
+    act_on_volume,
+    action="os-terminate_connection",
+    value={"connector": CONNECTOR},
+    user="compute",
+)
+BOOT_VOLUME = disk("volume", "{volume}", boot_index=0)
+BOOT_IMAGE = disk("image", "{image}", boot_index=0, volume_size=1, delete_on_termination=True)
+BLANK = disk("blank", volume_size=1)
+
+
+async def boot_from_volume(site: Site) -> Any:
+    return await create_server(site, BOOT_VOLUME)
+
+
+async def boot_from_new_volumes(site: Site) -> Any:
+    return await create_server(site, BOOT_IMAGE, BLANK)
+
+
+_TOLD = ("faults", "instance_actions")
+SCENARIOS = [
+    Scenario("attach", ATTACH_VOLUME, a_server_and_volume, attach),
+    Scenario("detach", DETACH_VOLUME, a_server_with_volume, detach),
+    Scenario("detach badly", RELEASE_DEVICE, a_server_with_volume, detach_badly, _TOLD),
+    Scenario("create from image", CREATE_SERVER, nothing, create_server),
+    Scenario("create from volume", CREATE_SERVER, a_bootable_volume, boot_from_volume),
+    Scenario(
+        "create with new volumes", CREATE_SERVER, nothing, boot_from_new_volumes, ("messages",)
+    ),
+    Scenario("delete server", DELETE_SERVER, a_server_with_two_volumes, delete_server),
+    Scenario("stop", STOP_SERVER, a_server_with_volume, stop),
+    Scenario("start", START_SERVER, a_stopped_server, start),
+    Scenario("reboot", REBOOT_SERVER, a_server_with_volume, reboot),
+    Scenario("hard reboot", REBOOT_SERVER, a_server_with_volume, reboot_hard),
+    Scenario("insist on reboot", INSIST_ON_REBOOT, a_server_with_volume, insist_on_reboot, _TOLD),
+    Scenario("reset state", RESET_STATE, a_server, reset_state),
+    Scenario("create volume", CREATE_VOLUME, nothing, create_volume),
+    Scenario(
+        "create volume from image",
+        CREATE_VOLUME,
+        nothing,
+        partial(create_volume, imageRef="{image}"),
+    ),
+    Scenario("delete volume", DELETE_VOLUME, a_legacy_export, delete_volume),
+    Scenario("force-delete volume", FORCE_DELETE_VOLUME, a_legacy_export, force_delete),
+    Scenario("reset status", RESET_STATUS, a_connection, reset_status),
+    Scenario("connect", CONNECT_ATTACHMENT, a_reservation, connect),
+    Scenario("reserve connected", CONNECT_ATTACHMENT, a_volume, reserve_connected),
+    Scenario("delete attachment", DELETE_ATTACHMENT, a_connection, delete_attachment),
+    Scenario("connect legacy", CONNECT_LEGACY, a_volume, initialize),
+    Scenario("terminate legacy", END_LEGACY, a_legacy_export, terminate),
+]

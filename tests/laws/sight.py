@@ -1,0 +1,98 @@
+"""What users, operators and hosts see of a cloud: rows, guests, storage. Times are left out.
+
+Ids of what was arranged are shown by their names, other ids as `*`. A server in ERROR, and a volume
+in an error status, stand apart from the sound ones, because failures may leave them behind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import LargeBinary, Table, select
+from sqlalchemy.orm import Session
+
+from mooring.compute.tables import Base as ComputeBase
+from mooring.identity.tables import Base as IdentityBase
+from mooring.image.tables import Base as ImageBase
+from mooring.placement.tables import Base as PlacementBase
+from mooring.store.base import UtcTime
+from mooring.volume.tables import Base as VolumeBase
+from tests.cloud import SimulatedCloud
+
+_BASES = {
+    "identity": IdentityBase,
+    "image": ImageBase,
+    "placement": PlacementBase,
+    "volume": VolumeBase,
+    "compute": ComputeBase,
+}
+_COUNTERS = frozenset({"position", "action_id", "takings", "generation", "free_gib", "updated_at"})
+_LOCKS = frozenset({"quota_projects", "quota_locks"})
+_SECRETS = frozenset({"borrowed_for", "password_hash"})
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_RESERVATION = re.compile(r"\br-[0-9a-f]{8}\b")
+_PARTS = {"server_metadata": "servers", "server_tags": "servers", "block_devices": "servers"}
+
+
+async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return all that can be seen, by kind, in an order of its own."""
+    seen: dict[str, list[Any]] = {}
+    for service, base in _BASES.items():
+        tables = base.metadata.sorted_tables
+        found = await cloud.cloud.stores[service].read(lambda tx, those=tables: _read(tx, those))
+        for name, rows in found.items():
+            seen.setdefault(name, []).extend(rows)
+    _set_apart(seen)
+    for name in cloud.known_agents:
+        inventory = await cloud.known_agents[name].inventory()
+        seen.setdefault("guests", []).extend(_plain(inventory.guests))
+        seen.setdefault("storage", []).extend(_plain(inventory.volumes))
+        seen.setdefault("connections", []).extend(_plain(inventory.connections))
+        seen.setdefault("leftovers", []).extend(inventory.leftovers)
+    roles = {identity: f"<{role}>" for role, identity in names.items()}
+    masked = {kind: sorted(_mask(row, roles) for row in rows) for kind, rows in seen.items()}
+    return {kind: rows for kind, rows in masked.items() if rows}
+
+
+def _read(tx: Session, tables: list[Table]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        table.name: [_row(table, dict(row)) for row in tx.execute(select(table)).mappings()]
+        for table in tables
+        if table.name not in _LOCKS
+    }
+
+
+def _row(table: Table, row: dict[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for column in table.columns:
+        value = row[column.name]
+        if column.name in _COUNTERS or (column.name == "id" and isinstance(value, int)):
+            continue
+        hidden = isinstance(column.type, UtcTime | LargeBinary) or column.name in _SECRETS
+        shown[column.name] = bool(value) if hidden else value
+    return shown
+
+
+def _set_apart(seen: dict[str, list[Any]]) -> None:
+    failed = {row["id"] for row in seen["servers"] if row["vm_state"] == "error"}
+    for kind in ("servers", *_PARTS):
+        key = "id" if kind == "servers" else "server_id"
+        seen.setdefault("error_server", []).extend(r for r in seen[kind] if r[key] in failed)
+        seen[kind] = [row for row in seen[kind] if row[key] not in failed]
+    seen["instance_actions"].extend(seen.pop("instance_action_events"))
+    everything = seen["volumes"]
+    seen["sound_volumes"] = [row for row in everything if not row["status"].startswith("error")]
+    seen["volumes"] = [row for row in everything if row["status"].startswith("error")]
+
+
+def _plain(structs: list[Any]) -> list[dict[str, Any]]:
+    return [{name: getattr(one, name) for name in one.__struct_fields__} for one in structs]
+
+
+def _mask(row: Any, roles: Mapping[str, str]) -> str:
+    text = json.dumps(row, sort_keys=True, default=repr)
+    text = _UUID.sub(lambda found: roles.get(found.group(), "*"), text)
+    return _RESERVATION.sub("*", text)

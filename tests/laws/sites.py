@@ -1,0 +1,222 @@
+"""Where a law is tried: a cloud that stands ready for one act, and what can be seen of it.
+
+A scenario is arranged once, and what it arranged is copied for every trial, so the ids in it are
+the same each time.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from msgspec import Struct
+
+from mooring.agent.settings import Role
+from mooring.agent_api.transport import Forward as HostForward
+from mooring.agent_api.transport import Request as HostRequest
+from mooring.agent_api.transport import Response as HostResponse
+from mooring.clients.transport import Forward
+from mooring.errors import Unavailable
+from mooring.saga.define import Saga
+from mooring.saga.laws import Crash, LawProbe, Outcome, learn
+from tests.cloud import Answer, SimulatedCloud
+from tests.laws.sight import see
+
+HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume",)}
+"""A host for servers and another for storage: so each can die without the other."""
+COMPUTE, VOLUME, IMAGE = "/compute/v2.1", "/volume/v3", "/image/v2"
+
+
+class Site:
+    """A cloud with names for what was arranged in it. Paths hold names in braces: `{server}`."""
+
+    def __init__(self, cloud: SimulatedCloud, names: dict[str, str] | None = None) -> None:
+        self.cloud, self.names = cloud, names or {}
+        self._refusals: list[tuple[str, re.Pattern[str]]] = []
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, *, user: str = "demo", version: str = ""
+    ) -> Answer | None:
+        """Send a request while sagas move; None when a process died before the answer came."""
+        where = path.format(**self.names)
+        return await self.cloud.do(method, where, body, user=user, version=version)
+
+    async def get(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
+        """Send a request that must go well, let everything rest, and return the answer's body."""
+        answer = await self.ask(method, path, body, **how)
+        assert answer is not None
+        assert answer.status < 300, (method, path, answer.status, answer.body)
+        await self.cloud.settle()
+        return answer.body
+
+    def refuse_once(self, method: str, path: str) -> None:
+        """Let the next call whose path matches be answered 400: a refusal for good."""
+        self._refusals.append((method, re.compile(path)))
+        self.cloud.deliver = self._deliver
+
+    def silence(self, method: str, path: str, words: bytes) -> None:
+        """Let every call to a host be lost whose path ends so and whose body has these words."""
+
+        async def deliver(request: HostRequest, forward: HostForward) -> HostResponse:
+            body = request.body if isinstance(request.body, bytes) else b""
+            if request.method == method and request.target.endswith(path) and words in body:
+                raise Unavailable("The host is silent.")
+            return await forward(request)
+
+        self.cloud.deliver_to_host = deliver
+
+    async def _deliver(self, request: httpx2.Request, forward: Forward) -> httpx2.Response:
+        for refusal in self._refusals:
+            if request.method == refusal[0] and refusal[1].search(request.url.path):
+                self._refusals.remove(refusal)
+                refused = httpx2.ByteStream(b'{"badRequest": {"message": "It will not go."}}')
+                headers = {"content-type": "application/json"}
+                return httpx2.Response(400, headers=headers, stream=refused)
+        return await forward(request)
+
+
+Do = Callable[[Site], Awaitable[Any]]
+
+
+class Scenario(Struct, frozen=True):
+    """How a saga comes about: what stands ready, and what is asked for."""
+
+    name: str
+    saga: Saga[Any]
+    arrange: Do
+    act: Do
+    blurred: tuple[str, ...] = ()
+    """Kinds of things that are not compared: another operation of the scenario writes them."""
+
+
+class _Arranged(Struct):
+    directory: Path
+    now: datetime
+    names: dict[str, str]
+
+
+class Trial:
+    """One scenario on a copy of its own: a `World` of the laws."""
+
+    def __init__(self, scenario: Scenario, site: Site) -> None:
+        self.scenario, self.site, self.cloud = scenario, site, site.cloud
+        self.probe: LawProbe = site.cloud.probe
+        self.takes_hosts_along = False
+        """Whether the hosts' agents die with the control plane."""
+        self.down_s = 0.0
+        """How long the processes stay away, in seconds."""
+        self.answer: Answer | None = None
+
+    async def act(self) -> None:
+        self.answer = await self.scenario.act(self.site)
+        if self.probe.crashed:
+            raise Crash
+
+    async def settle(self) -> None:
+        await self.cloud.settle()
+
+    async def restart(self) -> None:
+        self.cloud.clock.advance(self.down_s)
+        await self.cloud.restart(hosts=self.takes_hosts_along)
+
+    async def snapshot(self) -> dict[str, Any]:
+        seen = await see(self.cloud, self.site.names)
+        return {kind: rows for kind, rows in seen.items() if kind not in self.scenario.blurred}
+
+    async def ending(self, saga: Saga[Any]) -> str:
+        return await self.cloud.ending(saga)
+
+    async def complaints(self) -> list[str]:
+        return await self.cloud.complaints()
+
+
+class Yard:
+    """Keeps what was arranged and learnt, and makes trials of it."""
+
+    def __init__(self) -> None:
+        memory = Path("/dev/shm")
+        self._root = Path(tempfile.mkdtemp("-laws", dir=memory if memory.is_dir() else None))
+        self._arranged: dict[Do | None, _Arranged] = {}
+        self._learnt: dict[str, Outcome] = {}
+        self._made = 0
+
+    def remove(self) -> None:
+        """Remove every directory."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    async def _open(self, scenario: Scenario) -> Trial:
+        if scenario.arrange not in self._arranged:
+            await self._arrange(scenario.arrange)
+        site = await self._copy(self._arranged[scenario.arrange])
+        return Trial(scenario, site)
+
+    @asynccontextmanager
+    async def trial(self, scenario: Scenario) -> AsyncGenerator[Trial]:
+        """Give a trial that stands ready; afterwards it is closed and its copy removed."""
+        trial = await self._open(scenario)
+        try:
+            yield trial
+        finally:
+            await trial.cloud.close()
+            shutil.rmtree(trial.cloud.settings.state_path)
+
+    async def learn(self, scenario: Scenario) -> Outcome:
+        """Return what a scenario comes to, run undisturbed once for all trials."""
+        if scenario.name not in self._learnt:
+            async with self.trial(scenario) as trial:
+                self._learnt[scenario.name] = await learn(trial)
+                ending = await trial.ending(scenario.saga)
+            assert ending == "done", f"{scenario.name} ends {ending!r} undisturbed"
+        return self._learnt[scenario.name]
+
+    async def _arrange(self, arrange: Do) -> None:
+        if None not in self._arranged:
+            self._arranged[None] = await self._furnish(furnish, None)
+        self._arranged[arrange] = await self._furnish(arrange, self._arranged[None])
+
+    async def _furnish(self, arrange: Do, ground: _Arranged | None) -> _Arranged:
+        cloud = SimulatedCloud(self._make_directory(), hosts=HOSTS, inline=True)
+        site = Site(cloud)
+        if ground is None:
+            await cloud.open()
+        else:
+            site = await self._copy(ground)
+        await arrange(site)
+        await site.cloud.settle()
+        state = site.cloud.settings.state_path
+        await site.cloud.close()
+        return _Arranged(state, site.cloud.clock.now(), dict(site.names))
+
+    async def _copy(self, arranged: _Arranged) -> Site:
+        directory = self._make_directory()
+        shutil.copytree(arranged.directory, directory, dirs_exist_ok=True)
+        cloud = SimulatedCloud(directory, hosts=HOSTS, start=arranged.now, inline=True)
+        await cloud.open()
+        cloud.probe.passed.clear()
+        return Site(cloud, dict(arranged.names))
+
+    def _make_directory(self) -> Path:
+        self._made += 1
+        directory = self._root / str(self._made)
+        directory.mkdir()
+        return directory
+
+
+async def furnish(site: Site) -> None:
+    """What every arrangement stands on: an image and the name of a small flavor."""
+    body = {"name": "tiny", "disk_format": "raw", "container_format": "bare"}
+    image = await site.get(
+        "POST", f"{IMAGE}/images", {**body, "visibility": "public"}, user="admin"
+    )
+    site.names["image"] = image["id"]
+    await site.get("PUT", f"{IMAGE}/images/{{image}}/file", bytes(65536), user="admin")
+    flavors = await site.get("GET", f"{COMPUTE}/flavors")
+    smallest = next(one for one in flavors["flavors"] if one["name"] == "m1.nano")
+    site.names["flavor"] = smallest["id"]

@@ -1,0 +1,218 @@
+"""Laws *fail*, *crash* and *crash in undo*: every saga, failed and killed at each of its points.
+
+In each test a case is a point of a saga; it is tried in every scenario that passes the point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from mooring.errors import Conflict, Unavailable
+from mooring.saga import laws
+from mooring.saga.define import Each, Saga, Step
+from mooring.saga.laws import Crash, Outcome
+from tests.laws.scenarios import SCENARIOS
+from tests.laws.sites import Scenario, Trial, Yard
+
+pytestmark = pytest.mark.anyio
+SAGAS = laws.sagas_of("compute", "volume")
+
+
+class Point(Struct, frozen=True):
+    """A point of a saga. Shown in the id of a test."""
+
+    saga: Saga[Any]
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+POINTS = [Point(saga, name) for saga in SAGAS for name in laws.points_of(saga)]
+FORWARD = [point for point in POINTS if "/forward/" in point.name]
+FAILING = [point for point in FORWARD if not point.name.endswith("/saved")]
+BACK = [point for point in POINTS if "/back/" in point.name]
+BAD_END = [point for point in POINTS if "/failing/" in point.name]
+
+
+def steps_of(saga: Saga[Any]) -> list[str]:
+    """Return the names of a saga's steps, those inside an Each in its place."""
+    parts = [part.steps if isinstance(part, Each) else (part,) for part in saga.steps]
+    return [step.name for steps in parts for step in steps if isinstance(step, Step)]
+
+
+def last_way_back(saga: Saga[Any], passed: tuple[str, ...]) -> str:
+    """Return the last point of a scenario from which the saga still goes back, or empty."""
+    steps = steps_of(saga)
+    steps = steps[: steps.index(saga.pivot)] if saga.pivot else steps
+    after = [f"{saga.name}/{step}/forward/after" for step in steps]
+    return next((point for point in reversed(after) if point in passed), "")
+
+
+def last_way_forward(saga: Saga[Any], passed: tuple[str, ...]) -> str:
+    """Return the last point of a scenario behind the pivot: from there a saga ends badly."""
+    steps = steps_of(saga)
+    after = [f"{saga.name}/{step}/forward/after" for step in steps[steps.index(saga.pivot) :]]
+    return [point for point in after if point in passed][-1]
+
+
+async def passing(yard: Yard, point: Point) -> AsyncIterator[tuple[Scenario, Outcome]]:
+    """Yield the scenarios that pass a point. Fails when there is none: no law would cover it."""
+    found = False
+    for scenario in SCENARIOS:
+        if scenario.saga is point.saga:
+            outcome = await yard.learn(scenario)
+            if point.name in outcome.points:
+                found = True
+                yield scenario, outcome
+    assert found, f"no scenario passes {point.name}"
+
+
+@pytest.mark.cases(FAILING, 40)
+async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(yard: Yard, case: Point) -> None:
+    async for scenario, outcome in passing(yard, case):
+        async with yard.trial(scenario) as trial:
+            await laws.hold_failure(trial, case.saga, case.name, outcome)
+
+
+@pytest.mark.cases(FAILING, 12)
+async def test_trouble_that_passes_stops_nothing(yard: Yard, case: Point) -> None:
+    async for scenario, outcome in passing(yard, case):
+        async with yard.trial(scenario) as trial:
+            trial.probe.arm(case.name, lambda: Unavailable("A law kept this step waiting."))
+            await laws.live_through(trial)
+            await laws.require_peace(trial, f"kept waiting at {case}")
+            await laws.require_end(trial, case.saga, outcome, f"kept waiting at {case}")
+
+
+@pytest.mark.cases(FORWARD, 45)
+async def test_crashing_anywhere_ends_after_the_restart(yard: Yard, case: Point) -> None:
+    async for scenario, outcome in passing(yard, case):
+        async with yard.trial(scenario) as trial:
+            await laws.hold_crash(trial, case.saga, case.name, outcome)
+
+
+@pytest.mark.cases(FORWARD, 8)
+async def test_hosts_may_die_with_the_control_plane(yard: Yard, case: Point) -> None:
+    async for scenario, outcome in passing(yard, case):
+        async with yard.trial(scenario) as trial:
+            trial.takes_hosts_along = True
+            await laws.hold_crash(trial, case.saga, case.name, outcome)
+
+
+@pytest.mark.cases(FORWARD, 8)
+async def test_what_dies_may_stay_away_for_hours(yard: Yard, case: Point) -> None:
+    async for scenario, outcome in passing(yard, case):
+        async with yard.trial(scenario) as trial:
+            trial.down_s = 7200.0
+            await laws.hold_crash(trial, case.saga, case.name, outcome)
+
+
+@pytest.mark.cases(BACK, 15)
+async def test_crashing_while_unwinding_leaves_no_trace(yard: Yard, case: Point) -> None:
+    found = False
+    for scenario in SCENARIOS:
+        if scenario.saga is not case.saga:
+            continue
+        outcome = await yard.learn(scenario)
+        async with yard.trial(scenario) as trial:
+            failing = last_way_back(case.saga, outcome.points)
+            if failing:
+                await laws.hold_crash_in_undo(trial, case.saga, failing, case.name, outcome)
+                found = found or case.name in trial.probe.passed
+    assert found, f"no scenario passes {case}"
+
+
+@pytest.mark.cases(BACK, 8)
+async def test_an_undo_that_fails_is_tried_again(yard: Yard, case: Point) -> None:
+    if case.name.endswith("/saved"):
+        return
+    for scenario in SCENARIOS:
+        if scenario.saga is case.saga:
+            outcome = await yard.learn(scenario)
+            async with yard.trial(scenario) as trial:
+                failing = last_way_back(case.saga, outcome.points)
+                trial.probe.arm(case.name, lambda: Conflict("A law let this undo fail."))
+                await laws.hold_failure(trial, case.saga, failing, outcome)
+
+
+@pytest.mark.cases(BAD_END, 8)
+async def test_crashing_in_a_bad_end_still_reaches_it(yard: Yard, case: Point) -> None:
+    found = False
+    for scenario in SCENARIOS:
+        if scenario.saga is not case.saga:
+            continue
+        outcome = await yard.learn(scenario)
+        async with yard.trial(scenario) as trial:
+            failing = last_way_forward(case.saga, outcome.points)
+            await laws.hold_crash_in_undo(trial, case.saga, failing, case.name, outcome)
+            found = found or case.name in trial.probe.passed
+    assert found, f"no scenario passes {case}"
+
+
+class Neighbour(Struct, frozen=True):
+    """A scenario, with a share of the points that other sagas pass in it."""
+
+    scenario: Scenario
+    part: int
+
+    def __str__(self) -> str:
+        return f"{self.scenario.name}-{self.part}"
+
+
+NEIGHBOURS = [Neighbour(scenario, part) for scenario in SCENARIOS for part in range(4)]
+
+
+@pytest.mark.cases(NEIGHBOURS, 5)
+@pytest.mark.parametrize("error", [Conflict, Unavailable, Crash], ids=lambda kind: kind.__name__)
+async def test_what_befalls_a_neighbour_s_saga_befalls_its_caller_too(
+    yard: Yard, case: Neighbour, error: type[BaseException]
+) -> None:
+    outcome = await yard.learn(case.scenario)
+    own = f"{case.scenario.saga.name}/"
+    others = [point for point in outcome.points if is_of_saga(point) and own not in point]
+    for point in others[case.part :: 4]:
+        async with yard.trial(case.scenario) as trial:
+            await befall(trial, outcome, point, error)
+
+
+async def befall(trial: Trial, outcome: Outcome, point: str, error: type[BaseException]) -> None:
+    """Raise at a point, and hold the scenario's saga to the law."""
+    if point.endswith("/saved") and error is not Crash:
+        return
+    trial.probe.arm(point, lambda: error("A law let this happen."))
+    await laws.live_through(trial)
+    when = f"{error.__name__} at {point}"
+    await laws.require_peace(trial, when)
+    await laws.require_end(trial, trial.scenario.saga, outcome, when)
+
+
+def is_of_saga(point: str) -> bool:
+    """Whether a point is a saga's, not a commit's."""
+    return not point.startswith("store.")
+
+
+def test_every_saga_has_a_scenario() -> None:
+    assert {scenario.saga.name for scenario in SCENARIOS} == {saga.name for saga in SAGAS}
+
+
+@pytest.mark.parametrize("saga", SAGAS, ids=lambda saga: saga.name)
+async def test_every_point_is_passed_by_some_scenario(yard: Yard, saga: Saga[Any]) -> None:
+    passed: set[str] = set()
+    for scenario in SCENARIOS:
+        if scenario.saga is not saga:
+            continue
+        outcome = await yard.learn(scenario)
+        passed |= set(outcome.points)
+        behind = last_way_forward(saga, outcome.points) if saga.failed_end else ""
+        for point in (last_way_back(saga, outcome.points), behind):
+            if point:
+                async with yard.trial(scenario) as trial:
+                    trial.probe.arm(point, lambda: Conflict("A law let this step fail."))
+                    await laws.live_through(trial)
+                    passed |= set(trial.probe.passed)
+    assert [name for name in laws.points_of(saga) if name not in passed] == []
