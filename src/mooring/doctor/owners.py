@@ -62,13 +62,17 @@ def _is_idle_local(device: dict[str, object]) -> bool:
 
 
 def _volumes(books: Books) -> Iterator[Finding]:
+    # Who attaches without a server, to a host of their own, may take as long as they like.
+    standalone = {row["volume_id"] for row in books.attachments.values() if not row["server_id"]}
     for volume_id, volume in books.volumes.items():
         if books.is_busy(f"volume:{volume_id}"):
             continue
         status, since = volume["status"], volume["borrowed_at"]
         if status in OWNED or (status in BORROWED and since is None):
             yield Finding(f"volume {volume_id}", "owner", f"{status}, and no operation", _RETRY)
-        elif status in BORROWED and books.at - since > BORROWED_FOR:
+        elif status not in BORROWED or volume_id in standalone:
+            continue
+        elif books.at - since > BORROWED_FOR:
             message = f"{status} on behalf of user {volume['borrowed_by']} since {since}"
             yield Finding(f"volume {volume_id}", "owner", message, _RETRY)
 
