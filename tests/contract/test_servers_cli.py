@@ -36,7 +36,7 @@ def test_volumes_are_made_empty_and_from_an_image(demo: Shell, member: Http, gue
     assert (rows["filled"]["Bootable"], rows["empty"]["Bootable"]) == (True, False)
     assert shown["volume_image_metadata"]["image_id"] == guest
     demo.run("volume", "delete", "empty", "filled")
-    member.until("/volume/v3/volumes", lambda got: got.body == {"volumes": []})
+    _wait_until_gone(member, empty["id"], filled["id"])
 
 
 def test_a_server_lives_its_life(demo: Shell, member: Http, guest: str) -> None:
@@ -123,12 +123,18 @@ def test_servers_boot_from_images_volumes_and_block_devices(
     assert {server["image"] for server in shown} == {"N/A (booted from volume)"}
     assert [len(server["volumes_attached"]) for server in shown] == [1, 1, 2]
     demo.run("server", "delete", "--wait", *names)
-    rows = demo.ask("volume", "list")
-    assert {row["Status"] for row in rows} == {"available"}
-    assert {data, root} < {row["ID"] for row in rows}
-    assert len(rows) == 3
-    demo.run("volume", "delete", *(row["ID"] for row in rows))
-    member.until("/volume/v3/volumes", lambda got: got.body == {"volumes": []})
+    [kept] = [disk["id"] for disk in shown[1]["volumes_attached"]]
+    [ended] = {disk["id"] for disk in shown[2]["volumes_attached"]} - {data}
+    _wait_until_gone(member, ended)
+    rows = {row["ID"]: row["Status"] for row in demo.ask("volume", "list")}
+    assert {rows[volume] for volume in (data, root, kept)} == {"available"}
+    demo.run("volume", "delete", data, root, kept)
+    _wait_until_gone(member, data, root, kept)
+
+
+def _wait_until_gone(member: Http, *volumes: str) -> None:
+    for volume in volumes:
+        member.until(f"/volume/v3/volumes/{volume}", lambda got: got.status == 404)
 
 
 def _bootable(member: Http, guest: str) -> str:
