@@ -148,8 +148,9 @@ class Answer(Struct):
 class Dock:
     """The service, its host, and whoever asks it. `restart` lets all of it die and start again."""
 
-    def __init__(self, location: Path, probe: Probe | None = None) -> None:
+    def __init__(self, location: Path, probe: Probe | None = None, database: str = "") -> None:
         self.location, self.probe = location, probe or NoProbe()
+        self.database = database or str(location / "databases")
         self.clock, self.compute, self.images = SimulatedClock(), Compute(), Images()
         self.settings = VolumeSettings()
         self.pools = (PoolSettings(driver="simulated", name="fast"),)
@@ -166,9 +167,7 @@ class Dock:
         )
         (self.location / "databases").mkdir(parents=True, exist_ok=True)
         self.agent: RunningAgent = await self.stack.enter_async_context(open_agent(settings))
-        self.store: Store = await open_store(
-            str(self.location / "databases"), "volume", probe=self.probe
-        )
+        self.store: Store = await open_store(self.database, "volume", probe=self.probe)
         self.agents = Agents()
         self.agents.in_process("host1", self.agent.app)
         sealer = Sealer(b"k" * 32)

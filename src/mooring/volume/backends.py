@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, NoCapacity
-from mooring.volume.tables import BackendRow, VolumeRow
+from mooring.volume.tables import BackendRow, VolumeRow, total_gib
 
 if TYPE_CHECKING:
     from mooring.agent_api.client import AgentClient
@@ -103,7 +103,7 @@ def find_rooms(tx: Session, settings: VolumeSettings, *, hold: bool = False) -> 
     """Return every pool with what is left in it; `hold`: nobody gives it away meanwhile."""
     pools = select(BackendRow).order_by(BackendRow.name)
     rows = tx.execute(pools.with_for_update() if hold else pools).scalars()
-    query = select(VolumeRow.backend, func.sum(VolumeRow.size_gib)).group_by(VolumeRow.backend)
+    query = select(VolumeRow.backend, total_gib()).group_by(VolumeRow.backend)
     promised = dict(tx.execute(query).all())
     return [_room(row, promised.get(row.name, 0), settings) for row in rows]
 

@@ -12,11 +12,14 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 from sqlalchemy import (
+    Boolean,
     ColumnElement,
+    Integer,
     Row,
     Select,
     Text,
     and_,
+    cast,
     false,
     func,
     or_,
@@ -27,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from mooring.errors import NotFound
-from mooring.volume.tables import AttachmentRow, BackendRow, TypeRow, VolumeRow
+from mooring.volume.tables import AttachmentRow, BackendRow, TypeRow, VolumeRow, total_gib
 from mooring.web.paging import Page
 
 Column = InstrumentedAttribute[Any]
@@ -121,7 +124,7 @@ def count_volumes(tx: Session, query: Query) -> int:
 def sum_volumes(tx: Session, query: Query) -> Totals:
     """Return what all volumes that the filters find come to, with the values of their metadata."""
     where = _of_volumes(tx, query)
-    counted = select(func.count(), func.sum(VolumeRow.size_gib)).where(*where)
+    counted = select(func.count(), total_gib()).where(*where)
     count, size_gib = tx.execute(counted).one()
     found: dict[str, list[str]] = {}
     for metadata in tx.execute(select(VolumeRow.labels).where(*where)).scalars():
@@ -129,7 +132,7 @@ def sum_volumes(tx: Session, query: Query) -> Totals:
             known = found.setdefault(key, [])
             if value not in known:
                 known.append(value)
-    return Totals(count, size_gib or 0, found)
+    return Totals(count, size_gib, found)
 
 
 def volume(tx: Session, volume_id: str) -> Row[Any]:
@@ -236,7 +239,9 @@ def _after(
 
 
 def _orderable(column: Column) -> ColumnElement[Any]:
-    """Return the column with something that sorts in the place of NULL."""
+    """Return the column with what can be compared in the place of NULL and of a boolean."""
+    if isinstance(column.type, Boolean):
+        return cast(column, Integer)
     if not column.property.columns[0].nullable:
         return column.expression
     missing: Any = _EPOCH if column.key.endswith("_at") else ""

@@ -20,6 +20,7 @@ from mooring.volume.tables import (
     QuotaRow,
     TypeRow,
     VolumeRow,
+    total_gib,
 )
 
 UNLIMITED = -1
@@ -63,12 +64,12 @@ def find_limits(tx: Session, project_id: str) -> dict[str, int]:
 
 def sum_usage(tx: Session, project_id: str, type_id: str | None = None) -> Usage:
     """Return what a project's volumes take, of all types or of one."""
-    query = select(func.count(), func.sum(VolumeRow.size_gib))
+    query = select(func.count(), total_gib())
     query = query.where(VolumeRow.project_id == project_id)
     if type_id is not None:
         query = query.where(VolumeRow.volume_type_id == type_id)
     volumes, gigabytes = tx.execute(query).one()
-    return Usage(volumes, gigabytes or 0)
+    return Usage(volumes, gigabytes)
 
 
 def find_usage(tx: Session, project_id: str) -> dict[str, int]:
@@ -77,7 +78,7 @@ def find_usage(tx: Session, project_id: str) -> dict[str, int]:
     found = dict.fromkeys([*DEFAULTS, *_type_resources(tx)], 0)
     found |= {"volumes": total.volumes, "gigabytes": total.gigabytes}
     query = (
-        select(TypeRow.name, func.count(), func.sum(VolumeRow.size_gib))
+        select(TypeRow.name, func.count(), total_gib())
         .join(VolumeRow, VolumeRow.volume_type_id == TypeRow.id)
         .where(VolumeRow.project_id == project_id)
         .group_by(TypeRow.name)

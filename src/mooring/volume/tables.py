@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index
+from sqlalchemy import BigInteger, CheckConstraint, ColumnElement, ForeignKey, Index, cast, func
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.store.base import Json, UtcTime, service_base
@@ -14,6 +14,11 @@ Base = service_base("volume")
 
 _VOLUME = "volumes.id"
 _TYPE = "volume_types.id"
+
+
+def total_gib() -> ColumnElement[int]:
+    """Return the sum of volume sizes as a column; PostgreSQL would make a decimal of it."""
+    return cast(func.coalesce(func.sum(VolumeRow.size_gib), 0), BigInteger)
 
 
 class TypeRow(Base):
