@@ -212,8 +212,8 @@ class Yard:
         volume_id = made["volume"]["id"]
         await self.settle()
         if bootable:
-            action = {"os-set_bootable": {"bootable": True}}
-            await self.volume_api("POST", f"/volumes/{volume_id}/action", action)
+            mark = {"os-set_bootable": {"bootable": True}}
+            await self.volume_api("POST", f"/volumes/{volume_id}/action", mark)
         assert await self.volume_status(volume_id) == "available"
         return volume_id
 
@@ -222,9 +222,9 @@ class Yard:
         specs = {"name": "shared", "extra_specs": {"multiattach": "<is> True"}}
         await self.volume_api("POST", "/types", {"volume_type": specs}, who="admin")
         body = {"volume": {"size": 1, "volume_type": "shared"}}
-        made = await self.volume_api("POST", "/volumes", body)
+        made = (await self.volume_api("POST", "/volumes", body))["volume"]
         await self.settle()
-        return made["volume"]["id"]
+        return made["id"]
 
     async def volume_status(self, volume_id: str) -> str:
         """Return a volume's status; `gone` when there is none."""
@@ -267,8 +267,7 @@ class Yard:
 
     async def actions(self, server_id: str) -> list[tuple[str, str | None]]:
         """Return a server's actions with their messages, oldest first."""
-        path = f"/servers/{server_id}/os-instance-actions"
-        answer = await self.ask("GET", path, who="admin")
+        answer = await self.ask("GET", f"/servers/{server_id}/os-instance-actions", who="admin")
         listed = [(one["action"], one["message"]) for one in answer.json()["instanceActions"]]
         return listed[::-1]
 
@@ -332,8 +331,7 @@ class Yard:
         tx.execute(delete(Server).where(Server.id == server_id))
 
     async def _deliver(self, request: Request, forward: Forward) -> Response:
-        method, path = self.silent or ("", "")
-        if request.method == method and request.target.startswith(path):
+        if self.silent and f"{request.method} {request.target}".startswith(" ".join(self.silent)):
             raise Unavailable("The agent gave no answer.")
         return await forward(request)
 

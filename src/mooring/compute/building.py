@@ -113,21 +113,20 @@ def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material:
     )
     disks = block_devices.plan(request.block_devices, wanted, material.volumes)
     block_devices.check_count(len(disks) - 1, compute.settings.max_disks)
-    quota.check_metadata(tx, who.project_id, len(request.metadata), compute.settings.quotas)
-    count = _fit(tx, compute, who, request, flavor)
+    quota.check_metadata(tx, who.project_id, len(request.metadata))
+    count = _fit(tx, who, request, flavor)
     return Batch(who, request, material, flavor, disks, count, reservation_id="")
 
 
-def _fit(tx: Session, compute: Compute, who: Who, request: NewServer, flavor: Flavor) -> int:
+def _fit(tx: Session, who: Who, request: NewServer, flavor: Flavor) -> int:
     """Return how many of the servers the quota allows, at least `min_count`. Raises OverQuota."""
-    quotas = compute.settings.quotas
     for count in range(request.max_count, request.min_count, -1):
         try:
-            quota.check(tx, who.project_id, _usage(flavor, count), quotas)
+            quota.check(tx, who.project_id, _usage(flavor, count))
         except OverQuota:
             continue
         return count
-    quota.check(tx, who.project_id, _usage(flavor, request.min_count), quotas)
+    quota.check(tx, who.project_id, _usage(flavor, request.min_count))
     return request.min_count
 
 

@@ -38,19 +38,17 @@ class Usage(Struct, frozen=True):
     """MiB."""
 
 
-def find_defaults(tx: Session, settings: Mapping[str, int] = DEFAULTS) -> dict[str, int]:
-    """Return the limits of a project without its own; `settings` are the operator's."""
+def find_defaults(tx: Session) -> dict[str, int]:
+    """Return the limits of a project without its own."""
     rows = tx.execute(select(QuotaDefault.resource, QuotaDefault.maximum))
-    return {**DEFAULTS, **settings, **{row.resource: row.maximum for row in rows}}
+    return {**DEFAULTS, **{row.resource: row.maximum for row in rows}}
 
 
-def find_limits(
-    tx: Session, project_id: str, settings: Mapping[str, int] = DEFAULTS
-) -> dict[str, int]:
+def find_limits(tx: Session, project_id: str) -> dict[str, int]:
     """Return a project's limits by resource name; -1 is no limit."""
     own = select(QuotaLimit.resource, QuotaLimit.maximum).where(QuotaLimit.project_id == project_id)
     rows = tx.execute(own)
-    return {**find_defaults(tx, settings), **{row.resource: row.maximum for row in rows}}
+    return {**find_defaults(tx), **{row.resource: row.maximum for row in rows}}
 
 
 def sum_usage(tx: Session, project_id: str, user_id: str | None = None) -> Usage:
@@ -72,12 +70,10 @@ def hold(tx: Session, project_id: str) -> None:
     tx.execute(mine.values(takings=QuotaLock.takings + 1))
 
 
-def check(
-    tx: Session, project_id: str, wanted: Usage, settings: Mapping[str, int] = DEFAULTS
-) -> None:
+def check(tx: Session, project_id: str, wanted: Usage) -> None:
     """Hold the project's quota and raise OverQuota when `wanted` does not fit any more."""
     hold(tx, project_id)
-    limits, used = find_limits(tx, project_id, settings), sum_usage(tx, project_id)
+    limits, used = find_limits(tx, project_id), sum_usage(tx, project_id)
     over = [
         name
         for name in ("cores", "instances", "ram")
@@ -98,11 +94,9 @@ def check(
     )
 
 
-def check_metadata(
-    tx: Session, project_id: str, items: int, settings: Mapping[str, int] = DEFAULTS
-) -> None:
+def check_metadata(tx: Session, project_id: str, items: int) -> None:
     """Raise OverQuota when a server may not have so many metadata items."""
-    most = find_limits(tx, project_id, settings)["metadata_items"]
+    most = find_limits(tx, project_id)["metadata_items"]
     if most != UNLIMITED and items > most:
         raise OverQuota(
             f"Maximum number of metadata items exceeded: {items} of {most}. Nothing was changed; "

@@ -32,8 +32,6 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How long a server waits for a volume that is being made."""
     shutdown_timeout_s: float = 60.0
     """How long a guest may take to shut down before it is switched off."""
-    quotas: dict[str, int] = {}
-    """Limits of a project without its own, by resource name, where they are not the usual ones."""
     cpu_allocation_ratio: float = 4.0
     memory_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0
