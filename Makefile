@@ -26,9 +26,9 @@ kill: ## kill processes at every kill point, not only at the sample of make test
 	@scripts/setup test
 	$(PYTEST) -m kill --every
 
-bench: ## measure the budgets
+bench: ## measure the budgets (BENCH='attach --against HEAD~1' for a part, beside a commit)
 	@scripts/setup test
-	@for bench in bench/*.py; do $(PYTHON) $$bench || exit 1; done
+	@$(PYTHON) -m bench $(BENCH)
 
 golden: ## write generated documentation and golden files anew
 	@scripts/setup test

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import httpx2
+import msgspec
 from msgspec import Struct
 from sqlalchemy import func, select
 
@@ -64,13 +65,13 @@ class Inside:
             "Content-Type": "application/json",
             "OpenStack-API-Version": latest,
         }
-        content = b"" if body is None else json.dumps(body).encode()
+        content = b"" if body is None else msgspec.json.encode(body)
         request = httpx2.Request(method, URL + path, headers=headers, content=content)
         response = await self.cloud.outside.network.handle_async_request(request)
         raw = await response.aread()
         if response.status_code >= 300:
             raise RuntimeError(f"{method} {path}: {response.status_code} {raw.decode()}")
-        return json.loads(raw) if raw else None
+        return msgspec.json.decode(raw) if raw else None
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Look again, at growing intervals, until something holds."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import statistics
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+"""Where figures are kept, and clouds live for a while: on the disk of the checkout."""
 
 FLUSHES = 200
 BLOCK_BYTES = 4096
@@ -25,6 +30,14 @@ def flush_ms(directory: Path) -> float:
     os.close(file)
     path.unlink()
     return statistics.median(spent) * 1000
+
+
+@contextmanager
+def scratch() -> Generator[Path]:
+    """Give a directory on the checkout's disk that goes with the block."""
+    RESULTS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=RESULTS) as name:
+        yield Path(name)
 
 
 def median(values: Iterable[float]) -> float:

@@ -1,0 +1,1 @@
+"""What Mooring costs, beside its budgets: `make bench`."""
