@@ -13,7 +13,7 @@ _BACKLOG = 512
 def open_listener(address: str, port: int) -> socket.socket:
     """Return a TCP socket that listens. Raises Invalid, or Unavailable when the port is taken."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    # asyncio sends without delay only where it sees the protocol's name: else an answer in two parts
+    # asyncio sends without delay only where the protocol is named: else an answer in two parts
     # waits 40 ms for the client's acknowledgement of the first.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
