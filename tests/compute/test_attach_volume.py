@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mooring.errors import Conflict, Unavailable
@@ -189,6 +191,16 @@ async def test_hosts_older_than_the_attachments_flow_close_the_gate(yard: Yard) 
     answer = await yard.attach(server_id, volume_id)
     assert answer.status_code == 409
     assert "version 24" in answer.text
+    disk = {"source_type": "blank", "destination_type": "volume", "volume_size": 1}
+    wanted: dict[str, Any] = {
+        "name": "s",
+        "flavorRef": "1",
+        "imageRef": yard.image,
+        "networks": "none",
+    }
+    wanted["block_device_mapping_v2"] = [{**disk, "boot_index": -1}]
+    answer = await yard.ask("POST", "/servers", {"server": wanted})
+    assert answer.status_code == 409
     assert await yard.volume_status(volume_id) == "available"
 
 

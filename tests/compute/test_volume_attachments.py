@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
+from mooring.compute.tables import Host
 from tests.compute.yard import Yard
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +72,11 @@ async def test_tag_and_termination_are_taken_from_their_versions_on(yard: Yard) 
         answer = await yard.attach(server_id, volume_id, more=more, version=version)
         assert answer.status_code == 400, (version, more)
     more = {"tag": "data", "delete_on_termination": True}
+    answer = await yard.attach(server_id, volume_id, more=more, version="2.79")
+    assert answer.status_code == 400
+    assert "COMPUTE_VOLUME_ATTACH_WITH_TAG" in answer.text
+    able = update(Host).values(traits=["COMPUTE_VOLUME_ATTACH_WITH_TAG"])
+    await yard.stores["compute"].write(lambda tx: tx.execute(able) and None)
     answer = await yard.attach(server_id, volume_id, more=more, version="2.79")
     assert answer.status_code == 200
     await yard.settle()

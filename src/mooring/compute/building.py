@@ -112,6 +112,8 @@ def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material:
         swap_mib=flavor.swap_mib,
     )
     disks = block_devices.plan(request.block_devices, wanted, material.volumes)
+    if any(disk.destination_type == "volume" for disk in disks):
+        hosts.require_attachments(tx)
     block_devices.check_count(len(disks) - 1, compute.settings.max_disks)
     quota.check_metadata(tx, who.project_id, len(request.metadata))
     count = _fit(tx, who, request, flavor)

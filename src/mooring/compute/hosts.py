@@ -68,6 +68,15 @@ def lowest_version(tx: Session) -> int:
     return tx.execute(select(func.min(Host.version)).where(Host.version > 0)).scalar() or 0
 
 
+def require_attachments(tx: Session) -> None:
+    """Raise Conflict while some host is too old for the attachments flow (specs 001)."""
+    if 0 < lowest_version(tx) < ATTACHMENTS_VERSION:
+        raise Conflict(
+            f"Some hosts are older than service version {ATTACHMENTS_VERSION} and cannot attach "
+            "volumes this way. Nothing was attached; upgrade or remove those hosts."
+        )
+
+
 def report(tx: Session, said: Report, zone: str, now: datetime) -> Host:
     """Write down what an agent said about its host."""
     host = find(tx, said.name)

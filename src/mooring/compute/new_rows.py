@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TAGGING = "COMPUTE_DEVICE_TAGGING"
 """The trait of a host that shows device tags to its guests."""
+SHARING = "COMPUTE_VOLUME_MULTI_ATTACH"
+"""The trait of a host whose guests may share a volume."""
 
 
 class Batch(Struct, frozen=True):
@@ -61,10 +63,17 @@ def build(tx: Session, compute: Compute, batch: Batch, index: int) -> str:
         disks=[volume for volume in volumes if volume is not None],
         wished_zone=batch.request.availability_zone,
         wished_host=batch.request.host,
-        traits=[TAGGING] if any(item.tag for item in batch.disks) else [],
+        traits=_traits(batch),
         accepted=not batch.material.volumes,
     )
     return compute.sagas.start(tx, CREATE_SERVER, notes, who=batch.who, saga_id=server_id)
+
+
+def _traits(batch: Batch) -> list[str]:
+    """Return what the host must be able to do for the disks."""
+    shared = any(volume.multiattach for volume in batch.material.volumes.values())
+    tagged = any(item.tag for item in batch.disks)
+    return [name for name, needed in ((TAGGING, tagged), (SHARING, shared)) if needed]
 
 
 def hostname_of(name: str, server_id: str) -> str:

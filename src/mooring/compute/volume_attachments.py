@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mooring.clients.placement import has_trait
 from mooring.compute import actions, block_devices, devices, hosts, servers, states
 from mooring.compute.sagas.attach_volume import ATTACH_VOLUME, AttachVolume
 from mooring.compute.sagas.detach_volume import DETACH_VOLUME, DetachVolume
@@ -88,6 +89,7 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
         server = _check_state(tx, who, server_id, wanted.version, _ATTACH)
         host = _check_host(tx, compute, server)
         _check_volume(tx, compute, server, volume, wanted)
+        _check_abilities(host, volume, wanted)
         row = _reserve(tx, compute, server, host, wanted)
         row.multiattach = volume.multiattach
         notes = _plan_attaching(row, server, known)
@@ -163,6 +165,7 @@ async def update(
 
 
 _ATTACH, _DETACH = "attach_volume", "detach_volume"
+_TAGGED, _SHARED = "COMPUTE_VOLUME_ATTACH_WITH_TAG", "COMPUTE_VOLUME_MULTI_ATTACH"
 
 
 async def _submit(
@@ -218,11 +221,7 @@ def _check_host(tx: Session, compute: Compute, server: Server) -> Host:
 def _check_volume(
     tx: Session, compute: Compute, server: Server, volume: Volume, wanted: NewAttachment
 ) -> None:
-    if hosts.lowest_version(tx) < hosts.ATTACHMENTS_VERSION:
-        raise Conflict(
-            f"Some hosts are older than service version {hosts.ATTACHMENTS_VERSION} and cannot "
-            "attach volumes this way. Nothing was attached; upgrade or remove those hosts."
-        )
+    hosts.require_attachments(tx)
     if devices.find_volume(tx, server.id, volume.id) is not None:
         raise Invalid(f"Invalid volume: volume {volume.id} is attached to server {server.id}.")
     if not volume.multiattach and devices.of_volume(tx, volume.id):
@@ -238,6 +237,18 @@ def _check_volume(
             f"Invalid volume: server {server.id} and volume {volume.id} are not in the same "
             f"availability zone: {server.zone} and {zone}."
         )
+
+
+def _check_abilities(host: Host, volume: Volume, wanted: NewAttachment) -> None:
+    for needed, trait, what in (
+        (wanted.tag is not None, _TAGGED, "show tags to its guests"),
+        (volume.multiattach, _SHARED, "share volumes between guests"),
+    ):
+        if needed and not has_trait(host.traits, trait):
+            raise Invalid(
+                f"Host {host.name} cannot {what} (it lacks the trait {trait}). Volume {volume.id} "
+                "was not attached."
+            )
 
 
 def _reserve(
