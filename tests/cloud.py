@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from msgspec import Struct
@@ -32,9 +32,11 @@ from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
 from mooring.doctor.examine import look
 from mooring.saga.define import Saga
+from mooring.saga.engine import Engine
 from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import SagaRow
 
+T = TypeVar("T")
 URL = "http://cloud.test"
 HORIZON_S = 7200.0
 PATIENCE_S = 0.1
@@ -63,17 +65,17 @@ class SimulatedCloud:
         directory: Path | str,
         *,
         database: str = "",
-        hosts: Collection[str] | Mapping[str, tuple[Role, ...]] = ("h1",),
+        hosts: Collection[str] = ("h1",),
+        roles: Mapping[str, tuple[Role, ...]] | None = None,
         start: datetime | None = None,
         inline: bool = False,
     ) -> None:
-        """Make a cloud of `hosts`, a name or, in a mapping, a name with its roles, each.
+        """Make a cloud of `hosts`, each with both roles unless `roles` says otherwise.
 
         `start` is when its clock begins; `inline` runs SQLite without threads.
         """
         self.settings = Settings(state_dir=str(directory), database=database)
-        roles = hosts if isinstance(hosts, Mapping) else dict.fromkeys(hosts, _BOTH)
-        self.hosts: Mapping[str, tuple[Role, ...]] = roles
+        self.roles = dict.fromkeys(hosts, _BOTH) if roles is None else dict(roles)
         self.inline = inline
         self.clock, self.probe = SimulatedClock(start), LawProbe()
         self.deliver: Deliver = deliver_once
@@ -85,6 +87,10 @@ class SimulatedCloud:
         self._agent_stack = AsyncExitStack()
         self._starts = 0
         self._users: dict[str, ServiceUser] = {}
+        self.is_still = False
+        """Whether the clock stands while a client waits for an answer."""
+        self._former: list[tuple[Cloud, Network, Agents]] = []
+        self._sleeping: list[tuple[Cloud, Network, Agents]] = []
 
     async def open(self) -> None:
         """Start the hosts, then the control plane."""
@@ -92,7 +98,7 @@ class SimulatedCloud:
         await self.open_control()
 
     async def open_hosts(self) -> None:
-        for name, roles in self.hosts.items():
+        for name, roles in self.roles.items():
             wanted = AgentSettings(
                 name=name,
                 state_dir=self.settings.state_path / "hosts" / name,
@@ -144,11 +150,25 @@ class SimulatedCloud:
         await self._close_control()
         await self._agent_stack.aclose()
 
+    async def take_over(self) -> None:
+        """Let the control plane sleep where it stands, and another on the same databases begin."""
+        self._sleeping.append((self.cloud, self.network, self.known_agents))
+        await self.open_control()
+
+    def wake(self) -> None:
+        """Let the control planes that slept go on: they do not know that they were succeeded."""
+        self._former += self._sleeping
+        self._sleeping = []
+
     async def _close_control(self) -> None:
-        await self.cloud.stop()
-        self.network.abandon()
-        await self.known_agents.close()
-        await self.cloud.close()
+        self.wake()
+        processes = [*self._former, (self.cloud, self.network, self.known_agents)]
+        self._former = []
+        for cloud, network, agents in processes:
+            await cloud.stop()
+            network.abandon()
+            await agents.close()
+            await cloud.close()
 
     async def restart(self, *, hosts: bool = False) -> None:
         """Let the control plane, and with it the agents if asked, die and come back."""
@@ -195,7 +215,7 @@ class SimulatedCloud:
         decoded = json.loads(raw) if raw and is_json else None
         return Answer(response.status_code, dict(response.headers), decoded)
 
-    async def until_answered(self, asking: asyncio.Task[Answer]) -> Answer | None:
+    async def until_answered(self, asking: asyncio.Task[T]) -> T | None:
         """Wait for an answer while sagas move; None when the process died before it came.
 
         Raises nothing: a crash is seen by `settle`.
@@ -209,9 +229,19 @@ class SimulatedCloud:
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
                 return None
-            if not asking.done():
+            if self.is_still:
+                await asyncio.wait({asking}, timeout=PATIENCE_S)
+            elif not asking.done():
                 await self._turn_clock()
         return asking.result()
+
+    async def until(self, event: asyncio.Event) -> None:
+        """Wait for an event while sagas move."""
+        await self.until_answered(asyncio.create_task(event.wait()))
+
+    async def until_done(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for something while sagas move."""
+        await self.until_answered(asyncio.create_task(work))
 
     async def do(self, *arguments: Any, **how: Any) -> Answer | None:
         """`ask`, with sagas moving meanwhile."""
@@ -238,10 +268,7 @@ class SimulatedCloud:
         clock must be turned for both.
         """
         while not self.probe.crashed and not self._is_quiet():
-            quiet = [
-                asyncio.ensure_future(engine.schedule.quiet())
-                for engine in self.cloud.engines.values()
-            ]
+            quiet = [asyncio.ensure_future(each.schedule.quiet()) for each in self._engines()]
             await asyncio.wait(quiet, timeout=PATIENCE_S)
             is_stalled = not all(one.done() for one in quiet)
             for one in quiet:
@@ -250,10 +277,14 @@ class SimulatedCloud:
                 return
 
     def _is_quiet(self) -> bool:
-        return all(engine.schedule.is_quiet() for engine in self.cloud.engines.values())
+        return all(engine.schedule.is_quiet() for engine in self._engines())
+
+    def _engines(self) -> list[Engine[Any]]:
+        clouds = [self.cloud, *(former[0] for former in self._former)]
+        return [engine for cloud in clouds for engine in cloud.engines.values()]
 
     def _next_wake(self) -> Any:
-        times = [engine.schedule.next_wake() for engine in self.cloud.engines.values()]
+        times = [engine.schedule.next_wake() for engine in self._engines()]
         return min((at for at in times if at is not None), default=None)
 
     async def _turn_clock(self) -> None:
@@ -262,7 +293,7 @@ class SimulatedCloud:
             await asyncio.sleep(0)
             return
         self.clock.advance(max(0.0, (at - self.clock.now()).total_seconds()))
-        for engine in self.cloud.engines.values():
+        for engine in self._engines():
             engine.schedule.ring()
 
     # -- as the law -------------------------------------------------------------------------

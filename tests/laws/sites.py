@@ -6,6 +6,7 @@ the same each time.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import tempfile
@@ -13,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 from msgspec import Struct
@@ -24,6 +25,7 @@ from mooring.agent_api.transport import Request as HostRequest
 from mooring.agent_api.transport import Response as HostResponse
 from mooring.clients.transport import Forward
 from mooring.errors import Unavailable
+from mooring.fence.operation import HEADER
 from mooring.saga.define import Saga
 from mooring.saga.laws import Crash, LawProbe, Outcome, learn
 from tests.cloud import Answer, SimulatedCloud
@@ -31,7 +33,27 @@ from tests.laws.sight import see
 
 HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume",)}
 """A host for servers and another for storage: so each can die without the other."""
+DEADLINE_S = 90.0
+"""For one trial, on a machine that has more to do: what hangs fails."""
 COMPUTE, VOLUME, IMAGE = "/compute/v2.1", "/volume/v3", "/image/v2"
+
+
+class Meddler(Protocol):
+    """Stands between the control plane and all that it calls."""
+
+    async def pass_on(self, call: Call) -> Any:
+        """Deliver a call, or not; return its answer, or raise `call.lost()`."""
+        ...
+
+
+class Call(Struct):
+    """One call between services, or to a host. `host` is empty between services."""
+
+    what: str
+    host: str
+    forward: Callable[[], Awaitable[Any]]
+    """Delivers it; may be called again, and later."""
+    lost: Callable[[], Exception]
 
 
 class Site:
@@ -39,7 +61,12 @@ class Site:
 
     def __init__(self, cloud: SimulatedCloud, names: dict[str, str] | None = None) -> None:
         self.cloud, self.names = cloud, names or {}
+        self.meddler: Meddler | None = None
+        self.is_plain = False
+        """Whether the volume service knows no operations, as a real Cinder."""
         self._refusals: list[tuple[str, re.Pattern[str]]] = []
+        self._silenced = ("", "", b"")
+        cloud.deliver, cloud.deliver_to_host = self._deliver, self._deliver_to_host
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, user: str = "demo", version: str = ""
@@ -59,27 +86,59 @@ class Site:
     def refuse_once(self, method: str, path: str) -> None:
         """Let the next call whose path matches be answered 400: a refusal for good."""
         self._refusals.append((method, re.compile(path)))
-        self.cloud.deliver = self._deliver
 
     def silence(self, method: str, path: str, words: bytes) -> None:
         """Let every call to a host be lost whose path ends so and whose body has these words."""
-
-        async def deliver(request: HostRequest, forward: HostForward) -> HostResponse:
-            body = request.body if isinstance(request.body, bytes) else b""
-            if request.method == method and request.target.endswith(path) and words in body:
-                raise Unavailable("The host is silent.")
-            return await forward(request)
-
-        self.cloud.deliver_to_host = deliver
+        self._silenced = (method, path, words)
 
     async def _deliver(self, request: httpx2.Request, forward: Forward) -> httpx2.Response:
+        if request.headers.get("user-agent") != "mooring":
+            return await forward(request)
+        url = request.url
+        call = Call(
+            f"{request.method} {url.path}",
+            "",
+            lambda: self._serve(request, forward),
+            lambda: httpx2.ReadError("A law lost this call.", request=request),
+        )
+        return await (self.meddler.pass_on(call) if self.meddler else call.forward())
+
+    async def _serve(self, request: httpx2.Request, forward: Forward) -> httpx2.Response:
+        if self.is_plain and request.url.path.startswith("/volume/"):
+            request.headers.pop(HEADER, None)
+            if "/mooring/operations/" in request.url.path:
+                return _answer(404, b'{"itemNotFound": {"message": "Not found."}}')
         for refusal in self._refusals:
             if request.method == refusal[0] and refusal[1].search(request.url.path):
                 self._refusals.remove(refusal)
-                refused = httpx2.ByteStream(b'{"badRequest": {"message": "It will not go."}}')
-                headers = {"content-type": "application/json"}
-                return httpx2.Response(400, headers=headers, stream=refused)
+                return _answer(400, b'{"badRequest": {"message": "It will not go."}}')
         return await forward(request)
+
+    async def _deliver_to_host(self, request: HostRequest, forward: HostForward) -> HostResponse:
+        body = request.body
+        if not isinstance(body, bytes):
+            body = b"".join([chunk async for chunk in body])
+        whole = HostRequest(request.method, request.target, request.headers, body)
+        host = "s1" if whole.target.startswith("/volumes/") else "h1"
+        call = Call(
+            f"{whole.method} {whole.target}",
+            host,
+            lambda: self._reach(whole, forward),
+            lambda: Unavailable("A law lost this call."),
+        )
+        return await (self.meddler.pass_on(call) if self.meddler else call.forward())
+
+    async def _reach(self, request: HostRequest, forward: HostForward) -> HostResponse:
+        method, path, words = self._silenced
+        named = request.method == method and request.target.endswith(path)
+        if named and isinstance(request.body, bytes) and words in request.body:
+            raise Unavailable("The host is silent.")
+        return await forward(request)
+
+
+def _answer(status: int, body: bytes) -> httpx2.Response:
+    headers = {"content-type": "application/json"}
+    return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(body))
 
 
 Do = Callable[[Site], Awaitable[Any]]
@@ -162,7 +221,8 @@ class Yard:
         """Give a trial that stands ready; afterwards it is closed and its copy removed."""
         trial = await self._open(scenario)
         try:
-            yield trial
+            async with asyncio.timeout(DEADLINE_S):
+                yield trial
         finally:
             await trial.cloud.close()
             shutil.rmtree(trial.cloud.settings.state_path)
@@ -182,7 +242,7 @@ class Yard:
         self._arranged[arrange] = await self._furnish(arrange, self._arranged[None])
 
     async def _furnish(self, arrange: Do, ground: _Arranged | None) -> _Arranged:
-        cloud = SimulatedCloud(self._make_directory(), hosts=HOSTS, inline=True)
+        cloud = SimulatedCloud(self._make_directory(), roles=HOSTS, inline=True)
         site = Site(cloud)
         if ground is None:
             await cloud.open()
@@ -197,7 +257,7 @@ class Yard:
     async def _copy(self, arranged: _Arranged) -> Site:
         directory = self._make_directory()
         shutil.copytree(arranged.directory, directory, dirs_exist_ok=True)
-        cloud = SimulatedCloud(directory, hosts=HOSTS, start=arranged.now, inline=True)
+        cloud = SimulatedCloud(directory, roles=HOSTS, start=arranged.now, inline=True)
         await cloud.open()
         cloud.probe.passed.clear()
         return Site(cloud, dict(arranged.names))

@@ -1,0 +1,95 @@
+"""What may befall a call: it, or its answer, is lost; it comes twice, late, or to a dead host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx2
+
+from mooring.errors import MooringError
+from tests.cloud import SimulatedCloud
+from tests.laws.sites import Call
+
+
+class Meddling:
+    """Counts calls, and treats the n-th (from 1) as `kind` says; with n 0 it only counts."""
+
+    def __init__(self, cloud: SimulatedCloud, kind: str = "", nth: int = 0) -> None:
+        self.cloud, self.kind, self.nth = cloud, kind, nth
+        self.calls: list[str] = []
+        self.late: Callable[[], Awaitable[Any]] | None = None
+        self.held, self.released = asyncio.Event(), asyncio.Event()
+
+    async def pass_on(self, call: Call) -> Any:
+        """Deliver a call in the way of this kind."""
+        self.calls.append(call.what)
+        if len(self.calls) != self.nth:
+            return await call.forward()
+        return await getattr(self, f"_{self.kind}")(call)
+
+    async def deliver_late(self) -> None:
+        """Deliver what was held back, to whoever is there; its answer goes nowhere."""
+        if self.late is not None:
+            with contextlib.suppress(MooringError, httpx2.TransportError):
+                await _drop(await self.late())
+
+    def release(self) -> None:
+        """Let the call that is held go on, and time with it."""
+        self.cloud.is_still = False
+        self.released.set()
+
+    async def _lost(self, call: Call) -> Any:
+        raise call.lost()
+
+    async def _unanswered(self, call: Call) -> Any:
+        await _drop(await call.forward())
+        raise call.lost()
+
+    async def _twice(self, call: Call) -> Any:
+        await _drop(await call.forward())
+        return await call.forward()
+
+    async def _late(self, call: Call) -> Any:
+        self.late = call.forward
+        raise call.lost()
+
+    async def _expired(self, call: Call) -> Any:
+        self.cloud.clock.advance(self.cloud.settings.token_lifetime_s + 1.0)
+        return await call.forward()
+
+    async def _held_before(self, call: Call) -> Any:
+        await self._hold()
+        return await call.forward()
+
+    async def _held_after(self, call: Call) -> Any:
+        answer = await call.forward()
+        await self._hold()
+        return answer
+
+    async def _hold(self) -> None:
+        self.cloud.is_still = True
+        self.held.set()
+        await self.released.wait()
+
+
+class DeadHost:
+    """A host that answers nothing any more from its n-th call on, until it is `revived`."""
+
+    def __init__(self, host: str, nth: int) -> None:
+        self.host, self.nth = host, nth
+        self.count, self.revived = 0, False
+
+    async def pass_on(self, call: Call) -> Any:
+        """Deliver a call, unless it is for the dead."""
+        self.count += call.host == self.host
+        if call.host == self.host and self.count >= self.nth and not self.revived:
+            raise call.lost()
+        return await call.forward()
+
+
+async def _drop(answer: Any) -> None:
+    if isinstance(answer, httpx2.Response):
+        await answer.aclose()

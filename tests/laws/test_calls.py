@@ -1,0 +1,104 @@
+"""Law *n-th call*: each call between services and to hosts, lost, unanswered, repeated or late.
+
+And *two engines*: a control plane sleeps in a call, another takes over, and the first goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec import Struct
+
+from mooring.saga import laws
+from tests.laws.meddlers import Meddling
+from tests.laws.scenarios import SCENARIOS
+from tests.laws.sites import Scenario, Trial, Yard
+
+pytestmark = pytest.mark.anyio
+PARTS = 4
+
+
+class Calls(Struct, frozen=True):
+    """Every `PARTS`-th call of a scenario, and what befalls it."""
+
+    scenario: Scenario
+    kind: str
+    part: int
+
+    def __str__(self) -> str:
+        return f"{self.scenario.name}-{self.kind}-{self.part}"
+
+
+def cases_of(*kinds: str) -> list[Calls]:
+    return [
+        Calls(scenario, kind, part)
+        for scenario in SCENARIOS
+        for kind in kinds
+        for part in range(PARTS)
+    ]
+
+
+_counts: dict[str, int] = {}
+
+
+async def count_calls(yard: Yard, scenario: Scenario) -> int:
+    """Return how many calls a scenario makes undisturbed, counted once."""
+    if scenario.name not in _counts:
+        async with yard.trial(scenario) as trial:
+            counting = Meddling(trial.cloud)
+            trial.site.meddler = counting
+            await laws.live_through(trial)
+            _counts[scenario.name] = len(counting.calls)
+    return _counts[scenario.name]
+
+
+async def hold(yard: Yard, case: Calls, trial: Trial, call: Meddling) -> None:
+    """Hold a trial to the law, once all is over."""
+    outcome = await yard.learn(case.scenario)
+    when = f"call {call.nth} ({call.calls[call.nth - 1]}) {call.kind}"
+    await laws.require_peace(trial, when)
+    await laws.require_end(trial, case.scenario.saga, outcome, when)
+
+
+@pytest.mark.cases(cases_of("lost", "unanswered", "twice", "late", "expired"), 40)
+async def test_a_call_may_fail_in_every_way(yard: Yard, case: Calls) -> None:
+    for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
+        async with yard.trial(case.scenario) as trial:
+            call = Meddling(trial.cloud, case.kind, nth)
+            trial.site.meddler = call
+            await laws.live_through(trial)
+            await hold(yard, case, trial, call)
+            if call.late is not None:
+                await hold_still(trial, call)
+
+
+async def hold_still(trial: Trial, call: Meddling) -> None:
+    """Deliver the late call: nothing may change."""
+    before = await trial.snapshot()
+    await trial.cloud.until_done(call.deliver_late())
+    await trial.settle()
+    when = f"call {call.nth} ({call.calls[call.nth - 1]}) delivered after the end"
+    await laws.require_peace(trial, when)
+    assert await trial.snapshot() == before, when
+
+
+@pytest.mark.cases(cases_of("held_before", "held_after"), 16)
+async def test_a_sleeper_changes_nothing_when_it_goes_on(yard: Yard, case: Calls) -> None:
+    for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
+        async with yard.trial(case.scenario) as trial:
+            call = Meddling(trial.cloud, case.kind, nth)
+            trial.site.meddler = call
+            acting = asyncio.create_task(trial.act())
+            await trial.cloud.until(call.held)
+            await trial.cloud.take_over()
+            await trial.settle()
+            finished = await trial.snapshot()
+            started = await trial.ending(case.scenario.saga)
+            trial.cloud.wake()
+            call.release()
+            await acting
+            await trial.settle()
+            await hold(yard, case, trial, call)
+            if started:
+                assert await trial.snapshot() == finished, call.calls[nth - 1]
