@@ -19,6 +19,7 @@ from sqlalchemy import (
     Select,
     Text,
     and_,
+    bindparam,
     cast,
     false,
     func,
@@ -137,7 +138,7 @@ def sum_volumes(tx: Session, query: Query) -> Totals:
 
 def volume(tx: Session, volume_id: str) -> Row[Any]:
     """Return one volume, with its `type_name`. Raises NotFound."""
-    row = tx.execute(_with_type().where(VolumeRow.id == volume_id)).first()
+    row = tx.execute(_by_id, {"of_id": volume_id}).first()
     if row is None:
         raise NotFound(f"Volume {volume_id} could not be found.")
     return row
@@ -145,14 +146,10 @@ def volume(tx: Session, volume_id: str) -> Row[Any]:
 
 def surroundings(tx: Session, rows: Rows) -> Surroundings:
     """Return what belongs to these volumes, in one query for each kind of thing."""
-    query = select(*_ATTACHMENT_COLUMNS).where(
-        AttachmentRow.volume_id.in_([row.id for row in rows]),
-        AttachmentRow.attach_status == "attached",
-    )
     attached: dict[str, list[Row[Any]]] = {}
-    for row in tx.execute(query.order_by(AttachmentRow.attached_at, AttachmentRow.id)):
+    for row in tx.execute(_attached, {"of_ids": [row.id for row in rows]}):
         attached.setdefault(row.volume_id, []).append(row)
-    services = tx.execute(select(BackendRow.name, BackendRow.service_id)).all()
+    services = tx.execute(_services).all()
     return Surroundings(attached, dict(services))
 
 
@@ -167,6 +164,19 @@ def attachments(tx: Session, query: Query) -> list[AttachmentRow]:
 def _with_type() -> Select[Any]:
     joined = select(*_VOLUME_COLUMNS, TypeRow.name.label("type_name"))
     return joined.join(TypeRow, TypeRow.id == VolumeRow.volume_type_id)
+
+
+# Built once, because each look at a volume asks them: building costs more than running.
+_by_id = _with_type().where(VolumeRow.id == bindparam("of_id"))
+_attached = (
+    select(*_ATTACHMENT_COLUMNS)
+    .where(
+        AttachmentRow.volume_id.in_(bindparam("of_ids", expanding=True)),
+        AttachmentRow.attach_status == "attached",
+    )
+    .order_by(AttachmentRow.attached_at, AttachmentRow.id)
+)
+_services = select(BackendRow.name, BackendRow.service_id)
 
 
 def _of_volumes(tx: Session, query: Query) -> list[ColumnElement[bool]]:
