@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import platform
 import re
@@ -141,6 +142,9 @@ async def _serve(
     async with listening(cloud.app, listener) as served:
         await cloud.look_at_hosts()
         say(f"ready {url}")
+        # What the start made stays for good: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
         await _until_first([served, asyncio.create_task(cloud.run())])
         await cloud.stop()
 
