@@ -165,6 +165,16 @@ class KilledCloud:
         with ThreadPoolExecutor(len(work)) as pool:
             return [future.result() for future in [pool.submit(each) for each in work]]
 
+    @contextmanager
+    def meanwhile(self, *work: Callable[[], Any]) -> Generator[None]:
+        """Do all of it in parallel while the block runs, and wait for the last at its end."""
+        for user in ("demo", "admin"):
+            self._token(user)
+        with ThreadPoolExecutor(len(work)) as pool:
+            for each in work:
+                pool.submit(each)
+            yield
+
     # -- what must hold ---------------------------------------------------------------------
 
     def until(self, holds: Callable[[], Any], what: str, within_s: float = ENDS_S) -> Any:

@@ -145,10 +145,10 @@ def test_a_killed_agent_ends_every_operation(point: str, template: Path, tmp_pat
     cloud.start_control()
     try:
         besides = rarer_operations(cloud, project)["volume.end_legacy"]
-        cloud.at_once(*ten_operations(cloud, project), *besides)
-        cloud.until(cloud.agent.is_dead, f"the agent passes {point}", DIES_S)
-        assert cloud.agent.wait() == -9
-        cloud.start_agent()
+        with cloud.meanwhile(*ten_operations(cloud, project), *besides):
+            cloud.until(cloud.agent.is_dead, f"the agent passes {point}", DIES_S)
+            assert cloud.agent.wait() == -9
+            cloud.start_agent()
         cloud.settle()
         cloud.until(lambda: not cloud.findings(), "the doctor finds nothing")
     finally:

@@ -39,6 +39,7 @@ N = TypeVar("N", bound=Struct)
 VISIBLE_WAIT_S = 5.0
 LOCK_WAIT_S = 3600.0
 ANSWER_WAIT_S = 60.0
+GATEWAY_TIMEOUT = 504
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
 _start = insert(_sagas)
@@ -228,7 +229,7 @@ class Engine(Generic[S]):
                 left = deadline - self.clock.monotonic()
                 if left <= 0:
                     message = f"Operation {saga_id} has not ended yet and goes on."
-                    raise Unavailable(message, operation=saga_id)
+                    raise Unavailable(message, operation=saga_id, status=GATEWAY_TIMEOUT)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left, ownership.poll_s(self.store))):
                         await changed.wait()
