@@ -28,7 +28,7 @@ from mooring.config import Settings
 from mooring.probe import NoProbe
 from mooring.saga.tables import SagaRow
 
-URL = "http://bench.cloud"
+URL = "http://bench.test"
 HOST, VCPUS = "bench", 512
 UNLIMITED = {
     "volume/v3": ("volumes", "gigabytes"),

@@ -17,7 +17,7 @@ from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer
 from mooring.store.base import Store, open_store
 
-STEPS, SAGAS, TOGETHER = 100, 10, 40
+STEPS, SAGAS, TOGETHER = 20, 30, 40
 
 
 class Notes(Struct, frozen=True):
