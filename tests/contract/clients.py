@@ -194,6 +194,12 @@ class Http:
         assert self.ask("DELETE", path).status == 204
         self.until(path, lambda got: got.status == 404)
 
+    def delete_volume(self, volume_id: str) -> None:
+        """Delete a volume and wait until it is gone."""
+        path = f"{VOLUME}/volumes/{volume_id}"
+        assert self.ask("DELETE", path).status == 202
+        self.until(path, lambda got: got.status == 404)
+
 
 class Cloud:
     """One `mooring up`, with all that a user needs to know about it."""

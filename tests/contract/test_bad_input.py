@@ -76,7 +76,7 @@ def yard(member: Http, admin: Http, guest: str) -> Generator[Yard]:
         for server in servers:
             http.delete_server(server)
         for volume in volumes:
-            assert http.ask("DELETE", f"{VOLUME}/volumes/{volume}").status == 202
+            http.delete_volume(volume)
     assert admin.ask("DELETE", f"{IMAGE}/images/{their_image}").status == 204
 
 

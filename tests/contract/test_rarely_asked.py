@@ -18,7 +18,7 @@ OLD = "2.35"
 def volume(member: Http) -> Generator[str]:
     made = member.volume("rare")
     yield made
-    assert member.ask("DELETE", f"{VOLUME}/volumes/{made}").status == 202
+    member.delete_volume(made)
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,6 @@ LISTS = (
 )
 
 
-def project_of(http: Http) -> str:
-    answer = http.ask("GET", "/identity/v3/auth/projects")
-    [project] = answer.key("projects")
-    return project["id"]
-
-
 def used(http: Http) -> dict[str, int]:
     """What the project uses of its quotas."""
     volume = http.ask("GET", f"{VOLUME}/limits").key("limits")["absolute"]
@@ -80,7 +74,31 @@ def test_a_volume_that_is_being_detached_is_not_detached_again(member: Http, gue
     member.until_volume(volume, "available")
     assert volume in fault(member.ask("DELETE", path), 404)
     member.delete_server(server)
-    assert member.ask("DELETE", f"{VOLUME}/volumes/{volume}").status == 202
+    member.delete_volume(volume)
+
+
+class Quotas:
+    """Sets the quotas of one project, for as long as a test runs."""
+
+    def __init__(self, admin: Http, project_id: str) -> None:
+        self._admin, self._project_id = admin, project_id
+
+    def set(self, service: str, **limits: int) -> None:
+        path = f"{service}/os-quota-sets/{self._project_id}"
+        assert self._admin.ask("PUT", path, {"quota_set": limits}).status == 200
+
+    def reset(self) -> None:
+        for service in (COMPUTE, VOLUME):
+            path = f"{service}/os-quota-sets/{self._project_id}"
+            assert self._admin.ask("DELETE", path).status in {200, 202}
+
+
+@pytest.fixture
+def quotas(admin: Http, member: Http) -> Generator[Quotas]:
+    [project] = member.ask("GET", "/identity/v3/auth/projects").key("projects")
+    made = Quotas(admin, project["id"])
+    yield made
+    made.reset()
 
 
 @pytest.fixture
@@ -99,10 +117,10 @@ def disks_of(image_id: str, volume_id: str) -> list[dict[str, Any]]:
 
 
 def test_a_server_without_room_ends_in_error_and_keeps_no_volume(
-    member: Http, admin: Http, guest: str, giant: str
+    member: Http, quotas: Quotas, guest: str, giant: str
 ) -> None:
     volume = member.volume("spare")
-    set_quota(admin, COMPUTE, project_of(member), cores=-1)
+    quotas.set(COMPUTE, cores=-1)
     before = used(member)
     wanted = {"flavorRef": giant, "block_device_mapping_v2": disks_of(guest, volume)}
     server = member.begin_server("giant", "", **wanted)
@@ -113,46 +131,33 @@ def test_a_server_without_room_ends_in_error_and_keeps_no_volume(
     assert volumes_of(member)[0]["status"] == "available"
     member.delete_server(server)
     assert used(member) == before
-    reset_quota(admin, COMPUTE, project_of(member))
-    assert member.ask("DELETE", f"{VOLUME}/volumes/{volume}").status == 202
+    member.delete_volume(volume)
 
 
 def volumes_of(http: Http) -> list[dict[str, Any]]:
     return http.ask("GET", f"{VOLUME}/volumes/detail").key("volumes")
 
 
-def set_quota(admin: Http, service: str, project_id: str, **limits: int) -> None:
-    path = f"{service}/os-quota-sets/{project_id}"
-    assert admin.ask("PUT", path, {"quota_set": limits}).status == 200
-
-
-def reset_quota(admin: Http, service: str, project_id: str) -> None:
-    path = f"{service}/os-quota-sets/{project_id}"
-    assert admin.ask("DELETE", path).status in (200, 202)
-
-
 def test_what_goes_over_quota_is_refused_and_counts_nothing(
-    member: Http, admin: Http, guest: str
+    member: Http, quotas: Quotas, guest: str
 ) -> None:
-    project, before = project_of(member), used(member)
-    set_quota(admin, VOLUME, project, gigabytes=before["totalGigabytesUsed"])
+    before = used(member)
+    quotas.set(VOLUME, gigabytes=before["totalGigabytesUsed"])
     answer = member.ask("POST", f"{VOLUME}/volumes", {"volume": {"size": 1}}, version="3.60")
     assert "exceeds allowed gigabytes quota" in fault(answer, 413)
-    set_quota(admin, COMPUTE, project, cores=before["totalCoresUsed"])
+    quotas.set(COMPUTE, cores=before["totalCoresUsed"])
     body = {"server": {"name": "x", "imageRef": guest, "flavorRef": "42", "networks": "none"}}
     answer = member.ask("POST", f"{COMPUTE}/servers", body, version="2.79")
     assert "Quota exceeded for cores" in fault(answer, 403)
     assert used(member) == before
-    reset_quota(admin, COMPUTE, project)
-    reset_quota(admin, VOLUME, project)
 
 
 def test_a_server_whose_volume_goes_over_quota_ends_in_error_and_keeps_no_volume(
-    member: Http, admin: Http, guest: str
+    member: Http, quotas: Quotas, guest: str
 ) -> None:
-    project, volume = project_of(member), member.volume("last")
+    volume = member.volume("last")
     before = used(member)
-    set_quota(admin, VOLUME, project, volumes=before["totalVolumesUsed"])
+    quotas.set(VOLUME, volumes=before["totalVolumesUsed"])
     server = member.begin_server("poor", "", block_device_mapping_v2=disks_of(guest, volume))
     member.until_server(server, "ERROR")
     shown = member.ask("GET", f"{COMPUTE}/servers/{server}").key("server")
@@ -160,8 +165,7 @@ def test_a_server_whose_volume_goes_over_quota_ends_in_error_and_keeps_no_volume
     assert [(row["id"], row["status"]) for row in volumes_of(member)] == [(volume, "available")]
     member.delete_server(server)
     assert used(member) == before
-    reset_quota(admin, VOLUME, project)
-    assert member.ask("DELETE", f"{VOLUME}/volumes/{volume}").status == 202
+    member.delete_volume(volume)
 
 
 @pytest.mark.parametrize(

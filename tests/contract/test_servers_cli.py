@@ -90,7 +90,7 @@ def test_volumes_are_attached_listed_and_detached(demo: Shell, member: Http, gue
     member.until_volume(first, "available")
     demo.run("volume", "delete", "first")
     demo.run("server", "delete", "--wait", "moor")
-    member.until(f"/volume/v3/volumes/{second}", lambda got: got.status == 404)
+    _wait_until_gone(member, first, second)
 
 
 def test_what_is_refused_is_said_in_a_line(demo: Shell, member: Http, guest: str) -> None:
@@ -103,7 +103,7 @@ def test_what_is_refused_is_said_in_a_line(demo: Shell, member: Http, guest: str
     with pytest.raises(Refused, match="No Image found for nothing"):
         demo.run("server", "create", "bad", "--image", "nothing", *SMALL)
     member.delete_server(server)
-    member.ask("DELETE", f"/volume/v3/volumes/{volume}")
+    member.delete_volume(volume)
 
 
 def test_servers_boot_from_images_volumes_and_block_devices(

@@ -23,9 +23,10 @@ WITHOUT_LIBVIRT = "import sys; sys.modules['libvirt'] = None; from mooring.main 
 
 
 def refused(*command: str) -> str:
-    """Run a command that must not start, and return its one line."""
+    """Run a command that must not start, and return the one line that says why."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (1, ""), done
+    assert done.returncode == 1, done
+    assert "ready" not in done.stdout
     [line] = done.stderr.splitlines()
     return line
 
