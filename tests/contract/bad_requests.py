@@ -233,6 +233,8 @@ VOLUME_PATHS = [
     Bad("GET", VOLUMES, None, 406, "3.999", "3.999"),
     Bad("GET", VOLUMES, None, 400, "3.x", "3.x"),
     Bad("PATCH", VOLUMES, {}, 405, "PATCH"),
+    Bad("POST", f"{VOLUME}/snapshots", {"snapshot": {"volume_id": "<free>"}}, 501, "not built"),
+    Bad("GET", f"{VOLUME}/snapshots/{NOBODY}", None, 404, NOBODY),
 ]
 IMAGES = [
     Bad("GET", f"{IMAGE}/images/{NOBODY}", None, 404, NOBODY),

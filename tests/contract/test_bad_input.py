@@ -34,6 +34,7 @@ NAMED = {
     409: "conflictingRequest",
     413: "overLimit",
     415: "badMediaType",
+    501: "notImplemented",
 }
 
 

@@ -34,6 +34,8 @@ def volume(member: Http) -> Generator[str]:
         ("GET", f"{COMPUTE}/os-security-groups", "security_groups", False),
         ("GET", f"{COMPUTE}/mooring/operations", "operations", True),
         ("GET", f"{VOLUME}/mooring/operations", "operations", True),
+        ("GET", f"{VOLUME}/snapshots", "snapshots", True),
+        ("GET", f"{VOLUME}/snapshots/detail", "snapshots", True),
         ("GET", f"{IDENTITY}/services", "services", False),
         ("GET", f"{IDENTITY}/endpoints", "endpoints", False),
     ],

@@ -11,6 +11,7 @@ from mooring.volume.api import (
     attachments,
     operators,
     quotas,
+    unbuilt,
     volume_actions,
     volumes,
 )
@@ -39,6 +40,7 @@ APIS = (
     type_routes.api,
     quotas.api,
     operators.api,
+    unbuilt.api,
     operations.build_api(Volume),
 )
 
