@@ -148,12 +148,12 @@ async def open_inside(directory: Path, *, inline: bool = False) -> AsyncGenerato
         agents = Agents()
         agents.in_process(HOST, agent.app)
         stack.push_async_callback(agents.close)
-        network, clock = Network(), RealClock()
+        network = Network()
         outside = Outside(
             settings=settings,
             public_url=URL,
             agents=agents,
-            clock=clock,
+            clock=RealClock(),
             random=Random(1),  # noqa: S311  (jitter of retries)
             probe=NoProbe(),
             owner="bench",
@@ -163,19 +163,16 @@ async def open_inside(directory: Path, *, inline: bool = False) -> AsyncGenerato
         cloud = await open_cloud(outside)
         stack.push_async_callback(cloud.close)
         await cloud.look_at_hosts()
-        passwords = json.loads((directory / access.PASSWORDS).read_text(encoding="utf-8"))
-        users = {
-            name: ServiceUser(
-                network,
-                f"{URL}/identity/v3",
-                Login(user_name=name, password=passwords[name], project_name=name),
-                clock=clock,
-            )
-            for name in ("admin", "demo")
-        }
+        users = {name: _log_in(directory, name, network) for name in ("admin", "demo")}
         working = asyncio.create_task(cloud.run())
         inside = Inside(cloud, agent, users)
         await inside.lift_quotas()
         yield inside
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
+
+
+def _log_in(state: Path, name: str, network: Network) -> ServiceUser:
+    passwords = json.loads((state / access.PASSWORDS).read_text(encoding="utf-8"))
+    login = Login(user_name=name, password=passwords[name], project_name=name)
+    return ServiceUser(network, f"{URL}/identity/v3", login, clock=RealClock())

@@ -36,19 +36,17 @@ def tell(*rows: Row) -> None:
 
 def render(rows: list[Row]) -> str:
     """Return the rows as a Markdown table."""
-    lines = [("what", "budget", "measured", "verdict", "note")]
+    lines = [["what", "budget", "measured", "verdict", "note"]]
     for row in rows:
         budget = "" if row.budget is None else f"{row.budget:g} {row.unit}"
         measured = f"{_short(row.measured)} {row.unit}"
-        lines.append((row.what, budget, measured, row.verdict, row.note))
+        lines.append([row.what, budget, measured, row.verdict, row.note])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    lines.insert(1, tuple("-" * width for width in widths))  # pyright: ignore[reportArgumentType]
-    return "\n".join(
-        "| "
-        + " | ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
-        + " |"
-        for line in lines
-    )
+    lines.insert(1, ["-" * width for width in widths])
+    padded = [
+        [cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in padded)
 
 
 def _short(value: float) -> str:
