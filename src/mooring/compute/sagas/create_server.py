@@ -19,6 +19,7 @@ from mooring.compute.sagas.create_notes import (
     CreateServer,
     every,
     existing,
+    find,
     guest_disk,
     to_make,
 )
@@ -45,9 +46,13 @@ def end_build_badly(tx: Session, notes: CreateServer, run: Run[Compute]) -> None
     if not notes.accepted:
         states.erase(tx, notes.server_id)
         return
-    if not notes.abandoned:
-        for block_device_id in every(notes):
+    for block_device_id in every(notes):
+        if notes.abandoned and find(notes, block_device_id).attachment_id:
+            # The host may have it: it is the server's until somebody deletes that.
+            devices.change(tx, block_device_id, run.now(), state="attached")
+        else:
             devices.remove(tx, block_device_id)
+    if not notes.abandoned:
         states.change(tx, notes.server_id, run.now(), host=None, zone=None)
     states.break_down(tx, notes.server_id, run.now())
     faults.record(tx, notes.server_id, run.error, run.now())

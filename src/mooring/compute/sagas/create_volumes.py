@@ -12,6 +12,7 @@ from mooring.compute.sagas.create_notes import CreateServer, find, guest_disk, w
 from mooring.compute.volume_calls import (
     delete_made_attachments,
     reserve_volume,
+    say_in_use,
     wait_until_ready,
 )
 from mooring.errors import Conflict, Invalid, NotFound, Unavailable
@@ -73,7 +74,7 @@ async def delete_made_volume(
     notes: CreateServer, item: str, run: Run[Compute]
 ) -> CreateServer | None:
     """Delete every volume that `make_volume` made."""
-    if notes.abandoned:
+    if notes.abandoned and find(notes, item).attachment_id:
         return None
     volumes, remembered = run.service.volumes, find(notes, item).volume_id
     made = await volumes.bury_volumes(run.user, run.operation, name=_name(notes, item), known=())
@@ -139,7 +140,11 @@ async def complete_attachment(notes: CreateServer, item: str, run: Run[Compute])
 
 async def _free(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
     disk = find(notes, item)
-    if notes.abandoned or not disk.volume_id:
+    if notes.abandoned:
+        if disk.attachment_id:
+            await say_in_use(run, disk.attachment_id)
+        return None
+    if not disk.volume_id:
         return None
     failure = await delete_made_attachments(
         run,
@@ -149,7 +154,7 @@ async def _free(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServ
         remembered=disk.attachment_id,
     )
     if not failure:
-        return None
+        return with_disk(notes, item, attachment_id="")
     if not notes.accepted:
         # Nobody would know of the server any more: stay with it for as long as it takes.
         raise Unavailable(failure)
