@@ -65,9 +65,10 @@ class Meddling:
         return await call.forward()
 
     async def _held_after(self, call: Call) -> Any:
-        answer = await call.forward()
-        await self._hold()
-        return answer
+        try:
+            return await call.forward()
+        finally:
+            await self._hold()
 
     async def _hold(self) -> None:
         self.cloud.is_still = True

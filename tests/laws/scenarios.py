@@ -158,12 +158,14 @@ async def create_volume(site: Site, **fields: Any) -> Any:
     return await site.ask("POST", f"{VOLUME}/volumes", body)
 
 
-async def delete_volume(site: Site) -> Any:
-    return await site.ask("DELETE", f"{VOLUME}/volumes/{{volume}}")
+async def delete_volume(site: Site, name: str = "volume") -> Any:
+    return await site.ask("DELETE", f"{VOLUME}/volumes/{{{name}}}")
 
 
-async def act_on_volume(site: Site, action: str, value: Any, user: str = "demo") -> Any:
-    path = f"{VOLUME}/volumes/{{volume}}/action"
+async def act_on_volume(
+    site: Site, action: str, value: Any, user: str = "demo", *, name: str = "volume"
+) -> Any:
+    path = f"{VOLUME}/volumes/{{{name}}}/action"
     return await site.ask("POST", path, {action: value}, user=user)
 
 
@@ -187,6 +189,16 @@ async def delete_attachment(site: Site) -> Any:
     return await site.ask("DELETE", f"{VOLUME}/attachments/{{attachment}}", version="3.44")
 
 
+async def delete_attachments(site: Site) -> Any:
+    """Delete, as its user, what attachment a server's volume has: the guard refuses that."""
+    path = f"{VOLUME}/attachments?volume_id={{volume}}"
+    listed = await site.ask("GET", path, version="3.44")
+    for attachment in listed.body["attachments"] if listed and listed.body else []:
+        path = f"{VOLUME}/attachments/{attachment['id']}"
+        listed = await site.ask("DELETE", path, version="3.44")
+    return listed
+
+
 stop = partial(act_on_server, action="os-stop")
 start = partial(act_on_server, action="os-start")
 reboot = partial(act_on_server, action="reboot", value={"type": "SOFT"})
@@ -205,13 +217,12 @@ terminate = partial(
     value={"connector": CONNECTOR},
     user="compute",
 )
-BOOT_VOLUME = disk("volume", "{volume}", boot_index=0)
 BOOT_IMAGE = disk("image", "{image}", boot_index=0, volume_size=1, delete_on_termination=True)
 BLANK = disk("blank", volume_size=1)
 
 
-async def boot_from_volume(site: Site) -> Any:
-    return await create_server(site, BOOT_VOLUME)
+async def boot_from_volume(site: Site, name: str = "volume") -> Any:
+    return await create_server(site, disk("volume", f"{{{name}}}", boot_index=0))
 
 
 async def boot_from_new_volumes(site: Site) -> Any:

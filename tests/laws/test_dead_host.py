@@ -1,0 +1,82 @@
+"""Law *host dead for ever*: a host falls silent in any call, and is forced down.
+
+Whatever was at work ends without it; when it is back it pays what it owes, and all agrees again.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.errors import Conflict
+from mooring.saga import laws
+from tests.laws.meddlers import DeadHost
+from tests.laws.scenarios import SCENARIOS
+from tests.laws.sites import COMPUTE, Scenario, Site, Trial, Yard
+from tests.laws.test_steps import last_way_back
+
+pytestmark = pytest.mark.anyio
+ON_HOST = [scenario for scenario in SCENARIOS if scenario.saga.name.startswith("compute.")]
+CASES = [f"{scenario.name}/{nth}" for scenario in ON_HOST for nth in range(1, 7)]
+SERVER = f"{COMPUTE}/servers/{{server}}/action"
+PATIENCE_S = 400.0
+
+
+def find(case: str) -> tuple[Scenario, int]:
+    name, _, nth = case.partition("/")
+    return next(one for one in SCENARIOS if one.name == name), int(nth)
+
+
+async def force(site: Site, *, down: bool) -> None:
+    """Tell the compute service that the host is dead, or lives again."""
+    listed = await site.get("GET", f"{COMPUTE}/os-services", user="admin", version="2.53")
+    (service,) = [one for one in listed["services"] if one["host"] == "h1"]
+    path = f"{COMPUTE}/os-services/{service['id']}"
+    await site.get("PUT", path, {"forced_down": down}, user="admin", version="2.53")
+
+
+async def bury_and_revive(trial: Trial, dead: DeadHost, when: str) -> None:
+    """Force the dead host down, see that all ends, let it live again, see that all agrees."""
+    await trial.cloud.settle(PATIENCE_S)
+    await force(trial.site, down=True)
+    await trial.settle()
+    left = [line for line in await trial.complaints() if " is " in line and " at " in line]
+    assert left == [], f"{when}: {left}"
+    dead.revived = True
+    await trial.cloud.cloud.look_at_hosts()
+    await force(trial.site, down=False)
+    await trial.cloud.cloud.look_at_hosts()
+    await trial.settle()
+    if any("guest lacks volume" in line for line in await trial.complaints()):
+        # A dead host is switched off: its guests come back by a hard reboot, with their volumes.
+        await trial.site.get("POST", SERVER, {"reboot": {"type": "HARD"}})
+    await laws.require_peace(trial, f"{when}, and revived")
+
+
+@pytest.mark.cases(CASES, 12)
+async def test_a_dead_host_keeps_nothing_waiting(yard: Yard, case: str) -> None:
+    scenario, nth = find(case)
+    async with yard.trial(scenario) as trial:
+        dead = DeadHost("h1", nth)
+        trial.site.meddler = dead
+        await laws.live_through(trial)
+        await bury_and_revive(trial, dead, f"{case}")
+
+
+@pytest.mark.cases([scenario.name for scenario in ON_HOST], 4)
+async def test_an_undo_does_not_wait_for_a_dead_host(yard: Yard, case: str) -> None:
+    scenario, _ = find(f"{case}/1")
+    outcome = await yard.learn(scenario)
+    failing = last_way_back(scenario.saga, outcome.points)
+    if not failing:
+        return
+    async with yard.trial(scenario) as trial:
+        dead = DeadHost("h1", 10**6)
+        trial.site.meddler = dead
+
+        def die() -> Conflict:
+            dead.nth = 0
+            return Conflict("A law let the host die here.")
+
+        trial.probe.arm(failing, die)
+        await laws.live_through(trial)
+        await bury_and_revive(trial, dead, case)

@@ -1,0 +1,98 @@
+"""Law *pairs*: while one operation is in any of its calls, another begins on the same things.
+
+Nothing is known of how they end, but each request is answered, both end, and everything agrees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+from msgspec import Struct
+
+from mooring.saga import laws
+from tests.laws import scenarios
+from tests.laws.meddlers import Meddling
+from tests.laws.sites import Do, Scenario, Site, Yard
+
+pytestmark = pytest.mark.anyio
+PARTS = 3
+
+
+async def two_volumes(site: Site) -> None:
+    await scenarios.a_server_with_volume(site)
+    await scenarios.a_volume(site, "spare")
+
+
+ACTS: dict[str, Do] = {
+    "attach": partial(scenarios.attach, name="spare"),
+    "detach": scenarios.detach,
+    "delete server": scenarios.delete_server,
+    "stop": scenarios.stop,
+    "reboot": scenarios.reboot,
+    "hard reboot": scenarios.reboot_hard,
+    "reset state": scenarios.reset_state,
+    "boot from spare": partial(scenarios.boot_from_volume, name="spare"),
+    "delete volume": scenarios.delete_volume,
+    "delete spare": partial(scenarios.delete_volume, name="spare"),
+    "force-delete volume": scenarios.force_delete,
+    "reset status": partial(
+        scenarios.act_on_volume,
+        action="os-reset_status",
+        value={"status": "error"},
+        user="admin",
+        name="spare",
+    ),
+    "delete attachment": scenarios.delete_attachments,
+}
+FIRST = [name for name in ACTS if name != "delete volume"]
+
+
+class Pair(Struct, frozen=True):
+    """Two acts, and a share of the first one's calls."""
+
+    first: str
+    second: str
+    part: int
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.second}-{self.part}"
+
+
+PAIRS = [Pair(one, other, part) for one in FIRST for other in ACTS for part in range(PARTS)]
+_counts: dict[str, int] = {}
+
+
+def scene(name: str) -> Scenario:
+    """Return the one act as a scenario; which saga it starts does not matter here."""
+    return Scenario(name, scenarios.SCENARIOS[0].saga, two_volumes, ACTS[name])
+
+
+async def count_calls(yard: Yard, name: str) -> int:
+    """Return how many calls an act makes undisturbed, counted once."""
+    if name not in _counts:
+        async with yard.trial(scene(name)) as trial:
+            counting = Meddling(trial.cloud)
+            trial.site.meddler = counting
+            await laws.live_through(trial)
+            _counts[name] = len(counting.calls)
+    return _counts[name]
+
+
+@pytest.mark.cases(PAIRS, 26)
+async def test_two_operations_on_the_same_things_both_end(yard: Yard, case: Pair) -> None:
+    for nth in range(1 + case.part, 1 + await count_calls(yard, case.first), PARTS):
+        async with yard.trial(scene(case.first)) as trial:
+            call = Meddling(trial.cloud, "held_before", nth)
+            trial.site.meddler = call
+            first = asyncio.create_task(trial.act())
+            await trial.cloud.until(call.held)
+            second = asyncio.create_task(ACTS[case.second](trial.site))
+            await asyncio.wait({second}, timeout=0.05)
+            call.release()
+            await asyncio.gather(first, second)
+            await trial.settle()
+            await laws.require_peace(trial, f"{case} at {call.calls[nth - 1]}")
+            answers = [trial.answer, second.result()]
+            assert all(answer is None or answer.status < 500 for answer in answers), answers
