@@ -192,11 +192,12 @@ async def delete_attachment(site: Site) -> Any:
 async def delete_attachments(site: Site) -> Any:
     """Delete, as its user, what attachment a server's volume has: the guard refuses that."""
     path = f"{VOLUME}/attachments?volume_id={{volume}}"
-    listed = await site.ask("GET", path, version="3.44")
-    for attachment in listed.body["attachments"] if listed and listed.body else []:
+    answer = await site.ask("GET", path, version="3.44")
+    listed: list[dict[str, Any]] = answer.body["attachments"] if answer else []
+    for attachment in listed:
         path = f"{VOLUME}/attachments/{attachment['id']}"
-        listed = await site.ask("DELETE", path, version="3.44")
-    return listed
+        answer = await site.ask("DELETE", path, version="3.44")
+    return answer
 
 
 stop = partial(act_on_server, action="os-stop")

@@ -10,7 +10,7 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -141,7 +141,7 @@ def _answer(status: int, body: bytes) -> httpx2.Response:
     return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(body))
 
 
-Do = Callable[[Site], Awaitable[Any]]
+Do = Callable[[Site], Coroutine[Any, Any, Any]]
 
 
 class Scenario(Struct, frozen=True):

@@ -10,10 +10,12 @@ import asyncio
 import pytest
 from msgspec import Struct
 
+from mooring.errors import Conflict
 from mooring.saga import laws
 from tests.laws.meddlers import Meddling
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import Scenario, Trial, Yard
+from tests.laws.test_steps import last_way_back
 
 pytestmark = pytest.mark.anyio
 PARTS = 4
@@ -61,7 +63,7 @@ async def hold(yard: Yard, case: Calls, trial: Trial, call: Meddling) -> None:
     await laws.require_end(trial, case.scenario.saga, outcome, when)
 
 
-@pytest.mark.cases(cases_of("lost", "unanswered", "twice", "late", "expired"), 40)
+@pytest.mark.cases(cases_of("lost", "unanswered", "twice", "late", "expired"), 36)
 async def test_a_call_may_fail_in_every_way(yard: Yard, case: Calls) -> None:
     for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
         async with yard.trial(case.scenario) as trial:
@@ -83,7 +85,23 @@ async def hold_still(trial: Trial, call: Meddling) -> None:
     assert await trial.snapshot() == before, when
 
 
-@pytest.mark.cases(cases_of("held_before", "held_after"), 16)
+@pytest.mark.cases(cases_of("late"), 10)
+async def test_a_call_behind_its_own_undo_has_no_effect(yard: Yard, case: Calls) -> None:
+    outcome = await yard.learn(case.scenario)
+    failing = last_way_back(case.scenario.saga, outcome.points)
+    if not failing:
+        return
+    for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
+        async with yard.trial(case.scenario) as trial:
+            call = Meddling(trial.cloud, case.kind, nth)
+            trial.site.meddler = call
+            trial.probe.arm(failing, lambda: Conflict("A law let this step fail."))
+            await laws.live_through(trial)
+            if call.late is not None:
+                await hold_still(trial, call)
+
+
+@pytest.mark.cases(cases_of("held_before", "held_after"), 10)
 async def test_a_sleeper_changes_nothing_when_it_goes_on(yard: Yard, case: Calls) -> None:
     for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
         async with yard.trial(case.scenario) as trial:

@@ -12,6 +12,7 @@ import pytest
 from msgspec import Struct
 
 from mooring.saga import laws
+from tests.cloud import Answer
 from tests.laws import scenarios
 from tests.laws.meddlers import Meddling
 from tests.laws.sites import Do, Scenario, Site, Yard
@@ -94,5 +95,5 @@ async def test_two_operations_on_the_same_things_both_end(yard: Yard, case: Pair
             await asyncio.gather(first, second)
             await trial.settle()
             await laws.require_peace(trial, f"{case} at {call.calls[nth - 1]}")
-            answers = [trial.answer, second.result()]
+            answers: list[Answer | None] = [trial.answer, second.result()]
             assert all(answer is None or answer.status < 500 for answer in answers), answers

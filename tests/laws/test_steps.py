@@ -87,6 +87,7 @@ async def test_trouble_that_passes_stops_nothing(yard: Yard, case: Point) -> Non
             await laws.live_through(trial)
             await laws.require_peace(trial, f"kept waiting at {case}")
             await laws.require_end(trial, case.saga, outcome, f"kept waiting at {case}")
+            assert await trial.ending(case.saga) in {"done", ""}
 
 
 @pytest.mark.cases(FORWARD, 45)

@@ -206,7 +206,8 @@ async def require_end(world: World, saga: Saga[Any], outcome: Outcome, when: str
     now, ending = await world.snapshot(), await world.ending(saga)
     if ending == "failed" and saga.failed_end:
         return
-    if ending == "done" and now == outcome.after:
+    # A saga that another one starts only when it must may not be needed for the same end.
+    if ending in ("done", "") and now == outcome.after:
         return
     if ending in ("undone", "") and _equal(now, outcome.before, saga.residue):
         return
