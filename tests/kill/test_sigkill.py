@@ -84,7 +84,8 @@ def _fails_at(saga: Saga[Any], step: str, heading: str) -> str:
     ]
     names = [one.name for one in steps]
     if heading == "failing":
-        return saga.pivot
+        # Not at the pivot: a leading transaction that fails takes the whole start back.
+        return names[-1]
     return names[names.index(saga.pivot) - 1] if saga.pivot else names[-1]
 
 

@@ -35,13 +35,15 @@ class Project(Struct):
     """A volume that a new server is to have."""
     hosted: str
     """A volume that is exported to a host for no server."""
+    stopped: str
+    """A server that is switched off."""
 
 
 def prepare(cloud: KilledCloud) -> Project:
     """Make what the ten operations need, and wait until it stands."""
     _lift_quotas(cloud)
     image, fresh_image = _make_image(cloud), _make_image(cloud)
-    servers = [_make_server(cloud, image, f"s{number}") for number in range(7)]
+    servers = [_make_server(cloud, image, f"s{number}") for number in range(8)]
     volumes = [_make_volume(cloud, f"v{number}") for number in range(10)]
     cloud.settle()
     for server, volume in zip(servers[:3], volumes[:3], strict=True):
@@ -49,9 +51,12 @@ def prepare(cloud: KilledCloud) -> Project:
     _act_on_volume(cloud, volumes[7], {"os-initialize_connection": {"connector": CONNECTOR}})()
     attachment = {"volume_uuid": volumes[9], "connector": CONNECTOR}
     cloud.ask("POST", f"{VOLUME}/attachments", {"attachment": attachment}, version="3.44")
+    _act_on_server(cloud, servers[7], {"os-stop": None})()
     cloud.settle()
     laden = list(zip(servers[:3], volumes[:3], strict=True))
-    return Project(image, fresh_image, servers[3:], laden, volumes[3:7], *volumes[7:])
+    return Project(
+        image, fresh_image, servers[3:7], laden, volumes[3:7], *volumes[7:], stopped=servers[7]
+    )
 
 
 def ten_operations(cloud: KilledCloud, project: Project) -> list[Act]:
@@ -78,6 +83,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
     legacy = {"os-terminate_connection": {"connector": CONNECTOR}}
     first = {"os-initialize_connection": {"connector": CONNECTOR}}
     return {
+        "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],
         "volume.reset_status": [_act_on_volume(cloud, project.hosted, reset)],
