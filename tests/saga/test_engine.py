@@ -127,6 +127,19 @@ async def test_preempting_aborts_the_holder_and_then_runs(desk: Desk) -> None:
     assert desk.ledger.parcels == {}
 
 
+async def test_who_waits_too_long_for_a_lock_gives_up(desk: Desk) -> None:
+    await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    desk.ledger.fail_next = [Unavailable("not now")]
+    second = await desk.engine.submit(
+        lambda tx: desk.engine.start(tx, CANCEL, Order("o1"), wait_s=0.1)
+    )
+    await desk.engine.settle()
+    with pytest.raises(Unavailable, match="too long"):
+        await desk.engine.ended(second)
+    assert await desk.statuses() == {"o1": "new"}
+
+
 async def test_preempting_absorbs_a_holder_whose_undo_cannot_proceed(desk: Desk) -> None:
     first = await desk.pack("o1", wait=True)
     await desk.engine.schedule.quiet()

@@ -96,7 +96,9 @@ def is_transaction(part: Step | Child, mark: Bookmark) -> bool:
     """Whether this part, in the bookmark's heading, runs inside the bookmark's transaction."""
     if isinstance(part, Child):
         return True
-    return part.undo_is_transaction if mark.heading == "back" else part.do_is_transaction
+    if mark.heading == "back":
+        return part.undo is None or part.undo_is_transaction
+    return part.do_is_transaction
 
 
 def must_turn_back(plan: Plan, mark: Bookmark, place: Place) -> bool:
