@@ -38,6 +38,14 @@ async def test_other_steps_resources_and_verbs_act_for_themselves(receiver: Rece
     assert await receiver.admit(PLUG, DISK, "DELETE") is None
 
 
+async def test_a_delete_that_was_taken_back_does_nothing_when_it_comes_late(
+    receiver: Receiver,
+) -> None:
+    assert await receiver.admit(PLUG.again(), DISK) is None
+    assert await receiver.admit(PLUG, DISK, "DELETE") == Answer(status=204)
+    assert await receiver.admit(PLUG, "servers/1/disks/3", "DELETE") is None
+
+
 async def test_a_call_without_an_answer_acts_again(receiver: Receiver) -> None:
     assert await receiver.admit(PLUG, DISK) is None
     assert await receiver.admit(PLUG, DISK) is None

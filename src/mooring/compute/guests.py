@@ -138,7 +138,7 @@ async def plug_again(run: Run[Compute], host: str, disk: Disk) -> None:
     if await is_lost(run, host):
         return
     try:
-        await plug(run, host, disk, other(run.operation, "again"))
+        await plug(run, host, disk, run.operation.again())
     except NotFound:
         return
 

@@ -10,6 +10,7 @@ from mooring.errors import Invalid
 
 HEADER = "Mooring-Operation"
 INCARNATION_HEADER = "Mooring-Incarnation"
+AGAIN = "again"
 _FORM = re.compile(r"^([A-Za-z0-9-]{1,64})\.([A-Za-z0-9_.:-]{1,128});(\d{1,18});(\d{1,18})$")
 
 
@@ -29,6 +30,16 @@ class Operation(Struct, frozen=True):
     def key(self) -> str:
         """What the receiver files the operation under: the same in every epoch."""
         return f"{self.saga}.{self.step}"
+
+    @property
+    def takes_back(self) -> str:
+        """The key of the DELETE that this call undoes; empty for all that `again` did not make."""
+        step, _, last = self.step.rpartition(".")
+        return f"{self.saga}.{step}" if step and last == AGAIN else ""
+
+    def again(self) -> Operation:
+        """Return the operation of the PUT that undoes this operation's DELETE."""
+        return Operation(self.saga, f"{self.step}.{AGAIN}", self.epoch, self.generation)
 
     def __str__(self) -> str:
         return f"{self.saga}.{self.step};{self.epoch};{self.generation}"

@@ -91,6 +91,8 @@ def admit(
     """Let a call act (None), or return the answer that the same call got before.
 
     A DELETE is the undo of the same operation's PUT or POST on the resource: it leaves a tombstone.
+    Where a DELETE was the deed, a PUT undoes it (`Operation.again`): the DELETE counts as done from
+    then on, so one that comes late does nothing.
     `shared` resources (an image that many servers need) are used under different locks at once, so
     their generations are not compared; nor is the generation of a saga without a lock, 0.
     Raises Gone (410) behind a tombstone, Outdated (412) for a lower epoch or generation.
@@ -100,6 +102,8 @@ def admit(
         records.bury(operation.key, resource)
     elif records.is_buried(operation.key, resource):
         raise gone(operation, resource)
+    elif operation.takes_back and records.answer(operation.takes_back, resource, "DELETE") is None:
+        records.keep(operation.takes_back, resource, "DELETE", Answer(status=204))
     return records.answer(operation.key, resource, verb)
 
 
