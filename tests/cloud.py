@@ -39,7 +39,7 @@ from mooring.saga.tables import SagaRow
 T = TypeVar("T")
 URL = "http://cloud.test"
 HORIZON_S = 7200.0
-PATIENCE_S = 0.1
+PATIENCE_S, SHORT_S = 0.1, 61.0
 HostDeliver = agent_transport.Deliver
 _BOTH: tuple[Role, ...] = ("compute", "volume")
 
@@ -273,7 +273,8 @@ class SimulatedCloud:
             is_stalled = not all(one.done() for one in quiet)
             for one in quiet:
                 one.cancel()
-            if is_stalled and self._next_wake() is not None:
+            at = self._next_wake()
+            if is_stalled and at is not None and at - self.clock.now() < timedelta(seconds=SHORT_S):
                 return
 
     def _is_quiet(self) -> bool:
