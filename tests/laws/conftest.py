@@ -22,4 +22,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for marker in metafunc.definition.iter_markers("cases"):
         cases, count = marker.args
         chosen = choose(metafunc.config, metafunc.definition.nodeid, cases, count)
-        metafunc.parametrize("case", chosen, ids=[str(case) for case in chosen])
+        metafunc.parametrize(
+            "case", chosen, ids=[getattr(case, "name", str(case)) for case in chosen]
+        )

@@ -23,7 +23,8 @@ def seed() -> str:
 
 def choose(config: pytest.Config, what: str, cases: Sequence[T], count: int) -> list[T]:
     """Return the cases to run, in their order; all when there are not more than `count`."""
-    if config.getoption("--every") or len(cases) <= count:
+    everything = config.getoption("--every") or config.getoption("--golden")
+    if everything or len(cases) <= count:
         return list(cases)
     chosen = random.Random(f"{seed()} {what}").sample(range(len(cases)), count)
     return [cases[index] for index in sorted(chosen)]
