@@ -1,0 +1,54 @@
+"""Every seeded fault is noticed by the tests it names: two in each run, all with `--every`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.laws.sampling import choose
+from tests.mutants.mutants import MUTANTS, Mutant
+
+CHECKOUT = Path(__file__).parents[2]
+SAMPLE = 2
+LIMIT_S = 120
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "mutant" in metafunc.fixturenames:
+        chosen = choose(metafunc.config, "mutants", MUTANTS, SAMPLE)
+        metafunc.parametrize("mutant", chosen, ids=str)
+
+
+@pytest.mark.parametrize("known", MUTANTS, ids=str)
+def test_every_fault_still_fits(known: Mutant) -> None:
+    assert (CHECKOUT / "src/mooring" / known.file).read_text("utf-8").count(known.old) == 1
+
+
+def test_the_fault_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(CHECKOUT / "src/mooring", source / "mooring", ignore=ignored)
+    file = source / "mooring" / mutant.file
+    file.write_text(file.read_text("utf-8").replace(mutant.old, mutant.new) + mutant.more, "utf-8")
+    command = [sys.executable, "-m", "pytest", mutant.tests, "-x", "-q", "--every"]
+    command += ["-o", f"pythonpath={source} {CHECKOUT}", "-p", "no:cacheprovider"]
+    command += ["-k", mutant.only] if mutant.only else []
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        ran = subprocess.run(
+            command,
+            cwd=CHECKOUT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return  # what hangs does not pass unnoticed
+    assert ran.returncode == pytest.ExitCode.TESTS_FAILED, ran.stdout[-2000:] + ran.stderr[-2000:]
