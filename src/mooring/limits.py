@@ -98,6 +98,9 @@ AGENT_COPY_S = 3600.0
 AGENT_PROGRAM_MEMORY_BYTES = 1024**3
 """Address space of one program: qemu-img on a hostile image must not eat the host."""
 
+AGENT_COPY_MEMORY_BYTES = 4 * 1024**3
+"""Address space of a copy: compressed images are unpacked by up to 64 threads with their stacks."""
+
 AGENT_PROGRAM_OUTPUT_BYTES = 65536
 """How much of a program's output is kept; the rest is read and dropped."""
 

@@ -60,7 +60,11 @@ class QemuImg:
     ) -> None:
         """Copy a disk from (path, format) to (path, format), leaving holes as holes."""
         argv = ["qemu-img", "convert", "-q", "-f", source[1], "-O", target[1], "--"]
-        budget = Budget(timeout_s=limits.AGENT_COPY_S, cpu_s=int(limits.AGENT_COPY_S))
+        budget = Budget(
+            timeout_s=limits.AGENT_COPY_S,
+            cpu_s=int(limits.AGENT_COPY_S),
+            memory_bytes=limits.AGENT_COPY_MEMORY_BYTES,
+        )
         output = await self._runner.run(
             [*argv, str(source[0]), str(target[0])], budget, operation_key=operation_key
         )

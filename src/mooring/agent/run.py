@@ -29,6 +29,8 @@ from mooring.fence.threads import run_to_end
 log = structlog.get_logger()
 _ENVIRONMENT = {
     "LC_ALL": "C",
+    # Each thread would reserve 128 MiB of address space for itself, and the limit counts them.
+    "MALLOC_ARENA_MAX": "2",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 
