@@ -80,3 +80,16 @@ class GuestDisk(Struct, frozen=True, kw_only=True):
     """The running guest has it."""
     persistent: bool = True
     """The definition that the next start uses has it."""
+
+
+class DiskSizeRequest(Struct, frozen=True):
+    """Body of `PUT /servers/{server_id}/disks/{volume_id}/size`."""
+
+    size_bytes: int
+
+
+class DiskSize(Struct, frozen=True, kw_only=True):
+    """How big a disk is: as its guest sees it (or will, once started), and as its file says."""
+
+    guest_bytes: int
+    image_bytes: int

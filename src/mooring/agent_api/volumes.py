@@ -25,9 +25,29 @@ class VolumeFile(Struct, frozen=True, kw_only=True):
     volume_id: str
     pool: str
     size_gib: int
+    """Whole GiB of its virtual size, read from the file itself."""
     format: str
+    virtual_bytes: int = 0
+    """The size that a guest sees, read from the file itself; 0 when its header cannot be read."""
     exports: list[str] = []
     """Ids of the attachments it is exported to."""
+
+
+class SizeRequest(Struct, frozen=True):
+    """Body of `PUT /volumes/{volume_id}/size`: at least so big from now on."""
+
+    size_gib: int
+
+
+class Extended(Struct, frozen=True):
+    """How big a volume is now.
+
+    `needs_compute`: QEMU holds the file, nothing was changed, and only the hypervisor of the guest
+    can make it grow (facts/block_storage.md 3.5).
+    """
+
+    virtual_bytes: int
+    needs_compute: bool = False
 
 
 class ExportRequest(Struct, frozen=True):

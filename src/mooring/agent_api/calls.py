@@ -1,0 +1,98 @@
+"""What every verb of the agent's client is made of: headers, tickets, answers, refusals."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from mooring.agent_api.transport import Request, Response, Wire
+from mooring.agent_api.wire import error_of
+from mooring.errors import Bug, NotFound, Unavailable
+from mooring.fence.operation import HEADER, INCARNATION_HEADER, Operation
+from mooring.limits import AGENT_CALL_S, AGENT_POLL_S
+
+T = TypeVar("T")
+
+
+class Calls:
+    """The wire to one agent; `AgentClient` and its parts add the verbs."""
+
+    def __init__(self, name: str, wire: Wire) -> None:
+        self.name, self._wire = name, wire
+        self.incarnation = ""
+
+    async def close(self) -> None:
+        """Let go of the connections to the agent."""
+        await self._wire.close()
+
+    def _headers(self, operation: Operation | None) -> dict[str, str]:
+        headers = {"content-type": "application/json"}
+        if operation is not None:
+            headers[HEADER.lower()] = str(operation)
+        if self.incarnation:
+            headers[INCARNATION_HEADER.lower()] = self.incarnation
+        return headers
+
+    async def _find(self, kind: type[T], target: str) -> T | None:
+        try:
+            return await self._ask(kind, "GET", target)
+        except NotFound:
+            return None
+
+    async def _ask(
+        self,
+        kind: type[T] | None,
+        method: str,
+        target: str,
+        body: Any = None,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_CALL_S,
+    ) -> T:
+        content = b"" if body is None else msgspec.json.encode(body)
+        # Reading is never refused for the incarnation: that is how another one is found out.
+        headers = {} if method == "GET" else self._headers(operation)
+        answer = await self._finish(Request(method, target, headers, content), timeout_s)
+        return decode(kind, answer)
+
+    async def _finish(self, request: Request, timeout_s: float) -> Response:
+        """Send, and follow a 202 to its end."""
+        deadline = time.monotonic() + timeout_s
+        answer = await self._wire.send(request, timeout_s)
+        while answer.status == 202:
+            ticket = msgspec.json.decode(answer.body, type=dict[str, str])["ticket"]
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Unavailable(
+                    f"Host {self.name} was not done within {timeout_s:g} s; it goes on. Ask again.",
+                    private=f"{request.method} {request.target}, ticket {ticket}",
+                )
+            target = f"/operations/{quote(ticket, safe='')}?wait={min(left, AGENT_POLL_S):.3f}"
+            answer = await self._wire.send(Request("GET", target, {}), AGENT_CALL_S + AGENT_POLL_S)
+        if answer.status >= 400:
+            raise self._refusal(answer)
+        return answer
+
+    def _refusal(self, answer: Response) -> Exception:
+        error = error_of(answer.status, answer.body, self.name)
+        if answer.status == 412 and "incarnation" in error.detail:
+            return Unavailable(error.public, private=error.private, **error.detail)
+        return error
+
+
+def path_of(*parts: str) -> str:
+    """Return the path of a resource, its parts quoted."""
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def decode(kind: Any, answer: Response) -> Any:
+    """Return an answer's body as `kind`; None for no kind. Raises Bug."""
+    if kind is None:
+        return None
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except msgspec.DecodeError as error:
+        raise Bug("An agent gave an answer that makes no sense.", private=str(error)) from error
