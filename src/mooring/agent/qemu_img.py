@@ -60,13 +60,8 @@ class QemuImg:
     ) -> None:
         """Copy a disk from (path, format) to (path, format), leaving holes as holes."""
         argv = ["qemu-img", "convert", "-q", "-f", source[1], "-O", target[1], "--"]
-        budget = Budget(
-            timeout_s=limits.AGENT_COPY_S,
-            cpu_s=int(limits.AGENT_COPY_S),
-            memory_bytes=limits.AGENT_COPY_MEMORY_BYTES,
-        )
         output = await self._runner.run(
-            [*argv, str(source[0]), str(target[0])], budget, operation_key=operation_key
+            [*argv, str(source[0]), str(target[0])], _copying(), operation_key=operation_key
         )
         _expect_success(output, f"copying to {target[0].name}")
 
@@ -77,6 +72,31 @@ class QemuImg:
         argv = ["qemu-img", "resize", "-q", "-f", disk_format, "--", str(path), str(size_bytes)]
         output = await self._runner.run(argv, operation_key=operation_key)
         _expect_success(output, f"resizing {path.name}")
+
+    async def commit(self, overlay: Path, *, operation_key: str = "") -> None:
+        """Write what a qcow2 overlay holds into the file below it; the overlay keeps it too."""
+        argv = ["qemu-img", "commit", "-q", "-f", "qcow2", "-d", "--", str(overlay)]
+        output = await self._runner.run(argv, _copying(), operation_key=operation_key)
+        _expect_success(output, f"committing {overlay.name}")
+
+    async def rebase(
+        self,
+        overlay: Path,
+        backing: tuple[str, str] | None,
+        *,
+        rename: bool = False,
+        operation_key: str = "",
+    ) -> None:
+        """Put a qcow2 overlay on another file (a name in its directory, format), or on none.
+
+        What it loses thereby is copied into it; with `rename` nothing is, because the other file
+        reads the same.
+        """
+        argv = ["qemu-img", "rebase", "-q", "-f", "qcow2", *(["-u"] if rename else [])]
+        argv += ["-b", backing[0], "-F", backing[1]] if backing else ["-b", ""]
+        argv += ["--", str(overlay)]
+        output = await self._runner.run(argv, _copying(), operation_key=operation_key)
+        _expect_success(output, f"rebasing {overlay.name}")
 
     async def check(self, path: Path, disk_format: str) -> ImageInfo:
         """Return what a foreign file is. Raises Invalid unless it is as declared and alone."""
@@ -104,6 +124,14 @@ def read_virtual_bytes(path: Path, disk_format: str) -> int:
 def round_up(size_bytes: int, unit: int = 512) -> int:
     """Return a size in whole units, the way a guest sees it."""
     return -(-size_bytes // unit) * unit
+
+
+def _copying() -> Budget:
+    return Budget(
+        timeout_s=limits.AGENT_COPY_S,
+        cpu_s=int(limits.AGENT_COPY_S),
+        memory_bytes=limits.AGENT_COPY_MEMORY_BYTES,
+    )
 
 
 def _expect_success(output: Output, what: str) -> None:
