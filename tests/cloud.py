@@ -31,6 +31,8 @@ from mooring.clock import SimulatedClock
 from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
 from mooring.doctor.examine import look
+from mooring.notify import outbox
+from mooring.notify.outbox import Notification
 from mooring.saga.define import Saga
 from mooring.saga.engine import Engine
 from mooring.saga.laws import Crash, LawProbe
@@ -69,12 +71,13 @@ class SimulatedCloud:
         roles: Mapping[str, tuple[Role, ...]] | None = None,
         start: datetime | None = None,
         inline: bool = False,
+        **settings: Any,
     ) -> None:
         """Make a cloud of `hosts`, each with both roles unless `roles` says otherwise.
 
         `start` is when its clock begins; `inline` runs SQLite without threads.
         """
-        self.settings = Settings(state_dir=str(directory), database=database)
+        self.settings = Settings(state_dir=str(directory), database=database, **settings)
         self.roles = dict.fromkeys(hosts, _BOTH) if roles is None else dict(roles)
         self.inline = inline
         self.clock, self.probe = SimulatedClock(start), LawProbe()
@@ -305,6 +308,10 @@ class SimulatedCloud:
         query = select(SagaRow.outcome).where(SagaRow.name == saga.name)
         newest = query.order_by(SagaRow.created_at.desc(), SagaRow.id).limit(1)
         return await store.read(lambda tx: tx.execute(newest).scalar() or "")
+
+    async def told(self, service: str) -> list[Notification]:
+        """What a service has notified of so far, if the setting `notifications` keeps it."""
+        return await self.cloud.stores[service].read(outbox.read)
 
     async def complaints(self) -> list[str]:
         """What the doctor finds, and what has not ended."""

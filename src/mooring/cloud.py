@@ -31,6 +31,7 @@ from mooring.identity.service import Identity
 from mooring.identity.tokens import LocalValidator
 from mooring.image import app as image_app
 from mooring.image.service import Image
+from mooring.notify.outbox import Outbox
 from mooring.placement import app as placement_app
 from mooring.placement.service import Placement
 from mooring.saga.engine import Engine
@@ -170,7 +171,13 @@ async def _open_services(cloud: Cloud) -> None:
         probe=outside.probe,
     )
     cloud.placement = Placement(store=stores["placement"], clock=clock)
-    near = _Neighbours(outside, logins)
+    _open_sagas(cloud, _Neighbours(outside, logins), sealer)
+    await _serve(cloud)
+
+
+def _open_sagas(cloud: Cloud, near: _Neighbours, sealer: Sealer) -> None:
+    """Make the services that work by sagas and notify of what they do."""
+    outside, stores, clock = cloud.outside, cloud.stores, cloud.outside.clock
     cloud.volume = Volume(
         store=stores["volume"],
         images=ImageClient(near.session("volume", "image")),
@@ -178,6 +185,7 @@ async def _open_services(cloud: Cloud) -> None:
         agents=outside.agents,
         sealer=sealer,
         clock=clock,
+        outbox=Outbox(clock, outside.settings.notifications),
     )
     cloud.compute = Compute(
         store=stores["compute"],
@@ -186,10 +194,10 @@ async def _open_services(cloud: Cloud) -> None:
         volumes=VolumeClient(near.session("compute", "volume")),
         agents=outside.agents,
         clock=clock,
+        outbox=Outbox(clock, outside.settings.notifications),
     )
     cloud.volume.sagas = _engine(cloud, "volume", cloud.volume, sealer)
     cloud.compute.sagas = _engine(cloud, "compute", cloud.compute, sealer)
-    await _serve(cloud)
 
 
 def _engine(cloud: Cloud, name: str, service: S, sealer: Sealer) -> Engine[S]:

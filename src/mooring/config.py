@@ -102,6 +102,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     token_lifetime_s: Annotated[
         int, Meta(description="How long a token of identity is valid, in seconds.", ge=60, le=86400)
     ] = 3600
+    notifications: Annotated[
+        tuple[Literal["keep"], ...],
+        Meta(
+            description="Who gets notifications of what happens to volumes and servers, under"
+            " OpenStack's names. `keep` leaves them in the databases for a week. Empty: none are"
+            " written."
+        ),
+    ] = ()
     kill_at: Annotated[
         str,
         Meta(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mooring.notify.outbox import Outbox
+
 if TYPE_CHECKING:
     from mooring.agent_api.client import Agents
     from mooring.clients.image import ImageClient
@@ -55,8 +57,10 @@ class Compute:
         agents: Agents,
         clock: Clock,
         settings: ComputeSettings | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self.store, self.clock = store, clock
         self.images, self.placement, self.volumes = images, placement, volumes
         self.agents = agents
         self.settings = settings or ComputeSettings()
+        self.outbox = outbox or Outbox(clock)

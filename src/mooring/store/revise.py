@@ -7,8 +7,8 @@ Until the first release a service's first revision may be made anew instead of a
 
     python -m mooring.store.revise volume --remake
 
-The chain `common` (the tables of sagas and fence, in every database) is revised the same way. Read
-what was written: Alembic does not see renames, nor changed CHECK constraints.
+The chain `common` (the tables of sagas, fence and outbox, in every database) is revised the same
+way. Read what was written: Alembic does not see renames, nor changed CHECK constraints.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ from sqlalchemy import Engine, MetaData
 from mooring.store import migrate, sqlite
 from mooring.store.types import INTEGER, Json, UtcTime
 
-_COMMON_MODULES = ("mooring.saga.tables", "mooring.fence.table", "mooring.fence.debts")
+_COMMON_MODULES = (
+    "mooring.saga.tables",
+    "mooring.fence.table",
+    "mooring.fence.debts",
+    "mooring.notify.tables",
+)
 _FILE = '''"""{message}."""
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mooring.notify.outbox import Outbox
+
 if TYPE_CHECKING:
     from mooring.agent_api.client import Agents
     from mooring.clients.compute import ComputeClient
@@ -52,7 +54,9 @@ class Volume:
         sealer: Sealer,
         clock: Clock,
         settings: VolumeSettings | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self.store, self.clock, self.sealer = store, clock, sealer
         self.images, self.compute, self.agents = images, compute, agents
         self.settings = settings or VolumeSettings()
+        self.outbox = outbox or Outbox(clock)

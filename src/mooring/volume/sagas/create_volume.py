@@ -16,7 +16,7 @@ from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.volumes import VolumeSpec
 from mooring.errors import NoCapacity
 from mooring.saga.define import Run, Saga, Step, exclusive
-from mooring.volume import backends, messages, statuses
+from mooring.volume import backends, messages, notices, statuses
 from mooring.volume.tables import TypeRow, VolumeRow
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def show_error(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
         status="error",
         **statuses.RETURNED,
     )
+    if isinstance(run.error, NoCapacity) and not notes.host:
+        notices.send_scheduling_failure(tx, run.service, notes.volume_id, run.error.public)
 
 
 def show_downloading(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
@@ -89,6 +91,7 @@ def show_downloading(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None
         statuses.change(
             tx, notes.volume_id, allowed=("creating",), now=run.now(), status="downloading"
         )
+    notices.send(tx, run.service, notes.volume_id, "create.start")
 
 
 async def make_volume(notes: CreateVolume, run: Run[Volume]) -> None:
@@ -126,6 +129,7 @@ def show_available(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
     statuses.change(
         tx, notes.volume_id, allowed=("creating", "downloading"), now=now, status="available"
     )
+    notices.send(tx, run.service, notes.volume_id, "create.end")
 
 
 CREATE_VOLUME = Saga(

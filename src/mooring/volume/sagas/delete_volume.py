@@ -13,7 +13,7 @@ from msgspec import Struct
 from sqlalchemy.orm import Session
 
 from mooring.saga.define import Each, Lock, Mode, Run, Saga, Step, exclusive
-from mooring.volume import backends, statuses
+from mooring.volume import backends, notices, statuses
 from mooring.volume.tables import VolumeRow
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class DeleteVolume(Struct, frozen=True, kw_only=True):
 
 def begin_deleting(tx: Session, notes: DeleteVolume, run: Run[Volume]) -> DeleteVolume | None:
     """Read where the volume lies: whoever was making it may have been ended before us."""
+    notices.send(tx, run.service, notes.volume_id, "delete.start")
     row = tx.get(VolumeRow, notes.volume_id)
     if row is None or row.backend is None:
         return None
@@ -52,6 +53,7 @@ async def remove_storage(notes: DeleteVolume, run: Run[Volume]) -> None:
 
 def forget_volume(tx: Session, notes: DeleteVolume, run: Run[Volume]) -> None:
     """Delete the row, and with it attachments and exports; the quota has it back."""
+    notices.send(tx, run.service, notes.volume_id, "delete.end")
     row = tx.get(VolumeRow, notes.volume_id)
     if row is not None:
         tx.delete(row)

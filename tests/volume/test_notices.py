@@ -1,0 +1,101 @@
+"""What the volume service notifies of: upstream's names, payloads and order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cloud import SimulatedCloud
+
+pytestmark = pytest.mark.anyio
+
+VOLUMES = "/volume/v3/volumes"
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path, anyio_backend: str) -> AsyncIterator[SimulatedCloud]:
+    opened = SimulatedCloud(tmp_path, notifications=("keep",))
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def _make(cloud: SimulatedCloud, **fields: Any) -> str:
+    body = {"volume": {"size": 1, "name": "data", "metadata": {"a": "b"}, **fields}}
+    made = (await cloud.ask("POST", VOLUMES, body)).key("volume")["id"]
+    await cloud.settle()
+    return made
+
+
+async def _events(cloud: SimulatedCloud) -> list[str]:
+    return [one.event_type for one in await cloud.told("volume")]
+
+
+async def test_making_and_deleting_a_volume_is_told_with_its_usage(cloud: SimulatedCloud) -> None:
+    volume_id = await _make(cloud)
+    shown = (await cloud.ask("GET", f"{VOLUMES}/{volume_id}", user="admin")).key("volume")
+    await cloud.ask("DELETE", f"{VOLUMES}/{volume_id}")
+    await cloud.settle()
+    told = await cloud.told("volume")
+
+    assert [one.event_type for one in told] == [
+        "volume.create.start",
+        "volume.create.end",
+        "volume.delete.start",
+        "volume.delete.end",
+    ]
+    assert [one.payload["status"] for one in told] == [
+        "creating",
+        "available",
+        "deleting",
+        "deleting",
+    ]
+    backend = shown["os-vol-host-attr:host"]
+    assert {one.publisher for one in told} == {f"volume.{backend.partition('#')[0]}"}
+    assert {one.priority for one in told} == {"INFO"}
+    payload = told[1].payload
+    assert payload.pop("launched_at")
+    assert payload.pop("created_at").startswith(shown["created_at"][:19])
+    assert payload.pop("volume_type")
+    assert payload == {
+        "tenant_id": shown["os-vol-tenant-attr:tenant_id"],
+        "user_id": shown["user_id"],
+        "host": backend,
+        "availability_zone": "nova",
+        "volume_id": volume_id,
+        "display_name": "data",
+        "status": "available",
+        "snapshot_id": None,
+        "size": 1,
+        "replication_status": None,
+        "replication_extended_status": None,
+        "replication_driver_data": None,
+        "metadata": {"a": "b"},
+        "volume_attachment": [],
+    }
+
+
+async def test_a_volume_that_finds_no_pool_is_told_by_the_scheduler(tmp_path: Path) -> None:
+    cloud = SimulatedCloud(tmp_path, roles={"h1": ("compute",)}, notifications=("keep",))
+    await cloud.open()
+    await _make(cloud)
+    (one,) = await cloud.told("volume")
+    await cloud.close()
+
+    assert (one.event_type, one.publisher) == ("scheduler.create_volume", "scheduler")
+    assert one.priority == "ERROR"
+    assert one.payload["state"] == "error"
+    assert one.payload["volume_properties"]["size"] == 1
+    assert one.payload["reason"]
+
+
+async def test_nothing_is_written_when_nobody_asked_for_it(tmp_path: Path) -> None:
+    quiet = SimulatedCloud(tmp_path)
+    await quiet.open()
+    await _make(quiet)
+
+    assert await quiet.told("volume") == []
+    await quiet.close()
