@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from mooring import limits
@@ -56,11 +56,12 @@ async def download(call: Call[Image]) -> Reply:
     if image.data_name is None or not image.size_bytes:
         return Reply(204)
     start, end = _range(call, image.size_bytes)
-    file = await asyncio.to_thread(files.open_data, call.service.directory, image.data_name)
+    # Not in a thread: whoever is cancelled while one opens a file never gets it to close it.
+    file = files.open_data(call.service.directory, image.data_name)
     return Reply(
         200 if (start, end) == (0, image.size_bytes) and not _asked(call) else 206,
         headers=_headers(call, image, start, end),
-        stream=_chunks(file, start, end),
+        stream=_Reading(file, start, end),
     )
 
 
@@ -70,19 +71,34 @@ async def refuse_head(call: Call[Image]) -> Reply:
     raise NotFound("The method HEAD is not allowed for this resource.", status=405)
 
 
-async def _chunks(file: BinaryIO, start: int, end: int) -> AsyncGenerator[bytes, None]:
-    """Give the bytes from `start` to before `end`, and close the file."""
-    try:
-        await asyncio.to_thread(file.seek, start)
-        left = end - start
+class _Reading:
+    """The bytes of a file from `start` to before `end`, and its end: begun or not, it is closed."""
+
+    def __init__(self, file: BinaryIO, start: int, end: int) -> None:
+        self._file, self._end = file, end
+        self._chunks = self._read(start)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._chunks)
+
+    async def aclose(self) -> None:
+        """Close the file; a generator that nobody began would not."""
+        await self._chunks.aclose()
+        self._file.close()
+
+    async def _read(self, start: int) -> AsyncGenerator[bytes, None]:
+        await asyncio.to_thread(self._file.seek, start)
+        left = self._end - start
         while left > 0:
-            chunk = await asyncio.to_thread(file.read, min(left, limits.IMAGE_CHUNK_BYTES))
+            size = min(left, limits.IMAGE_CHUNK_BYTES)
+            chunk = await asyncio.to_thread(self._file.read, size)
             if not chunk:
                 return
             left -= len(chunk)
             yield chunk
-    finally:
-        file.close()
 
 
 def _asked(call: Call[Image]) -> str:
