@@ -29,6 +29,7 @@ from mooring.clients.identity import Login, ServiceUser
 from mooring.clients.transport import Deliver, Forward, Network, deliver_once
 from mooring.clock import SimulatedClock
 from mooring.cloud import Cloud, Outside, open_cloud
+from mooring.compute.loops.heal_servers import heal_once
 from mooring.config import Settings
 from mooring.doctor.examine import look
 from mooring.notify import outbox
@@ -37,6 +38,7 @@ from mooring.saga.define import Saga
 from mooring.saga.engine import Engine
 from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import SagaRow
+from mooring.volume.loops.settle_borrowed import settle_once
 
 T = TypeVar("T")
 URL = "http://cloud.test"
@@ -271,14 +273,19 @@ class SimulatedCloud:
         clock must be turned for both.
         """
         while not self.probe.crashed and not self._is_quiet():
-            quiet = [asyncio.ensure_future(each.schedule.quiet()) for each in self._engines()]
-            await asyncio.wait(quiet, timeout=PATIENCE_S)
-            is_stalled = not all(one.done() for one in quiet)
-            for one in quiet:
-                one.cancel()
+            is_stalled = await self._run_on()
             at = self._next_wake()
             if is_stalled and at is not None and at - self.clock.now() < timedelta(seconds=SHORT_S):
                 return
+
+    async def _run_on(self) -> bool:
+        """Let sagas run until none can, or for a moment; tell whether some still do."""
+        quiet = [asyncio.ensure_future(each.schedule.quiet()) for each in self._engines()]
+        await asyncio.wait(quiet, timeout=PATIENCE_S)
+        is_stalled = not all(one.done() for one in quiet)
+        for one in quiet:
+            one.cancel()
+        return is_stalled
 
     def _is_quiet(self) -> bool:
         return all(engine.schedule.is_quiet() for engine in self._engines())
@@ -293,12 +300,26 @@ class SimulatedCloud:
 
     async def _turn_clock(self) -> None:
         at = self._next_wake()
-        if at is None:
+        is_far = at is not None and at - self.clock.now() >= timedelta(seconds=SHORT_S)
+        if at is None or (is_far and not self._is_quiet()):
+            # Another client has turned it, and what woke has not begun to run yet.
             await asyncio.sleep(0)
             return
         self.clock.advance(max(0.0, (at - self.clock.now()).total_seconds()))
         for engine in self._engines():
             engine.schedule.ring()
+
+    async def pass_time(self, seconds: float) -> None:
+        """Turn the clock whatever is at work, and let those run whose time has come."""
+        self.clock.advance(seconds)
+        for engine in self._engines():
+            engine.schedule.ring()
+        await self._run_on()
+
+    async def look_around(self) -> None:
+        """Run once what every service does on its own account."""
+        await self.cloud.look_at_hosts()
+        await asyncio.gather(heal_once(self.cloud.compute), settle_once(self.cloud.volume))
 
     # -- as the law -------------------------------------------------------------------------
 

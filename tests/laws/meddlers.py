@@ -26,7 +26,8 @@ class Meddling:
     async def pass_on(self, call: Call) -> Any:
         """Deliver a call in the way of this kind."""
         self.calls.append(call.what)
-        if len(self.calls) != self.nth:
+        again = len(self.calls) > self.nth > 0 and call.what == self.calls[self.nth - 1]
+        if len(self.calls) != self.nth and not (again and self.kind == "never"):
             return await call.forward()
         return await getattr(self, f"_{self.kind}")(call)
 
@@ -56,21 +57,25 @@ class Meddling:
         self.late = call.forward
         raise call.lost()
 
+    async def _never(self, call: Call) -> Any:
+        return await self._late(call)
+
     async def _expired(self, call: Call) -> Any:
         self.cloud.clock.advance(self.cloud.settings.token_lifetime_s + 1.0)
         return await call.forward()
 
     async def _held_before(self, call: Call) -> Any:
-        await self._hold()
+        await self.hold()
         return await call.forward()
 
     async def _held_after(self, call: Call) -> Any:
         try:
             return await call.forward()
         finally:
-            await self._hold()
+            await self.hold()
 
-    async def _hold(self) -> None:
+    async def hold(self) -> None:
+        """Let time stand still until `release`."""
         self.cloud.is_still = True
         self.held.set()
         await self.released.wait()

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Any
 
 import pytest
 from msgspec import Struct
 
+from mooring.errors import Conflict
 from mooring.saga import laws
+from mooring.saga.engine import LOCK_WAIT_S
 from tests.cloud import Answer
 from tests.laws import scenarios
 from tests.laws.meddlers import Meddling
-from tests.laws.sites import Do, Scenario, Site, Yard
+from tests.laws.sites import Call, Do, Scenario, Site, Yard
 
 pytestmark = pytest.mark.anyio
 PARTS = 3
@@ -81,7 +84,7 @@ async def count_calls(yard: Yard, name: str) -> int:
     return _counts[name]
 
 
-@pytest.mark.cases(PAIRS, 26)
+@pytest.mark.cases(PAIRS, 20)
 async def test_two_operations_on_the_same_things_both_end(yard: Yard, case: Pair) -> None:
     for nth in range(1 + case.part, 1 + await count_calls(yard, case.first), PARTS):
         async with yard.trial(scene(case.first)) as trial:
@@ -97,3 +100,30 @@ async def test_two_operations_on_the_same_things_both_end(yard: Yard, case: Pair
             await laws.require_peace(trial, f"{case} at {call.calls[nth - 1]}")
             answers: list[Answer | None] = [trial.answer, second.result()]
             assert all(answer is None or answer.status < 500 for answer in answers), answers
+
+
+@pytest.mark.parametrize("name", sorted(ACTS))
+async def test_who_waits_too_long_gives_up_and_leaves_no_trace(yard: Yard, name: str) -> None:
+    async with yard.trial(scene("attach")) as trial:
+        call = HoldsUndo(trial.cloud)
+        trial.site.meddler = call
+        last = "compute.attach_volume/plug_disk/forward/after"
+        trial.probe.arm(last, lambda: Conflict("A law let this step fail."))
+        first = asyncio.create_task(trial.act())
+        await trial.cloud.until(call.held)
+        second = asyncio.create_task(ACTS[name](trial.site))
+        await asyncio.wait({second}, timeout=0.1)
+        await trial.cloud.pass_time(LOCK_WAIT_S + 1.0)
+        call.release()
+        await asyncio.gather(first, second)
+        await trial.settle()
+        await laws.require_peace(trial, f"{name} waiting for an attach")
+
+
+class HoldsUndo(Meddling):
+    """Holds the first call that ends a connection."""
+
+    async def pass_on(self, call: Call) -> Any:
+        if call.what.startswith("DELETE /connections/") and not self.held.is_set():
+            await self.hold()
+        return await call.forward()

@@ -62,6 +62,14 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     return replace(notes, host=server.host, disks=disks)
 
 
+def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
+    """Say that the server was not deleted, because what held it did not end in time."""
+    states.change(tx, notes.server_id, run.now(), task_state=None)
+    faults.record(tx, notes.server_id, run.error, run.now())
+    actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=None)
+    actions.fail(tx, notes.action_id, run.error, run.now())
+
+
 async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> None:
     """End the guest and remove what is its own."""
     await guests.destroy(run, notes.host, notes.server_id)
@@ -171,7 +179,7 @@ def _locks(notes: DeleteServer) -> list[Lock]:
 DELETE_SERVER = Saga(
     "compute.delete_server",
     DeleteServer,
-    Step(find_belongings),
+    Step(find_belongings, undo=give_up),
     Step(destroy_guest, deadline_s=900.0),
     Each(
         "disks",
