@@ -52,7 +52,7 @@ async def bury_and_revive(trial: Trial, dead: DeadHost, when: str) -> None:
     await laws.require_peace(trial, f"{when}, and revived")
 
 
-@pytest.mark.cases(CASES, 12)
+@pytest.mark.cases(CASES, 8)
 async def test_a_dead_host_keeps_nothing_waiting(yard: Yard, case: str) -> None:
     scenario, nth = find(case)
     async with yard.trial(scenario) as trial:

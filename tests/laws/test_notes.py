@@ -99,7 +99,7 @@ async def passing(yard: Yard, saga: Saga[Any]) -> dict[str, Scenario]:
     return found
 
 
-@pytest.mark.cases(SAGAS, 3)
+@pytest.mark.cases(SAGAS, 2)
 async def test_the_notes_of_this_release_are_kept(
     yard: Yard, case: Saga[Any], golden: Callable[[str, str], None]
 ) -> None:
@@ -113,7 +113,7 @@ async def test_the_notes_of_this_release_are_kept(
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.cases(SAGAS, 3)
+@pytest.mark.cases(SAGAS, 2)
 async def test_what_a_release_began_this_one_ends(
     yard: Yard, case: Saga[Any], release: str
 ) -> None:

@@ -72,14 +72,14 @@ async def passing(yard: Yard, point: Point) -> AsyncIterator[tuple[Scenario, Out
     assert found, f"no scenario passes {point.name}"
 
 
-@pytest.mark.cases(FAILING, 40)
+@pytest.mark.cases(FAILING, 30)
 async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(yard: Yard, case: Point) -> None:
     async for scenario, outcome in passing(yard, case):
         async with yard.trial(scenario) as trial:
             await laws.hold_failure(trial, case.saga, case.name, outcome)
 
 
-@pytest.mark.cases(FAILING, 12)
+@pytest.mark.cases(FAILING, 8)
 async def test_trouble_that_passes_stops_nothing(yard: Yard, case: Point) -> None:
     async for scenario, outcome in passing(yard, case):
         async with yard.trial(scenario) as trial:
@@ -90,7 +90,7 @@ async def test_trouble_that_passes_stops_nothing(yard: Yard, case: Point) -> Non
             assert await trial.ending(case.saga) in {"done", ""}
 
 
-@pytest.mark.cases(FORWARD, 45)
+@pytest.mark.cases(FORWARD, 32)
 async def test_crashing_anywhere_ends_after_the_restart(yard: Yard, case: Point) -> None:
     async for scenario, outcome in passing(yard, case):
         async with yard.trial(scenario) as trial:
@@ -113,7 +113,7 @@ async def test_what_dies_may_stay_away_for_hours(yard: Yard, case: Point) -> Non
             await laws.hold_crash(trial, case.saga, case.name, outcome)
 
 
-@pytest.mark.cases(BACK, 15)
+@pytest.mark.cases(BACK, 12)
 async def test_crashing_while_unwinding_leaves_no_trace(yard: Yard, case: Point) -> None:
     found = False
     for scenario in SCENARIOS:

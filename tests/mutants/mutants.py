@@ -57,8 +57,7 @@ MUTANTS = [
         "saga/engine.py",
         "obstacles = locks.find_obstacles(tx, wanted, kin)",
         "obstacles: list[str] = []",
-        "tests/laws/test_pairs.py",
-        "attach-attach or detach-detach",
+        "tests/saga/test_engine.py",
     ),
     Mutant(
         "saves are not guarded by the epoch",
@@ -139,7 +138,7 @@ MUTANTS = [
         "    records.bury(operation_key, resource)\n",
         "",
         CALLS,
-        "behind_its_own_undo and attach-late",
+        "only_after_its_undo and attach-never",
     ),
     Mutant(
         "an undo knows only what it remembers",
@@ -148,14 +147,6 @@ MUTANTS = [
         "made: list[str] | None = [remembered] if remembered else []",
         STEPS,
         f"{FAILING} and attach_volume and create_attachment",
-    ),
-    Mutant(
-        "an undo deletes what was there before",
-        "compute/volume_calls.py",
-        "if found.server_id == server_id and found.id not in known and found.id not in rows",
-        "if found.server_id == server_id and found.id not in known",
-        "tests/laws/test_plain_cinder.py",
-        "detach or attach",
     ),
     Mutant(
         "an undo leaves the export",
@@ -211,5 +202,13 @@ MUTANTS = [
         "Answer(status=204))\n    return records.answer(operation.key",
         "Answer(status=500))\n    return records.answer(operation.key",
         "tests/fence/test_rules.py",
+    ),
+    Mutant(
+        "a deletion that gave up waiting leaves the server deleting",
+        "compute/sagas/delete_server.py",
+        "Step(find_belongings, undo=give_up)",
+        "Step(find_belongings)",
+        "tests/laws/test_pairs.py",
+        "too_long",
     ),
 ]

@@ -87,6 +87,24 @@ async def test_a_parked_saga_goes_on_at_its_signal(desk: Desk) -> None:
     assert await desk.statuses() == {"o1": "packed"}
 
 
+class Arriving(dict[str, str]):
+    """Parcels among which the courier is seen at the second look."""
+
+    looks = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.looks += key == "courier"
+        return super().__contains__(key) or (key == "courier" and self.looks > 1)
+
+
+async def test_a_signal_that_comes_too_early_is_kept(desk: Desk) -> None:
+    desk.ledger.parcels = Arriving()
+    await desk.store.write(lambda tx: desk.engine.signal(tx, "courier:o1"))
+    saga_id = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    assert ("shop.pack_order", "ended", "done") in await desk.sagas(), saga_id
+
+
 async def test_a_lost_signal_costs_time_and_nothing_else(desk: Desk) -> None:
     saga_id = await desk.pack("o1", wait=True)
     await desk.engine.schedule.quiet()
