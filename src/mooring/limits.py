@@ -104,6 +104,18 @@ AGENT_COPY_MEMORY_BYTES = 4 * 1024**3
 AGENT_PROGRAM_OUTPUT_BYTES = 65536
 """How much of a program's output is kept; the rest is read and dropped."""
 
+AGENT_WORKER_IDLE_S = 60.0
+"""How long a helper process of an agent waits for its next call before it ends."""
+
+AGENT_WORKER_MEMORY_BYTES = 2 * 1024**3
+"""Address space of a helper process: os-brick and a vendor's library take a tenth of it."""
+
+AGENT_MOUNT_S = 60.0
+"""How long mounting or unmounting a share may take, with all the NFS versions that are tried."""
+
+AGENT_MOUNT_ANSWER_S = 15.0
+"""How long a mounted share may take to say how large it is; it counts as gone then."""
+
 AGENT_CONSOLE_BYTES = 1024**2
 """How much of a guest's serial console is kept and shown: the end of it."""
 

@@ -15,7 +15,9 @@ FUNCTION_LINES = 40
 ONLY_IN = {
     "httpx2": ("src/mooring/clients/", "src/mooring/agent_api/"),
     "libvirt": ("src/mooring/agent/libvirt/",),
-    "os_brick": ("src/mooring/agent/bricks.py",),
+    "os_brick": ("src/mooring/agent/brick/",),
+    "netapp_ontap": ("src/mooring/agent/arrays/netapp.py",),
+    "PyPowerStore": ("src/mooring/agent/arrays/powerstore.py",),
     "subprocess": ("src/mooring/agent/run.py",),
     "asyncio.subprocess": ("src/mooring/agent/run.py",),
     "asyncio.create_subprocess_exec": ("src/mooring/agent/run.py",),

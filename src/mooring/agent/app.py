@@ -22,6 +22,7 @@ from mooring.agent.events import EventLog
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import Hypervisor, News, Tell
 from mooring.agent.images import ImageCache
+from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
 from mooring.agent.router import Router
 from mooring.agent.run import Runner
@@ -80,14 +81,18 @@ async def _build(
         hypervisor, notice = await _start_hypervisor(settings, runner, events.add)
         stack.push_async_callback(hypervisor.close)
     simulated = isinstance(hypervisor, SimulatedHypervisor) or settings.hypervisor == "simulated"
+    mounts = Mounts(settings.mounts, settings.state_dir, runner)
+    mounts.prepare()
+    stack.push_async_callback(mounts.close)
     drivers = [_driver(settings, pool, qemu_img) for pool in _pools(settings, simulated=simulated)]
     for driver in drivers:
         await driver.setup()
         stack.push_async_callback(driver.close)
     images = ImageCache(settings.state_dir / "images", _look if simulated else qemu_img.check)
-    connections = Connections(settings.state_dir / "connections", simulated=simulated)
+    connections = Connections(settings.state_dir / "connections", mounts, simulated=simulated)
     images.prepare()
     connections.prepare()
+    await mounts.release_unused(mounts.base)
     agent = Agent(
         settings,
         journal=journal,
@@ -95,6 +100,7 @@ async def _build(
         drivers=drivers,
         images=images,
         connections=connections,
+        mounts=mounts,
         events=events,
     )
     events.add(News(kind="agent_started", server_id=""))

@@ -1,7 +1,8 @@
 """Volumes that this host has connected: how each kind is reached, and a record of each.
 
 The record names what doctor and a late disconnect need: volume, path, guest. Connection data never
-comes into it. Kinds that mount or log in come with os-brick; until then they are refused.
+comes into it, but for the path: `local` is one, `nfs` and `quobyte` are a file on a share that is
+mounted for as long as somebody is connected through it (facts/block_storage.md 10.2).
 """
 
 from __future__ import annotations
@@ -15,12 +16,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent import files
+from mooring.agent.brick.requests import MountRequest
 from mooring.agent.hypervisor import DiskPlan
+from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import FORMATS
-from mooring.agent_api.disks import Connected, DiskSpec, read_connection
+from mooring.agent_api.disks import Connected, Connection, DiskSpec, read_connection
 from mooring.errors import Invalid, NotFound
+from mooring.fence.threads import run_to_end
 
 _SIMULATED = re.compile(r"^simulated:[\w.-]+/[\w.-]+$")
+_FILE_NAME = re.compile(r"^[A-Za-z0-9][\w.-]{0,254}$")
+_EXPORTS = {
+    "nfs": re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][\w.-]*):/[^\s\0]*$"),
+    "quobyte": re.compile(r"^[A-Za-z0-9][^\s\0]*$"),
+}
+"""What an export may look like: none can be taken for an option of mount."""
 
 
 class ConnectionRecord(Struct, frozen=True, kw_only=True):
@@ -33,14 +43,15 @@ class ConnectionRecord(Struct, frozen=True, kw_only=True):
 class Connections:
     """The connected volumes of one host, a small file for each attachment."""
 
-    def __init__(self, directory: Path, *, simulated: bool) -> None:
-        self._directory, self._simulated = directory, simulated
+    def __init__(self, directory: Path, mounts: Mounts, *, simulated: bool) -> None:
+        self._directory, self._mounts, self._simulated = directory, mounts, simulated
+        mounts.add_users(self._mount_points)
 
     def prepare(self) -> None:
         """Make the directory."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def connect(
+    async def connect(
         self,
         attachment_id: str,
         volume_id: str,
@@ -48,22 +59,28 @@ class Connections:
         *,
         server_id: str = "",
     ) -> Connected:
-        """See that a volume can be reached from here. Raises Invalid, NotFound."""
-        path, disk_format = self._reach(volume_id, connection)
+        """See that a volume can be reached from here. Raises Invalid, NotFound, Unavailable."""
+        found = read_connection(connection)
+        disk_format = found.data.get("format") or "raw"
+        if disk_format not in FORMATS:
+            raise Invalid(f"The connection of volume {volume_id} names no usable format.")
         connected = Connected(
-            attachment_id=attachment_id, volume_id=volume_id, path=path, format=disk_format
+            attachment_id=attachment_id, volume_id=volume_id, path="", format=disk_format
         )
-        known = self.find(attachment_id)
-        record = ConnectionRecord(
-            connected=connected, server_id=server_id or (known.server_id if known else "")
-        )
-        if record != known:
-            files.write_record(self._path(attachment_id), record)
+        if found.driver_volume_type in _EXPORTS:
+            request, name = self._read_share(volume_id, found)
+            async with self._mounts.held(request) as mounted:
+                connected = replace(connected, path=str(mounted / name))
+                await run_to_end(lambda: _check_file(volume_id, mounted / name))
+                self._note(connected, server_id)
+        else:
+            connected = replace(connected, path=self._reach(volume_id, found))
+            self._note(connected, server_id)
         return connected
 
-    def plan(self, server_id: str, spec: DiskSpec) -> DiskPlan:
+    async def plan(self, server_id: str, spec: DiskSpec) -> DiskPlan:
         """Connect a disk for a guest, and return what its definition needs."""
-        connected = self.connect(
+        connected = await self.connect(
             spec.attachment_id, spec.volume_id, spec.connection, server_id=server_id
         )
         size_bytes = read_connection(spec.connection).data.get("size_bytes", 0)
@@ -79,9 +96,12 @@ class Connections:
             size_bytes=size_bytes if isinstance(size_bytes, int) else 0,
         )
 
-    def disconnect(self, attachment_id: str) -> None:
-        """Let go of a volume. Files of this host need nothing more than to be forgotten."""
+    async def disconnect(self, attachment_id: str) -> None:
+        """Let go of a volume, and of its share when nobody else here is connected through it."""
+        known = self.find(attachment_id)
         self._path(attachment_id).unlink(missing_ok=True)
+        if known is not None:
+            await self._mounts.release(Path(known.connected.path).parent)
 
     def find(self, attachment_id: str) -> ConnectionRecord | None:
         """Return a connected volume, or None."""
@@ -105,24 +125,70 @@ class Connections:
     def _path(self, attachment_id: str) -> Path:
         return self._directory / f"{attachment_id}.json"
 
-    def _reach(self, volume_id: str, info: Mapping[str, Any]) -> tuple[str, str]:
-        connection = read_connection(info)
+    def _mount_points(self) -> set[Path]:
+        """Return where the connected files lie; of those, the mounts are in use."""
+        return {Path(one.path).parent for one in self.connected()}
+
+    def _note(self, connected: Connected, server_id: str) -> None:
+        known = self.find(connected.attachment_id)
+        record = ConnectionRecord(
+            connected=connected, server_id=server_id or (known.server_id if known else "")
+        )
+        if record != known:
+            files.write_record(self._path(connected.attachment_id), record)
+
+    def _reach(self, volume_id: str, connection: Connection) -> str:
         path = connection.data.get("device_path")
-        disk_format = connection.data.get("format") or "raw"
-        if not isinstance(path, str) or disk_format not in FORMATS:
-            raise Invalid(
-                f"The connection of volume {volume_id} names no usable device_path and format."
-            )
+        if not isinstance(path, str):
+            raise Invalid(f"The connection of volume {volume_id} names no usable device_path.")
         kind = connection.driver_volume_type
         if kind == "simulated" and self._simulated and _SIMULATED.match(path):
-            return path, disk_format
+            return path
         if kind != "local":
             raise Invalid(
-                f"This host cannot connect volumes of type {kind}; it knows local"
-                f"{' and simulated' if self._simulated else ''}. Use another volume type."
+                f"This host cannot connect volumes of type {kind}; it knows local, "
+                f"{', '.join(_EXPORTS)}{' and simulated' if self._simulated else ''}. Use another "
+                "volume type."
             )
         if not Path(path).is_absolute():
             raise Invalid(f"The device_path of volume {volume_id} is not absolute.")
-        if not Path(path).exists():
-            raise NotFound(f"The file of volume {volume_id} is missing on this host.", private=path)
-        return path, disk_format
+        _check_file(volume_id, Path(path))
+        return path
+
+    def _read_share(self, volume_id: str, connection: Connection) -> tuple[MountRequest, str]:
+        """Return what to mount and the name of the file in it."""
+        kind, data = connection.driver_volume_type, connection.data
+        export, name, options = data.get("export"), data.get("name"), data.get("options")
+        fits = isinstance(export, str) and _EXPORTS[kind].match(export)
+        if not fits or not isinstance(name, str) or not _FILE_NAME.match(name):
+            raise Invalid(f"The connection of volume {volume_id} names no usable export and file.")
+        settings = self._mounts.settings
+        request = MountRequest(
+            kind="quobyte" if kind == "quobyte" else "nfs",
+            export=str(export),
+            base=str(self._mounts.base),
+            options=settings.nfs_mount_options if kind == "nfs" else "",
+            flags=read_mount_flags(options) if kind == "nfs" else (),
+            client_config=settings.quobyte_client_cfg,
+        )
+        return request, name
+
+
+def read_mount_flags(options: Any) -> tuple[str, ...]:
+    """Return mount options as upstream writes them, `-o rw,vers=4.2`, in words.
+
+    Raises Invalid for anything else: these words come from elsewhere and go to mount.
+    """
+    words = options.split() if isinstance(options, str) else []
+    pairs = list(zip(words[::2], words[1::2], strict=False))
+    if len(words) % 2 or any(flag != "-o" or value.startswith("-") for flag, value in pairs):
+        raise Invalid("The mount options of a share are not of the form `-o NAME,NAME=VALUE`.")
+    return tuple(words)
+
+
+def _check_file(volume_id: str, path: Path) -> None:
+    """Raise NotFound unless a volume's file is there, and itself: a link could lead anywhere."""
+    if path.is_symlink() or not path.exists():
+        raise NotFound(
+            f"The file of volume {volume_id} is missing on this host.", private=str(path)
+        )

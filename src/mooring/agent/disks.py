@@ -16,7 +16,7 @@ verbs = Verbs[Agent]()
 @verbs.put("/connections/{attachment_id}", ConnectRequest)
 async def connect(call: Call[Agent]) -> Answer:
     """Connect a volume's backend to the host."""
-    connected = call.agent.connections.connect(
+    connected = await call.agent.connections.connect(
         call.path["attachment_id"], call.body.volume_id, call.body.connection
     )
     # A path may tell how storage is reached: the journal keeps its digest and asks again.
@@ -35,7 +35,7 @@ async def disconnect(call: Call[Agent]) -> Answer:
                 f"Server {known.server_id} still has volume {known.connected.volume_id}; unplug it "
                 "first."
             )
-    call.agent.connections.disconnect(attachment_id)
+    await call.agent.connections.disconnect(attachment_id)
     return Answer(status=204)
 
 
@@ -45,7 +45,7 @@ async def plug_disk(call: Call[Agent]) -> Answer:
     server_id, spec = call.path["server_id"], call.body
     if spec.volume_id != call.path["volume_id"]:
         raise Invalid("The path and the body name different volumes.")
-    plan = call.agent.connections.plan(server_id, spec)
+    plan = await call.agent.connections.plan(server_id, spec)
     disk = await call.agent.hypervisor.plug(server_id, plan)
     return Answer(body=replace(disk, path=""))
 

@@ -12,6 +12,7 @@ from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.events import EventLog
 from mooring.agent.hypervisor import Facts, Hypervisor
 from mooring.agent.images import ImageCache
+from mooring.agent.mounts import Mounts
 from mooring.agent.router import Call, Verbs
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api.hosts import Events, Host, Inventory, Pool
@@ -33,12 +34,13 @@ class Agent:
         drivers: Sequence[VolumeDriver],
         images: ImageCache,
         connections: Connections,
+        mounts: Mounts,
         events: EventLog,
     ) -> None:
         self.settings, self.journal = settings, journal
         self._hypervisor = hypervisor
         self.drivers = {driver.pool.name: driver for driver in drivers}
-        self.images, self.connections = images, connections
+        self.images, self.connections, self.mounts = images, connections, mounts
         self.events = events
         self.probe: Probe = NoProbe()
 
@@ -112,7 +114,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
         volumes=[volume for driver in drivers for volume in await driver.volumes()],
         images=agent.images.images(),
         connections=agent.connections.connected(),
-        leftovers=leftovers + agent.images.leftovers(),
+        leftovers=leftovers + agent.images.leftovers() + await agent.mounts.unused(),
     )
     return Answer(body=inventory)
 

@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -22,16 +22,17 @@ from msgspec import Struct
 
 from mooring import limits
 from mooring.agent.waiting import until
-from mooring.errors import Unavailable
+from mooring.errors import Bug, Unavailable
 from mooring.fence.journal import Process as Noted
 from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {
     "LC_ALL": "C",
     # Each thread would reserve 128 MiB of address space for itself, and the limit counts them.
     "MALLOC_ARENA_MAX": "2",
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PATH": SYSTEM_PATH,
 }
 
 
@@ -90,24 +91,24 @@ class Runner:
     ) -> Output:
         """Run a program to its end. Raises Unavailable when it takes too long or cannot start."""
         allowed = budget or Budget()
-        command = [*_fence_in(allowed), find_program(argv[0]), *argv[1:]]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=PIPE,
-                env=_ENVIRONMENT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Unavailable(f"{argv[0]} could not be started.", private=str(error)) from error
+        process = await _start(argv, allowed, {}, DEVNULL)
         try:
             self._notes.note_process(process.pid, start_time(process.pid), operation_key)
             return await self._watch(process, argv[0], allowed.timeout_s)
         finally:
             await _end(process)
             self._notes.forget_process(process.pid)
+
+    async def open(
+        self, argv: Sequence[str], budget: Budget, environment: Mapping[str, str]
+    ) -> Conversation:
+        """Start a program that answers lines. Its time is limited by line, not by the budget.
+
+        Raises Unavailable when it cannot start.
+        """
+        process = await _start(argv, budget, environment, PIPE)
+        self._notes.note_process(process.pid, start_time(process.pid), "")
+        return Conversation(process, self._notes)
 
     async def end_leftovers(self) -> None:
         """End what an agent before this one started and could not see end."""
@@ -130,9 +131,8 @@ class Runner:
                 os.kill(pid, signal.SIGKILL)
 
     async def _watch(self, process: Process, name: str, timeout_s: float) -> Output:
-        if process.stdout is None or process.stderr is None:
-            raise Unavailable(f"{name} was started without its output.")
-        reading = asyncio.gather(_read(process.stdout), _read(process.stderr), process.wait())
+        outputs = _read(_pipe(process.stdout)), _read(_pipe(process.stderr))
+        reading = asyncio.gather(*outputs, process.wait())
         try:
             out, err, code = await asyncio.wait_for(reading, timeout_s)
         except TimeoutError:
@@ -140,6 +140,41 @@ class Runner:
                 f"{name} took longer than {timeout_s:g} s and was ended. Ask again."
             ) from None
         return Output(code, out, err)
+
+
+class Conversation:
+    """A program that answers each line with a line, until it is closed."""
+
+    def __init__(self, process: Process, notes: Notes) -> None:
+        self._process, self._notes = process, notes
+        self._said = asyncio.ensure_future(_read(_pipe(process.stderr)))
+
+    @property
+    def pid(self) -> int:
+        """The program's process id."""
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether the program is gone."""
+        return self._process.returncode is not None
+
+    async def ask(self, line: bytes) -> bytes:
+        """Return the answer to one line; b"" when the program ended instead."""
+        if self._process.stdin is None:
+            return b""
+        with suppress(ConnectionError):
+            self._process.stdin.write(line + b"\n")
+            await self._process.stdin.drain()
+        return await _pipe(self._process.stdout).readline()
+
+    async def close(self) -> str:
+        """End the program with all it started; returns what it said on standard error."""
+        try:
+            await _end(self._process)
+        finally:
+            self._notes.forget_process(self._process.pid)
+        return await self._said
 
 
 def start_time(pid: int) -> float:
@@ -173,6 +208,32 @@ def _fence_in(budget: Budget) -> list[str]:
     if budget.file_bytes:
         words.append(f"--fsize={budget.file_bytes}")
     return [*words, "--", find_program("setpriv"), "--pdeathsig", "KILL", "--"]
+
+
+async def _start(
+    argv: Sequence[str], budget: Budget, environment: Mapping[str, str], stdin: int
+) -> Process:
+    """Start a program within its limits. Raises Unavailable."""
+    command = [*_fence_in(budget), find_program(argv[0]), *argv[1:]]
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=stdin,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={**_ENVIRONMENT, **environment},
+            start_new_session=True,
+            limit=limits.AGENT_PROGRAM_OUTPUT_BYTES,
+        )
+    except OSError as error:
+        raise Unavailable(f"{argv[0]} could not be started.", private=str(error)) from error
+
+
+def _pipe(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
+    """Return a stream that was asked for when the program was started."""
+    if stream is None:
+        raise Bug("A program was started without its output.")
+    return stream
 
 
 async def _read(stream: asyncio.StreamReader) -> str:

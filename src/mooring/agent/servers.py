@@ -40,7 +40,7 @@ async def put_server(call: Call[Agent]) -> Answer:
         vcpus=spec.vcpus,
         memory_mib=spec.memory_mib,
         root=root,
-        disks=_plans(call, spec.disks),
+        disks=await _plans(call, spec.disks),
         network=spec.network,
         metadata=spec.metadata,
     )
@@ -72,7 +72,7 @@ async def set_power(call: Call[Agent]) -> Answer:
         await hypervisor.power_off(server_id, graceful_s)
         call.agent.probe.at("agent/set_power/off")
     if request.disks is not None:
-        await hypervisor.redefine_disks(server_id, _plans(call, request.disks))
+        await hypervisor.redefine_disks(server_id, await _plans(call, request.disks))
     if request.state != "off":
         await hypervisor.power_on(server_id)
     return Answer(body=await _get(call))
@@ -114,8 +114,9 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
     )
 
 
-def _plans(call: Call[Agent], disks: list[DiskSpec]) -> tuple[DiskPlan, ...]:
-    return tuple(call.agent.connections.plan(call.path["server_id"], disk) for disk in disks)
+async def _plans(call: Call[Agent], disks: list[DiskSpec]) -> tuple[DiskPlan, ...]:
+    connections, server_id = call.agent.connections, call.path["server_id"]
+    return tuple([await connections.plan(server_id, disk) for disk in disks])
 
 
 def _check(spec: ServerSpec) -> None:

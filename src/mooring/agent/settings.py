@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mooring import limits
 from mooring.agent_api.hosts import AGENT_VERSION
 
 HypervisorKind = Literal["auto", "libvirt", "simulated"]
@@ -28,6 +29,22 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Of a simulated pool: its size."""
 
 
+class MountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a host mounts shares (facts/block_storage.md 10.2)."""
+
+    nfs_mount_options: str = ""
+    """What `mount -o` takes, for the shares of volumes that this host's guests get."""
+    quobyte_client_cfg: str = ""
+    """The file of a Quobyte client's settings, for the same."""
+    program_path: str = ""
+    """Directories, with colons between, where mount and umount are looked for before the
+    system's own."""
+    table: str = "/proc/self/mountinfo"
+    """What tells which mounts there are, in the form of proc(5)."""
+    timeout_s: float = limits.AGENT_MOUNT_S
+    """How long a mount may take."""
+
+
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One agent. Two agents never share a state directory."""
 
@@ -37,6 +54,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     roles: tuple[Role, ...] = ("compute", "volume")
     pools: tuple[PoolSettings, ...] = ()
     """Without any, a host with the role volume has the pool `local` in its state directory."""
+    mounts: MountSettings = MountSettings()
     ip: str = "127.0.0.1"
     reserved_memory_mib: int = 512
     """Of the machine: not offered to guests."""

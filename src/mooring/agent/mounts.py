@@ -1,0 +1,190 @@
+"""The shares that this host has mounted: mounted when first used, unmounted when nobody is left.
+
+os-brick mounts, in a helper process; its disconnect leaves mounts behind, so the last user's
+leaving is noticed here. What the kernel's table says is the truth, so a killed agent finds its
+mounts again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import structlog
+from msgspec import Struct
+
+from mooring import limits
+from mooring.agent.brick.requests import MODULE, MountRequest, UnmountRequest
+from mooring.agent.run import Budget, Runner
+from mooring.agent.settings import MountSettings
+from mooring.agent.worker import Worker
+from mooring.errors import MooringError, Unavailable
+from mooring.fence.threads import run_to_end
+
+log = structlog.get_logger()
+Users = Callable[[], Iterable[Path]]
+
+
+class Space(Struct, frozen=True):
+    """How large a mounted share is, in bytes; `free_bytes` is what an ordinary user may take."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+class Mounts:
+    """The mounts of one host. `base` holds those of connected volumes, each named after its export.
+
+    Every part that uses mounts tells which, through `add_users`.
+    """
+
+    def __init__(self, settings: MountSettings, state_dir: Path, runner: Runner) -> None:
+        # As the kernel's table has it, without links.
+        self.base = state_dir.resolve() / "mnt"
+        self.settings = settings
+        self._runner = runner
+        self._locks = state_dir / "brick-locks"
+        self._worker = Worker(
+            runner, MODULE, [str(self._locks)], program_path=settings.program_path
+        )
+        self._users: list[Users] = []
+        self._held: Counter[Path] = Counter()
+        self._turns: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @property
+    def worker(self) -> Worker:
+        """The helper process."""
+        return self._worker
+
+    def prepare(self) -> None:
+        """Make the directories."""
+        self.base.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self._locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def add_users(self, users: Users) -> None:
+        """Ask `users` which mount points are in use before one is unmounted."""
+        self._users.append(users)
+
+    async def close(self) -> None:
+        """End the helper; the mounts stay for the guests that use them."""
+        await self._worker.close()
+
+    @asynccontextmanager
+    async def held(self, request: MountRequest) -> AsyncGenerator[Path]:
+        """Mount an export and keep it so in the body, which notes its user.
+
+        Raises Unavailable when it cannot be mounted, or does not answer.
+        """
+        path = self._path(request)
+        self._held[path] += 1
+        try:
+            async with self._turns[path]:
+                await self._mount(request, path)
+            await self.space(path)
+            yield path
+        finally:
+            self._held[path] -= 1
+
+    async def release(self, path: Path) -> None:
+        """Unmount unless somebody uses it; what cannot be unmounted now is tried again later.
+
+        Whoever leaves has let go of its volume, so a mount that stays is untidy, not wrong: the
+        host's inventory shows it, and the next start of the agent tries again.
+        """
+        async with self._turns[path]:
+            if self._held[path] or path in self._in_use() or path not in await self.mounted():
+                return
+            try:
+                await self._worker.ask(
+                    "unmount", UnmountRequest(str(path)), timeout_s=self.settings.timeout_s
+                )
+            except MooringError as error:
+                log.warning("a mount stays", path=str(path), reason=str(error))
+                return
+            await run_to_end(lambda: _remove(path))
+
+    async def release_unused(self, base: Path) -> None:
+        """Unmount what an agent before this one left mounted under a directory."""
+        for path in await self.mounted():
+            if path.parent == base:
+                await self.release(path)
+
+    async def unused(self) -> list[str]:
+        """Return the mounts of volumes that nobody uses."""
+        in_use = self._in_use()
+        mounted = await self.mounted()
+        return sorted(str(one) for one in mounted if one.parent == self.base and one not in in_use)
+
+    async def mounted(self) -> set[Path]:
+        """Return all mount points of the host."""
+        return await run_to_end(lambda: read_mount_points(Path(self.settings.table)))
+
+    async def space(self, path: Path) -> Space:
+        """Return the size of a mounted share, asked by a program that can be ended.
+
+        Raises Unavailable when the share does not answer.
+        """
+        argv = ["stat", "--file-system", "--format=%S %b %a", "--", str(path)]
+        budget = Budget(timeout_s=limits.AGENT_MOUNT_ANSWER_S)
+        try:
+            output = await self._runner.run(argv, budget)
+        except Unavailable as error:
+            raise _gone(str(error)) from error
+        if output.code:
+            raise _gone(output.err.strip())
+        unit, total, free = (int(word) for word in output.out.split())
+        return Space(unit * total, unit * free)
+
+    async def _mount(self, request: MountRequest, path: Path) -> None:
+        if path in await self.mounted():
+            return
+        timeout_s = self.settings.timeout_s
+        found = Path(await self._worker.ask("mount", request, timeout_s=timeout_s))
+        if found not in await self.mounted():
+            raise Unavailable(
+                "A share was mounted, and the host's table of mounts does not show it. See to the "
+                "mount command of this host.",
+                private=str(found),
+            )
+
+    def _path(self, request: MountRequest) -> Path:
+        return mount_point(Path(request.base), request.export)
+
+    def _in_use(self) -> set[Path]:
+        return {path for users in self._users for path in users()}
+
+
+def mount_point(base: Path, export: str) -> Path:
+    """Return where os-brick mounts an export: the facts call it `{base}/{md5(export)}`."""
+    name = hashlib.md5(export.encode(), usedforsecurity=False).hexdigest()
+    return base / name
+
+
+def read_mount_points(table: Path) -> set[Path]:
+    """Return the mount points of a table in the form of /proc/self/mountinfo."""
+    rows = (line.split() for line in table.read_text("utf-8", "replace").splitlines())
+    return {Path(_unescape(row[4])) for row in rows if len(row) > 4}
+
+
+def _unescape(word: str) -> str:
+    """Undo what proc(5) does to blanks and backslashes."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
+
+
+def _remove(path: Path) -> None:
+    """Remove the directory of a mount, if it is empty."""
+    with suppress(OSError):
+        path.rmdir()
+
+
+def _gone(private: str) -> Unavailable:
+    return Unavailable(
+        "A share does not answer on this host. See to its server and the network between; ask "
+        "again then.",
+        private=private,
+    )

@@ -1,0 +1,116 @@
+"""Shares without a server and without root: stand-ins for mount and umount, on the helper's PATH.
+
+A share is a directory, a mount is a link to it, and the table of mounts is a file of our own. Each
+call is written down. What the stand-in is told in files of its directory it does: `hang`, `refuse`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from mooring.agent.mounts import Mounts
+from mooring.agent.run import Runner
+from mooring.agent.settings import MountSettings
+from mooring.fence.journal import Journal
+
+EXPORT = "192.0.2.7:/volumes"
+
+_MOUNT = """#!/bin/sh
+here={here}
+echo "$(basename "$0") $*" >>"$here/calls"
+if [ -e "$here/hang" ]; then sleep 600; fi
+if [ -e "$here/refuse" ]; then echo "mount: access denied by server" >&2; exit 32; fi
+for word; do
+    case "$word" in
+    -c) break ;;
+    esac
+    share=$path path=$word
+done
+target=$here/shares/$(printf %s "$share" | md5sum | cut -d' ' -f1)
+[ -d "$target" ] || {{ echo "mount: no such export: $share" >&2; exit 32; }}
+rmdir "$path" && ln -s "$target" "$path"
+echo "31 1 0:30 / $path rw - nfs $share rw" >>"$here/table"
+"""
+_UMOUNT = """#!/bin/sh
+here={here}
+echo "umount $*" >>"$here/calls"
+if [ -e "$here/hang" ]; then sleep 600; fi
+if [ -e "$here/busy" ]; then echo "umount: target is busy" >&2; exit 32; fi
+rm "$1" && mkdir "$1"
+grep -vF " $1 " "$here/table" >"$here/table.new"
+mv "$here/table.new" "$here/table"
+"""
+
+
+class Shares:
+    """The exports of a server that is not there, and how to mount them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        (directory / "shares").mkdir(parents=True)
+        (directory / "bin").mkdir()
+        (directory / "table").touch()
+        for name, text in (
+            ("mount", _MOUNT),
+            ("mount.quobyte", _MOUNT),
+            ("umount", _UMOUNT),
+        ):
+            self.add_program(name, text.format(here=directory))
+
+    def add_program(self, name: str, text: str) -> Path:
+        """Put a program first on the helper's PATH."""
+        path = self.directory / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def export(self, name: str = EXPORT) -> Path:
+        """Make an export; returns the directory behind it."""
+        path = self.directory / "shares" / hashlib.md5(name.encode()).hexdigest()  # noqa: S324 (a name)
+        path.mkdir(exist_ok=True)
+        return path
+
+    def tell(self, what: str, *, on: bool = True) -> None:
+        """Let the stand-in hang, refuse or be busy, or no longer."""
+        path = self.directory / what
+        if on:
+            path.touch()
+        else:
+            path.unlink()
+
+    def calls(self) -> list[str]:
+        """Return how the stand-ins were called."""
+        path = self.directory / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def settings(self, timeout_s: float = 30.0, **other: str) -> MountSettings:
+        """Return what makes an agent use the stand-ins."""
+        return MountSettings(
+            program_path=str(self.directory / "bin"),
+            table=str(self.directory / "table"),
+            timeout_s=timeout_s,
+            **other,
+        )
+
+    def mounts(self, journal: Journal, timeout_s: float = 30.0, **other: str) -> Mounts:
+        """Return the mounts of a host that uses the stand-ins."""
+        mounts = Mounts(
+            self.settings(timeout_s, **other), self.directory / "state", Runner(journal)
+        )
+        mounts.prepare()
+        return mounts
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Return the command lines that name a directory, of whatever still runs."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(directory) in line and int(process.name) != os.getpid():
+            found.append(line)
+    return found
