@@ -6,11 +6,10 @@ call is written down. What the stand-in is told in files of its directory it doe
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
-from mooring.agent.mounts import Mounts
+from mooring.agent.mounts import Mounts, mount_point
 from mooring.agent.run import Runner
 from mooring.agent.settings import MountSettings
 from mooring.fence.journal import Journal
@@ -68,7 +67,7 @@ class Shares:
 
     def export(self, name: str = EXPORT) -> Path:
         """Make an export; returns the directory behind it."""
-        path = self.directory / "shares" / hashlib.md5(name.encode()).hexdigest()  # noqa: S324 (a name)
+        path = mount_point(self.directory / "shares", name)
         path.mkdir(exist_ok=True)
         return path
 

@@ -190,8 +190,7 @@ async def test_an_idle_helper_ends(shares: Shares, journal: Journal) -> None:
         idle_s=0.1,
     )
     await worker.ask("mount", request(mounts), timeout_s=30)
-    assert await until(lambda: worker.pid is None, 10)
-    assert journal.processes() == []
+    assert await until(lambda: worker.pid is None and journal.processes() == [], 10)
     await worker.close()
 
 
