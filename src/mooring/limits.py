@@ -238,3 +238,6 @@ NOTIFY_ROWS = 100_000
 
 NOTIFY_KEEP_S = 7 * 24 * 3600.0
 """How long a notification waits for a target that is down, or is kept for readers: a week."""
+
+AGENT_RESIZE_TRIES = 4
+"""A disk whose guest stops or starts in the middle of its growth is begun anew so often."""

@@ -54,7 +54,11 @@ async def run(*argv: str) -> int:
 
 def volume(driver: VolumeDriver, size_gib: int = 1, volume_id: str = "v1") -> VolumeFile:
     return VolumeFile(
-        volume_id=volume_id, pool="pool", size_gib=size_gib, format=driver.pool.format
+        volume_id=volume_id,
+        pool="pool",
+        size_gib=size_gib,
+        format=driver.pool.format,
+        virtual_bytes=size_gib * GIB,
     )
 
 

@@ -7,7 +7,6 @@ mounted for as long as somebody is connected through it (facts/block_storage.md 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.agent import files
+from mooring.agent import files, simulated_pool
 from mooring.agent.brick.requests import MountRequest
 from mooring.agent.hypervisor import DiskPlan
 from mooring.agent.mounts import Mounts
@@ -24,7 +23,6 @@ from mooring.agent_api.disks import Connected, Connection, DiskSpec, read_connec
 from mooring.errors import Invalid, NotFound
 from mooring.fence.threads import run_to_end
 
-_SIMULATED = re.compile(r"^simulated:[\w.-]+/[\w.-]+$")
 _FILE_NAME = re.compile(r"^[A-Za-z0-9][\w.-]{0,254}$")
 _EXPORTS = {
     "nfs": re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][\w.-]*):/[^\s\0]*$"),
@@ -142,7 +140,7 @@ class Connections:
         if not isinstance(path, str):
             raise Invalid(f"The connection of volume {volume_id} names no usable device_path.")
         kind = connection.driver_volume_type
-        if kind == "simulated" and self._simulated and _SIMULATED.match(path):
+        if kind == "simulated" and self._simulated and simulated_pool.is_path(path):
             return path
         if kind != "local":
             raise Invalid(

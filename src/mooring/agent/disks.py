@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from mooring.agent.host import Agent
 from mooring.agent.router import Call, Verbs
-from mooring.agent_api.disks import ConnectRequest, DiskSpec
+from mooring.agent_api.disks import ConnectRequest, DiskSizeRequest, DiskSpec
 from mooring.errors import Conflict, Invalid
 from mooring.fence.journal import Answer
 
@@ -54,4 +54,23 @@ async def plug_disk(call: Call[Agent]) -> Answer:
 async def unplug_disk(call: Call[Agent]) -> Answer:
     """Take a disk from the guest and see that it let go."""
     await call.agent.hypervisor.unplug(call.path["server_id"], call.path["volume_id"])
+    return Answer(status=204)
+
+
+@verbs.put("/servers/{server_id}/disks/{volume_id}/size", DiskSizeRequest)
+async def resize_disk(call: Call[Agent]) -> Answer:
+    """Grow a volume's file, and tell the guest that has it."""
+    size_bytes = call.body.size_bytes
+    if size_bytes < 1:
+        raise Invalid("A disk has at least one byte.")
+    size = await call.agent.hypervisor.resize_disk(
+        call.path["server_id"], call.path["volume_id"], size_bytes
+    )
+    return Answer(body=size)
+
+
+@verbs.delete("/servers/{server_id}/disks/{volume_id}/size")
+async def forget_resize(call: Call[Agent]) -> Answer:
+    """Leave a tombstone: the fence has ended what ran. What has grown stays so."""
+    del call
     return Answer(status=204)

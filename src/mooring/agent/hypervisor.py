@@ -12,10 +12,12 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
+from mooring.errors import Invalid, NotFound
 
+SECTOR_BYTES = 512
 DEVICE_PREFIX = "/dev/vd"
 TRAITS = frozenset(
     {"COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW", "COMPUTE_VOLUME_MULTI_ATTACH"}
@@ -147,6 +149,14 @@ class Hypervisor(Protocol):
         """
         ...
 
+    async def resize_disk(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
+        """Grow a volume's image and tell the guest, running or paused; or only grow, if it is off.
+
+        Returns what guest and image have then. An image of that size is left so, and the guest told
+        again. Raises NotFound without guest or disk, Invalid to shrink the image, NoCapacity.
+        """
+        ...
+
     async def console(self, server_id: str, lines: int | None) -> str:
         """Return the end of the serial console, whole or so many lines. Raises NotFound."""
         ...
@@ -178,6 +188,22 @@ def assign_devices(disks: tuple[DiskPlan, ...], *, has_root: bool) -> list[str]:
             given[at] = name
             taken.add(name)
     return [given.get(at, "") for at in range(len(disks))]
+
+
+def check_growth(size_bytes: int, image_bytes: int) -> None:
+    """Raise Invalid unless an image may get this size: whole sectors, and no less than it has."""
+    if size_bytes % SECTOR_BYTES:
+        raise Invalid(f"A disk has whole sectors of {SECTOR_BYTES} bytes; {size_bytes} is none.")
+    if size_bytes < image_bytes:
+        raise Invalid(
+            f"The disk has {image_bytes} bytes and cannot shrink to {size_bytes}; nothing was "
+            "changed."
+        )
+
+
+def no_disk(server_id: str, volume_id: str) -> NotFound:
+    """Return the refusal for a volume that a guest does not have."""
+    return NotFound(f"Server {server_id} has no volume {volume_id} on this host.")
 
 
 def tail(text: str, lines: int | None) -> str:

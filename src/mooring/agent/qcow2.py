@@ -81,3 +81,12 @@ def _read_backing_format(head: bytes, begin: int, end: int) -> str:
             return head[begin : begin + length].decode("ascii", "replace")
         begin += -(-length // 8) * 8
     return ""
+
+
+def read_claimed_bytes(path: Path) -> int:
+    """Return the size that the header of a file of our own names, 0 when it is no qcow2."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size or not head.startswith(_MAGIC):
+        return 0
+    return _HEAD.unpack(head)[5]

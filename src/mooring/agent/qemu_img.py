@@ -5,6 +5,7 @@ Source: facts/block_storage.md 3.5 and 11.4.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ from msgspec import Struct
 from mooring import limits
 from mooring.agent import qcow2
 from mooring.agent.run import Budget, Output, Runner
-from mooring.errors import Invalid, NoCapacity, Unavailable
+from mooring.errors import Conflict, Invalid, NoCapacity, Unavailable
 from mooring.fence.threads import run_to_end
 
 GIB = 1024**3
 FORMATS = ("raw", "qcow2")
+# With LC_ALL=C. Whatever else qemu-img complains of is a failure, and no reason to ask a guest.
+_LOCK = re.compile(r'Failed to get (shared )?"[a-z ]+" lock')
+# The last one is what a file system says of a file that is larger than it can have.
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
 class ImageInfo(Struct, frozen=True):
@@ -26,6 +31,10 @@ class ImageInfo(Struct, frozen=True):
 
     format: str
     virtual_bytes: int
+
+
+class InUse(Conflict):
+    """QEMU, or another program of its family, holds the file; nothing was changed."""
 
 
 class QemuImg:
@@ -68,9 +77,15 @@ class QemuImg:
     async def resize(
         self, path: Path, disk_format: str, size_bytes: int, *, operation_key: str = ""
     ) -> None:
-        """Grow a disk that nobody uses."""
+        """Grow a disk. Raises InUse when somebody has it open, NoCapacity."""
         argv = ["qemu-img", "resize", "-q", "-f", disk_format, "--", str(path), str(size_bytes)]
         output = await self._runner.run(argv, operation_key=operation_key)
+        if output.code and _LOCK.search(output.err):
+            raise InUse(
+                f"The disk {path.name} is open in another program and was left as it is. Let "
+                "whoever has it make it grow, or stop them first.",
+                private=output.err.strip(),
+            )
         _expect_success(output, f"resizing {path.name}")
 
     async def commit(self, overlay: Path, *, operation_key: str = "") -> None:
@@ -121,6 +136,16 @@ def read_virtual_bytes(path: Path, disk_format: str) -> int:
     return qcow2.read_virtual_bytes(path)
 
 
+def read_own_bytes(path: Path, disk_format: str) -> int:
+    """Return the size of the disk in a file that we made, 0 when its header is damaged.
+
+    Works while QEMU has the file open. Unlike an image of a user, it may be a layer over another.
+    """
+    if disk_format == "raw":
+        return round_up(path.stat().st_size)
+    return qcow2.read_claimed_bytes(path)
+
+
 def round_up(size_bytes: int, unit: int = 512) -> int:
     """Return a size in whole units, the way a guest sees it."""
     return -(-size_bytes // unit) * unit
@@ -138,7 +163,7 @@ def _expect_success(output: Output, what: str) -> None:
     if output.code == 0:
         return
     said = output.err.strip()
-    if "No space left on device" in said or "Disk quota exceeded" in said:
+    if any(words in said for words in _FULL):
         raise NoCapacity(
             f"The disk is full: {what} failed and was undone. Make room and ask again.",
             private=said,

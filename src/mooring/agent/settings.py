@@ -27,6 +27,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """How many times its size a thin pool may promise (facts/block_storage.md 11.3)."""
     total_gib: int = 0
     """Of a simulated pool: its size."""
+    online_extend: Literal["compute", "storage"] = "compute"
+    """Of a simulated pool: who makes a volume grow that a running guest has."""
 
 
 class MountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mooring.agent import simulated_pool
 from mooring.agent.hypervisor import (
     DEVICE_PREFIX,
     TRAITS,
@@ -17,13 +18,16 @@ from mooring.agent.hypervisor import (
     RootPlan,
     Tell,
     assign_devices,
+    check_growth,
     choose_device,
+    no_disk,
     tail,
 )
 from mooring.agent.knobs import Knobs
+from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.settings import AgentSettings
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, World, Written
-from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, NoCapacity, NotFound
@@ -37,8 +41,8 @@ DISK_GIB_PER_VCPU = 160
 class SimulatedHypervisor:
     """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
 
-    `knobs` points: define, power_on, power_off, remove, plug, unplug. `stubborn` names volumes that
-    no guest lets go of.
+    `knobs` points: define, power_on, power_off, remove, plug, unplug, resize_disk. `stubborn`
+    names volumes that no guest lets go of.
     """
 
     def __init__(self, settings: AgentSettings) -> None:
@@ -97,13 +101,13 @@ class SimulatedHypervisor:
         )
         if known is not None:
             guest.state, guest.console, guest.disks = known.state, known.console, known.disks
-        _set_disks(guest, plan.disks)
+        self._set_disks(guest, plan.disks)
         self._world.save(guest)
 
     async def redefine_disks(self, server_id: str, disks: tuple[DiskPlan, ...]) -> None:
         await self.knobs.at("define")
         guest = self._get(server_id)
-        _set_disks(guest, disks)
+        self._set_disks(guest, disks)
         self._world.save(guest)
 
     async def power_on(self, server_id: str) -> None:
@@ -136,11 +140,12 @@ class SimulatedHypervisor:
             device = choose_device(disk.device, _taken(guest))
             if device is None:
                 raise NoCapacity(f"Server {server_id} has no free device for another disk.")
-            known = _make_disk(disk, device)
+            known = self._make_disk(disk, device)
             guest.disks.append(known)
+        self._note_opener(disk.path)
         known.attachment_id, known.path, known.persistent = disk.attachment_id, disk.path, True
         if guest.state == "running" and not known.live:
-            known.live = True
+            known.live, known.size_bytes = True, _read_image(known)
             _say_disk(guest, known.device, known.size_bytes, known.volume_id)
         self._world.save(guest)
         return _show_disk(known)
@@ -160,6 +165,20 @@ class SimulatedHypervisor:
         if known.live:
             _say(guest, f"disk {known.device.removeprefix('/dev/')} gone")
         self._world.save(guest)
+
+    async def resize_disk(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
+        await self.knobs.at("resize_disk")
+        guest = self._get(server_id)
+        disk = next((one for one in guest.disks if one.volume_id == volume_id), None)
+        if disk is None:
+            raise no_disk(server_id, volume_id)
+        image_bytes = _read_image(disk)
+        check_growth(size_bytes, image_bytes)
+        if size_bytes > image_bytes:
+            simulated_pool.grow(disk.path, size_bytes)
+        disk.size_bytes = size_bytes
+        self._world.save(guest)
+        return DiskSize(guest_bytes=disk.size_bytes, image_bytes=_read_image(disk))
 
     async def console(self, server_id: str, lines: int | None) -> str:
         return tail(self._get(server_id).console, lines)
@@ -189,7 +208,7 @@ class SimulatedHypervisor:
         if guest.image_id:
             _say_disk(guest, f"{DEVICE_PREFIX}a", guest.root_bytes, "")
         for disk in guest.disks:
-            disk.live = True
+            disk.live, disk.size_bytes = True, _read_image(disk)
             _say_disk(guest, disk.device, disk.size_bytes, disk.volume_id)
 
     def _halt(self, guest: SimulatedGuest, state: str, reason: str) -> None:
@@ -200,35 +219,49 @@ class SimulatedHypervisor:
         self._world.save(guest)
         self._tell(News(kind=f"guest_{state}", server_id=guest.server_id, reason=reason))
 
+    def _set_disks(self, guest: SimulatedGuest, plans: tuple[DiskPlan, ...]) -> None:
+        """Make these the definition's disks; what the running guest has besides goes at its end."""
+        live = {disk.volume_id: disk for disk in guest.disks if disk.live}
+        devices = assign_devices(plans, has_root=bool(guest.image_id))
+        disks = [self._make_disk(plan, device) for plan, device in zip(plans, devices, strict=True)]
+        for disk in disks:
+            if (running := live.pop(disk.volume_id, None)) is not None:
+                disk.live, disk.device = True, running.device
+                disk.size_bytes = running.size_bytes
+        for left in live.values():
+            left.persistent = False
+        guest.disks = [*disks, *live.values()]
+
+    def _make_disk(self, plan: DiskPlan, device: str) -> SimulatedDisk:
+        self._note_opener(plan.path)
+        return SimulatedDisk(
+            volume_id=plan.volume_id,
+            attachment_id=plan.attachment_id,
+            device=device,
+            path=plan.path,
+            format=plan.format,
+            size_bytes=plan.size_bytes,
+            boot_index=plan.boot_index,
+            shareable=plan.shareable,
+        )
+
+    def _note_opener(self, path: str) -> None:
+        """Tell the pool who may have a volume open, before anybody has."""
+        if simulated_pool.is_path(path):
+            simulated_pool.note_opener(path, self._world.path)
+
 
 def _tell_nobody(news: News) -> None:
     del news
 
 
-def _set_disks(guest: SimulatedGuest, plans: tuple[DiskPlan, ...]) -> None:
-    """Make these the definition's disks; what the running guest has besides goes at its end."""
-    live = {disk.volume_id: disk for disk in guest.disks if disk.live}
-    devices = assign_devices(plans, has_root=bool(guest.image_id))
-    disks = [_make_disk(plan, device) for plan, device in zip(plans, devices, strict=True)]
-    for disk in disks:
-        if (running := live.pop(disk.volume_id, None)) is not None:
-            disk.live, disk.device = True, running.device
-    for left in live.values():
-        left.persistent = False
-    guest.disks = [*disks, *live.values()]
-
-
-def _make_disk(plan: DiskPlan, device: str) -> SimulatedDisk:
-    return SimulatedDisk(
-        volume_id=plan.volume_id,
-        attachment_id=plan.attachment_id,
-        device=device,
-        path=plan.path,
-        format=plan.format,
-        size_bytes=plan.size_bytes,
-        boot_index=plan.boot_index,
-        shareable=plan.shareable,
-    )
+def _read_image(disk: SimulatedDisk) -> int:
+    """Return how big the volume is. A connection of an earlier release names no file to look at."""
+    if simulated_pool.is_path(disk.path):
+        return simulated_pool.read_virtual_bytes(disk.path)
+    if disk.path.startswith("simulated:"):
+        return disk.size_bytes
+    return read_own_bytes(Path(disk.path), disk.format)
 
 
 def _taken(guest: SimulatedGuest) -> set[str]:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from mooring.agent.drivers.base import SourceImage, VolumeDriver
+from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.host import Agent
 from mooring.agent.router import Call, Verbs
 from mooring.agent_api.images import ImageSpec
-from mooring.agent_api.volumes import Export, ExportRequest, VolumeFile, VolumeSpec
+from mooring.agent_api.volumes import (
+    Export,
+    ExportRequest,
+    Extended,
+    SizeRequest,
+    VolumeFile,
+    VolumeSpec,
+)
 from mooring.errors import Invalid, NotFound
 from mooring.fence.journal import Answer
 
@@ -66,6 +73,27 @@ async def put_volume(call: Call[Agent]) -> Answer:
     )
     source = _source(call.agent, spec.image_id) if spec.image_id else None
     return Answer(body=await driver.create(wanted, source, call.operation_key))
+
+
+@verbs.put("/volumes/{volume_id}/size", SizeRequest)
+async def extend_volume(call: Call[Agent]) -> Answer:
+    """Grow a volume, or say that only its guest's hypervisor can."""
+    size_gib = call.body.size_gib
+    if size_gib < 1:
+        raise Invalid("A volume has at least 1 GiB.")
+    driver, volume = await _get(call)
+    try:
+        grown = await driver.extend(volume.volume_id, size_gib, call.operation_key)
+    except ExtendNeedsCompute as error:
+        return Answer(body=Extended(error.volume.virtual_bytes, needs_compute=True))
+    return Answer(body=Extended(grown.virtual_bytes))
+
+
+@verbs.delete("/volumes/{volume_id}/size")
+async def forget_extend(call: Call[Agent]) -> Answer:
+    """Leave a tombstone: the fence has ended what ran. What has grown stays so."""
+    del call
+    return Answer(status=204)
 
 
 @verbs.delete("/volumes/{volume_id}")

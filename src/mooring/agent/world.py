@@ -63,10 +63,23 @@ class Written(Struct, frozen=True):
     until: float | None
 
 
+def is_written(file: Path, volume_id: str) -> bool:
+    """Return whether a running guest of a world has a volume; of one that is gone none has."""
+    if not file.exists():
+        return False
+    connection = sqlite3.connect(file, isolation_level=None)
+    try:
+        query = "SELECT 1 FROM writes WHERE volume_id = ? AND until IS NULL"
+        return connection.execute(query, (volume_id,)).fetchone() is not None
+    finally:
+        connection.close()
+
+
 class World:
     """The file. Every method is one short transaction."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._connection = sqlite3.connect(path, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=OFF")

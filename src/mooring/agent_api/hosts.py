@@ -9,8 +9,8 @@ from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
 from mooring.agent_api.volumes import VolumeFile
 
-AGENT_VERSION = 73
-"""What this agent reports: everything up to compute 2.104; 74 is spec 000, 75 spec 003."""
+AGENT_VERSION = 74
+"""What this agent reports: 73 is everything up to compute 2.104, 74 spec 000, 75 spec 003."""
 
 
 class Pool(Struct, frozen=True, kw_only=True):

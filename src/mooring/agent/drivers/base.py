@@ -27,6 +27,17 @@ class SourceImage(Struct, frozen=True):
     virtual_bytes: int
 
 
+class ExtendNeedsCompute(Exception):
+    """QEMU holds the volume's file: only the hypervisor of the guest can make it grow.
+
+    Nothing was changed; `volume` is as it was found (facts/block_storage.md 3.5).
+    """
+
+    def __init__(self, volume: VolumeFile) -> None:
+        super().__init__(f"volume {volume.volume_id} is open in QEMU")
+        self.volume = volume
+
+
 class VolumeDriver(Protocol):
     """One pool."""
 
@@ -65,6 +76,13 @@ class VolumeDriver(Protocol):
         """Remove a volume and all that was begun of it. Raises Conflict while it is exported."""
         ...
 
+    async def extend(self, volume_id: str, size_gib: int, operation_key: str) -> VolumeFile:
+        """Grow a volume to so many GiB, or find that it is that big; it never shrinks.
+
+        Raises ExtendNeedsCompute when QEMU holds it, NotFound, NoCapacity.
+        """
+        ...
+
     async def export(
         self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -101,13 +119,13 @@ def check_same(known: VolumeFile, wanted: VolumeFile) -> VolumeFile:
     return known
 
 
-def check_room(pool: Pool, settings: PoolSettings, wanted: VolumeFile) -> None:
-    """Raise NoCapacity unless the pool may promise so much more."""
+def check_room(pool: Pool, settings: PoolSettings, more_gib: int) -> None:
+    """Raise NoCapacity unless the pool may promise so many GiB more."""
     usable = pool.total_gib * (1 - pool.reserved_percent / 100) * settings.oversubscription
-    if pool.free_gib > 0 and pool.provisioned_gib + wanted.size_gib <= usable:
+    if pool.free_gib > 0 and pool.provisioned_gib + more_gib <= usable:
         return
     raise NoCapacity(
-        f"Pool {pool.name} has no room for {wanted.size_gib} GiB more: {pool.free_gib:.1f} GiB are "
+        f"Pool {pool.name} has no room for {more_gib} GiB more: {pool.free_gib:.1f} GiB are "
         f"free, {pool.provisioned_gib} GiB promised. Delete volumes or add storage."
     )
 

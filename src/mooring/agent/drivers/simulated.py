@@ -10,7 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from mooring.agent import simulated_pool
 from mooring.agent.drivers.base import (
+    ExtendNeedsCompute,
     SourceImage,
     check_room,
     check_same,
@@ -21,17 +23,12 @@ from mooring.agent.drivers.base import (
 from mooring.agent.knobs import Knobs
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import PoolSettings
+from mooring.agent.simulated_pool import SELECT
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Invalid
 
 DEFAULT_GIB = 10_240
-_TABLES = """
-CREATE TABLE IF NOT EXISTS volumes (
-    id TEXT PRIMARY KEY, size_gib INTEGER NOT NULL, format TEXT NOT NULL, image_id TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS exports (
-    volume_id TEXT, attachment_id TEXT, host TEXT, since REAL NOT NULL, until REAL);
-"""
 
 
 class Exported(Struct, frozen=True):
@@ -45,9 +42,10 @@ class Exported(Struct, frozen=True):
 
 
 class SimulatedDriver:
-    """Implements `VolumeDriver`. `knobs` points: create, delete, export, unexport.
+    """Implements `VolumeDriver`. `knobs` points: create, delete, extend, export, unexport.
 
-    Every host may be exported to, so servers with such volumes may move.
+    Every host may be exported to, so servers with such volumes may move. A running guest with a
+    volume holds its lock, unless the pool's settings say that the storage grows it all the same.
     """
 
     def __init__(self, pool: PoolSettings, file: Path) -> None:
@@ -62,11 +60,7 @@ class SimulatedDriver:
         return self._pool
 
     async def setup(self) -> None:
-        connection = sqlite3.connect(self._file, isolation_level=None)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=OFF")
-        connection.executescript(_TABLES)
-        self._open = connection
+        self._open = simulated_pool.open_pool(self._file)
 
     async def close(self) -> None:
         if self._open is not None:
@@ -74,8 +68,8 @@ class SimulatedDriver:
             self._open = None
 
     async def stats(self) -> Pool:
-        query = "SELECT count(*), coalesce(sum(size_gib), 0) FROM volumes"
-        count, provisioned = self._db.execute(query).fetchone()
+        held = await self.volumes()
+        provisioned = sum(volume.size_gib for volume in held)
         reserve = self._total_gib * self._pool.reserved_percent / 100
         return Pool(
             name=self._pool.name,
@@ -83,18 +77,18 @@ class SimulatedDriver:
             total_gib=self._total_gib,
             free_gib=max(0.0, self._total_gib - reserve - provisioned),
             provisioned_gib=provisioned,
-            volumes=count,
+            volumes=len(held),
             reserved_percent=self._pool.reserved_percent,
+            online_extend=True,
             storage_protocol="simulated",
         )
 
     async def volumes(self) -> list[VolumeFile]:
-        rows = self._db.execute("SELECT id, size_gib, format FROM volumes ORDER BY id").fetchall()
+        rows = self._db.execute(f"{SELECT} ORDER BY id").fetchall()
         return [self._show(*row) for row in rows]
 
     async def find(self, volume_id: str) -> VolumeFile | None:
-        query = "SELECT id, size_gib, format FROM volumes WHERE id = ?"
-        row = self._db.execute(query, (volume_id,)).fetchone()
+        row = self._db.execute(f"{SELECT} WHERE id = ?", (volume_id,)).fetchone()
         return None if row is None else self._show(*row)
 
     async def create(
@@ -104,19 +98,32 @@ class SimulatedDriver:
         if (known := await self.find(wanted.volume_id)) is not None:
             return check_same(known, wanted)
         check_source(wanted, source)
-        check_room(await self.stats(), self._pool, wanted)
+        check_room(await self.stats(), self._pool, wanted.size_gib)
         image_id = source.image_id if source else ""
         self._db.execute(
             "INSERT INTO volumes VALUES (?, ?, ?, ?)",
             (wanted.volume_id, wanted.size_gib, wanted.format, image_id),
         )
-        return wanted
+        return require(await self.find(wanted.volume_id), wanted.volume_id)
 
     async def delete(self, volume_id: str) -> None:
         await self.knobs.at("delete")
         if (known := await self.find(volume_id)) is not None:
             refuse_exported(known)
-        self._db.execute("DELETE FROM volumes WHERE id = ?", (volume_id,))
+        simulated_pool.forget(self._db, volume_id)
+
+    async def extend(self, volume_id: str, size_gib: int, operation_key: str) -> VolumeFile:
+        del operation_key
+        await self.knobs.at("extend")
+        known = require(await self.find(volume_id), volume_id)
+        if known.virtual_bytes >= size_gib * GIB:
+            return known
+        check_room(await self.stats(), self._pool, size_gib - known.size_gib)
+        alone = self._pool.online_extend == "storage"
+        if not alone and simulated_pool.is_open(self._db, volume_id):
+            raise ExtendNeedsCompute(known)
+        simulated_pool.grow_in(self._db, volume_id, size_gib * GIB)
+        return require(await self.find(volume_id), volume_id)
 
     async def export(
         self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
@@ -132,9 +139,9 @@ class SimulatedDriver:
                 (volume_id, attachment_id, host, time.time()),
             )
         data = {
-            "device_path": f"simulated:{self._pool.name}/volume-{volume_id}",
+            "device_path": simulated_pool.path_of(self._file, volume_id),
             "format": volume.format,
-            "size_bytes": volume.size_gib * GIB,
+            "size_bytes": volume.virtual_bytes,
             "volume_id": volume_id,
             "access_mode": "rw",
         }
@@ -162,7 +169,7 @@ class SimulatedDriver:
             raise sqlite3.ProgrammingError("the simulated pool is not open")
         return self._open
 
-    def _show(self, volume_id: str, size_gib: int, disk_format: str) -> VolumeFile:
+    def _show(self, volume_id: str, virtual_bytes: int, disk_format: str) -> VolumeFile:
         query = (
             "SELECT attachment_id FROM exports WHERE volume_id = ? AND until IS NULL "
             "ORDER BY attachment_id"
@@ -170,7 +177,8 @@ class SimulatedDriver:
         return VolumeFile(
             volume_id=volume_id,
             pool=self._pool.name,
-            size_gib=size_gib,
+            size_gib=virtual_bytes // GIB,
             format=disk_format,
+            virtual_bytes=virtual_bytes,
             exports=[row[0] for row in self._db.execute(query, (volume_id,))],
         )

@@ -116,7 +116,7 @@ def translate(error: libvirt.libvirtError) -> MooringError:
         )
     if "No more available PCI slots" in said:
         return NoCapacity("The guest has no free slot for another disk.", private=said)
-    if "No space left on device" in said:
+    if "No space left on device" in said or "File too large" in said:
         return NoCapacity("The host's disk is full. Make room, then try again.", private=said)
     return Unavailable(
         "libvirt refused; the guest is as the host shows it now. Try again; if it stays so, the "

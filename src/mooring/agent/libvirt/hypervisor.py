@@ -11,28 +11,44 @@ import platform
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import libvirt
+import structlog
 
 from mooring.agent.guest_files import GuestFiles
-from mooring.agent.hypervisor import TRAITS, DiskPlan, Facts, GuestPlan, RootPlan, Tell
-from mooring.agent.libvirt import accelerator, devices, domain_xml, states
+from mooring.agent.hypervisor import (
+    TRAITS,
+    DiskPlan,
+    Facts,
+    GuestPlan,
+    RootPlan,
+    Tell,
+    check_growth,
+)
+from mooring.agent.libvirt import accelerator, devices, domain_xml, sizes, states
 from mooring.agent.libvirt.connection import Connection
-from mooring.agent.libvirt.domain_xml import Machine
-from mooring.agent.qemu_img import GIB, QemuImg
+from mooring.agent.libvirt.domain_xml import DefinedDisk, Machine
+from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.run import Runner, find_program
 from mooring.agent.settings import AgentSettings
 from mooring.agent.waiting import until_told
-from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.hosts import AGENT_VERSION
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
-from mooring.limits import AGENT_ACPI_ASK_S, AGENT_UNPLUG_ASK_S, AGENT_UNPLUG_S
+from mooring.limits import (
+    AGENT_ACPI_ASK_S,
+    AGENT_RESIZE_TRIES,
+    AGENT_UNPLUG_ASK_S,
+    AGENT_UNPLUG_S,
+)
 
+log = structlog.get_logger()
 T = TypeVar("T")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNDEFINE = (
@@ -49,7 +65,8 @@ class LibvirtHypervisor:
     def __init__(self, settings: AgentSettings, runner: Runner) -> None:
         self._settings, self._runner = settings, runner
         self._connection = Connection(settings.state_dir / "libvirt", runner)
-        self._files = GuestFiles(settings.state_dir / "guests", QemuImg(runner))
+        self._qemu_img = QemuImg(runner)
+        self._files = GuestFiles(settings.state_dir / "guests", self._qemu_img)
         self._accelerator: accelerator.Accelerator = "tcg"
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._watch: Any = None
@@ -203,6 +220,37 @@ class LibvirtHypervisor:
                 await self._with(server_id, lambda domain: devices.forget(domain, volume_id))
         except NotFound:
             return
+
+    async def resize_disk(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
+        async with self._lock(server_id):
+            for _ in range(AGENT_RESIZE_TRIES):
+                grown = await self._with(
+                    server_id, lambda one: sizes.resize_live(one, volume_id, size_bytes)
+                )
+                if grown is not None:
+                    return grown
+                disk = await self._with(server_id, lambda one: sizes.find_at_rest(one, volume_id))
+                if disk is None:
+                    continue
+                try:
+                    return await self._resize_at_rest(disk, size_bytes)
+                except InUse:
+                    log.info("the disk of a stopped guest is in use", server_id=server_id)
+        raise Conflict(
+            f"Volume {volume_id} is open in another program than the guest of server {server_id}; "
+            "it was left as it is. Stop that one, then try again.",
+            busy=True,
+        )
+
+    async def _resize_at_rest(self, disk: DefinedDisk, size_bytes: int) -> DiskSize:
+        """Grow the image of a guest that is off. Raises InUse when it has just been started."""
+        path = Path(disk.path)
+        image_bytes = await run_to_end(lambda: read_own_bytes(path, disk.format))
+        check_growth(size_bytes, image_bytes)
+        if image_bytes < size_bytes:
+            await self._qemu_img.resize(path, disk.format, size_bytes)
+            image_bytes = await run_to_end(lambda: read_own_bytes(path, disk.format))
+        return DiskSize(guest_bytes=image_bytes, image_bytes=image_bytes)
 
     async def console(self, server_id: str, lines: int | None) -> str:
         await self._with(server_id, lambda _: None)

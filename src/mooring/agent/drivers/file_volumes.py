@@ -1,0 +1,264 @@
+"""Volumes as files of one directory: what all drivers of that kind share.
+
+`volume-<id>` is the data, `.mooring/volume-<id>.json` says what it is: a raw file is never probed.
+How big a volume is stands in its file alone, because QEMU may make it grow behind our back.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.agent import files
+from mooring.agent.drivers.base import (
+    ExtendNeedsCompute,
+    SourceImage,
+    check_room,
+    check_same,
+    check_source,
+    refuse_exported,
+    require,
+)
+from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
+from mooring.agent.settings import PoolSettings
+from mooring.agent_api.hosts import Pool
+from mooring.agent_api.volumes import VolumeFile
+from mooring.errors import NoCapacity, Unavailable
+from mooring.fence.threads import run_to_end
+
+RECORDS = ".mooring"
+PREFIX = "volume-"
+
+
+class Record(Struct, frozen=True):
+    """What a file is, and the hosts that it is exported to, by attachment."""
+
+    format: str
+    exports: dict[str, str] = {}
+
+
+class FileVolumes(ABC):
+    """Implements `VolumeDriver` on the files of `directory`.
+
+    A subclass must say how a host reaches a file (`connect_info`). It may have a `directory` that
+    comes with `setup` (a mount: make it there, then call this class's), other files for a volume
+    (`active_path`, `files_of`) and another `storage_protocol`.
+    """
+
+    storage_protocol: ClassVar[str] = "local"
+
+    def __init__(self, pool: PoolSettings, directory: Path, qemu_img: QemuImg) -> None:
+        self._pool, self._directory, self._qemu_img = pool, directory, qemu_img
+
+    @abstractmethod
+    def connect_info(self, volume: VolumeFile, connector: Mapping[str, Any]) -> dict[str, Any]:
+        """Return connection_info for the connector's host. Raises Invalid: not a host for it.
+
+        Runs in a thread, before the export is recorded, and again for each repetition.
+        """
+
+    @property
+    def directory(self) -> Path:
+        """Where the volumes are."""
+        return self._directory
+
+    @property
+    def pool(self) -> PoolSettings:
+        return self._pool
+
+    def path(self, volume_id: str) -> Path:
+        """Return where a volume was made, or would be."""
+        return self.directory / f"{PREFIX}{volume_id}"
+
+    def active_path(self, volume_id: str) -> Path:
+        """Return the file that a guest opens and that grows, the top layer if there are several."""
+        return self.path(volume_id)
+
+    def files_of(self, volume_id: str) -> list[Path]:
+        """Return all files that belong to a volume, the one it cannot be without first."""
+        return [self.path(volume_id), self.record_path(volume_id)]
+
+    def record_path(self, volume_id: str) -> Path:
+        """Return where a volume's record is, or would be."""
+        return self.directory / RECORDS / f"{PREFIX}{volume_id}.json"
+
+    async def setup(self) -> None:
+        try:
+            await run_to_end(self._prepare)
+        except OSError as error:
+            raise Unavailable(
+                f"Pool {self._pool.name} cannot use {self.directory}: {error.strerror}. See to "
+                "the directory and start the agent again.",
+                private=str(error),
+            ) from error
+
+    async def close(self) -> None:
+        return
+
+    async def stats(self) -> Pool:
+        return await run_to_end(self._stats)
+
+    async def volumes(self) -> list[VolumeFile]:
+        return await run_to_end(self._volumes)
+
+    async def find(self, volume_id: str) -> VolumeFile | None:
+        return await run_to_end(lambda: self._find(volume_id))
+
+    async def create(
+        self, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+    ) -> VolumeFile:
+        if (known := await self.find(wanted.volume_id)) is not None:
+            return check_same(known, wanted)
+        check_source(wanted, source)
+        pool = await self.stats()
+        check_room(pool, self._pool, wanted.size_gib)
+        _check_content(pool, source)
+        path = self.path(wanted.volume_id)
+        self._remove_partials(wanted.volume_id)
+        written = files.partial(path, operation_key)
+        try:
+            await self._write(written, wanted, source, operation_key)
+            files.write_record(self.record_path(wanted.volume_id), Record(wanted.format))
+            await run_to_end(lambda: files.finish(written, path))
+        finally:
+            written.unlink(missing_ok=True)
+        return require(await self.find(wanted.volume_id), wanted.volume_id)
+
+    async def delete(self, volume_id: str) -> None:
+        if (known := await self.find(volume_id)) is not None:
+            refuse_exported(known)
+
+        def remove() -> None:
+            self._remove_partials(volume_id)
+            for path in self.files_of(volume_id):
+                path.unlink(missing_ok=True)
+
+        await run_to_end(remove)
+
+    async def extend(self, volume_id: str, size_gib: int, operation_key: str) -> VolumeFile:
+        known = require(await self.find(volume_id), volume_id)
+        if known.virtual_bytes >= size_gib * GIB:
+            return known
+        check_room(await self.stats(), self._pool, size_gib - known.size_gib)
+        path = self.active_path(volume_id)
+        try:
+            await self._qemu_img.resize(
+                path, known.format, size_gib * GIB, operation_key=operation_key
+            )
+        except InUse as error:
+            raise ExtendNeedsCompute(known) from error
+        return require(await self.find(volume_id), volume_id)
+
+    async def export(
+        self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        def note() -> dict[str, Any]:
+            volume = require(self._find(volume_id), volume_id)
+            info = self.connect_info(volume, connector)
+            self._set_export(volume_id, attachment_id, str(connector.get("host", "")))
+            return info
+
+        return await run_to_end(note)
+
+    async def unexport(self, volume_id: str, attachment_id: str) -> None:
+        await run_to_end(lambda: self._set_export(volume_id, attachment_id, None))
+
+    async def leftovers(self) -> list[str]:
+        return await run_to_end(self._leftovers)
+
+    async def _write(
+        self, path: Path, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+    ) -> None:
+        size_bytes = wanted.size_gib * GIB
+        if source is None:
+            await self._qemu_img.create(
+                path, wanted.format, size_bytes, operation_key=operation_key
+            )
+            return
+        await self._qemu_img.convert(
+            (source.path, source.format), (path, wanted.format), operation_key=operation_key
+        )
+        await self._qemu_img.resize(path, wanted.format, size_bytes, operation_key=operation_key)
+
+    def _prepare(self) -> None:
+        self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        (self.directory / RECORDS).mkdir(mode=0o700, exist_ok=True)
+        for directory in (self.directory, self.directory / RECORDS):
+            for left in directory.glob(f"{PREFIX}*{files.PARTIAL}"):
+                left.unlink(missing_ok=True)
+
+    def _remove_partials(self, volume_id: str) -> None:
+        for left in files.partials(self.path(volume_id)):
+            left.unlink(missing_ok=True)
+
+    def _find(self, volume_id: str) -> VolumeFile | None:
+        record = files.read_record(self.record_path(volume_id), Record)
+        if record is None:
+            return None
+        try:
+            virtual_bytes = read_own_bytes(self.active_path(volume_id), record.format)
+        except FileNotFoundError:
+            # Its data comes last and goes first: a record alone is a volume no more, or not yet.
+            return None
+        return VolumeFile(
+            volume_id=volume_id,
+            pool=self._pool.name,
+            size_gib=virtual_bytes // GIB,
+            format=record.format,
+            virtual_bytes=virtual_bytes,
+            exports=sorted(record.exports),
+        )
+
+    def _set_export(self, volume_id: str, attachment_id: str, host: str | None) -> None:
+        path = self.record_path(volume_id)
+        record = files.read_record(path, Record)
+        if record is None or record.exports.get(attachment_id) == host:
+            return
+        exports = {key: value for key, value in record.exports.items() if key != attachment_id}
+        if host is not None:
+            exports[attachment_id] = host
+        files.write_record(path, replace(record, exports=exports))
+
+    def _volumes(self) -> list[VolumeFile]:
+        names = sorted(path.stem for path in (self.directory / RECORDS).glob(f"{PREFIX}*.json"))
+        found = (self._find(name.removeprefix(PREFIX)) for name in names)
+        return [volume for volume in found if volume is not None]
+
+    def _stats(self) -> Pool:
+        held = self._volumes()
+        space = os.statvfs(self.directory)
+        total = space.f_blocks * space.f_frsize / GIB
+        reserve = total * self._pool.reserved_percent / 100
+        return Pool(
+            name=self._pool.name,
+            driver=self._pool.driver,
+            total_gib=round(total, 2),
+            free_gib=round(max(0.0, space.f_bavail * space.f_frsize / GIB - reserve), 2),
+            provisioned_gib=sum(volume.size_gib for volume in held),
+            volumes=len(held),
+            reserved_percent=self._pool.reserved_percent,
+            multiattach=self._pool.format == "raw",
+            online_extend=True,
+            storage_protocol=self.storage_protocol,
+        )
+
+    def _leftovers(self) -> list[str]:
+        known = {path for one in self._volumes() for path in self.files_of(one.volume_id)}
+        seen = [*self.directory.iterdir(), *(self.directory / RECORDS).iterdir()]
+        return sorted(str(path) for path in seen if path.name != RECORDS and path not in known)
+
+
+def _check_content(pool: Pool, source: SourceImage | None) -> None:
+    """Raise NoCapacity when a copy could not end: better not to begin it."""
+    if source is None or source.path.stat().st_blocks * 512 <= pool.free_gib * GIB:
+        return
+    raise NoCapacity(
+        f"Pool {pool.name} has no room for the content of image {source.image_id}: "
+        f"{pool.free_gib:.1f} GiB are free. Delete volumes or add storage."
+    )

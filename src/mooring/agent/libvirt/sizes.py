@@ -1,0 +1,63 @@
+"""Disks that grow under a guest. Blocking: each function is work for a thread.
+
+The domain's state is read anew each time: a guest may stop, or start, between two calls.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import libvirt
+
+from mooring.agent.hypervisor import check_growth, no_disk
+from mooring.agent.libvirt import devices
+from mooring.agent.libvirt.domain_xml import DefinedDisk
+from mooring.agent.qemu_img import read_own_bytes
+from mooring.agent_api.disks import DiskSize
+from mooring.errors import Invalid, Unavailable
+
+_BYTES = int(libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+
+
+def find_at_rest(domain: Any, volume_id: str) -> DefinedDisk | None:
+    """Return the disk of a guest that is off, None when it is on. Raises NotFound."""
+    places = devices.read(domain)
+    return None if places.live else _require(places.config.disk(volume_id), domain, volume_id)
+
+
+def resize_live(domain: Any, volume_id: str, size_bytes: int) -> DiskSize | None:
+    """Let QEMU grow a disk's image and tell its guest; None when there is no QEMU any more.
+
+    QEMU tells the guest also when the image has that size already. Raises NotFound, Invalid.
+    """
+    places = devices.read(domain)
+    if places.live is None:
+        return None
+    disk = _require(places.live.disk(volume_id), domain, volume_id)
+    if disk.read_only:
+        raise Invalid(f"The guest may only read volume {volume_id}, so it cannot make it grow.")
+    check_growth(size_bytes, read_own_bytes(Path(disk.path), disk.format))
+    target = disk.device.removeprefix("/dev/")
+    try:
+        domain.blockResize(target, size_bytes, _BYTES)
+        guest_bytes = domain.blockInfo(target)[0]
+    except libvirt.libvirtError:
+        # The guest may have ended in the middle: then its image is looked at and grown as a file.
+        if not domain.isActive():
+            return None
+        raise
+    size = DiskSize(
+        guest_bytes=guest_bytes, image_bytes=read_own_bytes(Path(disk.path), disk.format)
+    )
+    if min(size.guest_bytes, size.image_bytes) < size_bytes:
+        raise Unavailable(
+            f"QEMU took volume {volume_id} for grown, but it is not. Ask again.", private=str(size)
+        )
+    return size
+
+
+def _require(disk: DefinedDisk | None, domain: Any, volume_id: str) -> DefinedDisk:
+    if disk is None:
+        raise no_disk(domain.UUIDString(), volume_id)
+    return disk

@@ -1,0 +1,110 @@
+"""The file behind a simulated pool: its volumes, who may reach them, who has opened them.
+
+Simulated guests of every host of the machine find it by the path in their connection, as QEMU finds
+an image: they read how big a volume is, and make it grow.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mooring.agent import world
+from mooring.agent.qemu_img import GIB
+from mooring.errors import NotFound
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS volumes (
+    id TEXT PRIMARY KEY, size_gib INTEGER NOT NULL, format TEXT NOT NULL, image_id TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS grown (volume_id TEXT PRIMARY KEY, virtual_bytes INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS openers (
+    volume_id TEXT, world TEXT, PRIMARY KEY (volume_id, world));
+CREATE TABLE IF NOT EXISTS exports (
+    volume_id TEXT, attachment_id TEXT, host TEXT, since REAL NOT NULL, until REAL);
+"""
+SIZE = f"coalesce(virtual_bytes, size_gib * {GIB})"
+SELECT = f"SELECT id, {SIZE}, format FROM volumes LEFT JOIN grown ON volume_id = id"  # noqa: S608  (names of our own)
+"""Id, virtual size in bytes, format."""
+_PATH = re.compile(r"simulated:(/.+)/volume-([\w.-]+)")
+
+
+def open_pool(file: Path) -> sqlite3.Connection:
+    """Open a pool's file, making it if need be."""
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=OFF")
+    connection.executescript(_TABLES)
+    return connection
+
+
+def path_of(file: Path, volume_id: str) -> str:
+    """Return the device path of a volume."""
+    return f"simulated:{file}/volume-{volume_id}"
+
+
+def is_path(path: str) -> bool:
+    """Return whether a device path is one of a simulated pool that is on this machine."""
+    found = _PATH.fullmatch(path)
+    return found is not None and Path(found[1]).exists()
+
+
+def read_virtual_bytes(path: str) -> int:
+    """Return how big the volume behind a device path is. Raises NotFound."""
+    with _found(path) as (connection, volume_id):
+        row = connection.execute(f"{SELECT} WHERE id = ?", (volume_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"The simulated pool has no volume {volume_id}.", private=path)
+    return row[1]
+
+
+def grow(path: str, size_bytes: int) -> None:
+    """Set how big the volume behind a device path is."""
+    with _found(path) as (connection, volume_id):
+        grow_in(connection, volume_id, size_bytes)
+
+
+def grow_in(connection: sqlite3.Connection, volume_id: str, size_bytes: int) -> None:
+    """Set how big a volume is."""
+    connection.execute("INSERT OR REPLACE INTO grown VALUES (?, ?)", (volume_id, size_bytes))
+
+
+def note_opener(path: str, world_file: Path) -> None:
+    """Note that guests of a world may open a volume; whether one has is read from that world."""
+    with _found(path) as (connection, volume_id):
+        connection.execute(
+            "INSERT OR IGNORE INTO openers VALUES (?, ?)", (volume_id, str(world_file))
+        )
+
+
+def is_open(connection: sqlite3.Connection, volume_id: str) -> bool:
+    """Return whether a running guest has a volume, as a lock on its file would tell."""
+    query = "SELECT world FROM openers WHERE volume_id = ?"
+    worlds = [Path(row[0]) for row in connection.execute(query, (volume_id,))]
+    return any(world.is_written(file, volume_id) for file in worlds)
+
+
+def forget(connection: sqlite3.Connection, volume_id: str) -> None:
+    """Strike a volume."""
+    with connection:
+        connection.execute("BEGIN")
+        connection.execute("DELETE FROM volumes WHERE id = ?", (volume_id,))
+        connection.execute("DELETE FROM grown WHERE volume_id = ?", (volume_id,))
+        connection.execute("DELETE FROM openers WHERE volume_id = ?", (volume_id,))
+
+
+@contextmanager
+def _found(path: str) -> Generator[tuple[sqlite3.Connection, str]]:
+    found = _PATH.fullmatch(path)
+    if found is None or not Path(found[1]).exists():
+        raise NotFound(
+            "The simulated pool of a disk is not on this machine; connect the disk anew.",
+            private=path,
+        )
+    connection = sqlite3.connect(found[1], isolation_level=None)
+    try:
+        yield connection, found[2]
+    finally:
+        connection.close()
