@@ -7,6 +7,7 @@ mounted for as long as somebody is connected through it (facts/block_storage.md 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
