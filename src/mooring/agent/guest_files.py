@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from mooring.agent import files
@@ -84,6 +85,10 @@ class GuestFiles:
     def remove(self, server_id: str) -> None:
         """Remove all that is a guest's own."""
         shutil.rmtree(self._directory / server_id, ignore_errors=True)
+
+    def leftovers(self, there: Collection[str]) -> list[str]:
+        """Return what lies here of no guest that is there."""
+        return sorted(str(path) for path in self._directory.iterdir() if path.name not in there)
 
     def _link_base(self, own: Path, source: Path) -> None:
         """Hold on to the image's data: it may leave the cache while the guest needs it."""

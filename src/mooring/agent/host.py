@@ -107,6 +107,8 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     agent = call.agent
     drivers = agent.drivers.values()
     leftovers = [path for driver in drivers for path in await driver.leftovers()]
+    if agent.runs_guests:
+        leftovers += await agent.hypervisor.leftovers()
     inventory = Inventory(
         name=agent.settings.name,
         incarnation=agent.journal.incarnation,

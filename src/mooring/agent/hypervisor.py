@@ -112,6 +112,10 @@ class Hypervisor(Protocol):
         """Return one guest, or None."""
         ...
 
+    async def leftovers(self) -> list[str]:
+        """Return directories of guests that are not there."""
+        ...
+
     async def make_root(
         self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
     ) -> RootPlan:

@@ -75,6 +75,9 @@ class SimulatedHypervisor:
     async def guests(self) -> list[Guest]:
         return [_show(guest) for guest in self._world.guests()]
 
+    async def leftovers(self) -> list[str]:
+        return []
+
     async def guest(self, server_id: str) -> Guest | None:
         found = self._world.find(server_id)
         return None if found is None else _show(found)

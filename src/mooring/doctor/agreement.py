@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 from mooring.agent_api.hosts import Inventory
@@ -171,4 +172,7 @@ def _storage(books: Books, inventory: Inventory) -> Iterator[Finding]:
         message = f"connected on host {inventory.name}, and no server has it"
         yield Finding(f"attachment {connected.attachment_id}", "orphan", message, _REPORT)
     for path in inventory.leftovers:
+        # The files of a guest that is being made or removed lie in a directory of its name.
+        if books.is_busy(f"server:{PurePath(path).name}"):
+            continue
         yield Finding(path, "orphan", f"a file on host {inventory.name} of nothing", _REPORT)

@@ -15,7 +15,7 @@ from mooring.agent_api.client import Agents
 from mooring.agent_api.hosts import Inventory
 from mooring.compute.tables import BlockDevice, Host, Server
 from mooring.errors import MooringError
-from mooring.image.tables import ImageRow
+from mooring.image.tables import ImageRow, UploadRow
 from mooring.placement.tables import AllocationRow
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import LockRow, SagaRow
@@ -51,6 +51,8 @@ class Books(Struct):
     exports: dict[str, dict[str, Any]]
     """Made by the calls that know no attachment."""
     images: dict[str, dict[str, Any]]
+    uploads: dict[str, dict[str, Any]]
+    """Who receives an image's data, by the image's id."""
     allocations: dict[str, dict[str, int]]
     """Amounts by consumer and resource class."""
     work: list[Work]
@@ -73,6 +75,7 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
     attachments = await _rows(volume, AttachmentRow)
     exports = await _rows(volume, ExportRow)
     images = await _rows(stores["image"], ImageRow)
+    uploads = await _rows(stores["image"], UploadRow, key="image_id")
     allocations = await stores["placement"].read(_allocations)
     work = [found for name in ("compute", "volume") for found in await _work(stores[name], name)]
     inventories, silent = await _inventories(agents)
@@ -85,6 +88,7 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
         attachments=attachments,
         exports=exports,
         images=images,
+        uploads=uploads,
         allocations=allocations,
         work=work,
         inventories=inventories,

@@ -9,6 +9,9 @@ from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
 from mooring.volume.statuses import BORROWED, OWNED
 
+UPLOAD_SILENT_FOR = timedelta(minutes=5)
+"""Many times the beat of whoever receives an image's data."""
+
 BORROWED_FOR = timedelta(minutes=15)
 """Longer than the ten minutes after which the volume service settles what was left behind."""
 
@@ -22,6 +25,7 @@ def look(books: Books) -> Iterator[Finding]:
     yield from _devices(books)
     yield from _volumes(books)
     yield from _attachments(books)
+    yield from _images(books)
 
 
 def _operations(books: Books) -> Iterator[Finding]:
@@ -83,3 +87,17 @@ def _attachments(books: Books) -> Iterator[Finding]:
         if row["saga_id"] and row["saga_id"] not in living:
             message = f"it waits for operation {row['saga_id']}, which has ended"
             yield Finding(f"attachment {attachment_id}", "owner", message, _RETRY)
+
+
+def _images(books: Books) -> Iterator[Finding]:
+    for image_id, image in books.images.items():
+        if image["status"] == "saving" and image_id not in books.uploads:
+            message = "saving, and nobody receives its data"
+            yield Finding(f"image {image_id}", "owner", message, _RETRY)
+    for image_id, upload in books.uploads.items():
+        silent_for = books.at - upload["beat_at"]
+        if silent_for > UPLOAD_SILENT_FOR:
+            message = (
+                f"process {upload['owner']} was to receive its data, and has not been heard of"
+            )
+            yield Finding(f"image {image_id}", "owner", message, _RETRY)

@@ -130,6 +130,10 @@ class LibvirtHypervisor:
 
         return await self._call(read)
 
+    async def leftovers(self) -> list[str]:
+        there = {guest.server_id for guest in await self.guests()}
+        return await run_to_end(lambda: self._files.leftovers(there))
+
     async def guest(self, server_id: str) -> Guest | None:
         handle = self._connection.handle
 

@@ -1,0 +1,52 @@
+"""What has no owner is found."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from mooring.image.tables import ImageRow, UploadRow
+from tests.cloud import SimulatedCloud
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path) -> AsyncGenerator[SimulatedCloud]:
+    made = SimulatedCloud(tmp_path)
+    await made.open()
+    yield made
+    await made.close()
+
+
+async def make_image(cloud: SimulatedCloud) -> str:
+    body = {"name": "word", "disk_format": "raw", "container_format": "bare"}
+    answer = await cloud.do("POST", "/image/v2/images", body)
+    assert answer is not None
+    return answer.body["id"]
+
+
+def receive(tx: Session, image_id: str, beat_at: datetime) -> None:
+    tx.execute(update(ImageRow).where(ImageRow.id == image_id).values(status="saving"))
+    tx.add(UploadRow(id="upload", image_id=image_id, owner="control-0", beat_at=beat_at))
+
+
+async def test_an_image_that_nobody_receives_is_found(cloud: SimulatedCloud) -> None:
+    image_id = await make_image(cloud)
+    assert await cloud.complaints() == []
+    saving = update(ImageRow).where(ImageRow.id == image_id).values(status="saving")
+    await cloud.cloud.stores["image"].write(lambda tx: tx.execute(saving))
+    assert await cloud.complaints() == [f"image {image_id}: saving, and nobody receives its data"]
+
+
+async def test_an_upload_without_a_sign_of_life_is_found(cloud: SimulatedCloud) -> None:
+    image_id, now = await make_image(cloud), cloud.clock.now()
+    await cloud.cloud.stores["image"].write(lambda tx: receive(tx, image_id, now))
+    assert await cloud.complaints() == []
+    cloud.clock.advance(timedelta(minutes=6).total_seconds())
+    assert [line.partition(":")[0] for line in await cloud.complaints()] == [f"image {image_id}"]
