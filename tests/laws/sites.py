@@ -29,12 +29,15 @@ from mooring.fence.operation import HEADER
 from mooring.saga.define import Saga
 from mooring.saga.laws import Crash, LawProbe, Outcome, learn
 from tests.cloud import Answer, SimulatedCloud
+from tests.laws import told
 from tests.laws.sight import see
 
 HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume",)}
 """A host for servers and another for storage: so each can die without the other."""
 DEADLINE_S = 90.0
 """For one trial, on a machine that has more to do: what hangs fails."""
+_TOLD: dict[str, Any] = {"notifications": ("keep",)}
+"""Every law also holds what was told of (`told.py`)."""
 COMPUTE, VOLUME, IMAGE = "/compute/v2.1", "/volume/v3", "/image/v2"
 
 
@@ -200,7 +203,7 @@ class Trial:
         return await self.cloud.ending(saga)
 
     async def complaints(self) -> list[str]:
-        return await self.cloud.complaints()
+        return [*await self.cloud.complaints(), *await told.complain(self.cloud)]
 
 
 class Yard:
@@ -249,7 +252,7 @@ class Yard:
         self._arranged[arrange] = await self._furnish(arrange, self._arranged[None])
 
     async def _furnish(self, arrange: Do, ground: _Arranged | None) -> _Arranged:
-        cloud = SimulatedCloud(self._make_directory(), roles=HOSTS, inline=True)
+        cloud = SimulatedCloud(self._make_directory(), roles=HOSTS, inline=True, **_TOLD)
         site = Site(cloud)
         if ground is None:
             await cloud.open()
@@ -264,7 +267,7 @@ class Yard:
     async def _copy(self, arranged: _Arranged) -> Site:
         directory = self._make_directory()
         shutil.copytree(arranged.directory, directory, dirs_exist_ok=True)
-        cloud = SimulatedCloud(directory, roles=HOSTS, start=arranged.now, inline=True)
+        cloud = SimulatedCloud(directory, roles=HOSTS, start=arranged.now, inline=True, **_TOLD)
         await cloud.open()
         cloud.probe.passed.clear()
         return Site(cloud, dict(arranged.names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.cloud import SimulatedCloud
 pytestmark = pytest.mark.anyio
 
 VOLUMES = "/volume/v3/volumes"
+CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
 
 
 @pytest.fixture
@@ -99,3 +101,60 @@ async def test_nothing_is_written_when_nobody_asked_for_it(tmp_path: Path) -> No
 
     assert await _events(quiet) == []
     await quiet.close()
+
+
+async def test_attaching_and_detaching_is_told_with_the_attachments(cloud: SimulatedCloud) -> None:
+    volume_id = await _make(cloud)
+    wanted = {"volume_uuid": volume_id, "instance_uuid": str(uuid.uuid4())}
+    path = "/volume/v3/attachments"
+    made = await cloud.ask("POST", path, {"attachment": wanted}, version="3.54")
+    attachment = f"{path}/{made.key('attachment')['id']}"
+    update = {"attachment": {"connector": CONNECTOR}}
+    before = len(await cloud.told("volume"))
+    await cloud.do("PUT", attachment, update, version="3.54")
+    done = {"os-complete": None}
+    await cloud.ask("POST", f"{attachment}/action", done, user="compute", version="3.54")
+    await cloud.do("DELETE", attachment, user="compute", version="3.54")
+    await cloud.settle()
+    told = (await cloud.told("volume"))[before:]
+
+    assert [
+        (one.event_type, [each["attach_status"] for each in one.payload["volume_attachment"]])
+        for one in told
+    ] == [
+        ("volume.attach.start", ["reserved"]),
+        ("volume.attach.end", ["attached"]),
+        ("volume.detach.start", ["attached"]),
+        ("volume.detach.end", []),
+    ]
+    assert told[1].payload["volume_attachment"][0]["instance_uuid"] == wanted["instance_uuid"]
+    assert "connection" not in str(told)
+
+
+async def test_an_attachment_that_was_never_connected_is_not_told_of(cloud: SimulatedCloud) -> None:
+    volume_id = await _make(cloud)
+    before = len(await cloud.told("volume"))
+    path, wanted = "/volume/v3/attachments", {"volume_uuid": volume_id}
+    made = await cloud.ask("POST", path, {"attachment": wanted}, version="3.54")
+    await cloud.do("DELETE", f"{path}/{made.key('attachment')['id']}", version="3.54")
+
+    assert (await cloud.told("volume"))[before:] == []
+
+
+async def test_changes_by_hand_are_told_before_and_after(cloud: SimulatedCloud) -> None:
+    volume_id = await _make(cloud)
+    before = len(await cloud.told("volume"))
+    await cloud.ask("PUT", f"{VOLUMES}/{volume_id}", {"volume": {"name": "new"}})
+    reset = {"os-reset_status": {"status": "error"}}
+    await cloud.do("POST", f"{VOLUMES}/{volume_id}/action", reset, user="admin")
+    told = (await cloud.told("volume"))[before:]
+
+    assert [(one.event_type, one.payload["display_name"]) for one in told[:2]] == [
+        ("volume.update.start", "data"),
+        ("volume.update.end", "new"),
+    ]
+    assert [(one.event_type, one.payload["status"]) for one in told[2:]] == [
+        ("volume.reset_status.start", "available"),
+        ("volume.reset_status.end", "error"),
+    ]
+    assert told[2].payload["update"] == {"status": "error"}

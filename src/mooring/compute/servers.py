@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from sqlalchemy import bindparam, select
 
-from mooring.compute import actions, devices, hosts, states
+from mooring.compute import actions, devices, hosts, notices, states
 from mooring.compute.block_devices import NewBlockDevice
 from mooring.compute.building import create
 from mooring.compute.requests import Created, NewServer
@@ -209,6 +209,7 @@ async def lock(compute: Compute, who: Who, server_id: str, reason: str | None = 
         by = "owner" if server.project_id == who.project_id and not who.is_admin else "admin"
         states.change(tx, server_id, now, locked_by=by, locked_reason=reason)
         actions.record_done(tx, server_id, "lock", who, now, event="api_lock")
+        notices.send(tx, compute, server_id, "lock")
 
     await compute.store.write(change)
 
@@ -221,5 +222,6 @@ async def unlock(compute: Compute, who: Who, server_id: str) -> None:
         now = compute.clock.now()
         states.change(tx, server_id, now, locked_by=None, locked_reason=None)
         actions.record_done(tx, server_id, "unlock", who, now, event="api_unlock")
+        notices.send(tx, compute, server_id, "unlock")
 
     await compute.store.write(change)

@@ -137,6 +137,11 @@ def change(tx: Session, server_id: str, now: datetime, **values: Any) -> bool:
     return _change(tx, living.values(**values, updated_at=now))
 
 
+def host_of(tx: Session, server_id: str) -> str | None:
+    """Return the host that a server was given; None before it had one, or when it is gone."""
+    return tx.execute(select(Server.host).where(Server.id == server_id)).scalar()
+
+
 def _change(tx: Session, statement: Any) -> bool:
     tx.flush()
     result = cast("CursorResult[Any]", tx.execute(statement))

@@ -17,7 +17,7 @@ from mooring.errors import Conflict, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.saga import journal
-from mooring.volume import backends, connections, guard, reserving, statuses, volumes
+from mooring.volume import backends, connections, guard, notices, reserving, statuses, volumes
 from mooring.volume.reserving import Asked, NewAttachment
 from mooring.volume.sagas.delete_attachment import DELETE_ATTACHMENT, DeleteAttachment
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -154,16 +154,24 @@ def begin_deleting(tx: Session, volume: Volume, who: Who | None, row: Attachment
     """Delete an attachment that never was connected at once; start the saga for any other."""
     if row.deleting:
         return Begun(row.id, row.volume_id, row.saga_id)
+    if row.attach_status != "reserved":
+        notices.send(tx, volume, row.volume_id, "detach.start")
     if row.connection is None and not row.digest:
-        begun = Begun(row.id, row.volume_id)
-        tx.delete(row)
-        statuses.recompute(tx, row.volume_id, volume.clock.now())
-        return begun
+        return _delete_at_once(tx, volume, row)
     host = backends.host_of(tx, row.volume_id)
     notes = DeleteAttachment(attachment_id=row.id, volume_id=row.volume_id, host=host)
     row.saga_id = volume.sagas.start(tx, DELETE_ATTACHMENT, notes, who=who)
     row.deleting = True
     return Begun(row.id, row.volume_id, row.saga_id)
+
+
+def _delete_at_once(tx: Session, volume: Volume, row: AttachmentRow) -> Begun:
+    begun, told = Begun(row.id, row.volume_id), row.attach_status != "reserved"
+    tx.delete(row)
+    statuses.recompute(tx, row.volume_id, volume.clock.now())
+    if told:
+        notices.send(tx, volume, row.volume_id, "detach.end")
+    return begun
 
 
 def of_volume(tx: Session, volume_id: str) -> list[AttachmentRow]:
@@ -229,3 +237,4 @@ def show_attached(tx: Session, volume: Volume, attachment: AttachmentRow) -> Non
         )
     attachment.attach_status = "attached"
     attachment.borrowed_by, attachment.borrowed_for, attachment.borrowed_at = "", "", None
+    notices.send(tx, volume, row.id, "attach.end")

@@ -21,6 +21,7 @@ from mooring.volume import (
     connections,
     fenced,
     guard,
+    notices,
     statuses,
     volumes,
 )
@@ -114,6 +115,7 @@ async def attach(asked: Asked, volume_id: str, wanted: Attach) -> None:
 
 def _attach(tx: Session, asked: Asked, row: VolumeRow, wanted: Attach) -> None:
     now = asked.volume.clock.now()
+    notices.send(tx, asked.volume, row.id, "attach.start")
     allowed = ("available", "attaching", *(["in-use"] if row.multiattach else []))
     changed = statuses.change(
         tx,
@@ -147,6 +149,7 @@ def _attach(tx: Session, asked: Asked, row: VolumeRow, wanted: Attach) -> None:
             borrowed_for="",
         )
     )
+    notices.send(tx, asked.volume, row.id, "attach.end")
 
 
 async def detach(asked: Asked, volume_id: str, attachment_id: str | None) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Invalid, NotFound
-from mooring.volume import volumes
+from mooring.volume import notices, volumes
 from mooring.volume.sagas.reset_status import RESET_STATUS, ResetStatus
 from mooring.volume.tables import AttachmentRow, VolumeRow
 
@@ -54,7 +54,7 @@ async def update(asked: Asked, volume_id: str, changes: Changes) -> None:
         if changes.metadata is not UNSET:
             row.labels = changes.metadata
 
-    await _change(asked, volume_id, change, refused=_BUSY)
+    await _change(asked, volume_id, change, refused=_BUSY, event="update")
 
 
 async def set_metadata(
@@ -154,13 +154,24 @@ async def reset_status(asked: Asked, volume_id: str, reset: Reset) -> None:
 
 
 async def _change(
-    asked: Asked, volume_id: str, change: Callable[[VolumeRow], T], *, refused: tuple[str, ...] = ()
+    asked: Asked,
+    volume_id: str,
+    change: Callable[[VolumeRow], T],
+    *,
+    refused: tuple[str, ...] = (),
+    event: str = "",
 ) -> T:
+    """Change a volume; `event` is what the change is called where it is notified of."""
+
     def apply(tx: Session) -> T:
         row = volumes.visible(tx, asked.who, volume_id)
         volumes.require(row, refused=refused)
+        if event:
+            notices.send(tx, asked.volume, volume_id, f"{event}.start")
         answer = change(row)
         row.updated_at = asked.volume.clock.now()
+        if event:
+            notices.send(tx, asked.volume, volume_id, f"{event}.end")
         return answer
 
     return await asked.volume.store.write(apply)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.compute import actions, devices, faults, guests
+from mooring.compute import actions, devices, faults, guests, notices
 from mooring.compute.sagas.release_device import begin_release
 from mooring.compute.tables import Server
 from mooring.compute.volume_calls import (
@@ -66,6 +66,7 @@ def forget_device(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:
     if notes.accepted:
         faults.record(tx, notes.server_id, run.error, run.now())
         actions.fail(tx, notes.action_id, run.error, run.now())
+        _notify(tx, notes, run, "error")
     else:
         actions.forget(tx, notes.action_id)
 
@@ -98,6 +99,7 @@ def save_attachment(tx: Session, notes: AttachVolume, run: Run[Compute]) -> Atta
     devices.change(tx, notes.block_device_id, run.now(), attachment_id=notes.attachment_id)
     event = "compute_attach_volume"
     actions.begin_event(tx, notes.action_id, event, run.now(), host=notes.host)
+    _notify(tx, notes, run, "start")
     return replace(notes, accepted=True)
 
 
@@ -144,6 +146,19 @@ def record_attached(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None
     now, name = run.now(), notes.device_name
     devices.change(tx, notes.block_device_id, now, state="attached", device_name=name)
     actions.succeed(tx, notes.action_id, now)
+    _notify(tx, notes, run, "end")
+
+
+def _notify(tx: Session, notes: AttachVolume, run: Run[Compute], phase: str) -> None:
+    notices.send(
+        tx,
+        run.service,
+        notes.server_id,
+        f"volume_attach.{phase}",
+        action_id=notes.action_id,
+        error=run.error,
+        volume_id=notes.volume_id,
+    )
 
 
 def _disk(notes: AttachVolume) -> guests.Disk:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.servers import RootDisk, ServerSpec
-from mooring.compute import actions, devices, faults, guests, hosts, scheduling, states
+from mooring.compute import actions, devices, faults, guests, hosts, notices, scheduling, states
 from mooring.compute.sagas import create_volumes as volumes
 from mooring.compute.sagas.create_notes import (
     CreateServer,
@@ -52,11 +52,12 @@ def end_build_badly(tx: Session, notes: CreateServer, run: Run[Compute]) -> None
             devices.change(tx, block_device_id, run.now(), state="attached")
         else:
             devices.remove(tx, block_device_id)
-    if not notes.abandoned:
-        states.change(tx, notes.server_id, run.now(), host=None, zone=None)
     states.break_down(tx, notes.server_id, run.now())
     faults.record(tx, notes.server_id, run.error, run.now())
     actions.fail(tx, notes.action_id, run.error, run.now())
+    _notify_of_failure(tx, notes, run)
+    if not notes.abandoned:
+        states.change(tx, notes.server_id, run.now(), host=None, zone=None)
 
 
 def accept_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> CreateServer:
@@ -116,6 +117,7 @@ def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
         task_state="block_device_mapping",
     )
     actions.begin_event(tx, notes.action_id, EVENT, now, host=notes.host)
+    _notify(tx, notes, run, "start")
 
 
 async def push_image(notes: CreateServer, run: Run[Compute]) -> None:
@@ -187,6 +189,26 @@ def record_active(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
     for row in devices.of_server(tx, notes.server_id):
         devices.change(tx, row.id, now, state="attached")
     actions.succeed(tx, notes.action_id, now)
+    _notify(tx, notes, run, "end")
+
+
+def _notify(tx: Session, notes: CreateServer, run: Run[Compute], phase: str) -> None:
+    notices.send(
+        tx,
+        run.service,
+        notes.server_id,
+        f"create.{phase}",
+        action_id=notes.action_id,
+        error=run.error,
+    )
+
+
+def _notify_of_failure(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
+    """Tell that it failed: on its host, or before there was one and so before its start."""
+    if states.host_of(tx, notes.server_id) is None:
+        notices.send_build_failure(tx, run.service, notes.server_id, run.error)
+    else:
+        _notify(tx, notes, run, "error")
 
 
 CREATE_SERVER = Saga(

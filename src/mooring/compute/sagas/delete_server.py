@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.compute import actions, devices, faults, guests, states
+from mooring.compute import actions, devices, faults, guests, notices, states
 from mooring.compute.sagas.release_device import lock_of
 from mooring.compute.tables import Server
 from mooring.compute.volume_calls import end_attachment
 from mooring.errors import MooringError, NotFound
-from mooring.saga.define import Each, Lock, Run, Saga, Step, exclusive
+from mooring.saga.define import Each, Lock, Run, Saga, Step, Together, exclusive
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     states.move(tx, notes.server_id, "deleting", run.now())
     server = tx.get_one(Server, notes.server_id)
     actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=server.host)
+    _notify(tx, notes, run, "delete.start")
+    _notify(tx, notes, run, "shutdown.start")
     disks = [
         OldDisk(row.volume_id, row.attachment_id, row.state, row.delete_on_termination)
         for row in devices.of_server(tx, notes.server_id)
@@ -70,9 +72,12 @@ def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     actions.fail(tx, notes.action_id, run.error, run.now())
 
 
-async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> None:
+async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> Together | None:
     """End the guest and remove what is its own."""
     await guests.destroy(run, notes.host, notes.server_id)
+    if not run.service.outbox.is_on:
+        return None
+    return Together(lambda tx: _notify(tx, notes, run, "shutdown.end"))
 
 
 async def disconnect_host(notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
@@ -139,6 +144,11 @@ def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
         deleted_at=now,
     )
     actions.succeed(tx, notes.action_id, now, details="\n".join(notes.kept) or None)
+    _notify(tx, notes, run, "delete.end")
+
+
+def _notify(tx: Session, notes: DeleteServer, run: Run[Compute], event: str) -> None:
+    notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id)
 
 
 async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.compute import actions, devices, faults, guests
+from mooring.compute import actions, devices, faults, guests, notices
 from mooring.compute.sagas.release_device import begin_release
 from mooring.compute.volume_calls import end_attachment
 from mooring.errors import Conflict, Invalid, MooringError
@@ -94,6 +94,7 @@ async def _is_detaching(notes: DetachVolume, run: Run[Compute]) -> bool:
 def accept(tx: Session, notes: DetachVolume, run: Run[Compute]) -> DetachVolume:
     """Answer the user: from here on a failure is a fault."""
     actions.begin_event(tx, notes.action_id, "compute_detach_volume", run.now(), host=notes.host)
+    _notify(tx, notes, run, "start")
     return replace(notes, accepted=True)
 
 
@@ -126,6 +127,18 @@ def forget_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     """Say that the server no longer has the volume."""
     devices.remove(tx, notes.block_device_id)
     actions.succeed(tx, notes.action_id, run.now())
+    _notify(tx, notes, run, "end")
+
+
+def _notify(tx: Session, notes: DetachVolume, run: Run[Compute], phase: str) -> None:
+    notices.send(
+        tx,
+        run.service,
+        notes.server_id,
+        f"volume_detach.{phase}",
+        action_id=notes.action_id,
+        volume_id=notes.volume_id,
+    )
 
 
 def record_failure(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:

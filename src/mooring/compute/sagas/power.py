@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent_api.servers import PowerRequest
-from mooring.compute import actions, devices, faults, guests, states
+from mooring.compute import actions, devices, faults, guests, notices, states
 from mooring.compute.sagas.release_device import hurry
 from mooring.compute.tables import Server
 from mooring.errors import Conflict, NotFound
@@ -24,6 +24,7 @@ State = Literal["on", "off", "reboot"]
 Mode = Literal["soft", "hard"]
 EVENTS = {"on": "compute_start_instance", "off": "compute_stop_instance"}
 REBOOTED = "compute_reboot_instance"
+_NOTICES = {"on": "power_on", "off": "power_off", "reboot": "reboot"}
 
 
 class ChangePower(Struct, frozen=True, kw_only=True):
@@ -48,6 +49,7 @@ def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     event = EVENTS.get(notes.state, REBOOTED)
     actions.begin_event(tx, notes.action_id, event, run.now(), host=notes.host)
     states.move(tx, notes.server_id, notes.task_state, run.now())
+    _notify(tx, notes, run, "start")
     if notes.state == "reboot" and notes.mode == "hard":
         hurry(tx, run.service, notes.server_id)
 
@@ -65,6 +67,8 @@ def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))
     faults.record(tx, notes.server_id, run.error, run.now())
     actions.fail(tx, notes.action_id, run.error, run.now())
+    if notes.state == "reboot":
+        _notify(tx, notes, run, "error")
 
 
 def _seen(tx: Session, notes: ChangePower) -> dict[str, Any]:
@@ -147,6 +151,19 @@ def record_power(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     else:
         states.settle(tx, notes.server_id, "active", states.RUNNING, now)
     actions.succeed(tx, notes.action_id, now)
+    _notify(tx, notes, run, "end")
+
+
+def _notify(tx: Session, notes: ChangePower, run: Run[Compute], phase: str) -> None:
+    """Tell how far it is; of the three only a reboot's failure has a name upstream."""
+    notices.send(
+        tx,
+        run.service,
+        notes.server_id,
+        f"{_NOTICES[notes.state]}.{phase}",
+        action_id=notes.action_id,
+        error=run.error,
+    )
 
 
 def _takes_disks(notes: ChangePower) -> bool:

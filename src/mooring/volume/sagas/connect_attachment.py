@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
-from mooring.volume import backends, connections, statuses
+from mooring.volume import backends, connections, notices, statuses
 from mooring.volume.tables import AttachmentRow, VolumeRow
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def check_volume(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> Non
             f"Resource conflict: Volume {notes.volume_id} is {status or 'gone'} and cannot be "
             "connected. Nothing was changed.",
         )
+    notices.send(tx, run.service, notes.volume_id, "attach.start")
 
 
 def let_go(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
 from mooring.saga.define import Run, Saga, Step, exclusive
-from mooring.volume import backends, statuses
+from mooring.volume import backends, notices, statuses
 from mooring.volume.tables import AttachmentRow
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def forget_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) ->
     """Delete the row and let the volume's status follow from what is left."""
     tx.execute(delete(AttachmentRow).where(AttachmentRow.id == notes.attachment_id))
     statuses.recompute(tx, notes.volume_id, run.now())
+    notices.send(tx, run.service, notes.volume_id, "detach.end")
 
 
 def keep_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, Unavailable
 from mooring.saga.define import Each, Run, Saga, Step, exclusive
-from mooring.volume import backends, statuses
+from mooring.volume import backends, notices, statuses
 from mooring.volume.tables import AttachmentRow, VolumeRow
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> None:
     if row is None:
         return
     now = run.now()
+    _notify(tx, notes, run, "start")
     _forget_work(tx, notes.volume_id)
     values: dict[str, Any] = {}
     if notes.status:
@@ -53,6 +54,18 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> None:
     if notes.attach_status == "detached":
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
+    _notify(tx, notes, run, "end")
+
+
+def _notify(tx: Session, notes: ResetStatus, run: Run[Volume], phase: str) -> None:
+    """Tell what is asked for, or done: all of it happens in this one transaction."""
+    asked = {
+        "status": notes.status,
+        "attach_status": notes.attach_status,
+        "migration_status": notes.migration_status,
+    }
+    update = {name: value for name, value in asked.items() if value}
+    notices.send(tx, run.service, notes.volume_id, f"reset_status.{phase}", update=update)
 
 
 async def end_export(notes: ResetStatus, export_id: str, run: Run[Volume]) -> None:

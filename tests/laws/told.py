@@ -1,0 +1,90 @@
+"""Law *told*: the notification of a saga's end is there exactly when its end is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from mooring.notify import outbox
+from mooring.notify.outbox import Notification
+from mooring.saga.tables import SagaRow
+from tests.cloud import SimulatedCloud
+
+
+class Story(Struct, frozen=True):
+    """What sagas of some names tell: `event` with a phase behind it, about a kind of thing."""
+
+    sagas: frozenset[str]
+    event: str
+    about: str
+    has_error: bool = False
+
+
+STORIES = (
+    Story(frozenset({"volume.create_volume"}), "volume.create", "volume_id"),
+    Story(
+        frozenset({"volume.delete_volume", "volume.force_delete_volume"}),
+        "volume.delete",
+        "volume_id",
+    ),
+    Story(frozenset({"compute.create_server"}), "instance.create", "server_id", has_error=True),
+    Story(frozenset({"compute.delete_server"}), "instance.delete", "server_id"),
+    Story(
+        frozenset({"compute.attach_volume"}), "instance.volume_attach", "volume_id", has_error=True
+    ),
+    Story(frozenset({"compute.detach_volume"}), "instance.volume_detach", "volume_id"),
+    Story(frozenset({"compute.start_server"}), "instance.power_on", "server_id"),
+    Story(frozenset({"compute.stop_server"}), "instance.power_off", "server_id"),
+    Story(
+        frozenset({"compute.reboot_server", "compute.insist_on_reboot"}),
+        "instance.reboot",
+        "server_id",
+        has_error=True,
+    ),
+)
+
+
+async def complain(cloud: SimulatedCloud) -> list[str]:
+    """Return where what was told is not what happened."""
+    lines: list[str] = []
+    for service in ("volume", "compute"):
+        store = cloud.cloud.stores[service]
+        sagas = await store.read(_sagas)
+        told = await store.read(outbox.read)
+        for story in STORIES:
+            if next(iter(story.sagas)).startswith(service):
+                lines += _compare(story, sagas, told)
+    return lines
+
+
+def _sagas(tx: Session) -> list[tuple[str, str, dict[str, Any]]]:
+    rows = tx.execute(select(SagaRow.name, SagaRow.outcome, SagaRow.notes))
+    return [(row.name, row.outcome, row.notes) for row in rows]
+
+
+def _compare(
+    story: Story, sagas: Sequence[tuple[str, str, dict[str, Any]]], told: Sequence[Notification]
+) -> list[str]:
+    mine = [(outcome, notes[story.about]) for name, outcome, notes in sagas if name in story.sagas]
+    done = Counter(about for outcome, about in mine if outcome == "done")
+    ends = Counter(_about(story, one) for one in told if one.event_type == f"{story.event}.end")
+    phases = Counter(one.event_type.removeprefix(f"{story.event}.") for one in told)
+    lines: list[str] = []
+    # A second saga that found nothing left to delete is done, and tells nothing.
+    if done.keys() != ends.keys() or any(ends[about] > done[about] for about in ends):
+        lines.append(f"{story.event}.end was told of {dict(ends)}, and done is {dict(done)}")
+    silent = sum(outcome in {"absorbed", ""} for outcome, _ in mine)
+    unended = phases["start"] - phases["end"] - phases["error"]
+    if story.has_error and not 0 <= unended <= silent:
+        lines.append(f"{story.event} was told as {dict(phases)}")
+    return lines
+
+
+def _about(story: Story, one: Notification) -> str:
+    data = one.payload.get("nova_object.data", one.payload)
+    return data["uuid" if story.about == "server_id" else story.about]
