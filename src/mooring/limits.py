@@ -131,6 +131,15 @@ AGENT_UNPLUG_ASK_S = 3.0
 AGENT_UNPLUG_S = 120.0
 """How long a guest is asked in all; a booting one hears nothing at first."""
 
+AGENT_MERGE_S = 7200.0
+"""How long the merge of a disk's files may take; what a volume service waits for at most."""
+
+AGENT_LAYERS = 256
+"""Files that a guest's disk may consist of: each is a step more to read through."""
+
+AGENT_MERGE_POLL_S = 0.2
+"""How often a merge inside QEMU is looked at: libvirt tells of its end only who asks."""
+
 AGENT_BODY_BYTES = 1024**2
 """Largest JSON body of a verb: a server with all its disks takes a few dozen KiB."""
 

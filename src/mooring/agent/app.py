@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec.structs import replace
 
-from mooring.agent import disks, host, servers, volumes
+from mooring.agent import disks, host, servers, snapshots, volumes
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
@@ -45,7 +45,9 @@ class RunningAgent:
 
     def __init__(self, agent: Agent, notice: str) -> None:
         self.agent = agent
-        self.app = Router(agent, host.verbs, servers.verbs, disks.verbs, volumes.verbs)
+        self.app = Router(
+            agent, host.verbs, servers.verbs, disks.verbs, snapshots.verbs, volumes.verbs
+        )
         self.notice = notice
         """Why guests are slow, or only simulated though libvirt was wished for; else empty."""
 

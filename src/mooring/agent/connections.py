@@ -95,6 +95,16 @@ class Connections:
             size_bytes=size_bytes if isinstance(size_bytes, int) else 0,
         )
 
+    def follow(self, attachment_id: str, path: str, disk_format: str) -> None:
+        """Note that a guest writes to another file of a connected volume by now."""
+        known = self.find(attachment_id)
+        if known is not None and (known.connected.path, known.connected.format) != (
+            path,
+            disk_format,
+        ):
+            moved = replace(known.connected, path=path, format=disk_format)
+            files.write_record(self._path(attachment_id), replace(known, connected=moved))
+
     async def disconnect(self, attachment_id: str) -> None:
         """Let go of a volume, and of its share when nobody else here is connected through it."""
         known = self.find(attachment_id)

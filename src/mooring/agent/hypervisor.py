@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
+from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
 from mooring.errors import Invalid, NotFound
 
@@ -159,6 +160,32 @@ class Hypervisor(Protocol):
         Returns what guest and image have then. An image of that size is left so, and the guest told
         again. Raises NotFound without guest or disk, Invalid to shrink the image, NoCapacity.
         """
+        ...
+
+    async def snapshot_disk(self, server_id: str, volume_id: str, new_file: str) -> GuestDisk:
+        """Let the guest write to an overlay beside its file, now and at each start.
+
+        Raises NotFound, Invalid for a file that is no overlay of the disk's own, Conflict.
+        """
+        ...
+
+    async def take_back_snapshot(
+        self, server_id: str, volume_id: str, new_file: str, operation_key: str
+    ) -> GuestDisk | None:
+        """Undo `snapshot_disk`, what was written since included; None without guest or disk."""
+        ...
+
+    async def merge_disk(
+        self, server_id: str, volume_id: str, merge: MergeRequest, operation_key: str
+    ) -> GuestDisk:
+        """Merge files of a disk; takes as long as it takes. Raises NotFound, Invalid, Unavailable.
+
+        Whenever it ends early, the disk reads as before.
+        """
+        ...
+
+    async def stop_merge(self, server_id: str, volume_id: str) -> None:
+        """End a merge that runs inside the guest's QEMU; nothing when there is none."""
         ...
 
     async def console(self, server_id: str, lines: int | None) -> str:

@@ -5,8 +5,10 @@ Its guests boot at once, and their console says what the real test guest says.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from mooring.agent import simulated_overlays as overlays
 from mooring.agent import simulated_pool
 from mooring.agent.hypervisor import (
     DEVICE_PREFIX,
@@ -29,6 +31,7 @@ from mooring.agent.settings import AgentSettings
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, World, Written
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
+from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, NoCapacity, NotFound
 from mooring.limits import AGENT_CONSOLE_BYTES
@@ -183,6 +186,30 @@ class SimulatedHypervisor:
         self._world.save(guest)
         return DiskSize(guest_bytes=disk.size_bytes, image_bytes=_read_image(disk))
 
+    async def snapshot_disk(self, server_id: str, volume_id: str, new_file: str) -> GuestDisk:
+        await self.knobs.at("snapshot_disk")
+        return self._change_disk(server_id, volume_id, lambda disk: overlays.put_on(disk, new_file))
+
+    async def take_back_snapshot(
+        self, server_id: str, volume_id: str, new_file: str, operation_key: str
+    ) -> GuestDisk | None:
+        await self.knobs.at("take_back_snapshot")
+        try:
+            return self._change_disk(
+                server_id, volume_id, lambda disk: overlays.take_off(disk, new_file)
+            )
+        except NotFound:
+            return None
+
+    async def merge_disk(
+        self, server_id: str, volume_id: str, merge: MergeRequest, operation_key: str
+    ) -> GuestDisk:
+        await self.knobs.at("merge_disk")
+        return self._change_disk(server_id, volume_id, lambda disk: overlays.merge(disk, merge))
+
+    async def stop_merge(self, server_id: str, volume_id: str) -> None:
+        await self.knobs.at("stop_merge")
+
     async def console(self, server_id: str, lines: int | None) -> str:
         return tail(self._get(server_id).console, lines)
 
@@ -202,6 +229,15 @@ class SimulatedHypervisor:
         if (guest := self._world.find(server_id)) is None:
             raise NotFound(f"Host {self._settings.name} has no guest {server_id}.")
         return guest
+
+    def _change_disk(
+        self, server_id: str, volume_id: str, change: Callable[[SimulatedDisk], None]
+    ) -> GuestDisk:
+        guest = self._get(server_id)
+        disk = overlays.find(guest, volume_id)
+        change(disk)
+        self._world.save(guest)
+        return _show_disk(disk)
 
     def _boot(self, guest: SimulatedGuest) -> None:
         guest.state = "running"
@@ -224,6 +260,7 @@ class SimulatedHypervisor:
 
     def _set_disks(self, guest: SimulatedGuest, plans: tuple[DiskPlan, ...]) -> None:
         """Make these the definition's disks; what the running guest has besides goes at its end."""
+        before = {disk.volume_id: disk for disk in guest.disks}
         live = {disk.volume_id: disk for disk in guest.disks if disk.live}
         devices = assign_devices(plans, has_root=bool(guest.image_id))
         disks = [self._make_disk(plan, device) for plan, device in zip(plans, devices, strict=True)]
@@ -231,6 +268,9 @@ class SimulatedHypervisor:
             if (running := live.pop(disk.volume_id, None)) is not None:
                 disk.live, disk.device = True, running.device
                 disk.size_bytes = running.size_bytes
+            known = before.get(disk.volume_id)
+            if known is not None and known.path == disk.path:
+                disk.below = known.below
         for left in live.values():
             left.persistent = False
         guest.disks = [*disks, *live.values()]

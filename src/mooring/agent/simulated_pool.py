@@ -28,7 +28,8 @@ CREATE TABLE IF NOT EXISTS exports (
 SIZE = f"coalesce(virtual_bytes, size_gib * {GIB})"
 SELECT = f"SELECT id, {SIZE}, format FROM volumes LEFT JOIN grown ON volume_id = id"  # noqa: S608  (names of our own)
 """Id, virtual size in bytes, format."""
-_PATH = re.compile(r"simulated:(/.+)/volume-([\w.-]+)")
+# A volume with overlays is reached by the newest: volume-<id>.<snapshot>.
+_PATH = re.compile(r"simulated:(/.+)/volume-([\w-]+)(?:\.[\w.-]+)?")
 
 
 def open_pool(file: Path) -> sqlite3.Connection:

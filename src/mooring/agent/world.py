@@ -35,6 +35,8 @@ class SimulatedDisk(Struct, kw_only=True):
     shareable: bool = False
     live: bool = False
     persistent: bool = True
+    below: list[tuple[str, str]] = []
+    """Path and format of the files below, as far as this hypervisor put overlays on them."""
 
 
 class SimulatedGuest(Struct, kw_only=True):

@@ -20,6 +20,7 @@ from mooring.limits import AGENT_DISKS
 NAMESPACE = "urn:mooring:guest:1"
 NAME_PREFIX = "mooring-"
 _ROOT_ALIAS = "ua-root"
+_GUEST_AGENT = "org.qemu.guest_agent.0"
 _ATTACHMENT_ALIAS = "ua-"
 # A port for each disk, one for the network card, one to spare.
 _PORTS = AGENT_DISKS + 2
@@ -48,6 +49,14 @@ class DefinedDisk(Struct, frozen=True, kw_only=True):
     boot_index: int | None = None
     read_only: bool = False
     shareable: bool = False
+
+
+class OpenFile(Struct, frozen=True, kw_only=True):
+    """One file of a disk. `index` is what libvirt calls it: `vdb[index]`."""
+
+    path: str
+    format: str
+    index: int
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -128,6 +137,67 @@ def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> s
     for plan, device in zip(disks, assign_devices(disks, has_root=has_root), strict=True):
         devices.append(_disk(_defined(plan, device), direct=direct))
     return ET.tostring(domain, encoding="unicode")
+
+
+def move_disk(xml: str, volume_id: str, path: str, disk_format: str) -> str:
+    """Return a definition in which a volume is another file, everything else as it was."""
+    domain = ET.fromstring(xml)  # noqa: S314  (libvirt's own answer)
+    for element in domain.findall("devices/disk"):
+        if _read_disk(element).volume_id == volume_id:
+            element.set("type", "file")
+            _child(element, "driver").set("type", disk_format)
+            old = _child(element, "source")
+            old.attrib.clear()
+            old.set("file", path)
+            for chain in element.findall("backingStore"):
+                element.remove(chain)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def build_overlay(xml: str, volume_id: str, path: str) -> str:
+    """Return what libvirt is told to switch a volume of a running guest to a qcow2 file."""
+    domain = ET.fromstring(xml)  # noqa: S314  (libvirt's own answer)
+    snapshot = ET.Element("domainsnapshot")
+    disks = ET.SubElement(snapshot, "disks")
+    for element in domain.findall("devices/disk"):
+        disk = _read_disk(element)
+        name = disk.device.removeprefix("/dev/")
+        if disk.volume_id != volume_id:
+            ET.SubElement(disks, "disk", name=name, snapshot="no")
+            continue
+        switched = ET.SubElement(disks, "disk", name=name, snapshot="external", type="file")
+        ET.SubElement(switched, "driver", type="qcow2")
+        ET.SubElement(switched, "source", file=path)
+    ET.indent(snapshot)
+    return ET.tostring(snapshot, encoding="unicode") + "\n"
+
+
+def read_files(xml: str, volume_id: str) -> list[OpenFile]:
+    """Return the files that a running guest's QEMU has open for a volume, from the top down."""
+    domain = ET.fromstring(xml)  # noqa: S314  (libvirt's own answer)
+    for element in domain.findall("devices/disk"):
+        if _read_disk(element).volume_id == volume_id:
+            return list(_read_files(element))
+    return []
+
+
+def is_mirrored(xml: str, volume_id: str) -> bool:
+    """Return whether a volume's job has copied all and waits to be told how to end."""
+    domain = ET.fromstring(xml)  # noqa: S314  (libvirt's own answer)
+    for element in domain.findall("devices/disk"):
+        mirror = element.find("mirror")
+        if mirror is not None and _read_disk(element).volume_id == volume_id:
+            return mirror.get("ready") == "yes"
+    return False
+
+
+def has_guest_agent(xml: str) -> bool:
+    """Return whether a guest's own agent answers, which can hold its file systems still."""
+    domain = ET.fromstring(xml)  # noqa: S314  (libvirt's own answer)
+    return any(
+        target.get("name") == _GUEST_AGENT and target.get("state") == "connected"
+        for target in domain.findall("devices/channel/target")
+    )
 
 
 def read_domain(xml: str) -> Definition | None:
@@ -252,6 +322,20 @@ def _read_disk(element: ET.Element) -> DefinedDisk:
         read_only=element.find("readonly") is not None,
         shareable=element.find("shareable") is not None,
     )
+
+
+def _read_files(disk: ET.Element) -> Iterator[OpenFile]:
+    kind, layer = _child(disk, "driver").get("type", ""), disk
+    while (source := layer.find("source")) is not None:
+        path = source.get("file") or source.get("dev") or ""
+        index = source.get("index") or layer.get("index") or "0"
+        yield OpenFile(path=path, format=kind, index=int(index))
+        below = layer.find("backingStore")
+        if below is None:
+            return
+        layer = below
+        named = layer.find("format")
+        kind = "" if named is None else named.get("type", "")
 
 
 def _mac(server_id: str) -> str:

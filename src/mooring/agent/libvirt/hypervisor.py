@@ -31,6 +31,7 @@ from mooring.agent.hypervisor import (
 from mooring.agent.libvirt import accelerator, devices, domain_xml, sizes, states
 from mooring.agent.libvirt.connection import Connection
 from mooring.agent.libvirt.domain_xml import DefinedDisk, Machine
+from mooring.agent.libvirt.overlays import DomainOverlays
 from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.run import Runner, find_program
 from mooring.agent.settings import AgentSettings
@@ -38,6 +39,7 @@ from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.hosts import AGENT_VERSION
 from mooring.agent_api.images import CachedImage
+from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
@@ -70,6 +72,7 @@ class LibvirtHypervisor:
         self._accelerator: accelerator.Accelerator = "tcg"
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._watch: Any = None
+        self._overlays = DomainOverlays(self._lock, self._with, self._qemu_img)
 
     async def start(self, tell: Tell) -> None:
         if platform.machine() != "x86_64":
@@ -255,6 +258,22 @@ class LibvirtHypervisor:
             await self._qemu_img.resize(path, disk.format, size_bytes)
             image_bytes = await run_to_end(lambda: read_own_bytes(path, disk.format))
         return DiskSize(guest_bytes=image_bytes, image_bytes=image_bytes)
+
+    async def snapshot_disk(self, server_id: str, volume_id: str, new_file: str) -> GuestDisk:
+        return await self._overlays.snapshot(server_id, volume_id, new_file)
+
+    async def take_back_snapshot(
+        self, server_id: str, volume_id: str, new_file: str, operation_key: str
+    ) -> GuestDisk | None:
+        return await self._overlays.take_back(server_id, volume_id, new_file, operation_key)
+
+    async def merge_disk(
+        self, server_id: str, volume_id: str, merge: MergeRequest, operation_key: str
+    ) -> GuestDisk:
+        return await self._overlays.merge(server_id, volume_id, merge, operation_key)
+
+    async def stop_merge(self, server_id: str, volume_id: str) -> None:
+        await self._overlays.stop(server_id, volume_id)
 
     async def console(self, server_id: str, lines: int | None) -> str:
         await self._with(server_id, lambda _: None)
