@@ -9,6 +9,8 @@ from mooring.agent.host import Agent
 from mooring.agent.router import Call, Verbs
 from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.volumes import (
+    ContentRequest,
+    Copying,
     Export,
     ExportRequest,
     Extended,
@@ -92,6 +94,29 @@ async def extend_volume(call: Call[Agent]) -> Answer:
 @verbs.delete("/volumes/{volume_id}/size")
 async def forget_extend(call: Call[Agent]) -> Answer:
     """Leave a tombstone: the fence has ended what ran. What has grown stays so."""
+    del call
+    return Answer(status=204)
+
+
+@verbs.get("/volumes/{volume_id}/content")
+async def show_copying(call: Call[Agent]) -> Answer:
+    """Answer how far a volume's content has been written."""
+    volume_id = call.path["volume_id"]
+    percents = (driver.copied_percent(volume_id) for driver in call.agent.drivers.values())
+    return Answer(body=Copying(next((found for found in percents if found is not None), None)))
+
+
+@verbs.put("/volumes/{volume_id}/content", ContentRequest)
+async def replace_content(call: Call[Agent]) -> Answer:
+    """Give a volume the content of a cached image."""
+    driver, volume = await _get(call)
+    source = _source(call.agent, call.body.image_id)
+    return Answer(body=await driver.replace(volume.volume_id, source, call.operation_key))
+
+
+@verbs.delete("/volumes/{volume_id}/content")
+async def forget_content(call: Call[Agent]) -> Answer:
+    """Leave a tombstone: the fence has ended what ran. What was replaced stays so."""
     del call
     return Answer(status=204)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from mooring.agent_api.calls import Calls, path_of
 from mooring.agent_api.volumes import (
+    ContentRequest,
+    Copying,
     Export,
     ExportRequest,
     Extended,
@@ -98,3 +100,36 @@ class VolumeCalls(Calls):
         """End this operation's `extend_volume`: a late one is 410. It shrinks nothing."""
         target = path_of("volumes", volume_id, "size")
         await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+
+    async def replace_content(
+        self,
+        volume_id: str,
+        image_id: str,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> VolumeFile:
+        """Give a volume the content of a cached image, and none of what it had: all or nothing.
+
+        Raises Conflict while it is exported or has snapshots, NoCapacity, NotFound, Invalid.
+        """
+        target = path_of("volumes", volume_id, "content")
+        body = ContentRequest(image_id)
+        return await self._ask(
+            VolumeFile, "PUT", target, body, operation=operation, timeout_s=timeout_s
+        )
+
+    async def forget_content(
+        self,
+        volume_id: str,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> None:
+        """End this operation's `replace_content`: a late one is 410. What it replaced stays so."""
+        target = path_of("volumes", volume_id, "content")
+        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+
+    async def show_copying(self, volume_id: str) -> Copying:
+        """Return how far a volume's content has been written by `put_volume` or this."""
+        return await self._ask(Copying, "GET", path_of("volumes", volume_id, "content"))

@@ -50,6 +50,18 @@ class Extended(Struct, frozen=True):
     needs_compute: bool = False
 
 
+class ContentRequest(Struct, frozen=True):
+    """Body of `PUT /volumes/{volume_id}/content`: nothing but this cached image from now on."""
+
+    image_id: str
+
+
+class Copying(Struct, frozen=True):
+    """How far a volume's content has been written, in percent; None: nothing is being written."""
+
+    percent: int | None
+
+
 class ExportRequest(Struct, frozen=True):
     """Body of `PUT /volumes/{volume_id}/exports/{attachment_id}`: whom to."""
 

@@ -83,6 +83,17 @@ class VolumeDriver(Protocol):
         """
         ...
 
+    async def replace(self, volume_id: str, source: SourceImage, operation_key: str) -> VolumeFile:
+        """Give a volume an image's content and none of its old bytes, in one go or not at all.
+
+        Raises NotFound, Conflict (exported, or with snapshots), Invalid (too small), NoCapacity.
+        """
+        ...
+
+    def copied_percent(self, volume_id: str) -> int | None:
+        """Return how far `create` or `replace` has copied an image; None: it copies none."""
+        ...
+
     async def export(
         self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
     ) -> dict[str, Any]:

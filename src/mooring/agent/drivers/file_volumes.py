@@ -29,7 +29,7 @@ from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import VolumeFile
-from mooring.errors import NoCapacity, Unavailable
+from mooring.errors import Conflict, NoCapacity, Unavailable
 from mooring.fence.threads import run_to_end
 
 RECORDS = ".mooring"
@@ -55,6 +55,8 @@ class FileVolumes(ABC):
 
     def __init__(self, pool: PoolSettings, directory: Path, qemu_img: QemuImg) -> None:
         self._pool, self._directory, self._qemu_img = pool, directory, qemu_img
+        self._copies: dict[str, tuple[Path, Path]] = {}
+        """By volume: what is being written, and what it is copied from."""
 
     @abstractmethod
     def connect_info(self, volume: VolumeFile, connector: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,6 +157,35 @@ class FileVolumes(ABC):
             raise ExtendNeedsCompute(known) from error
         return require(await self.find(volume_id), volume_id)
 
+    async def replace(self, volume_id: str, source: SourceImage, operation_key: str) -> VolumeFile:
+        known = require(await self.find(volume_id), volume_id)
+        refuse_exported(known)
+        check_source(known, source)
+        path = self.path(volume_id)
+        if self.active_path(volume_id) != path:
+            raise Conflict(
+                f"Volume {volume_id} has snapshots, which share its bytes. Delete them first; "
+                "nothing was changed."
+            )
+        _check_content(await self.stats(), source)
+        self._remove_partials(volume_id)
+        written = files.partial(path, operation_key)
+        try:
+            await self._write(written, known, source, operation_key)
+            await run_to_end(lambda: files.finish(written, path))
+        finally:
+            written.unlink(missing_ok=True)
+        return require(await self.find(volume_id), volume_id)
+
+    def copied_percent(self, volume_id: str) -> int | None:
+        if (copy := self._copies.get(volume_id)) is None:
+            return None
+        try:
+            written, source = (path.stat().st_blocks for path in copy)
+        except FileNotFoundError:
+            return None
+        return min(99, 100 * written // max(source, 1))
+
     async def export(
         self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -181,9 +212,13 @@ class FileVolumes(ABC):
                 path, wanted.format, size_bytes, operation_key=operation_key
             )
             return
-        await self._qemu_img.convert(
-            (source.path, source.format), (path, wanted.format), operation_key=operation_key
-        )
+        self._copies[wanted.volume_id] = (path, source.path)
+        try:
+            await self._qemu_img.convert(
+                (source.path, source.format), (path, wanted.format), operation_key=operation_key
+            )
+        finally:
+            del self._copies[wanted.volume_id]
         await self._qemu_img.resize(path, wanted.format, size_bytes, operation_key=operation_key)
 
     def _prepare(self) -> None:

@@ -42,7 +42,9 @@ class Exported(Struct, frozen=True):
 
 
 class SimulatedDriver:
-    """Implements `VolumeDriver`. `knobs` points: create, delete, extend, export, unexport.
+    """Implements `VolumeDriver`.
+
+    `knobs` points: create, delete, extend, replace, export, unexport.
 
     Every host may be exported to, so servers with such volumes may move. A running guest with a
     volume holds its lock, unless the pool's settings say that the storage grows it all the same.
@@ -124,6 +126,25 @@ class SimulatedDriver:
             raise ExtendNeedsCompute(known)
         simulated_pool.grow_in(self._db, volume_id, size_gib * GIB)
         return require(await self.find(volume_id), volume_id)
+
+    async def replace(self, volume_id: str, source: SourceImage, operation_key: str) -> VolumeFile:
+        del operation_key
+        await self.knobs.at("replace")
+        known = require(await self.find(volume_id), volume_id)
+        refuse_exported(known)
+        check_source(known, source)
+        changed = "UPDATE volumes SET image_id = ? WHERE id = ?"
+        self._db.execute(changed, (source.image_id, volume_id))
+        return known
+
+    def copied_percent(self, volume_id: str) -> int | None:
+        del volume_id
+        return None
+
+    def content(self, volume_id: str) -> str:
+        """Return the image whose content a volume has; "" for none."""
+        query = "SELECT image_id FROM volumes WHERE id = ?"
+        return self._db.execute(query, (volume_id,)).fetchone()[0]
 
     async def export(
         self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
