@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.settings import AgentSettings, HypervisorKind
@@ -121,12 +122,14 @@ class TestHost:
 
         assert await until_told(told, 10), f"nobody told that {server_id} had {kind}"
 
-    async def make_disk(self, size_gib: int = 1, image_id: str = "") -> DiskSpec:
+    async def make_disk(
+        self, size_gib: int = 1, image_id: str = "", disk_format: Literal["", "raw", "qcow2"] = ""
+    ) -> DiskSpec:
         """Make a volume, empty or from the image, and export it to this very host."""
         client = self.client
         volume_id, attachment_id = new_id(), new_id()
         pool = (await client.host()).pools[0].name
-        spec = VolumeSpec(pool=pool, size_gib=size_gib, image_id=image_id)
+        spec = VolumeSpec(pool=pool, size_gib=size_gib, image_id=image_id, format=disk_format)
         await client.put_volume(volume_id, spec, operation=operation())
         connection = await client.export_volume(
             volume_id, attachment_id, await client.connector(), operation=operation()

@@ -11,6 +11,7 @@ import pytest
 
 from mooring.agent import router
 from mooring.agent.app import RunningAgent, open_agent
+from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.agent.waiting import until
@@ -147,6 +148,22 @@ async def test_a_deadline_abandons_the_call_and_the_work_goes_on(world: World) -
     guest = await world.client.put_server(server_id, SERVER, operation=named)
     assert guest.state == "running"
     assert world.hypervisor.knobs.passed["power_on"] == 1
+
+
+async def test_giving_up_a_growth_ends_the_one_that_runs(world: World) -> None:
+    server_id, disk, named = new_id(), await world.host.make_disk(), operation()
+    await world.host.boot(server_id, [disk])
+    world.hypervisor.knobs.hold("resize_disk")
+    growing = asyncio.create_task(
+        world.client.resize_disk(server_id, disk.volume_id, 2 * GIB, operation=named)
+    )
+    assert await until(lambda: "resize_disk" in world.hypervisor.knobs.passed, 5)
+    await world.client.forget_resize(server_id, disk.volume_id, operation=named)
+    with pytest.raises(Conflict, match="has been undone"):
+        await growing
+    found = await world.client.show_volume(disk.volume_id)
+    assert found is not None
+    assert found.virtual_bytes == GIB
 
 
 async def test_an_agent_set_up_anew_refuses_until_it_was_looked_at(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from mooring.agent_api.disks import DiskSpec
+from mooring.agent.qemu_img import GIB
+from mooring.agent_api.disks import DiskSize, DiskSpec
 from mooring.agent_api.servers import PowerRequest, RootDisk, ServerSpec
-from mooring.agent_api.volumes import VolumeSpec
+from mooring.agent_api.volumes import Extended, VolumeSpec
 from mooring.errors import Unavailable
 from mooring.fence.operation import Operation
 from tests.agent.hosts import IMAGE_ID, TestHost, new_id, operation, why_no_real_guests
@@ -121,6 +122,7 @@ async def use_the_disk(
         lambda host, named: host.client.plug_disk(server_id, disk, operation=named),
     )
     assert (given.device, given.live, given.persistent) == ("/dev/vdb", True, True)
+    await grow_the_disk(kill, server_id, volume_id)
     reboot = PowerRequest(state="reboot", mode="hard", disks=[disk])
     guest = await kill(
         "set_power/begin set_power/off set_power/acted",
@@ -134,6 +136,27 @@ async def use_the_disk(
     await kill(
         "disconnect/begin disconnect/acted",
         lambda host, named: host.client.disconnect(attachment_id, operation=named),
+    )
+
+
+async def grow_the_disk(
+    kill: Callable[[str, Verb], Awaitable[Any]], server_id: str, volume_id: str
+) -> None:
+    """Grow a disk that a running guest has: the pool passes it on, the hypervisor does it."""
+    asked = await kill(
+        "extend_volume/begin extend_volume/acted",
+        lambda host, named: host.client.extend_volume(volume_id, 2, operation=named),
+    )
+    assert asked == Extended(GIB, needs_compute=True)
+    size = await kill(
+        "resize_disk/begin resize_disk/acted",
+        lambda host, named: host.client.resize_disk(server_id, volume_id, 2 * GIB, operation=named),
+    )
+    assert size == DiskSize(guest_bytes=2 * GIB, image_bytes=2 * GIB)
+    late = operation()
+    await kill(
+        "forget_resize/begin forget_resize/acted",
+        lambda host, _: host.client.forget_resize(server_id, volume_id, operation=late),
     )
 
 

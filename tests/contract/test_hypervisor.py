@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncGenerator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
 
+from mooring.agent.app import RunningAgent
+from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import HypervisorKind
-from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.disks import DiskSize, DiskSpec
 from mooring.agent_api.servers import PowerRequest, RootDisk, ServerSpec
+from mooring.agent_api.volumes import Extended
 from mooring.errors import Conflict, Invalid, NotFound
 from tests.agent.hosts import (
     IMAGE_ID,
@@ -126,6 +132,70 @@ async def test_a_guest_takes_26_disks_and_no_more(host: TestHost) -> None:
     await host.hears(server_id, "disk vdz")
 
 
+async def test_a_disk_grows_under_its_guest(host: TestHost) -> None:
+    server_id, disk = new_id(), await host.make_disk()
+    await host.boot(server_id, [disk])
+    volume_id, named = disk.volume_id, operation()
+    refused = await host.client.extend_volume(volume_id, 2, operation=operation())
+    assert refused == Extended(GIB, needs_compute=True)
+    for one in (named, named, operation()):
+        size = await host.client.resize_disk(server_id, volume_id, 2 * GIB, operation=one)
+        assert size == DiskSize(guest_bytes=2 * GIB, image_bytes=2 * GIB)
+    await host.hears(server_id, f"disk vdb {2 * GIB} bytes serial={volume_id[:20]}")
+    found = await host.client.show_volume(volume_id)
+    assert found is not None
+    assert (found.size_gib, found.virtual_bytes) == (2, 2 * GIB)
+    grown = await host.client.extend_volume(volume_id, 2, operation=operation())
+    assert grown == Extended(2 * GIB)
+    with pytest.raises(Invalid, match="cannot shrink"):
+        await host.client.resize_disk(server_id, volume_id, GIB, operation=operation())
+    assert (await host.client.inventory()).leftovers == []
+
+
+async def test_the_disk_of_a_stopped_guest_grows_in_its_file(host: TestHost) -> None:
+    server_id, disk = new_id(), await host.make_disk()
+    await host.boot(server_id, [disk])
+    off, on = PowerRequest(state="off"), PowerRequest(state="on")
+    await host.client.set_power(server_id, off, operation=operation())
+    size = await host.client.resize_disk(server_id, disk.volume_id, 2 * GIB, operation=operation())
+    assert size == DiskSize(guest_bytes=2 * GIB, image_bytes=2 * GIB)
+    grown = await host.client.extend_volume(disk.volume_id, 3, operation=operation())
+    assert grown == Extended(3 * GIB)
+    await host.client.set_power(server_id, on, operation=operation())
+    await host.hears(server_id, f"disk vdb {3 * GIB} bytes serial={disk.volume_id[:20]}")
+
+
+async def test_what_is_not_there_does_not_grow(host: TestHost) -> None:
+    server_id, volume_id = new_id(), new_id()
+    with pytest.raises(NotFound, match=server_id):
+        await host.client.resize_disk(server_id, volume_id, GIB, operation=operation())
+    disk = await host.make_disk()
+    spec = ServerSpec(name="x", vcpus=1, memory_mib=64, disks=[replace(disk, boot_index=0)])
+    await host.client.put_server(server_id, spec, operation=operation())
+    with pytest.raises(NotFound, match=volume_id):
+        await host.client.resize_disk(server_id, volume_id, GIB, operation=operation())
+    with pytest.raises(Invalid, match="whole sectors"):
+        await host.client.resize_disk(server_id, disk.volume_id, GIB + 1, operation=operation())
+    with pytest.raises(NotFound, match=volume_id):
+        await host.client.extend_volume(volume_id, 2, operation=operation())
+
+
+async def test_a_growth_that_was_given_up_does_not_come_late(host: TestHost) -> None:
+    server_id, disk, named = new_id(), await host.make_disk(), operation()
+    spec = ServerSpec(name="x", vcpus=1, memory_mib=64, disks=[replace(disk, boot_index=0)])
+    await host.client.put_server(server_id, spec, operation=operation())
+    await host.client.forget_resize(server_id, disk.volume_id, operation=named)
+    await host.client.forget_extend(disk.volume_id, operation=named)
+    with pytest.raises(Conflict, match="has been undone"):
+        await host.client.resize_disk(server_id, disk.volume_id, 2 * GIB, operation=named)
+    with pytest.raises(Conflict, match="has been undone"):
+        await host.client.extend_volume(disk.volume_id, 2, operation=named)
+    found = await host.client.show_volume(disk.volume_id)
+    assert found is not None
+    assert found.virtual_bytes == GIB
+    await host.client.resize_disk(server_id, disk.volume_id, 2 * GIB, operation=operation())
+
+
 async def test_a_guest_boots_from_a_volume(host: TestHost) -> None:
     image = await host.push_image()
     server_id, disk = new_id(), await host.make_disk(image_id=image.image_id)
@@ -227,3 +297,85 @@ async def test_what_makes_no_sense_is_refused(host: TestHost) -> None:
     assert await host.client.show_server(server_id) is None
     with pytest.raises(NotFound):
         await host.plug(server_id, await host.make_disk())
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
+@pytest.mark.parametrize("disk_format", ["raw", "qcow2"])
+async def test_qemu_grows_a_disk_running_paused_and_off(
+    kind: HypervisorKind, state_dirs: dict[str, Path], disk_format: Literal["raw", "qcow2"]
+) -> None:
+    async with open_host(state_dirs[kind], kind) as (host, running):
+        server_id, disk = new_id(), await host.make_disk(disk_format=disk_format)
+        await start_on(host, server_id, disk)
+        # The file alone has grown already, behind QEMU's back: only the guest must be told.
+        if disk_format == "raw":
+            os.truncate(disk.connection["data"]["device_path"], 2 * GIB)
+        assert await grow(host, server_id, disk, 2) == both(2)
+        await pause(running, server_id)
+        guest = await host.client.show_server(server_id)
+        assert guest is not None
+        assert guest.state == "paused"
+        assert await grow(host, server_id, disk, 3) == both(3)
+        off = PowerRequest(state="off")
+        await host.client.set_power(server_id, off, operation=operation())
+        assert await grow(host, server_id, disk, 4) == both(4)
+        on = PowerRequest(state="on")
+        await host.client.set_power(server_id, on, operation=operation())
+        assert await grow(host, server_id, disk, 4) == both(4)
+        await host.remove(server_id)
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
+async def test_a_guest_that_goes_while_its_disk_grows_has_it_grown(
+    kind: HypervisorKind, state_dirs: dict[str, Path]
+) -> None:
+    async with open_host(state_dirs[kind], kind) as (host, running):
+        server_id, disk = new_id(), await host.make_disk(disk_format="qcow2")
+        await start_on(host, server_id, disk)
+        handle = getattr(running.agent.hypervisor, "_connection").handle  # noqa: B009
+        domain = handle.lookupByUUIDString(server_id)
+        # The guest is there when it is looked at, and gone when QEMU is asked.
+        ended = Domain(domain)
+        resize_live = import_module("mooring.agent.libvirt.sizes").resize_live
+        assert resize_live(ended, disk.volume_id, 2 * GIB) is None
+        assert ended.was_asked
+        assert await grow(host, server_id, disk, 2) == both(2)
+        await host.remove(server_id)
+
+
+class Domain:
+    """A domain that is switched off just before it is asked to grow a disk."""
+
+    def __init__(self, domain: Any) -> None:
+        self._domain, self.was_asked = domain, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._domain, name)
+
+    def blockResize(self, *words: Any) -> None:  # noqa: N802
+        self._domain.destroy()
+        self.was_asked = True
+        self._domain.blockResize(*words)
+
+
+async def start_on(host: TestHost, server_id: str, disk: DiskSpec) -> None:
+    """Start a guest on an empty volume: QEMU runs, and nothing boots."""
+    spec = ServerSpec(name="x", vcpus=1, memory_mib=64, disks=[replace(disk, boot_index=0)])
+    await host.client.put_server(server_id, spec, operation=operation())
+
+
+async def grow(host: TestHost, server_id: str, disk: DiskSpec, size_gib: int) -> DiskSize:
+    return await host.client.resize_disk(
+        server_id, disk.volume_id, size_gib * GIB, operation=operation()
+    )
+
+
+def both(size_gib: int) -> DiskSize:
+    return DiskSize(guest_bytes=size_gib * GIB, image_bytes=size_gib * GIB)
+
+
+async def pause(running: RunningAgent, server_id: str) -> None:
+    handle = getattr(running.agent.hypervisor, "_connection").handle  # noqa: B009
+    await asyncio.to_thread(lambda: handle.lookupByUUIDString(server_id).suspend())

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from mooring.agent.drivers.base import SourceImage, VolumeDriver
+from mooring.agent import simulated_pool
+from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.qemu_img import GIB, QemuImg
-from mooring.agent.run import Runner
+from mooring.agent.run import Runner, start_time
 from mooring.agent.settings import PoolSettings
+from mooring.agent.waiting import until
+from mooring.agent.world import SimulatedDisk, SimulatedGuest, World
 from mooring.agent_api.volumes import VolumeFile
-from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
+from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
 from mooring.fence.journal import Journal
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +116,108 @@ async def test_a_volume_smaller_than_its_image_is_refused(
     with pytest.raises(Invalid, match="needs a volume of 2 GiB"):
         await driver.create(volume(driver), large, "op")
     assert await driver.leftovers() == []
+
+
+async def test_a_volume_grows_and_never_shrinks(driver: VolumeDriver) -> None:
+    with pytest.raises(NotFound):
+        await driver.extend("v1", 2, "op")
+    await driver.create(volume(driver), None, "op")
+    for size_gib in (3, 3, 2, 1):
+        assert await driver.extend("v1", size_gib, f"op-{size_gib}") == volume(driver, 3)
+    assert await driver.find("v1") == volume(driver, 3)
+    assert (await driver.stats()).provisioned_gib == 3
+    info = await driver.export("v1", "a1", HERE)
+    assert info["data"]["size_bytes"] == 3 * GIB
+    with pytest.raises(NoCapacity, match="has no room for 9999997 GiB more"):
+        await driver.extend("v1", 10_000_000, "op")
+    assert await driver.find("v1") == replace(volume(driver, 3), exports=["a1"])
+    assert await driver.leftovers() == []
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("driver", ["raw", "qcow2"], indirect=True)
+async def test_a_volume_that_qemu_holds_is_left_as_it_is(
+    driver: DirectoryDriver, *, read_only: bool
+) -> None:
+    await driver.create(volume(driver), None, "op")
+    path = driver.active_path("v1")
+    before = (path.read_bytes()[:4096], path.stat().st_size)
+    async with held_by_qemu(path, driver.pool.format, read_only=read_only):
+        with pytest.raises(ExtendNeedsCompute) as caught:
+            await driver.extend("v1", 2, "op")
+        assert caught.value.volume == volume(driver)
+        assert await driver.find("v1") == volume(driver)
+        assert await driver.extend("v1", 1, "op") == volume(driver)
+        assert (path.read_bytes()[:4096], path.stat().st_size) == before
+    assert await driver.extend("v1", 2, "op") == volume(driver, 2)
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("driver", ["qcow2"], indirect=True)
+async def test_only_the_lock_is_taken_for_the_lock(driver: DirectoryDriver) -> None:
+    await driver.create(volume(driver), None, "op")
+    with driver.active_path("v1").open("r+b") as file:
+        file.seek(4)
+        file.write(b"\0\0\0\x09")
+    with pytest.raises(Unavailable, match="resizing volume-v1"):
+        await driver.extend("v1", 2, "op")
+    with driver.active_path("v1").open("r+b") as file:
+        file.write(b"none")
+    damaged = await driver.find("v1")
+    assert damaged is not None
+    assert (damaged.size_gib, damaged.virtual_bytes) == (0, 0)
+    assert await driver.volumes() == [damaged], "one damaged file hides no other"
+
+
+async def test_a_simulated_guest_holds_its_volume_as_qemu_does(tmp_path: Path) -> None:
+    pool = PoolSettings(name="pool", driver="simulated", total_gib=100)
+    guests = World(tmp_path / "world.sqlite")
+    for who, needs_compute in (("compute", True), ("storage", False)):
+        settings = replace(pool, name=who, online_extend=who)
+        driver = SimulatedDriver(settings, tmp_path / f"{who}.sqlite")
+        await driver.setup()
+        await driver.create(volume(driver), None, "op")
+        path = (await driver.export("v1", "a1", HERE))["data"]["device_path"]
+        simulated_pool.note_opener(path, guests.path)
+        assert (await driver.extend("v1", 2, "op")).virtual_bytes == 2 * GIB
+        disk = SimulatedDisk(
+            volume_id="v1",
+            attachment_id="a1",
+            device="/dev/vdb",
+            path=path,
+            format="raw",
+            size_bytes=2 * GIB,
+            live=True,
+        )
+        guests.save(SimulatedGuest(server_id="s1", name="x", vcpus=1, memory_mib=1, disks=[disk]))
+        if needs_compute:
+            with pytest.raises(ExtendNeedsCompute):
+                await driver.extend("v1", 3, "op")
+        else:
+            await driver.extend("v1", 3, "op")
+        guests.remove("s1")
+        await driver.extend("v1", 3, "op")
+        await driver.close()
+    guests.close()
+
+
+@asynccontextmanager
+async def held_by_qemu(path: Path, disk_format: str, *, read_only: bool) -> AsyncGenerator[None]:
+    """Have a QEMU, which runs no guest, open a disk; it is ready when it has gone to the back."""
+    pid_file = path.parent.parent / "qemu.pid"
+    words = "qemu-system-x86_64 -S -nodefaults -display none -accel tcg -m 32 -daemonize"
+    drive = (
+        f"file={path},format={disk_format},if=none,id=d0,read-only={'on' if read_only else 'off'}"
+    )
+    device = ["-device", "virtio-blk-pci,drive=d0"]
+    assert await run(*words.split(), "-pidfile", str(pid_file), "-drive", drive, *device) == 0
+    pid = int(pid_file.read_text())
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        assert await until(lambda: start_time(pid) < 0, 10)
 
 
 async def test_exports_are_kept_and_hold_the_volume(driver: VolumeDriver) -> None:

@@ -182,6 +182,8 @@ class SimulatedHypervisor:
         check_growth(size_bytes, image_bytes)
         if size_bytes > image_bytes:
             simulated_pool.grow(disk.path, size_bytes)
+        if disk.live and disk.size_bytes != size_bytes:
+            _say_disk(guest, disk.device, size_bytes, volume_id)
         disk.size_bytes = size_bytes
         self._world.save(guest)
         return DiskSize(guest_bytes=disk.size_bytes, image_bytes=_read_image(disk))
