@@ -19,7 +19,7 @@ from mooring.agent.settings import HypervisorKind
 from mooring.agent_api.disks import DiskSize, DiskSpec
 from mooring.agent_api.servers import PowerRequest, RootDisk, ServerSpec
 from mooring.agent_api.volumes import Extended
-from mooring.errors import Conflict, Invalid, NotFound
+from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
 from tests.agent.hosts import (
     IMAGE_ID,
     TestHost,
@@ -343,6 +343,24 @@ async def test_a_guest_that_goes_while_its_disk_grows_has_it_grown(
         assert ended.was_asked
         assert await grow(host, server_id, disk, 2) == both(2)
         await host.remove(server_id)
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
+@pytest.mark.parametrize("disk_format", ["raw", "qcow2"])
+async def test_a_growth_that_no_file_can_hold_is_refused_and_changes_nothing(
+    host: TestHost, disk_format: Literal["raw", "qcow2"]
+) -> None:
+    server_id, disk = new_id(), await host.make_disk(disk_format=disk_format)
+    await start_on(host, server_id, disk)
+    for power in (PowerRequest(state="on"), PowerRequest(state="off")):
+        await host.client.set_power(server_id, power, operation=operation())
+        with pytest.raises(NoCapacity):
+            await grow(host, server_id, disk, 2**30)
+        found = await host.client.show_volume(disk.volume_id)
+        assert found is not None
+        assert found.virtual_bytes == GIB
+        assert await grow(host, server_id, disk, 1) == both(1)
 
 
 class Domain:
