@@ -334,8 +334,7 @@ async def test_a_guest_that_goes_while_its_disk_grows_has_it_grown(
     async with open_host(state_dirs[kind], kind) as (host, running):
         server_id, disk = new_id(), await host.make_disk(disk_format="qcow2")
         await start_on(host, server_id, disk)
-        handle = getattr(running.agent.hypervisor, "_connection").handle  # noqa: B009
-        domain = handle.lookupByUUIDString(server_id)
+        domain = domain_of(running, server_id)
         # The guest is there when it is looked at, and gone when QEMU is asked.
         ended = Domain(domain)
         resize_live = import_module("mooring.agent.libvirt.sizes").resize_live
@@ -372,7 +371,7 @@ class Domain:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._domain, name)
 
-    def blockResize(self, *words: Any) -> None:  # noqa: N802
+    def blockResize(self, *words: Any) -> None:  # noqa: N802  (libvirt's name)
         self._domain.destroy()
         self.was_asked = True
         self._domain.blockResize(*words)
@@ -395,5 +394,9 @@ def both(size_gib: int) -> DiskSize:
 
 
 async def pause(running: RunningAgent, server_id: str) -> None:
-    handle = getattr(running.agent.hypervisor, "_connection").handle  # noqa: B009
-    await asyncio.to_thread(lambda: handle.lookupByUUIDString(server_id).suspend())
+    await asyncio.to_thread(domain_of(running, server_id).suspend)
+
+
+def domain_of(running: RunningAgent, server_id: str) -> Any:
+    connection = vars(running.agent.hypervisor)["_connection"]
+    return connection.handle.lookupByUUIDString(server_id)
