@@ -137,6 +137,11 @@ async def use_the_disk(
         "disconnect/begin disconnect/acted",
         lambda host, named: host.client.disconnect(attachment_id, operation=named),
     )
+    grown = await kill(
+        "extend_volume/begin extend_volume/acted",
+        lambda host, named: host.client.extend_volume(volume_id, 3, operation=named),
+    )
+    assert grown == Extended(3 * GIB)
 
 
 async def grow_the_disk(
