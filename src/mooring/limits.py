@@ -250,3 +250,9 @@ NOTIFY_KEEP_S = 7 * 24 * 3600.0
 
 AGENT_RESIZE_TRIES = 4
 """A disk whose guest stops or starts in the middle of its growth is begun anew so often."""
+
+VOLUME_EVENT_ATTEMPTS = 8
+"""How often compute is told of a volume that grows before it counts as silent: half a minute."""
+
+VOLUME_LOOK_ATTEMPTS = 6
+"""How often storage is asked what a failed growth has left before the volume is in error."""

@@ -119,10 +119,11 @@ class Tokens:
             "stranger": {"member", "reader"},
             "admin": {"admin", "manager", "member", "reader"},
             "compute": {"admin", "service", "member", "reader"},
+            "service": {"service"},
         }
         if token not in roles:
             raise Unauthenticated("The request you have made requires authentication.")
-        project_id = OTHER if token == "stranger" else PROJECT
+        project_id = OTHER if token in ("stranger", "service") else PROJECT
         named = frozenset(roles[token])
         return TokenInfo(user_id=token, project_id=project_id, roles=named, expires_at=FAR)
 
@@ -162,7 +163,7 @@ class Dock:
             name="host1",
             state_dir=self.location / "agent",
             hypervisor="simulated",
-            roles=("volume",),
+            roles=("compute", "volume"),
             pools=self.pools,
         )
         (self.location / "databases").mkdir(parents=True, exist_ok=True)

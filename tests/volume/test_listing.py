@@ -170,14 +170,12 @@ async def test_each_version_shows_its_keys_and_no_other(
     assert set(shown) == BASE | more | ADMIN | admin
 
 
-async def test_the_newest_version_is_3_67_until_reimage_and_completion_are_built(
-    dock: Dock,
-) -> None:
+async def test_the_newest_version_is_3_71(dock: Dock) -> None:
     assert (await dock.ask("GET", "/volumes", version="latest")).status == 200
-    refused = await dock.ask("GET", "/volumes", version="3.68")
+    refused = await dock.ask("GET", "/volumes", version="3.72")
     assert refused.status == 406
     assert "computeFault" in refused.json
-    assert refused.headers["openstack-api-version"] == "volume 3.68"
+    assert refused.headers["openstack-api-version"] == "volume 3.72"
     shown = await dock.show(await dock.make())
     assert shown["shared_targets"] is False
     assert shown["created_at"].endswith("00:00.000000")

@@ -75,7 +75,7 @@ async def test_the_read_only_flag_is_changed_while_available_only(dock: Dock) ->
     assert answer.status == 400
 
 
-@pytest.mark.parametrize("action", ["os-extend", "os-reimage", "os-retype", "os-migrate_volume"])
+@pytest.mark.parametrize("action", ["os-retype", "os-migrate_volume"])
 async def test_actions_that_are_not_built_are_refused_by_name(dock: Dock, action: str) -> None:
     volume_id = await dock.make()
     answer = await dock.act(volume_id, action, {})

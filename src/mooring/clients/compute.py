@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from mooring.errors import Conflict
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -44,12 +46,15 @@ class ExternalEvent(Struct, frozen=True, omit_defaults=True):
 
 
 class EventAnswer(Struct, frozen=True):
-    """What compute made of one event: 200 taken, 404 no such server, 422 server without a host."""
+    """What compute made of one event: 200 taken, 404 no such server, 422 server without a host.
+
+    `code` is 0 when the answer has none.
+    """
 
     server_uuid: str
     name: str
-    code: int
-    status: str
+    code: int = 0
+    status: str = ""
     tag: str = ""
 
 
@@ -80,7 +85,8 @@ class ComputeClient:
         """Tell compute what happened to volumes of its servers. Source: facts/compute.md 8.
 
         `version` is the microversion to speak, by default the lowest that knows every event sent.
-        Each answer has its own code: a refused event does not raise.
+        Each answer has its own code: a refused event does not raise. Raises Conflict for an answer
+        that does not list the events.
         """
         body: dict[str, Any] = {"events": msgspec.to_builtins(list(events))}
         answer = await self.session.request(
@@ -91,7 +97,19 @@ class ComputeClient:
             version=version or _lowest_version(events),
             operation=operation,
         )
-        return msgspec.convert(answer.json()["events"], list[EventAnswer])
+        try:
+            return msgspec.convert(answer.json()["events"], list[EventAnswer])
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise Conflict(
+                "The compute service did not say what it made of the events.", private=str(error)
+            ) from error
+
+    async def forget_event(self, operation: Operation) -> None:
+        """See that compute does nothing more under the operation that an event was sent with.
+
+        A compute service that knows no operations, a real Nova, is left alone.
+        """
+        await self.session.bury(operation)
 
 
 def _lowest_version(events: Sequence[ExternalEvent]) -> str:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mooring.volume import types
 from mooring.volume.api import (
     attachments,
+    extending,
     operators,
     quotas,
     unbuilt,
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
     from mooring.web.face import Face
     from mooring.web.identity import TokenValidator
 
-FACE: Face = replace(faces.VOLUME, maximum=(3, 67))
-"""3.68 is os-reimage and 3.71 the extend completion: advertised once they are built."""
+FACE: Face = replace(faces.VOLUME, maximum=(3, 71))
+"""3.71 is what compute needs to complete an extend. os-reimage (3.68) is not built: it is answered
+501, which says so."""
 
 APIS = (
     volumes.api,
     volume_actions.api,
+    extending.api,
     attachments.api,
     type_routes.api,
     quotas.api,

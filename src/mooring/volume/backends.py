@@ -6,6 +6,7 @@ Source: facts/block_storage.md 11.3.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, NoCapacity
-from mooring.volume.tables import BackendRow, VolumeRow, total_gib
+from mooring.volume.tables import (
+    BackendRow,
+    ReservationRow,
+    VolumeRow,
+    reserved_gib,
+    total_gib,
+)
 
 if TYPE_CHECKING:
     from mooring.agent_api.client import AgentClient
@@ -104,8 +111,13 @@ def find_rooms(tx: Session, settings: VolumeSettings, *, hold: bool = False) -> 
     pools = select(BackendRow).order_by(BackendRow.name)
     rows = tx.execute(pools.with_for_update() if hold else pools).scalars()
     query = select(VolumeRow.backend, total_gib()).group_by(VolumeRow.backend)
-    promised = dict(tx.execute(query).all())
-    return [_room(row, promised.get(row.name, 0), settings) for row in rows]
+    promised = Counter(dict(tx.execute(query).all()))
+    # What grows counts with the size that it may reach.
+    growing = select(VolumeRow.backend, reserved_gib()).join(
+        ReservationRow, ReservationRow.volume_id == VolumeRow.id
+    )
+    promised.update(dict(tx.execute(growing.group_by(VolumeRow.backend)).all()))
+    return [_room(row, promised[row.name], settings) for row in rows]
 
 
 def choose(tx: Session, wanted: Wanted, settings: VolumeSettings, now: datetime) -> BackendRow:
@@ -121,6 +133,21 @@ def choose(tx: Session, wanted: Wanted, settings: VolumeSettings, now: datetime)
             "storage, or ask for another volume type.",
         )
     return max(suited, key=lambda room: room.left_gib).row
+
+
+def check_growth(
+    tx: Session, name: str, delta_gib: int, settings: VolumeSettings, now: datetime
+) -> None:
+    """Raise NoCapacity unless a pool works and has room for a growth that is reserved already."""
+    for room in find_rooms(tx, settings):
+        free = room.row.free_gib * (settings.oversubscription_ratio if room.row.thin else 1.0)
+        fits = room.left_gib >= 0 and free >= delta_gib
+        if room.row.name == name and fits and is_up(room.row, settings, now):
+            return
+    raise NoCapacity(
+        f"Storage pool {name} cannot give {delta_gib} GiB more now. The volume stays as it was; "
+        "delete volumes or add storage, and try again.",
+    )
 
 
 def capabilities(room: Room, settings: VolumeSettings, now: datetime) -> dict[str, Any]:

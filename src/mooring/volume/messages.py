@@ -17,16 +17,19 @@ from mooring.errors import NotFound
 from mooring.volume.tables import MessageRow, VolumeRow
 from mooring.who import Who
 
-Action = Literal["schedule", "image", "create"]
+Action = Literal["schedule", "image", "extend", "create"]
 _ACTIONS: dict[Action, tuple[str, str]] = {
     "schedule": ("001", "schedule allocate volume"),
     "image": ("005", "copy image to volume"),
+    "extend": ("007", "extend volume"),
     "create": ("008", "create volume from backend storage"),
 }
-Detail = Literal["unknown", "no_backend", "driver"]
+Detail = Literal["unknown", "no_backend", "notify", "extend", "driver"]
 _DETAILS: dict[Detail, tuple[str, str]] = {
     "unknown": ("001", "An unknown error occurred."),
     "no_backend": ("003", "Could not find any available weighted backend."),
+    "notify": ("009", "Compute service failed to extend volume."),
+    "extend": ("010", "Volume Driver failed to extend volume."),
     "driver": ("012", "Driver failed to create the volume."),
 }
 

@@ -56,8 +56,10 @@ def send(tx: Session, volume: Volume, volume_id: str, event: str, **more: Any) -
         volume.outbox.send(tx, f"volume.{event}", payload | more, publisher=publisher)
 
 
-def send_scheduling_failure(tx: Session, volume: Volume, volume_id: str, reason: str) -> None:
-    """Send `scheduler.create_volume`: no pool was found for a new volume."""
+def send_scheduling_failure(
+    tx: Session, volume: Volume, volume_id: str, reason: str, *, method: str = "create_volume"
+) -> None:
+    """Send `scheduler.<method>`: no pool was found for what a volume needs."""
     if not volume.outbox.is_on:
         return
     properties = _payload(tx, volume_id)
@@ -66,11 +68,11 @@ def send_scheduling_failure(tx: Session, volume: Volume, volume_id: str, reason:
             "volume_id": volume_id,
             "volume_properties": properties,
             "state": "error",
-            "method": "create_volume",
+            "method": method,
             "reason": reason,
         }
         how: dict[str, Priority] = {"priority": "ERROR"}
-        volume.outbox.send(tx, "scheduler.create_volume", payload, publisher="scheduler", **how)
+        volume.outbox.send(tx, f"scheduler.{method}", payload, publisher="scheduler", **how)
 
 
 def _publisher(backend: str | None) -> str:

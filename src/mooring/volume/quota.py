@@ -1,12 +1,15 @@
 """What a project may use. Usage is summed up under a lock, never counted.
 
+What an operation may take soon stands in reservations: rows of that operation, which count as used.
 Source: facts/block_storage.md 6. Beside the resources named here each volume type has three of its
 own: `volumes_<type>`, `gigabytes_<type>` and `snapshots_<type>`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Collection, Mapping
+from datetime import datetime
 
 from msgspec import Struct
 from sqlalchemy import delete, func, select, update
@@ -18,8 +21,10 @@ from mooring.volume.tables import (
     QuotaClassRow,
     QuotaProjectRow,
     QuotaRow,
+    ReservationRow,
     TypeRow,
     VolumeRow,
+    reserved_gib,
     total_gib,
 )
 
@@ -40,10 +45,26 @@ DEFAULTS: Mapping[str, int] = {
 
 
 class Usage(Struct, frozen=True):
-    """What volumes take: how many, and how many GiB. A volume in error counts until it is gone."""
+    """What volumes take: how many, and how many GiB. A volume in error counts until it is gone.
+
+    `reserved` are GiB more that operations may take before they end.
+    """
 
     volumes: int = 0
     gigabytes: int = 0
+    reserved: int = 0
+
+
+class Growth(Struct, frozen=True, kw_only=True):
+    """A volume that is to grow to `size_gib`, by the saga that owns what is reserved for it."""
+
+    row: VolumeRow
+    type_name: str
+    size_gib: int
+    asker_id: str
+    """The project that asked; an administrator may ask for another's volume."""
+    saga_id: str
+    now: datetime
 
 
 def find_defaults(tx: Session, class_name: str = DEFAULT_CLASS) -> dict[str, int]:
@@ -66,10 +87,12 @@ def sum_usage(tx: Session, project_id: str, type_id: str | None = None) -> Usage
     """Return what a project's volumes take, of all types or of one."""
     query = select(func.count(), total_gib())
     query = query.where(VolumeRow.project_id == project_id)
+    more = select(reserved_gib()).where(ReservationRow.project_id == project_id)
     if type_id is not None:
         query = query.where(VolumeRow.volume_type_id == type_id)
+        more = more.where(ReservationRow.volume_type_id == type_id)
     volumes, gigabytes = tx.execute(query).one()
-    return Usage(volumes, gigabytes)
+    return Usage(volumes, gigabytes, tx.execute(more).scalar_one())
 
 
 def find_usage(tx: Session, project_id: str) -> dict[str, int]:
@@ -88,6 +111,21 @@ def find_usage(tx: Session, project_id: str) -> dict[str, int]:
     return found
 
 
+def find_reserved(tx: Session, project_id: str) -> dict[str, int]:
+    """Return what a project's operations may take besides, by resource."""
+    found = dict.fromkeys([*DEFAULTS, *_type_resources(tx)], 0)
+    query = (
+        select(TypeRow.name, reserved_gib())
+        .join(ReservationRow, ReservationRow.volume_type_id == TypeRow.id)
+        .where(ReservationRow.project_id == project_id)
+        .group_by(TypeRow.name)
+    )
+    for name, gigabytes in tx.execute(query):
+        found[f"gigabytes_{name}"] = gigabytes
+        found["gigabytes"] += gigabytes
+    return found
+
+
 def hold(tx: Session, project_id: str) -> None:
     """Let nobody else add to this project's usage until the transaction ends."""
     insert = postgresql.insert if tx.get_bind().dialect.name == "postgresql" else sqlite.insert
@@ -101,24 +139,64 @@ def claim(tx: Session, project_id: str, volume_type: TypeRow, size_gib: int) -> 
     """Hold the project's quota; raise OverQuota when one more volume of this size does not fit."""
     hold(tx, project_id)
     limits = find_limits(tx, project_id)
+    _check_one(limits, size_gib)
+    total, typed = sum_usage(tx, project_id), sum_usage(tx, project_id, volume_type.id)
+    for usage, suffix in ((total, ""), (typed, f"_{volume_type.name}")):
+        _check_size(f"gigabytes{suffix}", limits, usage, size_gib)
+        _check_count(f"volumes{suffix}", limits, usage.volumes)
+
+
+def reserve(tx: Session, growth: Growth) -> ReservationRow:
+    """Write down what a volume will take besides. Raises OverQuota when it does not fit."""
+    row = growth.row
+    _check_one(find_limits(tx, growth.asker_id), growth.size_gib)
+    hold(tx, row.project_id)
+    limits = find_limits(tx, row.project_id)
+    delta = growth.size_gib - row.size_gib
+    _check_size("gigabytes", limits, sum_usage(tx, row.project_id), delta)
+    typed = sum_usage(tx, row.project_id, row.volume_type_id)
+    _check_size(f"gigabytes_{growth.type_name}", limits, typed, delta)
+    reservation = ReservationRow(
+        id=str(uuid.uuid4()),
+        project_id=row.project_id,
+        volume_id=row.id,
+        volume_type_id=row.volume_type_id,
+        delta_gib=delta,
+        saga_id=growth.saga_id,
+        created_at=growth.now,
+    )
+    tx.add(reservation)
+    tx.flush()
+    return reservation
+
+
+def settle(tx: Session, volume_id: str, only: Collection[str] | None = None) -> bool:
+    """Let go of what is reserved for a volume (`only` of these ids); tell whether anything was.
+
+    Used to commit, when the volume's size counts it from now on, and to roll back.
+    """
+    gone = delete(ReservationRow).where(ReservationRow.volume_id == volume_id)
+    if only is not None:
+        gone = gone.where(ReservationRow.id.in_(only))
+    return tx.execute(gone.returning(ReservationRow.id)).first() is not None
+
+
+def _check_one(limits: Mapping[str, int], size_gib: int) -> None:
     most = limits["per_volume_gigabytes"]
     if most != UNLIMITED and size_gib > most:
         raise OverQuota(
             f"VolumeSizeExceedsLimit: Requested volume size {size_gib} is larger than maximum "
-            f"allowed limit {most}. Nothing was made; ask for a smaller volume.",
+            f"allowed limit {most}. Nothing was changed; ask for a smaller volume.",
         )
-    total, typed = sum_usage(tx, project_id), sum_usage(tx, project_id, volume_type.id)
-    for usage, suffix in ((total, ""), (typed, f"_{volume_type.name}")):
-        _check_size(f"gigabytes{suffix}", limits, usage.gigabytes, size_gib)
-        _check_count(f"volumes{suffix}", limits, usage.volumes)
 
 
-def _check_size(name: str, limits: Mapping[str, int], used: int, wanted: int) -> None:
+def _check_size(name: str, limits: Mapping[str, int], usage: Usage, wanted: int) -> None:
+    used = usage.gigabytes + usage.reserved
     if limits[name] != UNLIMITED and used + wanted > limits[name]:
         raise OverQuota(
             "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed "
             f"{name} quota. Requested {wanted}G, quota is {limits[name]}G and {used}G has been "
-            "consumed. Nothing was made; delete volumes or ask for a higher quota.",
+            "consumed. Nothing was changed; delete volumes or ask for a higher quota.",
         )
 
 
@@ -133,13 +211,14 @@ def _check_count(name: str, limits: Mapping[str, int], used: int) -> None:
 def set_limits(tx: Session, project_id: str, wanted: Mapping[str, int]) -> None:
     """Set a project's limits. Raises Invalid below what the project uses already."""
     hold(tx, project_id)
-    used = find_usage(tx, project_id)
+    used, reserved = find_usage(tx, project_id), find_reserved(tx, project_id)
     _check_resources(tx, wanted)
     for resource, limit in wanted.items():
-        if limit != UNLIMITED and limit < used[resource]:
+        taken = used[resource] + reserved[resource]
+        if limit != UNLIMITED and limit < taken:
             raise Invalid(
                 f"Invalid input received: Quota limit {limit} for {resource} is less than the "
-                f"{used[resource]} in use. Nothing was changed; set at least what is in use.",
+                f"{taken} in use. Nothing was changed; set at least what is in use.",
             )
     for resource, limit in wanted.items():
         tx.merge(QuotaRow(project_id=project_id, resource=resource, hard_limit=limit))

@@ -34,6 +34,11 @@ class VolumeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     borrowed_for_s: float = 600.0
     """How long a client of the API may keep a volume in a transitional status unquestioned."""
     settle_interval_s: float = 60.0
+    extend_completion_version: str = "2.105"
+    """The compute microversion whose `volume-extended` is answered by the completion action; ""
+    when compute has none: then a volume that only a guest's hypervisor can grow does not."""
+    extend_deadline_s: float = 600.0
+    """How long storage, and after it compute, may take to make a volume grow."""
 
 
 class Volume:

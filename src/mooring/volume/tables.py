@@ -21,6 +21,11 @@ def total_gib() -> ColumnElement[int]:
     return cast(func.coalesce(func.sum(VolumeRow.size_gib), 0), BigInteger)
 
 
+def reserved_gib() -> ColumnElement[int]:
+    """Return the sum of reserved gigabytes as a column, as `total_gib` does."""
+    return cast(func.coalesce(func.sum(ReservationRow.delta_gib), 0), BigInteger)
+
+
 class TypeRow(Base):
     """A volume type: what kind of volumes a pool must be able to make."""
 
@@ -50,9 +55,10 @@ class VolumeRow(Base):
     """One volume. It goes with its row: nothing deleted is kept.
 
     status, attach_status and migration_status have the words of facts/block_storage.md 1.1.
-    `readonly` and `attached_mode` are upstream's visible admin metadata. The `borrowed` columns
-    say on whose behalf a client of the API holds the volume in a transitional status; they are
-    empty while a saga does, and in every status of rest.
+    `readonly`, `attached_mode` and `extend_new_size` are upstream's visible admin metadata. The
+    `borrowed` columns say on whose behalf a client of the API holds the volume in a transitional
+    status; they are empty while a saga does, and in every status of rest. The `extend` columns are
+    empty unless compute makes the volume grow (facts/block_storage.md 3.4).
     """
 
     __tablename__ = "volumes"
@@ -89,6 +95,14 @@ class VolumeRow(Base):
     borrowed_for: Mapped[str] = mapped_column(default="")
     """The operation that came with the request, if any."""
     borrowed_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    extend_new_size: Mapped[int | None]
+    """The size that compute is to reach, in GiB; there as long as its completion is awaited."""
+    extend_reservations: Mapped[list[str] | None] = mapped_column(Json)
+    """Ids of the reservations that the completion settles."""
+    extend_answer: Mapped[str | None]
+    """What compute completed with, done or failed, until the extending saga has read it."""
+    extend_event: Mapped[str | None]
+    """The operation under which compute was told to make it grow, until it must not any more."""
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
     launched_at: Mapped[datetime | None] = mapped_column(UtcTime)
@@ -192,6 +206,28 @@ class QuotaRow(Base):
     project_id: Mapped[str] = mapped_column(primary_key=True)
     resource: Mapped[str] = mapped_column(primary_key=True)
     hard_limit: Mapped[int]
+
+
+class ReservationRow(Base):
+    """Gigabytes of a project that an operation may take soon: they count as used until it ends.
+
+    Owned by the saga that wrote it. `delta_gib` counts for the project and for the volume's type.
+    """
+
+    __tablename__ = "reservations"
+    __table_args__ = (
+        CheckConstraint("delta_gib > 0", name="reservation_adds"),
+        Index("reservations_of_project", "project_id"),
+        Index("reservations_of_volume", "volume_id"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str]
+    volume_id: Mapped[str] = mapped_column(ForeignKey(_VOLUME, ondelete="CASCADE"))
+    volume_type_id: Mapped[str] = mapped_column(ForeignKey(_TYPE))
+    delta_gib: Mapped[int]
+    saga_id: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
 
 
 class QuotaClassRow(Base):

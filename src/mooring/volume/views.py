@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mooring.saga.seal import Sealer
     from mooring.volume.listing import Surroundings
     from mooring.volume.service import Volume
-    from mooring.volume.tables import AttachmentRow, MessageRow, TypeRow
+    from mooring.volume.tables import AttachmentRow, MessageRow, TypeRow, VolumeRow
     from mooring.web.api import Call
 
 _INTERNAL = {
@@ -170,7 +170,13 @@ def _metadata(row: Row[Any]) -> dict[str, str]:
         shown["readonly"] = str(row.readonly)
     if row.attached_mode is not None:
         shown["attached_mode"] = row.attached_mode
-    return shown
+    return shown | size_to_reach(row)
+
+
+def size_to_reach(row: Row[Any] | VolumeRow) -> dict[str, str]:
+    """Return what shadows the user's metadata while compute lets the volume grow."""
+    size_gib = row.extend_new_size
+    return {} if size_gib is None else {"extend_new_size": str(size_gib)}
 
 
 def _attached(call: Call[Volume], row: Row[Any]) -> dict[str, Any]:

@@ -53,9 +53,9 @@ async def show_quota(call: Call[Volume]) -> Reply:
         found = quota.find_limits(tx, project_id)
         if not with_usage:
             return dict(found)
-        used = quota.find_usage(tx, project_id)
+        used, reserved = quota.find_usage(tx, project_id), quota.find_reserved(tx, project_id)
         return {
-            name: {"limit": limit, "in_use": used[name], "reserved": 0}
+            name: {"limit": limit, "in_use": used[name], "reserved": reserved[name]}
             for name, limit in found.items()
         }
 

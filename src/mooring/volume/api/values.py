@@ -27,6 +27,8 @@ Uuid = Annotated[
 ]
 Flag = bool | int | str
 
+_SHOWN = frozenset(("readonly", "attached_mode"))
+_EXTENDS = frozenset(("extend_new_size", "extend_reservations"))
 _TRUE = frozenset(("1", "t", "true", "on", "y", "yes"))
 _FALSE = frozenset(("0", "f", "false", "off", "n", "no"))
 
@@ -79,6 +81,20 @@ def check_metadata(metadata: dict[str, str]) -> dict[str, str]:
                 f"{limits.VOLUME_NAME_LENGTH} letters, digits, spaces or any of - _ . : /.",
             )
     return metadata
+
+
+def user_metadata(metadata: dict[str, str]) -> dict[str, str]:
+    """Return what a user may store of it: without what is shown among it and is not the user's.
+
+    Raises Invalid for what only an extend may write (facts/block_storage.md 3.4).
+    """
+    forbidden = sorted(_EXTENDS & metadata.keys())
+    if forbidden:
+        raise Invalid(
+            f"Invalid input for field/attribute metadata. Value: {', '.join(forbidden)}. What "
+            "begins so belongs to the extending of volumes. Nothing was changed; use another key.",
+        )
+    return {key: text for key, text in check_metadata(metadata).items() if key not in _SHOWN}
 
 
 def pairs(text: str, name: str) -> dict[str, str]:

@@ -222,7 +222,7 @@ async def _create(call: Call[Volume], body: VolumeBody) -> Reply:
         description=body.display_description if body.description is None else body.description,
         volume_type=body.volume_type,
         zone=body.availability_zone,
-        metadata=values.check_metadata(body.metadata or {}),
+        metadata=values.user_metadata(body.metadata or {}),
         image_id=image_id,
         may_multiattach=call.allowed("volume:multiattach"),
     )
@@ -258,7 +258,7 @@ async def _update(call: Call[Volume], body: ChangesBody) -> Reply:
     changes = properties.Changes(
         name=body.display_name if body.name is UNSET else body.name,
         description=body.display_description if body.description is UNSET else body.description,
-        metadata=metadata if metadata is UNSET else values.check_metadata(metadata or {}),
+        metadata=metadata if metadata is UNSET else values.user_metadata(metadata or {}),
     )
     if all(getattr(changes, name) is UNSET for name in changes.__struct_fields__):
         raise Invalid(
@@ -303,12 +303,16 @@ async def _list(call: Call[Volume], path: str) -> Reply:
 
 async def _metadata(call: Call[Volume]) -> dict[str, str]:
     volume_id = call.path["volume_id"]
-    read = call.service.store.read
-    return await read(lambda tx: volumes.visible(tx, call.who, volume_id).labels)
+
+    def look(tx: Any) -> dict[str, str]:
+        row = volumes.visible(tx, call.who, volume_id)
+        return {**row.labels, **views.size_to_reach(row)}
+
+    return await call.service.store.read(look)
 
 
 async def _set_metadata(call: Call[Volume], metadata: dict[str, str], *, whole: bool) -> Reply:
-    checked = values.check_metadata(metadata)
+    checked = values.user_metadata(metadata)
     volume_id = call.path["volume_id"]
     now = await properties.set_metadata(asked(call), volume_id, checked, whole=whole)
     return Reply(200, {"metadata": now})

@@ -6,6 +6,7 @@ from mooring.volume.sagas import (
     create_volume,
     delete_attachment,
     delete_volume,
+    extend_volume,
     reset_status,
 )
 
@@ -15,5 +16,6 @@ __all__ = [
     "create_volume",
     "delete_attachment",
     "delete_volume",
+    "extend_volume",
     "reset_status",
 ]

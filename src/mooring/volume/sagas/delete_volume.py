@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from mooring.saga.define import Each, Lock, Mode, Run, Saga, Step, exclusive
-from mooring.volume import backends, notices, statuses
+from mooring.volume import backends, growing, notices, statuses
 from mooring.volume.tables import VolumeRow
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class DeleteVolume(Struct, frozen=True, kw_only=True):
     volume_id: str
     backend: str = ""
     exports: list[str] = []
+    event: str = ""
+    """The operation under which compute may still let the volume grow."""
 
 
 def begin_deleting(tx: Session, notes: DeleteVolume, run: Run[Volume]) -> DeleteVolume | None:
@@ -34,7 +37,13 @@ def begin_deleting(tx: Session, notes: DeleteVolume, run: Run[Volume]) -> Delete
     row = tx.get(VolumeRow, notes.volume_id)
     if row is None or row.backend is None:
         return None
-    return DeleteVolume(volume_id=notes.volume_id, backend=row.backend, exports=notes.exports)
+    left = growing.forget(tx, row, run.now())
+    return replace(notes, backend=row.backend, event=left.event)
+
+
+async def stop_compute(notes: DeleteVolume, run: Run[Volume]) -> None:
+    """See that compute does not let the volume grow any more."""
+    await growing.stop_compute(run, notes.event)
 
 
 async def end_export(notes: DeleteVolume, export_id: str, run: Run[Volume]) -> None:
@@ -75,6 +84,7 @@ def _define(name: str, mode: Mode) -> Saga[DeleteVolume]:
         name,
         DeleteVolume,
         Step(begin_deleting),
+        Step(stop_compute),
         Each("exports", lambda notes: notes.exports, Step(end_export)),
         Step(remove_storage),
         Step(forget_volume),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, Unavailable
-from mooring.saga.define import Each, Run, Saga, Step, exclusive
-from mooring.volume import backends, notices, statuses
+from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
+from mooring.volume import backends, growing, notices, statuses
 from mooring.volume.tables import AttachmentRow, VolumeRow
 
 if TYPE_CHECKING:
@@ -29,16 +31,33 @@ class ResetStatus(Struct, frozen=True, kw_only=True):
     migration_status: str = ""
     backend: str = ""
     exports: list[str] = []
+    event: str = ""
+    """The operation under which compute may still let the volume grow."""
+    unsure: bool = False
+    """Whether the volume's file may have grown without its size."""
 
 
-def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> None:
+def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStatus | None:
     """Write what was asked for; detached deletes every attachment, and the status follows."""
     row = tx.get(VolumeRow, notes.volume_id)
     if row is None:
-        return
-    now = run.now()
+        return None
+    now, was_extending = run.now(), row.status == "extending"
     _notify(tx, notes, run, "start")
     _forget_work(tx, notes.volume_id)
+    left = growing.forget(tx, row, now)
+    statuses.change(tx, notes.volume_id, allowed=None, now=now, **_wanted(notes, now))
+    if notes.attach_status == "detached":
+        tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
+        statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
+    elif was_extending and not notes.status:
+        # Whoever extended it was absorbed, so nobody else gives it a status of rest.
+        statuses.recompute(tx, notes.volume_id, now, settle=True)
+    _notify(tx, notes, run, "end")
+    return replace(notes, event=left.event, unsure=left.unsure)
+
+
+def _wanted(notes: ResetStatus, now: datetime) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if notes.status:
         at_rest = notes.status in _AT_REST or "error" in notes.status
@@ -50,11 +69,7 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> None:
     if notes.migration_status:
         none = notes.migration_status == "none"
         values["migration_status"] = None if none else notes.migration_status
-    statuses.change(tx, notes.volume_id, allowed=None, now=now, **values)
-    if notes.attach_status == "detached":
-        tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
-        statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
-    _notify(tx, notes, run, "end")
+    return values
 
 
 def _notify(tx: Session, notes: ResetStatus, run: Run[Volume], phase: str) -> None:
@@ -66,6 +81,25 @@ def _notify(tx: Session, notes: ResetStatus, run: Run[Volume], phase: str) -> No
     }
     update = {name: value for name, value in asked.items() if value}
     notices.send(tx, run.service, notes.volume_id, f"reset_status.{phase}", update=update)
+
+
+def _grew(notes: ResetStatus) -> list[str]:
+    return [notes.volume_id] if notes.unsure else []
+
+
+async def stop_compute(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> None:
+    """See that compute does not let the volume grow any more."""
+    del volume_id
+    await growing.stop_compute(run, notes.event)
+
+
+async def settle_size(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> Together | None:
+    """Let the size follow the file of a volume that was growing."""
+    if not notes.backend:
+        return None
+    host = backends.split(notes.backend)[0]
+    found = await growing.find_bytes(run, host, volume_id, run.operation)
+    return Together(lambda tx: growing.adopt(tx, volume_id, found, run.now()))
 
 
 async def end_export(notes: ResetStatus, export_id: str, run: Run[Volume]) -> None:
@@ -89,14 +123,16 @@ def _forget_work(tx: Session, volume_id: str) -> None:
     tx.execute(marked.values(saga_id=""))
 
 
+# It may have absorbed whoever was at work, so it owns the volume from its first step on.
 RESET_STATUS = Saga(
     "volume.reset_status",
     ResetStatus,
     Step(write_status),
+    Each("growing", _grew, Step(stop_compute), Step(settle_size)),
     Each("exports", lambda notes: notes.exports, Step(end_export)),
     locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
     mode="preempt",
     answered_after="write_status",
     visible_after="write_status",
-    pivot="end_export",
+    pivot="write_status",
 )

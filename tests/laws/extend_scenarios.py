@@ -1,0 +1,40 @@
+"""Growing a volume: a free one, and one that a stopped server has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.volume.sagas.extend_volume import EXTEND_VOLUME
+from mooring.volume.sagas.reset_status import RESET_STATUS
+from tests.laws import scenarios
+from tests.laws.sites import VOLUME, Scenario, Site
+
+
+async def a_volume(site: Site) -> None:
+    await scenarios.a_volume(site)
+
+
+async def a_stopped_server(site: Site) -> None:
+    await scenarios.a_stopped_server(site)
+
+
+async def extend(site: Site, name: str = "volume") -> Any:
+    """Ask for one GiB more, as a client does that knows of attached volumes."""
+    path = f"{VOLUME}/volumes/{{{name}}}/action"
+    return await site.ask("POST", path, {"os-extend": {"new_size": 2}}, version="3.42")
+
+
+async def reset_extending(site: Site) -> Any:
+    """Reset the status of a volume that grows, while its storage does not answer."""
+    site.silence("PUT", "/size", b"size_gib")
+    await extend(site)
+    value = {"status": "available"}
+    return await scenarios.act_on_volume(site, "os-reset_status", value, "admin")
+
+
+_TOLD = ("messages", "faults", "instance_actions")
+EXTEND_SCENARIOS = [
+    Scenario("extend", EXTEND_VOLUME, a_volume, extend),
+    Scenario("extend stopped", EXTEND_VOLUME, a_stopped_server, extend, _TOLD),
+    Scenario("reset extending", RESET_STATUS, a_volume, reset_extending, _TOLD),
+]
