@@ -66,6 +66,22 @@ def test_what_does_not_fit_is_refused_by_name(file: Path, text: str, told: str) 
         load(file, environment={})
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"notifications": ["webhook"]}, "notifications_webhook is empty"),
+        ({"notifications_webhook": "ftp://hook.test"}, "must begin with http"),
+        ({"notifications": ["oslo.messaging"]}, "does not speak"),
+        ({"notifications": ["pigeon"]}, "notifications"),
+    ],
+)
+def test_notifications_that_could_reach_nobody_are_refused(
+    values: dict[str, object], told: str
+) -> None:
+    with pytest.raises(Invalid, match=told):
+        load(environment={}, overrides=values)
+
+
 def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
     with pytest.raises(Invalid, match="does not exist"):
         load(file, environment={})

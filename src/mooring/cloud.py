@@ -21,6 +21,7 @@ from mooring.clients.placement import PlacementClient
 from mooring.clients.session import Session
 from mooring.clients.transport import Network
 from mooring.clients.volume import VolumeClient
+from mooring.clients.webhook import WebhookTarget
 from mooring.compute import app as compute_app
 from mooring.compute.loops import heal_servers, watch_hosts
 from mooring.compute.service import Compute
@@ -31,7 +32,9 @@ from mooring.identity.service import Identity
 from mooring.identity.tokens import LocalValidator
 from mooring.image import app as image_app
 from mooring.image.service import Image
+from mooring.notify.deliverer import Deliverer
 from mooring.notify.outbox import Outbox
+from mooring.notify.targets import LogTarget, Target
 from mooring.placement import app as placement_app
 from mooring.placement.service import Placement
 from mooring.saga.engine import Engine
@@ -77,6 +80,7 @@ class Cloud:
     def __init__(self, outside: Outside, stores: Mapping[str, Store]) -> None:
         self.outside, self.stores = outside, stores
         self.engines: dict[str, Engine[Any]] = {}
+        self.deliverers: dict[str, Deliverer] = {}
         self.apps: dict[str, ASGIApp] = {}
         self.app: ASGIApp = mount({}, _nobody)
         self.identity: Identity
@@ -115,6 +119,7 @@ class Cloud:
             settle_borrowed(self.volume),
             image_app.run(self.image),
         ]
+        work += [deliverer.run() for deliverer in self.deliverers.values()]
         running = [asyncio.ensure_future(each) for each in (*work, *loops)]
         try:
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -198,6 +203,23 @@ def _open_sagas(cloud: Cloud, near: _Neighbours, sealer: Sealer) -> None:
     )
     cloud.volume.sagas = _engine(cloud, "volume", cloud.volume, sealer)
     cloud.compute.sagas = _engine(cloud, "compute", cloud.compute, sealer)
+    _deliver(cloud, "volume", cloud.volume.outbox)
+    _deliver(cloud, "compute", cloud.compute.outbox)
+
+
+def _deliver(cloud: Cloud, name: str, box: Outbox) -> None:
+    """See that a service's notifications reach their targets, if there are any."""
+    outside = cloud.outside
+    targets: dict[str, Target] = {}
+    if "log" in box.targets:
+        targets["log"] = LogTarget()
+    if "webhook" in box.targets:
+        url = outside.settings.notifications_webhook
+        targets["webhook"] = WebhookTarget(outside.network, url)
+    if box.is_on:
+        owner, random = outside.owner, outside.random
+        store = cloud.stores[name]
+        cloud.deliverers[name] = Deliverer(box, store, targets, owner=owner, random=random)
 
 
 def _engine(cloud: Cloud, name: str, service: S, sealer: Sealer) -> Engine[S]:

@@ -103,13 +103,20 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int, Meta(description="How long a token of identity is valid, in seconds.", ge=60, le=86400)
     ] = 3600
     notifications: Annotated[
-        tuple[Literal["keep"], ...],
+        tuple[Literal["keep", "log", "webhook", "oslo.messaging"], ...],
         Meta(
             description="Who gets notifications of what happens to volumes and servers, under"
-            " OpenStack's names. `keep` leaves them in the databases for a week. Empty: none are"
-            " written."
+            " OpenStack's names, as docs/notifications.md tells: `log`, `webhook`;"
+            " `keep` leaves them in the databases for a week. Empty: none are written."
         ),
     ] = ()
+    notifications_webhook: Annotated[
+        str,
+        Meta(
+            description="The URL that `webhook` posts notifications to, as JSON, one request each."
+            " A user and a password in it are sent as basic authentication."
+        ),
+    ] = ""
     kill_at: Annotated[
         str,
         Meta(
@@ -157,6 +164,7 @@ def load(
     values |= _checked(given, "the command line", strict=True)
     settings = Settings(**values)
     _check_addresses(settings)
+    _check_notifications(settings)
     return settings
 
 
@@ -225,6 +233,22 @@ def _check_addresses(settings: Settings) -> None:
         raise Invalid("The setting public_url must begin with http:// or https://.")
     if settings.database and not settings.database.startswith("postgresql://"):
         raise Invalid("The setting database must be empty or begin with postgresql://.")
+
+
+def _check_notifications(settings: Settings) -> None:
+    url = settings.notifications_webhook
+    if url and not url.startswith(("http://", "https://")):
+        raise Invalid("The setting notifications_webhook must begin with http:// or https://.")
+    if "webhook" in settings.notifications and not url:
+        raise Invalid(
+            "The setting notifications names webhook, and notifications_webhook is empty: give the"
+            " URL to post them to."
+        )
+    if "oslo.messaging" in settings.notifications:
+        raise Invalid(
+            "The setting notifications names oslo.messaging, which this release does not speak, as"
+            " its failures cannot be told. Use webhook, and a receiver that publishes on your bus."
+        )
 
 
 def _metas(name: str) -> list[Meta]:

@@ -256,3 +256,21 @@ VOLUME_EVENT_ATTEMPTS = 8
 
 VOLUME_LOOK_ATTEMPTS = 6
 """How often storage is asked what a failed growth has left before the volume is in error."""
+
+NOTIFY_SWEEP_S = 60.0
+"""How often the outbox is brought back to these bounds."""
+
+NOTIFY_AT_ONCE = 100
+"""Notifications that are read at a time, and that a crash may have delivered again."""
+
+NOTIFY_CALL_S = 10.0
+"""How long a target may take for one notification; below a third of the lease."""
+
+NOTIFY_LEASE_S = 30.0
+"""How long a process that died keeps the others from delivering to its targets."""
+
+NOTIFY_POLL_S = 1.0
+"""How often a process looks for notifications that another process wrote."""
+
+NOTIFY_LONGEST_PAUSE_S = 60.0
+"""Longest pause between two tries to reach a target that is down."""

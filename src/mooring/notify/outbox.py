@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
-from sqlalchemy import Table, delete, func, insert, select
+from sqlalchemy import Table, delete, insert, select, tuple_
 from sqlalchemy.orm import Session
 
 from mooring.limits import NOTIFY_KEEP_S, NOTIFY_ROWS
@@ -44,7 +44,7 @@ class Outbox:
     """Where a service's steps put their notifications; without targets it takes none."""
 
     def __init__(self, clock: Clock, targets: Sequence[str] = ()) -> None:
-        self.clock, self.targets = clock, tuple(targets)
+        self.clock, self.targets = clock, tuple(dict.fromkeys(targets))
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -103,20 +103,24 @@ def read(tx: Session, target: str = KEEP, limit: int | None = None) -> list[Noti
     return [Notification(**row) for row in tx.execute(query).mappings()]
 
 
-def forget(tx: Session, ids: Sequence[int]) -> None:
+def forget(tx: Session, taken: Sequence[Notification]) -> None:
     """Drop notifications that their target has."""
-    tx.execute(delete(_rows).where(_rows.c.id.in_(ids)))
+    # SQLite gives the number of a row that went to a new one, so the number alone is no proof.
+    same = tuple_(_rows.c.id, _rows.c.message_id)
+    tx.execute(delete(_rows).where(same.in_([(one.id, one.message_id) for one in taken])))
 
 
-def sweep(tx: Session, now: datetime) -> int:
-    """Drop what is too old, and of each target what is beyond the limit; return how many went."""
-    connection = tx.connection()
-    old = _rows.c.created_at < now - timedelta(seconds=NOTIFY_KEEP_S)
-    gone = connection.execute(delete(_rows).where(old)).rowcount
-    counts = select(_rows.c.target).group_by(_rows.c.target).having(func.count() > NOTIFY_ROWS)
-    for target in list(tx.execute(counts).scalars()):
-        mine = select(_rows.c.id).where(_rows.c.target == target)
-        newest = mine.order_by(_rows.c.id.desc()).offset(NOTIFY_ROWS).limit(1).scalar_subquery()
-        excess = delete(_rows).where(_rows.c.target == target, _rows.c.id <= newest)
-        gone += connection.execute(excess).rowcount
-    return gone
+def sweep(tx: Session, now: datetime) -> dict[str, int]:
+    """Drop what is too old or beyond the limit; return how many went of each target."""
+    oldest = now - timedelta(seconds=NOTIFY_KEEP_S)
+    targets = list(tx.execute(select(_rows.c.target).distinct()).scalars())
+    return {target: _sweep_target(tx, target, oldest) for target in targets}
+
+
+def _sweep_target(tx: Session, target: str, oldest: datetime) -> int:
+    mine, connection = _rows.c.target == target, tx.connection()
+    ids = select(_rows.c.id).where(mine).order_by(_rows.c.id.desc())
+    excess = ids.offset(NOTIFY_ROWS).limit(1).scalar_subquery()
+    too_old = connection.execute(delete(_rows).where(mine, _rows.c.created_at < oldest))
+    too_many = connection.execute(delete(_rows).where(mine, _rows.c.id <= excess))
+    return too_old.rowcount + too_many.rowcount
