@@ -1,0 +1,33 @@
+# Read by the scripts that run in the test kernel: serve NFS from /dev/vdb, and mount it with
+# version 4.2, as a host mounts the share of another machine.
+
+say() {
+    read -r since _ </proc/uptime
+    echo "kernel: ${since%.*} s: $*"
+}
+
+serve_nfs() {
+    ip link set lo up
+    mkdir -p /run/served
+    mount -t ext4 /dev/vdb /run/served
+    mkdir -p /run/served/share
+    modprobe nfsd
+    modprobe nfsv4
+    mkdir -p /var/lib/nfs/rpc_pipefs /var/lib/nfs/v4recovery
+    touch /var/lib/nfs/etab /var/lib/nfs/rmtab
+    mount -t rpc_pipefs none /var/lib/nfs/rpc_pipefs
+    mount -t nfsd none /proc/fs/nfsd
+    exportfs -i -o rw,no_root_squash,no_subtree_check,fsid=0,insecure 127.0.0.1:/run/served/share
+    rpc.mountd --no-nfs-version 3
+    # Nobody has locks to reclaim: a client need not wait 90 s for those of before.
+    rpc.nfsd --no-nfs-version 3 --grace-time 10 --lease-time 10 4
+    say "NFS is served"
+}
+
+# mount_nfs DIRECTORY
+mount_nfs() {
+    mkdir -p "$1"
+    mount -t nfs4 -o vers=4.2,sec=sys 127.0.0.1:/ "$1"
+    grep " $1 nfs4 .*vers=4\.2" /proc/mounts
+    say "NFS is mounted"
+}

@@ -1,0 +1,53 @@
+"""What the test guest's writer left on a disk: every block that it says it wrote, and no other.
+
+`scripts/guest/init` begins behind the first block of a disk that starts with LABEL, fills each
+block of 4096 bytes with its own number, and goes on at the new part when the disk has grown.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from msgspec import Struct
+
+LABEL = b"MOORING-WRITER"
+BLOCK = 4096
+
+
+class Written(Struct, frozen=True):
+    """How many blocks were written before the disk had grown, and how many behind its old end."""
+
+    before: int
+    after: int
+
+
+def read_written(image: Path, image_format: str, old_bytes: int, work: Path) -> Written:
+    """Check every block of an image that no guest has open, and return what was written.
+
+    `work` is a directory that takes a raw copy. Fails when a block is not what it must be.
+    """
+    raw = work / f"{image.name}.read"
+    convert = ["qemu-img", "convert", "-f", image_format, "-O", "raw", str(image), str(raw)]
+    subprocess.run(convert, check=True)
+    with raw.open("rb") as file:
+        assert file.read(BLOCK).rstrip(b"\0") == LABEL
+        before = _run_of_blocks(file.fileno(), 1, 1)
+        after = _run_of_blocks(file.fileno(), old_bytes // BLOCK, before + 1)
+    raw.unlink()
+    return Written(before, after)
+
+
+def content(number: int) -> bytes:
+    """Return what the block with this number holds."""
+    return b"%04096d" % number
+
+
+def _run_of_blocks(file: int, at: int, number: int) -> int:
+    """Return how many blocks from `at` on hold their numbers; behind them there is nothing."""
+    count = 0
+    while (found := os.pread(file, BLOCK, (at + count) * BLOCK)) == content(number + count):
+        count += 1
+    assert not found.strip(b"\0"), f"block {at + count} is not what was written"
+    return count
