@@ -53,7 +53,9 @@ async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]
         seen.setdefault("connections", []).extend(_plain(inventory.connections))
         seen.setdefault("leftovers", []).extend(inventory.leftovers)
     roles = {identity: f"<{role}>" for role, identity in names.items()}
-    masked = {kind: sorted(_mask(row, roles) for row in rows) for kind, rows in seen.items()}
+    # Each trial has a directory of its own, which files and what refers to them are named after.
+    root = str(cloud.settings.state_path)
+    masked = {kind: sorted(_mask(row, roles, root) for row in rows) for kind, rows in seen.items()}
     return {kind: rows for kind, rows in masked.items() if rows}
 
 
@@ -92,7 +94,7 @@ def _plain(structs: list[Any]) -> list[dict[str, Any]]:
     return [{name: getattr(one, name) for name in one.__struct_fields__} for one in structs]
 
 
-def _mask(row: Any, roles: Mapping[str, str]) -> str:
-    text = json.dumps(row, sort_keys=True, default=repr)
+def _mask(row: Any, roles: Mapping[str, str], root: str) -> str:
+    text = json.dumps(row, sort_keys=True, default=repr).replace(root, "<state>")
     text = _UUID.sub(lambda found: roles.get(found.group(), "*"), text)
     return _RESERVATION.sub("*", text)
