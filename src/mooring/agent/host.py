@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import structlog
+
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.events import EventLog
@@ -16,10 +18,12 @@ from mooring.agent.mounts import Mounts
 from mooring.agent.router import Call, Verbs
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api.hosts import Events, Host, Inventory, Pool
-from mooring.errors import Forbidden, NotFound
+from mooring.errors import Forbidden, Invalid, NotFound, Unavailable
 from mooring.fence.journal import Answer, Journal
 from mooring.limits import AGENT_POLL_S
 from mooring.probe import NoProbe, Probe
+
+log = structlog.get_logger()
 
 
 class Agent:
@@ -136,13 +140,17 @@ async def _stats(driver: VolumeDriver) -> Pool:
     try:
         return await driver.stats()
     except OSError as error:
-        return Pool(
-            name=driver.pool.name,
-            driver=driver.pool.driver,
-            total_gib=0,
-            free_gib=0,
-            problem=f"The pool cannot be read: {error.strerror}.",
-        )
+        problem = f"The pool cannot be read: {error.strerror}."
+    except (Unavailable, Invalid) as error:
+        log.warning("a pool cannot be used", pool=driver.pool.name, reason=str(error))
+        problem = error.public
+    return Pool(
+        name=driver.pool.name,
+        driver=driver.pool.driver,
+        total_gib=0,
+        free_gib=0,
+        problem=problem,
+    )
 
 
 def _offers(facts: Facts | None) -> dict[str, Any]:

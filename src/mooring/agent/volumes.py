@@ -18,7 +18,7 @@ from mooring.agent_api.volumes import (
     VolumeFile,
     VolumeSpec,
 )
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Invalid, NotFound, Unavailable
 from mooring.fence.journal import Answer
 
 verbs = Verbs[Agent]()
@@ -124,8 +124,9 @@ async def forget_content(call: Call[Agent]) -> Answer:
 @verbs.delete("/volumes/{volume_id}")
 async def delete_volume(call: Call[Agent]) -> Answer:
     """Remove a volume from whichever pool has it, or has begun it."""
-    for driver in call.agent.drivers.values():
-        await driver.delete(call.path["volume_id"])
+    volume_id = call.path["volume_id"]
+    for driver in await _reachable(call):
+        await driver.delete(volume_id)
     return Answer(status=204)
 
 
@@ -140,17 +141,46 @@ async def export_volume(call: Call[Agent]) -> Answer:
 @verbs.delete("/volumes/{volume_id}/exports/{attachment_id}")
 async def unexport_volume(call: Call[Agent]) -> Answer:
     """Undo an export."""
-    for driver in call.agent.drivers.values():
+    for driver in await _reachable(call):
         await driver.unexport(call.path["volume_id"], call.path["attachment_id"])
     return Answer(status=204)
 
 
 async def _get(call: Call[Agent]) -> tuple[VolumeDriver, VolumeFile]:
-    volume_id = call.path["volume_id"]
+    found, silent, _ = await _look_for(call)
+    if found is not None:
+        return found
+    if silent is not None:
+        raise silent
+    raise NotFound(f"Volume {call.path['volume_id']} is not on host {call.agent.settings.name}.")
+
+
+async def _reachable(call: Call[Agent]) -> list[VolumeDriver]:
+    """Return all pools that can be used now.
+
+    Raises Unavailable when the volume is in none of them, and may be in one that cannot.
+    """
+    found, silent, drivers = await _look_for(call)
+    if found is None and silent is not None:
+        raise silent
+    return drivers
+
+
+async def _look_for(
+    call: Call[Agent],
+) -> tuple[tuple[VolumeDriver, VolumeFile] | None, Unavailable | None, list[VolumeDriver]]:
+    """Return where the volume is, why a pool cannot be asked, and those that can be."""
+    found, silent, drivers = None, None, list[VolumeDriver]()
     for driver in call.agent.drivers.values():
-        if (volume := await driver.find(volume_id)) is not None:
-            return driver, volume
-    raise NotFound(f"Volume {volume_id} is not on host {call.agent.settings.name}.")
+        try:
+            volume = await driver.find(call.path["volume_id"])
+        except Unavailable as error:
+            silent = error
+            continue
+        drivers.append(driver)
+        if volume is not None and found is None:
+            found = driver, volume
+    return found, silent, drivers
 
 
 def _source(agent: Agent, image_id: str) -> SourceImage:
