@@ -116,6 +116,15 @@ AGENT_MOUNT_S = 60.0
 AGENT_MOUNT_ANSWER_S = 15.0
 """How long a mounted share may take to say how large it is; it counts as gone then."""
 
+AGENT_MOUNT_FRESH_S = 5.0
+"""How long a share that has answered is used without being asked again."""
+
+AGENT_ARRAY_S = 90.0
+"""How long a call of a storage array's management may take, jobs it waits for included."""
+
+AGENT_ARRAY_FRESH_S = 60.0
+"""How long the capacity that an array told is believed; its volumes' records are always read."""
+
 AGENT_CONSOLE_BYTES = 1024**2
 """How much of a guest's serial console is kept and shown: the end of it."""
 

@@ -30,7 +30,7 @@ done
 target=$here/shares/$(printf %s "$share" | md5sum | cut -d' ' -f1)
 [ -d "$target" ] || {{ echo "mount: no such export: $share" >&2; exit 32; }}
 rmdir "$path" && ln -s "$target" "$path"
-echo "31 1 0:30 / $path rw - nfs $share rw" >>"$here/table"
+echo "31 1 0:30 / $path rw - $(cat "$here/type") $share $(cat "$here/options")" >>"$here/table"
 """
 _UMOUNT = """#!/bin/sh
 here={here}
@@ -51,6 +51,7 @@ class Shares:
         (directory / "shares").mkdir(parents=True)
         (directory / "bin").mkdir()
         (directory / "table").touch()
+        self.set_options("rw,vers=4.2")
         for name, text in (
             ("mount", _MOUNT),
             ("mount.quobyte", _MOUNT),
@@ -78,6 +79,11 @@ class Shares:
             path.touch()
         else:
             path.unlink()
+
+    def set_options(self, options: str, file_system: str = "nfs4") -> None:
+        """Set what the table of mounts says of a mount that is made from now on."""
+        (self.directory / "options").write_text(options)
+        (self.directory / "type").write_text(file_system)
 
     def calls(self) -> list[str]:
         """Return how the stand-ins were called."""

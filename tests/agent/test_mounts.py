@@ -84,10 +84,10 @@ async def test_the_last_to_leave_a_share_unmounts_it(
     await connections.connect("a1", "v1", info())
     await connections.connect("a2", "v2", info("volume-v2"))
     await connections.disconnect("a1")
-    assert await mounts.mounted() == {path}
+    assert set(await mounts.mounted()) == {path}
     for _ in range(2):
         await connections.disconnect("a2")
-    assert await mounts.mounted() == set()
+    assert await mounts.mounted() == {}
     assert not path.exists()
     assert shares.calls()[1:] == [f"umount {path}"]
 
@@ -99,7 +99,7 @@ async def test_a_share_that_is_used_by_a_pool_stays_mounted(
     mounts.add_users(lambda: [path])
     await connections.connect("a1", "v1", info())
     await connections.disconnect("a1")
-    assert await mounts.mounted() == {path}
+    assert set(await mounts.mounted()) == {path}
 
 
 async def test_a_busy_mount_is_told_of_and_goes_with_the_next_start(
@@ -112,7 +112,7 @@ async def test_a_busy_mount_is_told_of_and_goes_with_the_next_start(
     assert await mounts.unused() == [str(path)]
     shares.tell("busy", on=False)
     await mounts.release_unused(mounts.base)
-    assert await mounts.mounted() == set()
+    assert await mounts.mounted() == {}
 
 
 async def test_an_agent_finds_the_mounts_of_the_one_before_it(
@@ -126,9 +126,9 @@ async def test_an_agent_finds_the_mounts_of_the_one_before_it(
     later = shares.mounts(journal)
     again = Connections(tmp_path / "connections", later, simulated=False)
     await later.release_unused(later.base)
-    assert await later.mounted() == {mount_point(mounts.base, EXPORT)}
+    assert set(await later.mounted()) == {mount_point(mounts.base, EXPORT)}
     await again.disconnect("a1")
-    assert await later.mounted() == set()
+    assert await later.mounted() == {}
     await later.close()
 
 
@@ -140,7 +140,7 @@ async def test_a_refused_mount_leaves_nothing_connected(
         await connections.connect("a1", "v1", info())
     assert "access denied by server" in caught.value.private
     assert connections.connected() == []
-    assert await mounts.mounted() == set()
+    assert await mounts.mounted() == {}
 
 
 async def test_a_mount_that_hangs_ends_in_its_time_and_leaves_no_process(
@@ -253,5 +253,17 @@ def test_mount_options_are_read_as_upstream_writes_them() -> None:
 
 def test_the_kernels_table_is_read_with_its_escapes(tmp_path: Path) -> None:
     table = tmp_path / "table"
-    table.write_text("31 1 0:30 / /mnt/with\\040blank rw - nfs host:/x rw\n\n")
-    assert read_mount_points(table) == {Path("/mnt/with blank")}
+    table.write_text("31 1 0:30 / /mnt/with\\040blank rw shared:1 - nfs4 host:/x rw,nolock\n\n")
+    options = frozenset({"nfs4", "rw", "nolock"})
+    assert read_mount_points(table) == {Path("/mnt/with blank"): options}
+
+
+async def test_locks_of_other_hosts_are_seen_unless_the_mount_keeps_them_to_itself(
+    mounts: Mounts, shares: Shares
+) -> None:
+    async with mounts.held(request(mounts)) as path:
+        assert await mounts.shows_locks(path)
+    await mounts.release(path)
+    shares.set_options("rw,vers=3,nolock")
+    async with mounts.held(request(mounts)) as path:
+        assert not await mounts.shows_locks(path)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from mooring.agent import simulated_pool
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.drivers.file_volumes import FileVolumes
 from mooring.agent.drivers.simulated import SimulatedDriver
-from mooring.agent.qemu_img import GIB, QemuImg
+from mooring.agent.qemu_img import FORMATS, GIB, QemuImg
 from mooring.agent.run import Runner, start_time
 from mooring.agent.settings import PoolSettings
 from mooring.agent.waiting import until
@@ -24,9 +25,12 @@ from mooring.agent.world import SimulatedDisk, SimulatedGuest, World
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
 from mooring.fence.journal import Journal
+from tests.agent.remote_pools import KINDS, remote_pool
 
 pytestmark = pytest.mark.anyio
 HERE = {"host": "host-1"}
+REMOTE = ("nfs/raw", "nfs/qcow2", "netapp_nfs/raw", "powerstore_nfs/qcow2", "quobyte/qcow2")
+"""Their files are made alike, so each format once is enough here."""
 MIB = 1024**2
 
 
@@ -35,14 +39,21 @@ MIB = 1024**2
         "simulated",
         pytest.param("raw", marks=pytest.mark.hosts),
         pytest.param("qcow2", marks=pytest.mark.hosts),
+        *(pytest.param(kind, marks=pytest.mark.hosts) for kind in REMOTE),
     ]
 )
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[VolumeDriver]:
     journal = Journal(tmp_path / "journal.sqlite")
-    made = make_driver(request.param, tmp_path, journal)
-    await made.setup()
-    yield made
-    await made.close()
+    kind, _, disk_format = request.param.partition("/")
+    async with AsyncExitStack() as stack:
+        if kind in KINDS:
+            remote = remote_pool(kind, disk_format, tmp_path, journal)
+            made: VolumeDriver = (await stack.enter_async_context(remote)).driver
+        else:
+            made = make_driver(kind, tmp_path, journal)
+        await made.setup()
+        yield made
+        await made.close()
     await journal.close()
 
 
@@ -135,10 +146,16 @@ async def test_a_volume_grows_and_never_shrinks(driver: VolumeDriver) -> None:
 
 
 @pytest.mark.hosts
-@pytest.mark.parametrize("read_only", [False, True])
-@pytest.mark.parametrize("driver", ["raw", "qcow2"], indirect=True)
+@pytest.mark.parametrize(
+    ("driver", "read_only"),
+    [
+        *((disk_format, held) for disk_format in FORMATS for held in (False, True)),
+        *((f"{kind}/{disk_format}", False) for kind in KINDS for disk_format in FORMATS),
+    ],
+    indirect=["driver"],
+)
 async def test_a_volume_that_qemu_holds_is_left_as_it_is(
-    driver: DirectoryDriver, *, read_only: bool
+    driver: FileVolumes, *, read_only: bool
 ) -> None:
     await driver.create(volume(driver), None, "op")
     path = driver.active_path("v1")
@@ -252,7 +269,7 @@ async def test_a_pool_promises_no_more_than_it_may(driver: VolumeDriver) -> None
 
 
 async def test_what_a_dead_agent_left_is_gone_after_setup(driver: VolumeDriver) -> None:
-    if isinstance(driver, DirectoryDriver):
+    if isinstance(driver, FileVolumes):
         driver.path("v1.op.partial").write_bytes(b"half")
         assert await driver.leftovers() != []
     await driver.setup()

@@ -17,6 +17,8 @@ from mooring.agent import disks, host, servers, snapshots, volumes
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.drivers.remote import open_remote_pools
+from mooring.agent.drivers.remote_files import Tools
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.events import EventLog
 from mooring.agent.host import Agent
@@ -28,7 +30,7 @@ from mooring.agent.router import Router
 from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings, PoolSettings
 from mooring.agent.simulated import SimulatedHypervisor
-from mooring.errors import Conflict, Unavailable
+from mooring.errors import Conflict, Invalid, Unavailable
 from mooring.fence.journal import Journal
 from mooring.fence.threads import run_to_end
 from mooring.limits import FENCE_KEEP_S
@@ -86,7 +88,10 @@ async def _build(
     mounts = Mounts(settings.mounts, settings.state_dir, runner)
     mounts.prepare()
     stack.push_async_callback(mounts.close)
-    drivers = [_driver(settings, pool, qemu_img) for pool in _pools(settings, simulated=simulated)]
+    tools = Tools(qemu_img, mounts, runner)
+    pools = _pools(settings, simulated=simulated)
+    drivers = [driver for pool in pools for driver in _drivers(settings, pool, tools)]
+    _check_names(settings, drivers)
     for driver in drivers:
         await driver.setup()
         stack.push_async_callback(driver.close)
@@ -180,10 +185,23 @@ def _pools(settings: AgentSettings, *, simulated: bool) -> tuple[PoolSettings, .
     return settings.pools or (replace(usual, driver="simulated") if simulated else usual,)
 
 
-def _driver(settings: AgentSettings, pool: PoolSettings, qemu_img: QemuImg) -> VolumeDriver:
+def _drivers(settings: AgentSettings, pool: PoolSettings, tools: Tools) -> list[VolumeDriver]:
+    """Return the driver of a pool, or those of its shares. Raises Invalid."""
     if pool.driver == "simulated":
-        return SimulatedDriver(pool, settings.state_dir / f"pool-{pool.name}.sqlite")
-    return DirectoryDriver(pool, settings.state_dir / pool.path, settings.name, qemu_img)
+        return [SimulatedDriver(pool, settings.state_dir / f"pool-{pool.name}.sqlite")]
+    if pool.driver == "directory":
+        directory = settings.state_dir / pool.path
+        return [DirectoryDriver(pool, directory, settings.name, tools.qemu_img)]
+    return [*open_remote_pools(pool, tools)]
+
+
+def _check_names(settings: AgentSettings, drivers: list[VolumeDriver]) -> None:
+    names = [driver.pool.name for driver in drivers]
+    if len(set(names)) < len(names):
+        raise Invalid(
+            f"Host {settings.name} has several pools of one name: {', '.join(sorted(names))}. Give "
+            "each a name of its own."
+        )
 
 
 async def _look(path: Path, disk_format: str) -> ImageInfo:

@@ -25,7 +25,7 @@ from mooring.errors import Invalid, NotFound
 from mooring.fence.threads import run_to_end
 
 _FILE_NAME = re.compile(r"^[A-Za-z0-9][\w.-]{0,254}$")
-_EXPORTS = {
+EXPORTS = {
     "nfs": re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][\w.-]*):/[^\s\0]*$"),
     "quobyte": re.compile(r"^[A-Za-z0-9][^\s\0]*$"),
 }
@@ -66,7 +66,7 @@ class Connections:
         connected = Connected(
             attachment_id=attachment_id, volume_id=volume_id, path="", format=disk_format
         )
-        if found.driver_volume_type in _EXPORTS:
+        if found.driver_volume_type in EXPORTS:
             request, name = self._read_share(volume_id, found)
             async with self._mounts.held(request) as mounted:
                 connected = replace(connected, path=str(mounted / name))
@@ -156,7 +156,7 @@ class Connections:
         if kind != "local":
             raise Invalid(
                 f"This host cannot connect volumes of type {kind}; it knows local, "
-                f"{', '.join(_EXPORTS)}{' and simulated' if self._simulated else ''}. Use another "
+                f"{', '.join(EXPORTS)}{' and simulated' if self._simulated else ''}. Use another "
                 "volume type."
             )
         if not Path(path).is_absolute():
@@ -168,7 +168,7 @@ class Connections:
         """Return what to mount and the name of the file in it."""
         kind, data = connection.driver_volume_type, connection.data
         export, name, options = data.get("export"), data.get("name"), data.get("options")
-        fits = isinstance(export, str) and _EXPORTS[kind].match(export)
+        fits = isinstance(export, str) and EXPORTS[kind].match(export)
         if not fits or not isinstance(name, str) or not _FILE_NAME.match(name):
             raise Invalid(f"The connection of volume {volume_id} names no usable export and file.")
         settings = self._mounts.settings

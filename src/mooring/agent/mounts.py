@@ -30,6 +30,9 @@ log = structlog.get_logger()
 Users = Callable[[], Iterable[Path]]
 
 
+_LOCAL_LOCKS = {"nolock", "local_lock=all", "local_lock=posix"}
+
+
 class Space(Struct, frozen=True):
     """How large a mounted share is, in bytes; `free_bytes` is what an ordinary user may take."""
 
@@ -120,9 +123,20 @@ class Mounts:
         mounted = await self.mounted()
         return sorted(str(one) for one in mounted if one.parent == self.base and one not in in_use)
 
-    async def mounted(self) -> set[Path]:
-        """Return all mount points of the host."""
+    async def mounted(self) -> dict[Path, frozenset[str]]:
+        """Return all mount points of the host; for their values see `read_mount_points`."""
         return await run_to_end(lambda: read_mount_points(Path(self.settings.table)))
+
+    async def shows_locks(self, path: Path) -> bool:
+        """Return whether a lock that another host has on a share's file is seen on this one.
+
+        NFS shows them unless it was mounted so that locks stay on the host; of a file system in
+        user space, such as Quobyte's, the kernel does not say (facts/block_storage.md 3.5).
+        """
+        options = (await self.mounted()).get(path, frozenset())
+        return options.isdisjoint(_LOCAL_LOCKS) and not any(
+            word.startswith("fuse") for word in options
+        )
 
     async def space(self, path: Path) -> Space:
         """Return the size of a mounted share, asked by a program that can be ended.
@@ -165,10 +179,18 @@ def mount_point(base: Path, export: str) -> Path:
     return base / name
 
 
-def read_mount_points(table: Path) -> set[Path]:
-    """Return the mount points of a table in the form of /proc/self/mountinfo."""
-    rows = (line.split() for line in table.read_text("utf-8", "replace").splitlines())
-    return {Path(_unescape(row[4])) for row in rows if len(row) > 4}
+def read_mount_points(table: Path) -> dict[Path, frozenset[str]]:
+    """Return the mount points of a table in the form of /proc/self/mountinfo.
+
+    With each go the type of its file system and the options that this one runs with.
+    """
+    found: dict[Path, frozenset[str]] = {}
+    for line in table.read_text("utf-8", "replace").splitlines():
+        mount, _, system = line.partition(" - ")
+        words, told = mount.split(), system.split()
+        if len(words) > 4:
+            found[Path(_unescape(words[4]))] = frozenset(told[:1] + "".join(told[2:]).split(","))
+    return found
 
 
 def _unescape(word: str) -> str:

@@ -50,10 +50,13 @@ class QemuImg:
         size_bytes: int,
         *,
         backing: tuple[str, str] | None = None,
+        preallocation: str = "",
         operation_key: str = "",
     ) -> None:
         """Make an empty disk, or one over a backing file (a name in its directory, format)."""
         argv = ["qemu-img", "create", "-q", "-f", disk_format]
+        if preallocation:
+            argv += ["-o", f"preallocation={preallocation}"]
         if backing is not None:
             argv += ["-b", backing[0], "-F", backing[1]]
         argv += ["--", str(path), str(size_bytes)]

@@ -8,6 +8,12 @@ from typing import Literal
 from msgspec import Struct
 
 from mooring import limits
+from mooring.agent.drivers.remote_options import (
+    NetappNfsOptions,
+    NfsOptions,
+    PowerstoreNfsOptions,
+    QuobyteOptions,
+)
 from mooring.agent_api.hosts import AGENT_VERSION
 
 HypervisorKind = Literal["auto", "libvirt", "simulated"]
@@ -18,7 +24,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One pool of volumes. `path` is absolute, or relative to the agent's state directory."""
 
     name: str = "local"
-    driver: Literal["directory", "simulated"] = "directory"
+    driver: Literal["directory", "simulated", "nfs", "netapp_nfs", "powerstore_nfs", "quobyte"] = (
+        "directory"
+    )
     path: str = "volumes"
     format: Literal["raw", "qcow2"] = "qcow2"
     reserved_percent: int = 5
@@ -27,6 +35,11 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """How many times its size a thin pool may promise (facts/block_storage.md 11.3)."""
     total_gib: int = 0
     """Of a simulated pool: its size."""
+    nfs: NfsOptions | None = None
+    """Of a pool of the driver nfs, as those below are of theirs: each takes its own options."""
+    netapp_nfs: NetappNfsOptions | None = None
+    powerstore_nfs: PowerstoreNfsOptions | None = None
+    quobyte: QuobyteOptions | None = None
     online_extend: Literal["compute", "storage"] = "compute"
     """Of a simulated pool: who makes a volume grow that a running guest has."""
 

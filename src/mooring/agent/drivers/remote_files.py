@@ -1,0 +1,296 @@
+"""Volumes as files on one share of a remote file system: what all drivers of that family have.
+
+The share is mounted by os-brick when the pool is first used and stays so; one that is gone hides no
+other pool and is tried again. Source: facts/block_storage.md 3.5, 10.2 and 11.4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring import limits
+from mooring.agent import files
+from mooring.agent.brick.requests import MountRequest
+from mooring.agent.drivers.base import (
+    ExtendNeedsCompute,
+    SourceImage,
+    check_room,
+    require,
+)
+from mooring.agent.drivers.file_volumes import RECORDS, FileVolumes
+from mooring.agent.drivers.remote_cache import CACHED, ShareCache
+from mooring.agent.drivers.remote_options import Secure
+from mooring.agent.mounts import Mounts, Space, mount_point
+from mooring.agent.qemu_img import GIB, QemuImg
+from mooring.agent.run import Budget, Runner
+from mooring.agent.settings import PoolSettings
+from mooring.agent_api.hosts import Pool
+from mooring.agent_api.volumes import VolumeFile
+from mooring.errors import Invalid, MooringError, NoCapacity, Unavailable
+from mooring.fence.threads import run_to_end
+
+log = structlog.get_logger()
+INDICATOR = ".cinderSecureEnvIndicator"
+"""Upstream's name: a share that was set up by it goes on with what it decided."""
+_OURS = {RECORDS, INDICATOR, "lost+found"}
+
+
+class Array(Protocol):
+    """What a vendor's array can do for a share that a mount cannot."""
+
+    @property
+    def clones(self) -> bool:
+        """Whether it clones files by itself."""
+        ...
+
+    async def space(self) -> Space | None:
+        """Return the size of the share, None: the mount's is as good. Raises Unavailable."""
+        ...
+
+    async def clone(self, source: Path, target: Path, *, operation_key: str) -> None:
+        """Make a file of the share, absolute, from another one. Raises Unavailable."""
+        ...
+
+    async def close(self) -> None:
+        """Let go."""
+        ...
+
+
+class Share(Struct, frozen=True, kw_only=True):
+    """One share and how files are made on it."""
+
+    mount: MountRequest
+    options: str = ""
+    """Mount options of this share alone, as upstream writes them: `-o NAME,NAME=VALUE`."""
+    thick: bool = False
+    """Raw volumes get their space when they are made."""
+    secure_operations: Secure = "auto"
+    secure_permissions: Secure = "auto"
+
+
+class Tools(Struct, frozen=True):
+    """What a host gives to all its drivers."""
+
+    qemu_img: QemuImg
+    mounts: Mounts
+    runner: Runner
+
+
+class RemoteFiles(FileVolumes):
+    """Implements `VolumeDriver` on one share."""
+
+    def __init__(
+        self,
+        pool: PoolSettings,
+        share: Share,
+        tools: Tools,
+        *,
+        array: Array | None = None,
+        cache: ShareCache | None = None,
+    ) -> None:
+        directory = mount_point(Path(share.mount.base), share.mount.export)
+        super().__init__(pool, directory, tools.qemu_img)
+        self._share, self._mounts, self._runner = share, tools.mounts, tools.runner
+        self._array = array
+        self._cache = cache or ShareCache(tools.qemu_img)
+        self._turn = asyncio.Lock()
+        self._prepared, self._fresh_until = False, 0.0
+        self._mode = 0o666
+        self._mounts.add_users(lambda: [self.directory])
+
+    async def setup(self) -> None:
+        self._prepared, self._fresh_until = False, 0.0
+        try:
+            await self._ready()
+        except Unavailable as error:
+            # The host's other pools and its guests have no part in it: each use tries again.
+            log.warning("a pool cannot be used yet", pool=self.pool.name, reason=str(error))
+
+    async def close(self) -> None:
+        if self._array is not None:
+            await self._array.close()
+
+    async def stats(self) -> Pool:
+        await self._ready()
+        pool = replace(await super().stats(), storage_protocol=self._share.mount.kind)
+        space = await self._array.space() if self._array is not None else None
+        if space is None:
+            return pool
+        total = space.total_bytes / GIB
+        free = space.free_bytes / GIB - total * self.pool.reserved_percent / 100
+        return replace(pool, total_gib=round(total, 2), free_gib=round(max(0.0, free), 2))
+
+    async def volumes(self) -> list[VolumeFile]:
+        await self._ready()
+        return await super().volumes()
+
+    async def find(self, volume_id: str) -> VolumeFile | None:
+        await self._ready()
+        return await super().find(volume_id)
+
+    async def create(
+        self, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+    ) -> VolumeFile:
+        if self._share.thick and await self.find(wanted.volume_id) is None:
+            self._check_space(await self.stats(), wanted.size_gib)
+        return await super().create(wanted, source, operation_key)
+
+    async def extend(self, volume_id: str, size_gib: int, operation_key: str) -> VolumeFile:
+        known = require(await self.find(volume_id), volume_id)
+        if known.virtual_bytes >= size_gib * GIB:
+            return known
+        pool, more_gib = await self.stats(), size_gib - known.size_gib
+        check_room(pool, self.pool, more_gib)
+        if self._share.thick:
+            self._check_space(pool, more_gib)
+        if known.exports and not await self._mounts.shows_locks(self.directory):
+            raise ExtendNeedsCompute(known)
+        grown = await super().extend(volume_id, size_gib, operation_key)
+        if self._share.thick and known.format == "raw":
+            await self._allocate(self.path(volume_id), grown.virtual_bytes, operation_key)
+        return grown
+
+    async def export(
+        self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        await self._ready()
+        return await super().export(volume_id, attachment_id, connector)
+
+    async def unexport(self, volume_id: str, attachment_id: str) -> None:
+        await self._ready()
+        await super().unexport(volume_id, attachment_id)
+
+    async def leftovers(self) -> list[str]:
+        await self._ready()
+        found = await super().leftovers()
+        return [path for path in found if not _is_known(Path(path).name)]
+
+    def connect_info(self, volume: VolumeFile, connector: Mapping[str, Any]) -> dict[str, Any]:
+        host = connector.get("host")
+        if not isinstance(host, str) or not host:
+            raise Invalid("The connector names no host. Use the connector of the server's host.")
+        data = {
+            "export": self._share.mount.export,
+            "name": self.active_path(volume.volume_id).name,
+            "options": self._share.options or None,
+            "format": volume.format,
+            "size_bytes": volume.virtual_bytes,
+            "volume_id": volume.volume_id,
+            "access_mode": "rw",
+        }
+        return {
+            "driver_volume_type": self._share.mount.kind,
+            "data": data,
+            "mount_point_base": self._share.mount.base,
+        }
+
+    async def _ready(self) -> None:
+        """See that the share is mounted, answers, and is set up. Raises Unavailable, Invalid."""
+        async with self._turn:
+            fresh = time.monotonic() < self._fresh_until
+            if fresh and self.directory in await self._mounts.mounted():
+                return
+            async with self._mounts.held(self._share.mount):
+                if not self._prepared:
+                    await super().setup()
+                    await run_to_end(lambda: self._cache.prepare(self.directory))
+                    await run_to_end(self._secure)
+                    self._prepared = True
+            self._fresh_until = time.monotonic() + limits.AGENT_MOUNT_FRESH_S
+
+    async def _write(
+        self, path: Path, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+    ) -> None:
+        size_bytes = wanted.size_gib * GIB
+        if source is not None and self._array is not None and self._array.clones:
+            await self._write_clone(path, wanted, source, operation_key)
+        elif source is None and wanted.format == "qcow2":
+            await self._qemu_img.create(
+                path, "qcow2", size_bytes, preallocation="metadata", operation_key=operation_key
+            )
+        else:
+            await super()._write(path, wanted, source, operation_key)
+        if self._share.thick and wanted.format == "raw":
+            await self._allocate(path, size_bytes, operation_key)
+        await run_to_end(lambda: path.chmod(self._mode))
+
+    async def _write_clone(
+        self, path: Path, wanted: VolumeFile, source: SourceImage, operation_key: str
+    ) -> None:
+        """Let the array clone the image, which the share keeps; copy it if the array cannot."""
+        cached = await self._cache.keep(self.directory, source, wanted.format, operation_key)
+        if self._array is None:
+            return
+        try:
+            await self._array.clone(cached, path, operation_key=operation_key)
+        except MooringError as error:
+            log.warning("the array did not clone, so it is copied", reason=str(error))
+            await run_to_end(lambda: path.unlink(missing_ok=True))
+            kept = replace(source, path=cached, format=wanted.format)
+            await super()._write(path, wanted, kept, operation_key)
+            return
+        size_bytes = wanted.size_gib * GIB
+        await self._qemu_img.resize(path, wanted.format, size_bytes, operation_key=operation_key)
+
+    async def _allocate(self, path: Path, size_bytes: int, operation_key: str) -> None:
+        """Take the space of a raw file, keeping what it holds. Raises NoCapacity, Unavailable."""
+        argv = ["fallocate", "--posix", f"--length={size_bytes}", str(path)]
+        budget = Budget(timeout_s=limits.AGENT_COPY_S, cpu_s=int(limits.AGENT_COPY_S))
+        output = await self._runner.run(argv, budget, operation_key=operation_key)
+        if output.code == 0:
+            return
+        if "No space left" in output.err or "quota exceeded" in output.err:
+            raise _full(self.pool.name, private=output.err.strip())
+        raise Unavailable(
+            f"Pool {self.pool.name} could not take the space of {path.name}. The agent's log says "
+            "why.",
+            private=output.err.strip(),
+        )
+
+    def _check_space(self, pool: Pool, more_gib: int) -> None:
+        if pool.free_gib < more_gib:
+            raise _full(pool.name, private=f"{pool.free_gib} GiB are free, {more_gib} wanted")
+
+    def _secure(self) -> None:
+        """Decide what secure means here, as upstream's drivers do. Raises Invalid."""
+        indicator = self.directory / INDICATOR
+        is_ours = indicator.exists()
+        if not is_ours and all(path.name in _OURS for path in self.directory.iterdir()):
+            indicator.touch(mode=0o640)
+            is_ours = True
+        if self._share.secure_operations == "true" and self._is_root_there():
+            raise Invalid(
+                f"Pool {self.pool.name} has nas_secure_file_operations, and its share gives this "
+                "agent the rights of root. Export the share with root_squash, run the agent as an "
+                "ordinary user, or set the option to false."
+            )
+        wanted = self._share.secure_permissions
+        if wanted == "true" or (wanted == "auto" and is_ours):
+            self._mode = 0o660
+
+    def _is_root_there(self) -> bool:
+        """Return whether a file that this agent makes belongs to root."""
+        with tempfile.NamedTemporaryFile(dir=self.directory / RECORDS) as file:
+            return os.fstat(file.fileno()).st_uid == 0
+
+
+def _is_known(name: str) -> bool:
+    return name in _OURS or (name.startswith(CACHED) and not name.endswith(files.PARTIAL))
+
+
+def _full(pool: str, *, private: str) -> NoCapacity:
+    return NoCapacity(
+        f"Pool {pool} has no room for a volume that takes its whole space at once. Delete volumes "
+        "or add storage.",
+        private=private,
+    )

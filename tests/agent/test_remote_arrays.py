@@ -1,0 +1,140 @@
+"""Pools whose share lies on a vendor's array: capacity and clones come from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.agent.drivers.base import SourceImage
+from mooring.agent.qemu_img import GIB
+from mooring.agent_api.volumes import VolumeFile
+from mooring.errors import Unavailable
+from mooring.fence.journal import Journal
+from tests.agent.remote_pools import RemotePool, remote_pool
+from tests.agent.shares import EXPORT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
+ARRAYS = ("netapp_nfs", "powerstore_nfs")
+CONTENT = b"MOORING" + b"\1" * 65529
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
+    made = Journal(tmp_path / "journal.sqlite")
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> SourceImage:
+    file = tmp_path / "image"
+    file.write_bytes(CONTENT)
+    return SourceImage("i1", file, "raw", len(CONTENT))
+
+
+def volume(remote: RemotePool, volume_id: str = "v1", size_gib: int = 1) -> VolumeFile:
+    return VolumeFile(
+        volume_id=volume_id, pool="pool", size_gib=size_gib, format=remote.driver.pool.format
+    )
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+async def test_the_array_tells_the_capacity(kind: str, tmp_path: Path, journal: Journal) -> None:
+    async with remote_pool(kind, "raw", tmp_path, journal) as remote:
+        await remote.driver.setup()
+        stats = await remote.driver.stats()
+        assert (stats.total_gib, stats.free_gib) == (500.0, 275.0)
+        asked = len(remote.array.asked)
+        await remote.driver.stats()
+        assert len(remote.array.asked) == asked, "it is asked once a minute"
+        await remote.driver.close()
+
+
+@pytest.mark.parametrize("disk_format", ["raw", "qcow2"])
+@pytest.mark.parametrize("kind", ARRAYS)
+async def test_the_array_clones_the_image_that_the_share_keeps(
+    kind: str, disk_format: str, tmp_path: Path, journal: Journal, image: SourceImage
+) -> None:
+    async with remote_pool(kind, disk_format, tmp_path, journal) as remote:
+        await remote.driver.setup()
+        for volume_id in ("v1", "v2"):
+            made = await remote.driver.create(volume(remote, volume_id), image, "op")
+            assert made.virtual_bytes == GIB
+            assert await content(remote.driver.path(volume_id), disk_format, tmp_path) == CONTENT
+        assert (remote.shares.export() / f"img-cache-i1.{disk_format}").exists()
+        assert await remote.driver.leftovers() == []
+        assert clones(remote) == 2
+        await remote.driver.close()
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+async def test_what_the_array_does_not_clone_is_copied(
+    kind: str, tmp_path: Path, journal: Journal, image: SourceImage
+) -> None:
+    async with remote_pool(kind, "raw", tmp_path, journal) as remote:
+        await remote.driver.setup()
+        remote.array.refuses_clones = True
+        remote.shares.tell("refuse")
+        await remote.driver.create(volume(remote), image, "op")
+        assert clones(remote) == 1
+        with remote.driver.path("v1").open("rb") as file:
+            assert file.read(len(CONTENT)) == CONTENT
+        await remote.driver.close()
+
+
+def clones(remote: RemotePool) -> int:
+    """How often the array was asked to clone."""
+    told = [line for line in remote.shares.calls() if line.startswith("dellfcopy -o fastclone")]
+    return len(told) + remote.array.asked.count("POST /api/storage/file/clone")
+
+
+async def content(path: Path, disk_format: str, directory: Path) -> bytes:
+    raw = directory / "back.raw"
+    command = ["qemu-img", "convert", "-f", disk_format, "-O", "raw", str(path), str(raw)]
+    process = await asyncio.create_subprocess_exec(*command)
+    assert await process.wait() == 0
+    with raw.open("rb") as file:
+        return file.read(len(CONTENT))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("netapp_nfs", {"netapp_password": "wrong"}),
+        ("powerstore_nfs", {"san_password": "wrong"}),
+    ],
+)
+async def test_a_login_that_the_array_refuses_is_named(
+    kind: str, wrong: dict[str, str], tmp_path: Path, journal: Journal
+) -> None:
+    async with remote_pool(kind, "raw", tmp_path, journal, **wrong) as remote:
+        await remote.driver.setup()
+        with pytest.raises(Unavailable, match="did not take the login") as caught:
+            await remote.driver.stats()
+        assert "wrong" not in str(caught.value)
+        assert await remote.driver.volumes() == [], "what is there can still be used"
+        await remote.driver.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "told"),
+    [
+        ("netapp_nfs", {"netapp_vserver": "svm2"}, "has no volume at /volumes of svm2"),
+        ("netapp_nfs", {"netapp_server_port": 1}, "did not tell its capacity"),
+        ("powerstore_nfs", {"nas_share_path": "/other"}, "has no NFS export other"),
+        ("powerstore_nfs", {"driver_ssl_cert_path": ""}, "did not tell its capacity"),
+    ],
+)
+async def test_an_array_that_does_not_know_the_share_makes_the_pool_unusable(
+    kind: str, wrong: dict[str, Any], told: str, tmp_path: Path, journal: Journal
+) -> None:
+    async with remote_pool(kind, "raw", tmp_path, journal, **wrong) as remote:
+        remote.shares.export(EXPORT.partition(":")[0] + ":/other")
+        await remote.driver.setup()
+        with pytest.raises(Unavailable, match=told):
+            await remote.driver.stats()
+        await remote.driver.close()
