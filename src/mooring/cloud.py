@@ -43,7 +43,7 @@ from mooring.store.base import Store, open_store
 from mooring.volume import app as volume_app
 from mooring.volume.loops.settle_borrowed import settle_borrowed, settle_once
 from mooring.volume.loops.watch_pools import look_once, watch_pools
-from mooring.volume.service import Volume
+from mooring.volume.service import Volume, VolumeSettings
 from mooring.web.app import mount
 
 if TYPE_CHECKING:
@@ -190,6 +190,10 @@ def _open_sagas(cloud: Cloud, near: _Neighbours, sealer: Sealer) -> None:
         agents=outside.agents,
         sealer=sealer,
         clock=clock,
+        settings=VolumeSettings(
+            extend_completion_version=outside.settings.extend_completion_version,
+            extend_deadline_s=float(outside.settings.extend_deadline_s),
+        ),
         outbox=Outbox(clock, outside.settings.notifications),
     )
     cloud.compute = Compute(

@@ -117,6 +117,24 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             " A user and a password in it are sent as basic authentication."
         ),
     ] = ""
+    extend_completion_version: Annotated[
+        str,
+        Meta(
+            description="The compute microversion whose `volume-extended` event is answered by a"
+            " completion, which a volume needs to grow while QEMU holds its file. Empty, for a"
+            " real Nova: such a volume does not grow.",
+            pattern=r"^(2\.[0-9]{1,4})?$",
+        ),
+    ] = "2.105"
+    extend_deadline_s: Annotated[
+        int,
+        Meta(
+            description="How long storage, and after it compute, may take to make a volume grow,"
+            " in seconds. After it the volume goes by its file's own size.",
+            ge=10,
+            le=86400,
+        ),
+    ] = 600
     kill_at: Annotated[
         str,
         Meta(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
@@ -10,6 +11,7 @@ import pytest
 
 from mooring.volume.loops.settle_borrowed import settle_once
 from tests.volume.dock import IMAGE, PROJECT, Dock
+from tests.volume.growth import Harbour
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -65,3 +67,30 @@ async def test_what_is_counted_is_counted(dock: Dock) -> None:
         assert (answer.status, b":3" in answer.content) == (200, True)
     pools = await dock.ask("GET", "/scheduler-stats/get_pools?detail=1", who="admin")
     assert pools.json["pools"][0]["capabilities"]["provisioned_capacity_gb"] == 3
+
+
+async def test_a_volume_grows_alone_and_under_a_guest(dock: Dock) -> None:
+    harbour = Harbour(dock)
+    free, held = await dock.make(), await harbour.made()
+    assert (await harbour.extend(free, 3)).status == 202
+    assert await harbour.state(free) == ("available", 3)
+    await harbour.extend(held, 2)
+    assert await harbour.state(held) == ("extending", 1)
+    assert await harbour.gigabytes() == (4, 1)
+    await harbour.grow(held)
+    codes = [answer.status for answer in await asyncio.gather(*map(harbour.complete, [held] * 3))]
+    assert sorted(codes) == [202, 400, 400]
+    assert await harbour.state(held) == ("in-use", 2)
+    assert await harbour.is_at_peace()
+
+
+async def test_extends_at_once_take_no_more_than_the_quota(dock: Dock) -> None:
+    harbour = Harbour(dock)
+    volumes = [await dock.make() for _ in range(4)]
+    body = {"quota_set": {"gigabytes": 6}}
+    await dock.ask("PUT", f"/os-quota-sets/{PROJECT}", body, who="admin")
+    codes = [answer.status for answer in await asyncio.gather(*map(harbour.extend, volumes))]
+    assert sorted(codes) == [202, 202, 413, 413]
+    await harbour.rest()
+    assert await harbour.gigabytes() == (6, 0)
+    assert await harbour.is_at_peace()

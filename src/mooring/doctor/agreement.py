@@ -8,9 +8,11 @@ from typing import Any
 
 from mooring.agent_api.hosts import Inventory
 from mooring.agent_api.servers import Guest
+from mooring.agent_api.volumes import VolumeFile
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
 
+_GIB = 1024**3
 _DETACH = "Detach the volume, or delete the server; both take what is left along."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
 _RUNNING = {"active": "running", "stopped": "stopped", "paused": "paused"}
@@ -73,9 +75,15 @@ def _volumes(books: Books) -> Iterator[Finding]:
         if file is None and row["launched_at"] is not None and not row["status"].startswith("err"):
             message = f"host {host} has no storage of it"
             yield Finding(thing, "disagreement", message, "Restore it, or delete the volume.")
-        elif file is not None and file.size_gib != row["size_gib"]:
-            message = f"{row['size_gib']} GiB here and {file.size_gib} GiB on host {host}"
+        elif file is not None and _bytes_of(file) != row["size_gib"] * _GIB:
+            there = _bytes_of(file) / _GIB
+            message = f"{row['size_gib']} GiB here and {there:.10g} GiB on host {host}"
             yield Finding(thing, "disagreement", message, _REPORT)
+
+
+def _bytes_of(file: VolumeFile) -> int:
+    """Return what a guest sees of it; of a header that cannot be read, what was made."""
+    return file.virtual_bytes or file.size_gib * _GIB
 
 
 def _allocations(books: Books) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from mooring.placement.tables import AllocationRow
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import LockRow, SagaRow
 from mooring.store.base import Store
-from mooring.volume.tables import AttachmentRow, ExportRow, VolumeRow
+from mooring.volume.tables import AttachmentRow, ExportRow, ReservationRow, VolumeRow
 
 
 class Work(Struct, frozen=True):
@@ -50,6 +50,8 @@ class Books(Struct):
     attachments: dict[str, dict[str, Any]]
     exports: dict[str, dict[str, Any]]
     """Made by the calls that know no attachment."""
+    reservations: dict[str, dict[str, Any]]
+    """What growing volumes may take besides."""
     images: dict[str, dict[str, Any]]
     uploads: dict[str, dict[str, Any]]
     """Who receives an image's data, by the image's id."""
@@ -74,6 +76,7 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
     volumes = await _rows(volume, VolumeRow)
     attachments = await _rows(volume, AttachmentRow)
     exports = await _rows(volume, ExportRow)
+    reservations = await _rows(volume, ReservationRow)
     images = await _rows(stores["image"], ImageRow)
     uploads = await _rows(stores["image"], UploadRow, key="image_id")
     allocations = await stores["placement"].read(_allocations)
@@ -87,6 +90,7 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
         volumes=volumes,
         attachments=attachments,
         exports=exports,
+        reservations=reservations,
         images=images,
         uploads=uploads,
         allocations=allocations,

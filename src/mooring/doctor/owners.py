@@ -15,6 +15,7 @@ UPLOAD_SILENT_FOR = timedelta(minutes=5)
 BORROWED_FOR = timedelta(minutes=15)
 """Longer than the ten minutes after which the volume service settles what was left behind."""
 
+_RESET = "openstack volume set --state takes it back, and goes by what the storage has."
 _RETRY = "Start the cloud; what it does not mend within a minute is a bug worth reporting."
 
 
@@ -25,6 +26,7 @@ def look(books: Books) -> Iterator[Finding]:
     yield from _devices(books)
     yield from _volumes(books)
     yield from _attachments(books)
+    yield from _reservations(books)
     yield from _images(books)
 
 
@@ -79,6 +81,20 @@ def _volumes(books: Books) -> Iterator[Finding]:
         elif books.at - since > BORROWED_FOR:
             message = f"{status} on behalf of user {volume['borrowed_by']} since {since}"
             yield Finding(f"volume {volume_id}", "owner", message, _RETRY)
+
+
+def _reservations(books: Books) -> Iterator[Finding]:
+    living = {work.id for work in books.work}
+    for row in books.reservations.values():
+        thing = f"volume {row['volume_id']}"
+        if row["saga_id"] not in living and not books.is_busy(thing.replace(" ", ":")):
+            message = f"{row['delta_gib']} GiB are reserved for it, and no operation"
+            yield Finding(thing, "quota", message, _RESET)
+    for volume_id, row in books.volumes.items():
+        waits = row["extend_new_size"] is not None or row["extend_event"] is not None
+        if waits and not books.is_busy(f"volume:{volume_id}"):
+            message = "it waits for the completion of an extend, and no operation"
+            yield Finding(f"volume {volume_id}", "owner", message, _RESET)
 
 
 def _attachments(books: Books) -> Iterator[Finding]:

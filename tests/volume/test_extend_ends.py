@@ -1,0 +1,201 @@
+"""Every extend ends: at its deadline, by an administrator's word, after a crash, without a host."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select
+
+from mooring.errors import Unavailable
+from mooring.volume.loops.watch_pools import look_once
+from mooring.volume.tables import ReservationRow
+from tests.volume.dock import Dock
+from tests.volume.growth import GIB, SHORT_S, Harbour
+
+pytestmark = pytest.mark.anyio
+FAILED = ["VOLUME_VOLUME_007_010"]
+
+
+@pytest.fixture
+def harbour(dock: Dock) -> Harbour:
+    return Harbour(dock)
+
+
+@pytest.fixture
+async def volume_id(harbour: Harbour) -> str:
+    """A volume whose completion is awaited, from 1 GiB to 2."""
+    made = await harbour.made()
+    await harbour.extend(made)
+    assert await harbour.state(made) == ("extending", 1)
+    return made
+
+
+async def pass_deadline(harbour: Harbour) -> None:
+    """Let more than the ten minutes pass, in which nobody completes."""
+    await harbour.dock.engine.settle(700.0)
+
+
+async def test_at_the_deadline_a_file_that_has_grown_is_success(
+    harbour: Harbour, volume_id: str
+) -> None:
+    await harbour.grow(volume_id)
+    await harbour.dock.engine.settle(500.0)
+    assert await harbour.state(volume_id) == ("extending", 1)
+    await pass_deadline(harbour)
+    assert await harbour.state(volume_id) == ("in-use", 2)
+    assert harbour.nova.buried == [harbour.nova.taken[0].operation]
+    assert (await harbour.complete(volume_id)).status == 400
+    assert await harbour.messages() == []
+    assert await harbour.is_at_peace()
+
+
+async def test_at_the_deadline_compute_is_told_to_give_up_before_it_is_an_error(
+    harbour: Harbour, volume_id: str
+) -> None:
+    await pass_deadline(harbour)
+    assert await harbour.state(volume_id) == ("error_extending", 1)
+    assert harbour.nova.buried[0] == harbour.nova.taken[0].operation
+    assert (await harbour.complete(volume_id)).status == 400
+    assert await harbour.messages() == FAILED
+    assert await harbour.is_at_peace()
+
+
+async def test_a_volume_service_that_was_down_still_takes_the_completion(
+    harbour: Harbour, volume_id: str
+) -> None:
+    harbour.dock.clock.advance(7200.0)
+    await harbour.restart()
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("extending", 1)
+    await harbour.grow(volume_id)
+    assert (await harbour.complete(volume_id)).status == 202
+    assert await harbour.state(volume_id) == ("in-use", 2)
+    assert await harbour.is_at_peace()
+
+
+@pytest.mark.parametrize("has_grown", [True, False])
+async def test_resetting_the_status_rolls_back_and_tells_compute_to_give_up(
+    harbour: Harbour, volume_id: str, *, has_grown: bool
+) -> None:
+    if has_grown:
+        await harbour.grow(volume_id)
+    assert (await harbour.reset(volume_id, status="in-use")).status == 202
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("in-use", 2 if has_grown else 1)
+    assert harbour.nova.buried == [harbour.nova.taken[0].operation]
+    assert "extend_new_size" not in (await harbour.dock.show(volume_id))["metadata"]
+    assert (await harbour.complete(volume_id)).status == 400
+    assert await harbour.is_at_peace()
+    await look_once(harbour.dock.volume)
+    assert (await harbour.extend(volume_id, 3)).status == 202
+    await harbour.grow(volume_id, 3)
+    await harbour.complete(volume_id)
+    assert await harbour.state(volume_id) == ("in-use", 3)
+    assert await harbour.is_at_peace()
+
+
+async def test_a_reset_that_names_no_status_gives_one_of_rest(
+    harbour: Harbour, volume_id: str
+) -> None:
+    assert (await harbour.reset(volume_id, migration_status="none")).status == 202
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("in-use", 1)
+    assert await harbour.is_at_peace()
+
+
+async def test_a_reset_to_detached_rolls_back_too(harbour: Harbour, volume_id: str) -> None:
+    answer = await harbour.reset(volume_id, status="available", attach_status="detached")
+    assert answer.status == 202
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("available", 1)
+    assert harbour.nova.buried == [harbour.nova.taken[0].operation]
+    assert await harbour.is_at_peace()
+
+
+async def test_what_somebody_left_extending_is_reset_with_the_file_s_size(harbour: Harbour) -> None:
+    volume_id = await harbour.dock.make()
+    await harbour.dock.agents["host1"].extend_volume(volume_id, 2)
+    await harbour.dock.set(volume_id, status="extending", extend_new_size=2)
+    await harbour.reset(volume_id, status="available")
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("available", 2)
+    assert await harbour.is_at_peace()
+
+
+async def test_deleting_is_refused_and_forcing_it_ends_the_extend(harbour: Harbour) -> None:
+    dock, volume_id = harbour.dock, await harbour.dock.make()
+    dock.storage.knobs.fail("extend", Unavailable("The storage thinks."), times=99)
+    await harbour.dock.act(volume_id, "os-extend", {"new_size": 2})
+    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 400
+    assert await harbour.gigabytes() == (1, 1)
+    path = f"/volumes/{volume_id}?force=true"
+    assert (await dock.ask("DELETE", path, who="admin")).status == 202
+    await harbour.rest()
+    assert await dock.count_volumes() == 0
+    assert await dock.storage.volumes() == []
+    assert await harbour.is_at_peace()
+
+
+async def test_forced_away_from_under_compute_it_is_told_to_give_up(
+    harbour: Harbour, volume_id: str
+) -> None:
+    for server in await harbour.dock.agents["host1"].list_servers():
+        await harbour.dock.agents["host1"].delete_server(server.server_id)
+    for attachment_id in await harbour.dock.attachments(volume_id):
+        await harbour.dock.detach(attachment_id)
+    answer = await harbour.dock.act(volume_id, "os-force_delete", {}, who="admin")
+    assert answer.status == 202
+    await harbour.rest()
+    assert await harbour.dock.count_volumes() == 0
+    assert harbour.nova.buried == [harbour.nova.taken[0].operation]
+    assert await harbour.is_at_peace()
+
+
+async def test_storage_that_is_silent_for_a_while_delays_and_changes_nothing(
+    harbour: Harbour,
+) -> None:
+    volume_id = await harbour.dock.make()
+    silent = Unavailable("The storage thinks.")
+    harbour.dock.storage.knobs.fail("extend", silent, times=3)
+    await harbour.extend(volume_id)
+    assert await harbour.state(volume_id) == ("available", 2)
+    assert await harbour.is_at_peace()
+
+
+async def test_a_host_that_never_answers_leaves_error_extending(harbour: Harbour) -> None:
+    dock, volume_id = harbour.dock, await harbour.dock.make(size=1)
+    known = dock.agents["host1"]
+    dock.agents.remove("host1")
+    assert (await dock.act(volume_id, "os-extend", {"new_size": 2})).status == 202
+    await dock.engine.settle(3000.0)
+    assert await harbour.state(volume_id) == ("error_extending", 1)
+    assert await harbour.messages() == FAILED
+    assert await harbour.gigabytes() == (1, 1), "nobody knows yet how big it is"
+    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 409
+    await known.extend_volume(volume_id, 2)
+    dock.agents.add(known)
+    await dock.engine.settle(SHORT_S)
+    assert await harbour.state(volume_id) == ("available", 2)
+    assert await harbour.messages() == FAILED
+    assert await harbour.is_at_peace()
+
+
+async def test_a_call_to_storage_that_comes_late_is_refused(harbour: Harbour) -> None:
+    dock, volume_id = harbour.dock, await harbour.dock.make(size=1)
+    agent = dock.agents["host1"]
+    dock.storage.knobs.fail("extend", Unavailable("The storage thinks."), times=99)
+    await dock.act(volume_id, "os-extend", {"new_size": 2})
+    await dock.engine.settle(3000.0)
+    assert await harbour.state(volume_id) == ("error_extending", 1)
+    file = await agent.show_volume(volume_id)
+    assert file is not None
+    assert file.virtual_bytes == GIB
+    assert await harbour.is_at_peace()
+
+
+async def test_no_reservation_outlives_its_operation(harbour: Harbour, volume_id: str) -> None:
+    rows = await harbour.dock.store.read(lambda tx: list(tx.execute(select(ReservationRow)).all()))
+    assert len(rows) == 1
+    await harbour.grow(volume_id)
+    await harbour.complete(volume_id)
+    rows = await harbour.dock.store.read(lambda tx: list(tx.execute(select(ReservationRow)).all()))
+    assert rows == []
