@@ -83,6 +83,12 @@ PLACEMENT_NAME_CHARACTERS = 255
 VOLUME_MESSAGE_LIFE_S = 2592000.0
 """How long a user message is kept: 30 days, as Cinder does."""
 
+VOLUME_PROGRESS_S = 2.0
+"""How often a host is asked how far the copy of an image is."""
+
+VOLUME_TELL_ATTEMPTS = 8
+"""How often compute is told that a volume was reimaged, before a message says that it was not."""
+
 VOLUME_NAME_LENGTH = 255
 """Longest name or description of a volume, and key or value of its metadata, as in Cinder."""
 

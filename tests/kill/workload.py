@@ -92,6 +92,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
             _act_on_volume(cloud, volume, {"os-force_delete": {}}),
             _act_on_volume(cloud, project.legacy, {"os-force_delete": {}}),
         ],
+        "volume.reimage_volume": [_reimage(cloud, server, volume, project.fresh_image)],
         "volume.connect_legacy": [_act_on_volume(cloud, volume, first)],
         "volume.end_legacy": [_act_on_volume(cloud, project.legacy, legacy)],
     }
@@ -181,3 +182,16 @@ def _insist(cloud: KilledCloud, server: str) -> Answer:
     with cloud.agent_frozen():
         reboot()
         return reboot()
+
+
+def _reimage(cloud: KilledCloud, server: str, volume: str, image: str) -> Act:
+    """Replace the content of a volume that is held for a server, as a rebuild does."""
+    held = {"attachment": {"volume_uuid": volume, "instance_uuid": server}}
+    value = {"os-reimage": {"image_id": image, "reimage_reserved": True}}
+
+    def act() -> Answer:
+        cloud.ask("POST", f"{VOLUME}/attachments", held, version="3.44")
+        path = f"{VOLUME}/volumes/{volume}/action"
+        return cloud.ask("POST", path, value, version="3.68")
+
+    return act

@@ -24,6 +24,7 @@ from mooring.volume.sagas.delete_attachment import DELETE_ATTACHMENT
 from mooring.volume.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
 from mooring.volume.sagas.reset_status import RESET_STATUS
 from tests.laws.extend_scenarios import EXTEND_SCENARIOS
+from tests.laws.reimage_scenarios import REIMAGES
 from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site
 
 CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
@@ -264,4 +265,5 @@ SCENARIOS = [
     Scenario("connect legacy", CONNECT_LEGACY, a_volume, initialize),
     Scenario("terminate legacy", END_LEGACY, a_legacy_export, terminate),
     *EXTEND_SCENARIOS,
+    *REIMAGES,
 ]

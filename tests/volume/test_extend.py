@@ -201,12 +201,3 @@ async def test_a_volume_in_error_extending_can_be_deleted(harbour: Harbour) -> N
     await harbour.rest()
     assert await harbour.dock.count_volumes() == 0
     assert await harbour.is_at_peace()
-
-
-async def test_os_reimage_says_that_it_is_not_built(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make()
-    body = {"image_id": UNKNOWN}
-    answer = await harbour.dock.act(volume_id, "os-reimage", body, version="3.68")
-    assert answer.status == 501
-    assert "os-reimage" in answer.fault
-    assert (await harbour.dock.act(volume_id, "os-reimage", body, version="3.67")).status == 404

@@ -12,6 +12,7 @@ from mooring.volume.api import (
     extending,
     operators,
     quotas,
+    reimage,
     unbuilt,
     volume_actions,
     volumes,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from mooring.web.identity import TokenValidator
 
 FACE: Face = replace(faces.VOLUME, maximum=(3, 71))
-"""3.71 is what compute needs to complete an extend. os-reimage (3.68) is not built: it is answered
-501, which says so."""
 
 APIS = (
     volumes.api,
@@ -43,6 +42,7 @@ APIS = (
     type_routes.api,
     quotas.api,
     operators.api,
+    reimage.api,
     unbuilt.api,
     operations.build_api(Volume),
 )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 VENDOR = "Mooring"
 _NAMESPACE = uuid.UUID("6f0d4f2e-7a0c-5b57-9a31-2b7f0c0d9c11")
-_SPECIAL = ("RESKEY:", "provisioning:", "multiattach", "replication_enabled")
+_SPECIAL = ("RESKEY:", "provisioning:", "multiattach", "replication_enabled", "reimage_")
 
 
 class Wanted(Struct, frozen=True, kw_only=True):

@@ -17,20 +17,25 @@ from mooring.errors import NotFound
 from mooring.volume.tables import MessageRow, VolumeRow
 from mooring.who import Who
 
-Action = Literal["schedule", "image", "extend", "create"]
+Action = Literal["schedule", "image", "extend", "create", "reimage"]
 _ACTIONS: dict[Action, tuple[str, str]] = {
     "schedule": ("001", "schedule allocate volume"),
     "image": ("005", "copy image to volume"),
     "extend": ("007", "extend volume"),
     "create": ("008", "create volume from backend storage"),
+    "reimage": ("016", "reimage volume"),
 }
-Detail = Literal["unknown", "no_backend", "notify", "extend", "driver"]
+Detail = Literal[
+    "unknown", "no_backend", "notify", "extend", "driver", "reimage_notify", "image_format"
+]
 _DETAILS: dict[Detail, tuple[str, str]] = {
     "unknown": ("001", "An unknown error occurred."),
     "no_backend": ("003", "Could not find any available weighted backend."),
     "notify": ("009", "Compute service failed to extend volume."),
     "extend": ("010", "Volume Driver failed to extend volume."),
     "driver": ("012", "Driver failed to create the volume."),
+    "reimage_notify": ("028", "The compute service could not be told of the reimage."),
+    "image_format": ("029", "The image's data are not what its format says."),
 }
 
 

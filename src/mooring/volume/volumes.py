@@ -7,17 +7,16 @@ request or a state that forbids it (Cinder answers both with 400), OverQuota.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
-from mooring.agent_api.images import ImageSpec
 from mooring.errors import Forbidden, Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
-from mooring.volume import quota, statuses, types
+from mooring.volume import filling, quota, statuses, types
 from mooring.volume.sagas.create_volume import CREATE_VOLUME, CreateVolume
 from mooring.volume.sagas.delete_volume import (
     DELETE_VOLUME,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 _GIB = 1024**3
-_FORMATS = ("raw", "qcow2")
 _DELETABLE = (
     "available",
     "error",
@@ -88,8 +86,8 @@ async def create(asked: Asked, wanted: NewVolume) -> str:
                 volume_id=row.id,
                 size_gib=row.size_gib,
                 image_id=image.id,
-                image=_spec_of(image),
-                image_metadata=_metadata_of(image),
+                image=filling.spec_of(image),
+                image_metadata=filling.metadata_of(image),
             )
         volume.sagas.start(tx, CREATE_VOLUME, notes, who=asked.who)
         fence.record(tx, asked.operation, resource, Answer(body=row.id), [row.id], verb="POST")
@@ -176,36 +174,12 @@ async def _find_image(asked: Asked, image_id: str) -> Image:
         raise Invalid(
             f"Invalid input received: Image {image_id} is not active, it is {image.status}.",
         )
-    if image.disk_format not in _FORMATS:
+    if image.disk_format not in filling.FORMATS:
         raise Invalid(
             f"Invalid input received: Image {image_id} has the disk format {image.disk_format}; "
-            f"volumes are filled from {' and '.join(_FORMATS)} only. Convert the image first.",
+            f"volumes are filled from {' and '.join(filling.FORMATS)} only. Convert it first.",
         )
     return image
-
-
-def _spec_of(image: Image) -> ImageSpec:
-    return ImageSpec(
-        disk_format=image.disk_format or "raw",
-        size_bytes=image.size_bytes or 0,
-        os_hash_algo=image.os_hash_algo or "",
-        os_hash_value=image.os_hash_value or "",
-    )
-
-
-def _metadata_of(image: Image) -> dict[str, str]:
-    known: dict[str, Any] = {
-        "image_id": image.id,
-        "image_name": image.name,
-        "checksum": image.checksum,
-        "container_format": image.container_format,
-        "disk_format": image.disk_format,
-        "min_disk": image.min_disk_gib,
-        "min_ram": image.min_ram_mib,
-        "size": image.size_bytes,
-    }
-    shown = {key: str(value) for key, value in known.items() if value is not None}
-    return {**image.properties, **shown}
 
 
 async def delete(asked: Asked, volume_id: str, *, force: bool = False) -> None:

@@ -1,6 +1,6 @@
 """What stock clients ask for at the versions we advertise, and this service does not have.
 
-Making a snapshot or imaging a volume anew is refused with 501, so that nobody believes it was done.
+Making a snapshot is refused with 501, so that nobody believes it was made.
 """
 
 from __future__ import annotations
@@ -43,15 +43,3 @@ async def show_snapshot(call: Call[Volume]) -> Reply:
 async def delete_snapshot(call: Call[Volume]) -> Reply:
     """Say that there is no such snapshot."""
     raise NotFound(f"Snapshot {call.path['snapshot_id']} could not be found.")
-
-
-@api.action(
-    "/volumes/{volume_id}/action", "os-reimage", Any, policy="volume:reimage", since=(3, 68)
-)
-async def refuse_reimage(call: Call[Volume], body: Any) -> Reply:
-    """Say that volumes are not imaged anew."""
-    raise Invalid(
-        "Writing an image over a volume (os-reimage) is not built in this cloud. Nothing was "
-        "changed; make a new volume from the image.",
-        status=501,
-    )

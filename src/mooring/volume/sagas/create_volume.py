@@ -16,11 +16,10 @@ from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.volumes import VolumeSpec
 from mooring.errors import NoCapacity
 from mooring.saga.define import Run, Saga, Step, exclusive
-from mooring.volume import backends, messages, notices, statuses
+from mooring.volume import backends, filling, messages, notices, statuses
 from mooring.volume.tables import TypeRow, VolumeRow
 
 if TYPE_CHECKING:
-    from mooring.agent_api.client import AgentClient
     from mooring.volume.service import Volume
 
 
@@ -98,25 +97,16 @@ async def make_volume(notes: CreateVolume, run: Run[Volume]) -> None:
     """Make it in its pool, empty or filled; a volume that is there already is fine."""
     agent = await backends.agent_of(run, notes.host)
     if notes.image is not None:
-        await _bring_image(run, agent, notes.image_id, notes.image)
+        await filling.bring_image(run, agent, notes.image_id, notes.image)
     spec = VolumeSpec(pool=notes.pool, size_gib=notes.size_gib, image_id=notes.image_id)
-    await agent.put_volume(notes.volume_id, spec, operation=run.operation)
+    making = agent.put_volume(notes.volume_id, spec, operation=run.operation)
+    await filling.follow(run, agent, notes.volume_id, making)
 
 
 async def remove_volume(notes: CreateVolume, run: Run[Volume]) -> None:
     """Remove what was made of it."""
     agent = await backends.agent_of(run, notes.host)
     await agent.delete_volume(notes.volume_id, operation=run.operation)
-
-
-async def _bring_image(
-    run: Run[Volume], agent: AgentClient, image_id: str, spec: ImageSpec
-) -> None:
-    """See that the host has the image. It stays in the host's cache, whatever becomes of us."""
-    if await agent.show_image(image_id) is not None:
-        return
-    async with run.service.images.download(None, image_id) as chunks:
-        await agent.put_image(image_id, spec, chunks, operation=run.operation)
 
 
 def show_available(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
