@@ -179,6 +179,15 @@ TOKEN_CACHE_S = 60.0
 TOKEN_CACHE_ENTRIES = 1000
 """Tokens that are remembered; the one that was checked longest ago goes first."""
 
+COMPUTE_SNAPSHOT_POLL_S = 1.0
+"""How often compute asks whether the volume service has noted a guest's new file."""
+
+COMPUTE_SNAPSHOT_RECORD_S = 600.0
+"""How long the volume service may take to accept it; then the guest gets its former file."""
+
+COMPUTE_MERGE_TRIES_S = 1800.0
+"""For how long compute asks again for a merge that a host does not do, or does not finish."""
+
 COMPUTE_SERVERS_AT_ONCE = 100
 """Most servers of one POST: they are written in one transaction, which holds up other writes."""
 

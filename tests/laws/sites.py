@@ -59,6 +59,22 @@ class Call(Struct):
     lost: Callable[[], Exception]
 
 
+class StandIn(Protocol):
+    """Answers for a part of a service that a scenario does without."""
+
+    def answer(self, method: str, path: str, content: bytes) -> tuple[int, bytes] | None:
+        """Answer a request with status and body, or leave it to the service."""
+        ...
+
+    async def see(self, site: Site) -> dict[str, list[str]]:
+        """Return what it holds, by kind, as a snapshot shows it."""
+        ...
+
+    async def complaints(self, site: Site) -> list[str]:
+        """Return what does not agree with it."""
+        ...
+
+
 class Site:
     """A cloud with names for what was arranged in it. Paths hold names in braces: `{server}`."""
 
@@ -67,6 +83,7 @@ class Site:
         self.meddler: Meddler | None = None
         self.is_plain = False
         """Whether the volume service knows no operations, as a real Cinder."""
+        self.stand_in: StandIn | None = None
         self._refusals: list[tuple[str, re.Pattern[str]]] = []
         self._silenced = ("", "", b"")
         cloud.deliver, cloud.deliver_to_host = self._deliver, self._deliver_to_host
@@ -118,6 +135,10 @@ class Site:
             request.headers.pop(HEADER, None)
             if "/mooring/operations/" in request.url.path:
                 return _answer(404, b'{"itemNotFound": {"message": "Not found."}}')
+        if self.stand_in is not None:
+            path, content = request.url.path, await request.aread()
+            if (answer := self.stand_in.answer(request.method, path, content)) is not None:
+                return _answer(*answer)
         for refusal in self._refusals:
             if request.method == refusal[0] and refusal[1].search(request.url.path):
                 self._refusals.remove(refusal)
@@ -197,6 +218,8 @@ class Trial:
 
     async def snapshot(self) -> dict[str, Any]:
         seen = await see(self.cloud, self.site.names)
+        if self.site.stand_in is not None:
+            seen |= await self.site.stand_in.see(self.site)
         return {kind: rows for kind, rows in seen.items() if kind not in self.scenario.blurred}
 
     async def ending(self, saga: Saga[Any]) -> str:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mooring.compute import flavors
 from mooring.compute.api import (
+    assisted_volume_snapshots,
     availability_zones,
     external_events,
     hypervisors,
@@ -53,6 +54,7 @@ APIS = (
     flavor_routes.api,
     keypairs.api,
     external_events.api,
+    assisted_volume_snapshots.api,
     services.api,
     hypervisors.api,
     availability_zones.api,

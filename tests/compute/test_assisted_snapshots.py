@@ -1,0 +1,285 @@
+"""Snapshots of attached files, as a volume service asks for them: checks, order, and every end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from mooring.errors import Conflict, Unavailable
+from mooring.fence.operation import HEADER
+from tests.compute.snapshot_desk import SnapshotDesk, is_of_snapshot
+from tests.compute.yard import URLS, Yard
+
+pytestmark = pytest.mark.anyio
+SNAPSHOT = "5c0b1f5e-4a54-4a39-8d0a-0d6c1f0a9a51"
+PATH = "/os-assisted-volume-snapshots"
+
+
+class Stage:
+    """A server with a volume, and a desk that keeps its snapshots."""
+
+    def __init__(self, yard: Yard, desk: SnapshotDesk, server_id: str, volume_id: str) -> None:
+        self.yard, self.desk = yard, desk
+        self.server_id, self.volume_id = server_id, volume_id
+        self.base, self.file = f"volume-{volume_id}", f"volume-{volume_id}.{SNAPSHOT}"
+
+    async def create(self, who: str = "compute", **changes: Any) -> httpx2.Response:
+        """Ask for a snapshot; `changes` to the parts of the body."""
+        info = {"snapshot_id": SNAPSHOT, "type": "qcow2", "new_file": self.file}
+        info |= changes.pop("info", {})
+        operation = changes.pop("operation", "")
+        body = {"snapshot": {"volume_id": self.volume_id, "create_info": info} | changes}
+        return await self._ask("POST", PATH, body, who, operation)
+
+    async def delete(self, who: str = "compute", **changes: Any) -> httpx2.Response:
+        """Ask for a merge into the newest file; `changes` to what is asked."""
+        operation = changes.pop("operation", "")
+        info = {"volume_id": self.volume_id, "type": "qcow2", "file_to_merge": None}
+        info |= {"merge_target_file": None} | changes
+        path = f"{PATH}/{SNAPSHOT}?delete_info={quote(json.dumps(info))}"
+        return await self._ask("DELETE", path, None, who, operation)
+
+    async def file_in_use(self) -> str:
+        """The name of the file that the guest writes to."""
+        guest = await self.yard.agents["host1"].show_server(self.server_id)
+        assert guest is not None
+        (disk,) = guest.disks
+        return disk.path.rpartition("/")[2]
+
+    async def begin(self, status: str = "creating") -> None:
+        """Let the volume service be about to do something with the snapshot."""
+        self.desk.statuses[SNAPSHOT] = status
+
+    async def _ask(
+        self, method: str, path: str, body: Any, who: str, operation: str
+    ) -> httpx2.Response:
+        headers = {"X-Auth-Token": who, HEADER: operation}
+        headers |= {"X-Service-Token": who} if who == "compute" else {}
+        async with httpx2.AsyncClient(transport=self.yard.network) as client:
+            url = f"{URLS['compute']}/v2.1{path}"
+            return await client.request(method, url, json=body, headers=headers, timeout=30)
+
+
+@pytest.fixture
+async def stage(yard: Yard) -> Stage:
+    """A running server with a volume."""
+    desk, forward = SnapshotDesk(), yard.network.deliver
+
+    async def deliver(request: httpx2.Request, onward: Any) -> httpx2.Response:
+        if is_of_snapshot(request.url.path):
+            status, body = desk.answer(request.method, request.url.path, await request.aread())
+            data = b"" if body is None else json.dumps(body).encode()
+            headers = {"content-type": "application/json"}
+            return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(data))
+        return await forward(request, onward)
+
+    yard.network.deliver = deliver
+    server_id, volume_id = await yard.make_server(), await yard.make_volume()
+    await yard.attach(server_id, volume_id)
+    await yard.settle()
+    return Stage(yard, desk, server_id, volume_id)
+
+
+async def test_the_guest_goes_on_with_the_new_file_and_the_volume_service_is_told(
+    stage: Stage,
+) -> None:
+    await stage.begin()
+    answer = await stage.create()
+    assert answer.status_code == 200
+    assert answer.json() == {"snapshot": {"id": SNAPSHOT, "volumeId": stage.volume_id}}
+    await stage.yard.settle()
+    assert await stage.file_in_use() == stage.file
+    assert (stage.desk.told, stage.desk.statuses[SNAPSHOT]) == (["creating"], "available")
+
+
+async def test_files_are_merged_and_the_volume_service_is_told(stage: Stage) -> None:
+    await stage.begin()
+    await stage.create()
+    await stage.yard.settle()
+    await stage.begin("deleting")
+    answer = await stage.delete()
+    assert (answer.status_code, answer.content) == (204, b"")
+    await stage.yard.settle()
+    assert await stage.file_in_use() == stage.file
+    assert (stage.desk.told[1:], stage.desk.statuses) == (["deleting"], {})
+
+
+async def test_the_body_gives_back_the_id_that_it_was_given(stage: Stage) -> None:
+    await stage.begin()
+    answer = await stage.create(info={"id": "any words"})
+    assert answer.json()["snapshot"]["id"] == "any words"
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", ".x", "..", "", "x\0"])
+async def test_a_file_elsewhere_is_refused(stage: Stage, name: str) -> None:
+    assert (await stage.create(info={"new_file": name})).status_code == 400
+    assert (await stage.delete(file_to_merge=name)).status_code == 400
+    wanted = {"file_to_merge": stage.file, "merge_target_file": name}
+    assert (await stage.delete(**wanted)).status_code == 400
+    await stage.yard.settle()
+    assert (await stage.file_in_use(), stage.desk.told) == (stage.base, [])
+
+
+async def test_what_makes_no_sense_is_refused(stage: Stage) -> None:
+    for info in ({"type": "raw"}, {"snapshot_id": "a/b"}, {"new_file": 7}, {"more": 1}):
+        assert (await stage.create(info=info)).status_code == 400, info
+    assert (await stage.create(more=1)).status_code == 400
+    assert (await stage.delete(type="raw")).status_code == 400
+    assert (await stage.delete(merge_target_file=stage.base)).status_code == 400
+    for query in ("", "?delete_info=", "?delete_info=7", "?delete_info=[]", "?delete_info={"):
+        answer = await stage.yard.ask("DELETE", f"{PATH}/{SNAPSHOT}{query}", who="compute")
+        assert answer.status_code == 400, query
+
+
+async def test_a_volume_that_no_server_has_is_404(stage: Stage) -> None:
+    other = await stage.yard.make_volume()
+    assert (await stage.create(volume_id=other)).status_code == 404
+    assert (await stage.delete(volume_id=other)).status_code == 404
+
+
+async def test_a_volume_for_several_servers_is_refused(stage: Stage) -> None:
+    shared = await stage.yard.make_shared_volume()
+    await stage.yard.attach(stage.server_id, shared)
+    await stage.yard.settle()
+    assert (await stage.create(volume_id=shared)).status_code == 400
+
+
+async def test_a_user_may_not_ask(stage: Stage) -> None:
+    assert (await stage.create(who="member")).status_code == 403
+    assert (await stage.delete(who="member")).status_code == 403
+
+
+async def test_a_busy_server_is_409(stage: Stage) -> None:
+    stage.yard.hypervisor().knobs.hold("power_off")
+    assert await stage.yard.act(stage.server_id, "os-stop") == 202
+    assert (await stage.create()).status_code == 409
+    assert (await stage.delete()).status_code == 409
+    stage.yard.hypervisor().knobs.release("power_off")
+    await stage.yard.settle()
+
+
+async def test_a_host_that_refuses_leaves_the_former_file_and_the_reason_is_told(
+    stage: Stage,
+) -> None:
+    await stage.begin()
+    stage.yard.hypervisor().knobs.fail("snapshot_disk", Conflict("It will not go."))
+    await stage.create()
+    await stage.yard.settle()
+    assert (await stage.file_in_use(), stage.desk.told) == (stage.base, ["error"])
+
+
+async def test_a_merge_that_fails_is_told(stage: Stage) -> None:
+    await stage.begin("deleting")
+    stage.yard.hypervisor().knobs.fail("merge_disk", Conflict("It will not go."))
+    await stage.delete()
+    await stage.yard.settle()
+    assert stage.desk.statuses == {SNAPSHOT: "error_deleting"}
+
+
+async def test_a_snapshot_that_nobody_wants_any_more_is_taken_back(stage: Stage) -> None:
+    await stage.begin("error")
+    await stage.create()
+    await stage.yard.settle()
+    assert (await stage.file_in_use(), stage.desk.statuses[SNAPSHOT]) == (stage.base, "error")
+
+
+async def test_a_snapshot_that_is_unknown_is_taken_back(stage: Stage) -> None:
+    await stage.create()
+    await stage.yard.settle()
+    assert await stage.file_in_use() == stage.base
+
+
+async def test_every_end_is_told_until_it_is_taken(stage: Stage) -> None:
+    await stage.begin()
+    stage.yard.hypervisor().knobs.fail("snapshot_disk", Conflict("It will not go."))
+    stage.desk.unavailable = 20
+    await stage.create()
+    await stage.yard.settle()
+    assert stage.desk.statuses[SNAPSHOT] == "error"
+
+
+async def test_nobody_connects_the_volume_before_its_new_file_is_noted(stage: Stage) -> None:
+    await stage.begin()
+    stage.desk.finishes = False
+    await stage.create()
+    await stage.yard.meanwhile(stage.yard.compute.sagas.schedule.quiet())
+    assert await stage.yard.act(stage.server_id, "reboot", {"type": "HARD"}) == 409
+    assert (await stage.yard.detach(stage.server_id, stage.volume_id)).status_code == 400
+    stage.desk.statuses[SNAPSHOT] = "available"
+    await stage.yard.settle()
+    assert await stage.file_in_use() == stage.file
+
+
+async def test_a_snapshot_that_is_never_noted_is_taken_back(stage: Stage) -> None:
+    await stage.begin()
+    stage.desk.finishes = False
+    await stage.create()
+    await stage.yard.settle()
+    assert (await stage.file_in_use(), stage.desk.statuses[SNAPSHOT]) == (stage.base, "error")
+
+
+async def test_a_merge_waits_until_the_snapshot_before_it_has_ended(stage: Stage) -> None:
+    await stage.begin()
+    stage.yard.hypervisor().knobs.hold("snapshot_disk")
+    await stage.create()
+    assert (await stage.delete()).status_code == 204
+    assert (await stage.create()).status_code == 409
+    stage.yard.hypervisor().knobs.release("snapshot_disk")
+    await stage.yard.settle()
+    assert stage.desk.told == ["creating", "deleting"]
+
+
+async def test_the_same_operation_twice_is_one(stage: Stage) -> None:
+    await stage.begin()
+    for _ in range(2):
+        assert (await stage.create(operation="s.ask;1;1")).status_code == 200
+        await stage.yard.settle()
+    assert stage.desk.told == ["creating"]
+
+
+async def test_a_call_behind_the_end_of_its_operation_is_410(stage: Stage) -> None:
+    await stage.begin()
+    await stage.yard.ask("DELETE", "/mooring/operations/s.ask", who="compute")
+    assert (await stage.create(operation="s.ask;1;1")).status_code == 410
+    assert (await stage.delete(operation="s.ask;1;1")).status_code == 410
+    await stage.yard.settle()
+    assert (await stage.file_in_use(), stage.desk.told) == (stage.base, [])
+
+
+async def test_a_server_that_goes_ends_its_snapshot(stage: Stage) -> None:
+    await stage.begin()
+    stage.yard.hypervisor().knobs.hold("snapshot_disk")
+    await stage.create()
+    answer = await stage.yard.ask("DELETE", f"/servers/{stage.server_id}")
+    assert answer.status_code == 204
+    stage.yard.hypervisor().knobs.release("snapshot_disk")
+    await stage.yard.settle()
+    assert stage.desk.statuses[SNAPSHOT] == "error"
+    assert (await stage.yard.server(stage.server_id))["status"] == "gone"
+
+
+async def test_a_server_may_go_while_the_volume_service_takes_its_time(stage: Stage) -> None:
+    await stage.begin()
+    stage.desk.finishes = False
+    await stage.create()
+    await stage.yard.meanwhile(stage.yard.compute.sagas.schedule.quiet())
+    assert (await stage.yard.ask("DELETE", f"/servers/{stage.server_id}")).status_code == 204
+    await stage.yard.settle()
+    assert (await stage.yard.server(stage.server_id))["status"] == "gone"
+
+
+async def test_a_lost_host_keeps_the_new_file_for_it_reads_the_same(stage: Stage) -> None:
+    await stage.begin()
+    stage.yard.hypervisor().knobs.fail("snapshot_disk", Unavailable("It says nothing."))
+    stage.yard.silent = ("PUT", f"/servers/{stage.server_id}/disks")
+    await stage.create()
+    listed = await stage.yard.ask("GET", "/os-services", who="admin", version="2.53")
+    (service,) = [one for one in listed.json()["services"] if one["host"] == "host1"]
+    path, body = f"/os-services/{service['id']}", {"forced_down": True}
+    await stage.yard.ask("PUT", path, body, who="admin", version="2.53")
+    await stage.yard.settle()
+    assert stage.desk.told == ["creating"]
