@@ -38,8 +38,14 @@ migration: ## make a migration: make migration SERVICE=volume
 	@scripts/setup test
 	$(PYTHON) -m mooring.store.revise $(SERVICE)
 
-pins: ## write requirements.txt anew from pyproject.toml
+PINS := --generate-hashes --allow-unsafe --strip-extras \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header
+VENDORS := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*extras["optional-dependencies"]["vendors"], sep="\n")
+
+pins: ## write the requirements files anew from pyproject.toml
 	@scripts/setup test
-	$(PYTHON) -m piptools compile -q --extra dev --generate-hashes --allow-unsafe --strip-extras \
-		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header \
+	$(PYTHON) -m piptools compile -q --extra dev --extra brick $(PINS) \
 		--output-file requirements.txt pyproject.toml
+	$(PYTHON) -c '$(VENDORS)' | $(PYTHON) -m piptools compile -q $(PINS) \
+		--constraint requirements.txt --output-file requirements-vendors.txt -
