@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mooring.agent.main import serve
 from mooring.agent.settings import AgentSettings
+from mooring.agent.storage_file import read_storage
 from mooring.probe import from_setting
 
 if TYPE_CHECKING:
@@ -20,7 +21,14 @@ async def run_agent(
     settings: Settings, name: str, socket_path: Path, say: Callable[[str], None]
 ) -> None:
     """Serve one host until a signal ends it; its guests go on. Raises as `serve` does."""
-    wanted = AgentSettings(name=name, state_dir=settings.state_path, hypervisor=settings.hypervisor)
+    storage = read_storage(settings.storage)
+    wanted = AgentSettings(
+        name=name,
+        state_dir=settings.state_path,
+        hypervisor=settings.hypervisor,
+        pools=storage.pools,
+        mounts=storage.mounts,
+    )
 
     def ready(running: RunningAgent) -> None:
         say(f"ready {socket_path}" + (f" ({running.notice})" if running.notice else ""))

@@ -88,6 +88,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             le=100,
         ),
     ] = 1
+    storage: Annotated[
+        str,
+        Meta(
+            description="A TOML file with the pools of volumes of this machine, and how it mounts"
+            " shares; [drivers](drivers.md) lists what it may say. Empty: one pool in the state"
+            " directory."
+        ),
+    ] = ""
     agents: Annotated[
         tuple[str, ...],
         Meta(

@@ -78,14 +78,27 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
     """
     from mooring.agent.app import open_agent
     from mooring.agent.settings import AgentSettings
+    from mooring.agent.storage_file import read_storage
 
+    storage = read_storage(settings.storage)
+    if storage.pools and settings.hosts > 1:
+        raise Invalid(
+            f"The setting storage names the pools of one host, and there are {settings.hosts}. "
+            "Leave --hosts out."
+        )
     for name in host_names(settings):
         directory = settings.state_path / "hosts" / name
         memory = directory / "hypervisor"
         kind = _hypervisor(settings, memory)
         if kind != "simulated" and not memory.exists():
             say(f"host {name}: finding out what this machine can run, once; up to half a minute")
-        wanted = AgentSettings(name=name, state_dir=directory, hypervisor=kind)
+        wanted = AgentSettings(
+            name=name,
+            state_dir=directory,
+            hypervisor=kind,
+            pools=storage.pools,
+            mounts=storage.mounts,
+        )
         running = await stack.enter_async_context(open_agent(wanted))
         agents.in_process(name, running.app)
         host = await agents[name].host()
