@@ -19,6 +19,7 @@ from mooring import cloud as composition
 from mooring.agent import disks, servers, volumes
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
+from tests.kill.extend_workload import HELD_UP
 from tests.kill.harness import KilledCloud, copy_template, running
 from tests.kill.workload import load_project, prepare, rarer_operations, ten_operations
 from tests.postgres import Server
@@ -69,6 +70,8 @@ def setting(saga: Saga[Any], point: str) -> str:
     _, step, heading, _ = point.split("/")
     if heading == "forward" and saga.name == "compute.release_device":
         return f"!compute.detach_volume/disconnect_host/forward/before,{point}"
+    if saga.name == "volume.reset_status" and step in {"stop_compute", "settle_size"}:
+        return f"{HELD_UP},{point}"
     if heading == "forward":
         return point
     return f"!{saga.name}/{_fails_at(saga, step, heading)}/forward/before,{point}"

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tests.kill.extend_workload import extend_operations
 from tests.kill.harness import Answer, KilledCloud
 
 COMPUTE = "/compute/v2.1"
@@ -82,11 +83,15 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
     reset = {"os-reset_status": {"attach_status": "detached"}}
     legacy = {"os-terminate_connection": {"connector": CONNECTOR}}
     first = {"os-initialize_connection": {"connector": CONNECTOR}}
-    return {
+    growing = extend_operations(cloud, volume, project.laden[2][1], project.legacy)
+    return growing | {
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],
-        "volume.reset_status": [_act_on_volume(cloud, project.hosted, reset)],
+        "volume.reset_status": [
+            _act_on_volume(cloud, project.hosted, reset),
+            *growing["volume.reset_status"],
+        ],
         "volume.delete_volume": [_delete(cloud, f"{VOLUME}/volumes/{project.legacy}")],
         "volume.force_delete_volume": [
             _act_on_volume(cloud, volume, {"os-force_delete": {}}),

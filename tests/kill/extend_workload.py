@@ -1,0 +1,45 @@
+"""Volumes that grow while a process dies: a free one, and one that a running server has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.kill.harness import Answer, KilledCloud
+
+VOLUME = "/volume/v3"
+EXTEND = "volume.extend_volume"
+HELD_UP = f"!{EXTEND}/ask_storage/forward/before,!{EXTEND}/look_at_file/failing/before"
+"""What `kill_at` must say so that an extend fails, and its bad end does not get on."""
+Act = Callable[[], Answer]
+
+
+def extend_operations(cloud: KilledCloud, free: str, held: str, other: str) -> dict[str, list[Act]]:
+    """Return, by saga, what to do besides: `held` is a server's volume, the others nobody's."""
+    both = [_extend(cloud, free), _extend(cloud, held)]
+    return {
+        EXTEND: both,
+        "compute.extend_volume": both,
+        "volume.reset_status": [lambda: _reset_growing(cloud, other)],
+    }
+
+
+def _extend(cloud: KilledCloud, volume: str) -> Act:
+    path, body = f"{VOLUME}/volumes/{volume}/action", {"os-extend": {"new_size": 2}}
+    return lambda: cloud.ask("POST", path, body, version="3.42")
+
+
+def _reset_growing(cloud: KilledCloud, volume: str) -> Answer:
+    """Reset a volume whose extend does not get on, if it does not."""
+    _extend(cloud, volume)()
+    cloud.until(lambda: _rests(cloud, volume), "the extend has ended or does not get on")
+    path, body = f"{VOLUME}/volumes/{volume}/action", {"os-reset_status": {"status": "available"}}
+    return cloud.ask("POST", path, body, user="admin")
+
+
+def _rests(cloud: KilledCloud, volume: str) -> bool:
+    shown = cloud.ask("GET", f"{VOLUME}/volumes/{volume}")
+    if shown.status == 0 or shown.body["volume"]["status"] != "extending":
+        return True
+    listed = cloud.ask("GET", f"{VOLUME}/mooring/operations", user="admin")
+    steps = [one["step"] for one in listed.body["operations"]] if listed.status else []
+    return "look_at_file" in steps or not listed.status
