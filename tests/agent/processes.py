@@ -38,11 +38,11 @@ class AgentProcess:
 
 @asynccontextmanager
 async def agent_process(
-    state_dir: Path, hypervisor: str, kill_at: str = ""
+    state_dir: Path, hypervisor: str, kill_at: str = "", storage: str = ""
 ) -> AsyncGenerator[AgentProcess]:
     """Start an agent, which ends itself with SIGKILL where `kill_at` says."""
     script = Path(__file__).with_name("run_agent.py")
-    command = [sys.executable, str(script), str(state_dir), hypervisor, kill_at]
+    command = [sys.executable, str(script), str(state_dir), hypervisor, kill_at, storage]
     process = await asyncio.to_thread(
         lambda: subprocess.Popen(command, env=_ENVIRONMENT, cwd=CHECKOUT)
     )

@@ -1,4 +1,7 @@
-"""An agent as a process of its own, for tests that kill it: STATE_DIR HYPERVISOR [KILL_AT]."""
+"""An agent as a process of its own, for tests that kill it.
+
+Arguments: STATE_DIR HYPERVISOR [KILL_AT [STORAGE]].
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,19 @@ from typing import Any
 
 from mooring.agent.main import serve
 from mooring.agent.settings import AgentSettings
+from mooring.agent.storage_file import read_storage
 from mooring.probe import from_setting
 
 if __name__ == "__main__":
     state_dir = Path(sys.argv[1])
     hypervisor: Any = sys.argv[2]
-    settings = AgentSettings(name="host-1", state_dir=state_dir, hypervisor=hypervisor)
+    storage = read_storage(sys.argv[4] if len(sys.argv) > 4 else "")
+    settings = AgentSettings(
+        name="host-1",
+        state_dir=state_dir,
+        hypervisor=hypervisor,
+        pools=storage.pools,
+        mounts=storage.mounts,
+    )
     probe = from_setting(sys.argv[3] if len(sys.argv) > 3 else "")
     asyncio.run(serve(settings, state_dir / "socket", probe=probe))

@@ -68,7 +68,7 @@ async def open_agent(
         _lock(settings.state_dir, stack)
         journal = Journal(settings.state_dir / "journal.sqlite")
         stack.push_async_callback(journal.close)
-        runner = Runner(journal)
+        runner = Runner(journal, str(settings.state_dir.absolute()))
         await runner.end_leftovers()
         await _look_at(journal, settings.state_dir / "boot_id")
         running = await _build(settings, journal, runner, stack)

@@ -27,6 +27,7 @@ from mooring.fence.journal import Process as Noted
 from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
+_MARK = "MOORING_HELPER_OF"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {
     "LC_ALL": "C",
@@ -81,17 +82,22 @@ def find_program(name: str) -> str:
 
 
 class Runner:
-    """Starts programs and sees them end."""
+    """Starts programs and sees them end.
 
-    def __init__(self, notes: Notes) -> None:
+    `mark` is one agent's own, such as its state directory. All that its programs start has it in
+    the environment, so what outlives the agent is found by it.
+    """
+
+    def __init__(self, notes: Notes, mark: str = "") -> None:
         self._notes = notes
+        self._mark = {_MARK: mark} if mark else {}
 
     async def run(
         self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
     ) -> Output:
         """Run a program to its end. Raises Unavailable when it takes too long or cannot start."""
         allowed = budget or Budget()
-        process = await _start(argv, allowed, {}, DEVNULL)
+        process = await _start(argv, allowed, self._mark, DEVNULL)
         try:
             self._notes.note_process(process.pid, start_time(process.pid), operation_key)
             return await self._watch(process, argv[0], allowed.timeout_s)
@@ -106,7 +112,7 @@ class Runner:
 
         Raises Unavailable when it cannot start.
         """
-        process = await _start(argv, budget, environment, PIPE)
+        process = await _start(argv, budget, {**environment, **self._mark}, PIPE)
         self._notes.note_process(process.pid, start_time(process.pid), "")
         return Conversation(process, self._notes)
 
@@ -122,6 +128,16 @@ class Runner:
                         "waits for, then start the agent again."
                     )
             self._notes.forget_process(noted.pid)
+        if self._mark:
+            await self._end_marked()
+
+    async def _end_marked(self) -> None:
+        """End what a helper started and left, such as a mount that waits for its server."""
+        mark = f"{_MARK}={self._mark[_MARK]}".encode()
+        for pid in await run_to_end(lambda: _find_marked(mark)):
+            log.info("ending what a helper left", pid=pid)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     async def end_strays(self, words: str) -> None:
         """End programs that a library of ours started, by words of their command line."""
@@ -196,6 +212,16 @@ def find_processes(words: str) -> list[int]:
             if words.encode() in line and process.stat().st_uid == os.geteuid():
                 found.append(int(process.name))
     return found
+
+
+def _find_marked(mark: bytes) -> list[int]:
+    """Return the processes of this user whose environment has a mark."""
+    found: list[int] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return [pid for pid in found if pid != os.getpid()]
 
 
 def _fence_in(budget: Budget) -> list[str]:
