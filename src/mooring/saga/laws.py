@@ -139,13 +139,19 @@ async def hold_crash_in_undo(
 
 
 def points_of(saga: Saga[Any]) -> list[str]:
-    """Return every point of a saga, generated from its definition, for kill and coverage lists."""
+    """Return every point of a saga, generated from its definition, for kill and coverage lists.
+
+    From the pivot on nothing is undone. A first step that is the pivot may have an undo all the
+    same, for a saga whose locks did not come in time; no failure of a step leads there.
+    """
     found: list[str] = []
+    may_unwind = True
     for part in saga.steps:
         for step in part.steps if isinstance(part, Each) else (part,):
+            may_unwind = may_unwind and step.name != saga.pivot
             if isinstance(step, Step):
                 found += _points(saga, step, "forward", is_transaction=step.do_is_transaction)
-            if isinstance(step, Step) and step.undo is not None:
+            if isinstance(step, Step) and step.undo is not None and may_unwind:
                 found += _points(saga, step, "back", is_transaction=step.undo_is_transaction)
     for step in saga.failed_end:
         found += _points(saga, step, "failing", is_transaction=step.do_is_transaction)
