@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mooring.agent.mounts import mount_point, read_mount_points
 from mooring.agent.waiting import until
+from mooring.agent_api.client import AgentClient
 from mooring.agent_api.volumes import VolumeSpec
 from mooring.errors import Unavailable
 from tests.agent.hosts import new_id, operation
@@ -17,6 +19,10 @@ from tests.agent.shares import EXPORT, Shares, processes_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kill, pytest.mark.hosts]
 OTHER = "192.0.2.8:/other"
+FOREIGN: dict[str, Any] = {
+    "driver_volume_type": "nfs",
+    "data": {"export": OTHER, "name": "volume-foreign", "format": "raw"},
+}
 
 
 @pytest.fixture
@@ -39,26 +45,27 @@ def storage(tmp_path: Path, shares: Shares) -> str:
     return str(file)
 
 
+async def make_connected(client: AgentClient, volume_id: str, attachment_id: str) -> None:
+    """Make a volume of the pool, and connect it to the pool's own host."""
+    spec = VolumeSpec(pool="pool", size_gib=1)
+    await client.put_volume(volume_id, spec, operation=operation())
+    info = await client.export_volume(
+        volume_id, attachment_id, await client.connector(), operation=operation()
+    )
+    await client.connect(attachment_id, volume_id, info, operation=operation())
+
+
 async def test_a_killed_agent_finds_its_mounts_and_ends_what_hung(
     tmp_path: Path, shares: Shares, storage: str
 ) -> None:
     state, volume_id, attachment_id = tmp_path / "state", new_id(), new_id()
     mounts = state / "mnt"
-    foreign = {"export": OTHER, "name": "volume-foreign", "format": "raw"}
-    foreign_info = {"driver_volume_type": "nfs", "data": foreign}
     async with agent_process(state, "simulated", storage=storage) as agent:
         client = agent.client
-        await client.put_volume(
-            volume_id, VolumeSpec(pool="pool", size_gib=1), operation=operation()
-        )
-        info = await client.export_volume(
-            volume_id, attachment_id, await client.connector(), operation=operation()
-        )
-        connected = await client.connect(attachment_id, volume_id, info, operation=operation())
-        assert connected.path == str(mount_point(mounts, EXPORT) / f"volume-{volume_id}")
+        await make_connected(client, volume_id, attachment_id)
         shares.tell("hang")
         hanging = asyncio.ensure_future(
-            client.connect(new_id(), new_id(), foreign_info, operation=operation())
+            client.connect(new_id(), new_id(), FOREIGN, operation=operation())
         )
         assert await until(lambda: any(OTHER in call for call in shares.calls()), 30)
         await agent.kill()
@@ -69,10 +76,12 @@ async def test_a_killed_agent_finds_its_mounts_and_ends_what_hung(
         client = agent.client
         assert [call for call in processes_of(shares.directory) if "mount -t" in call] == []
         held = await client.inventory()
-        assert [one.attachment_id for one in held.connections] == [attachment_id]
+        [known] = held.connections
+        assert known.attachment_id == attachment_id
+        assert known.path == str(mount_point(mounts, EXPORT) / f"volume-{volume_id}")
         assert [one.volume_id for one in held.volumes] == [volume_id]
         second = new_id()
-        await client.connect(second, new_id(), foreign_info, operation=operation())
+        await client.connect(second, new_id(), FOREIGN, operation=operation())
         assert len(read_mount_points(shares.directory / "table")) == 2
         await client.disconnect(second, operation=operation())
         await client.disconnect(attachment_id, operation=operation())
