@@ -21,7 +21,12 @@ from mooring.agent.libvirt.domain_xml import (
     Machine,
     build_disk,
     build_domain,
+    build_overlay,
+    has_guest_agent,
+    is_mirrored,
+    move_disk,
     read_domain,
+    read_files,
     replace_volumes,
 )
 
@@ -143,3 +148,51 @@ def test_device_names_are_given_in_order_and_wishes_are_met() -> None:
     disks = (disk(1), disk(2, "/dev/vdb"), disk(3, boot_index=0))
     assert assign_devices(disks, has_root=False) == ["/dev/vdc", "/dev/vdb", "/dev/vda"]
     assert assign_devices(disks, has_root=True) == ["/dev/vdc", "/dev/vdb", "/dev/vdd"]
+
+
+def test_a_switch_to_an_overlay_is_written_as_before(golden: Callable[[str, str], None]) -> None:
+    xml = build_domain(IMAGE_BACKED, TCG)
+    said = build_overlay(xml, disk(1).volume_id, "/state/volumes/volume-1.s1")
+    golden("tests/golden/domain_xml/overlay.xml", said)
+
+
+def test_a_definition_follows_its_guest_to_another_file() -> None:
+    xml = build_domain(IMAGE_BACKED, TCG)
+    moved = read_domain(move_disk(xml, disk(2).volume_id, "/state/volumes/x", "qcow2"))
+    before = read_domain(xml)
+    assert moved is not None
+    assert before is not None
+    changed = moved.disk(disk(2).volume_id)
+    assert changed is not None
+    assert (changed.path, changed.format) == ("/state/volumes/x", "qcow2")
+    expected = [
+        replace(one, path="/state/volumes/x", format="qcow2")
+        if one.volume_id == disk(2).volume_id
+        else one
+        for one in before.disks
+    ]
+    assert moved.disks == expected
+
+
+LIVE = """\
+<domain type='kvm'><devices><disk type='file' device='disk'>
+<driver name='qemu' type='qcow2'/><source file='/v/b.s1' index='3'/>
+<backingStore type='file' index='1'><format type='raw'/><source file='/v/b'/><backingStore/>
+</backingStore>
+<mirror type='file' job='active-commit' ready='{ready}'><format type='raw'/></mirror>
+<target dev='vdb' bus='virtio'/><serial>v1</serial><alias name='ua-a1'/></disk>
+<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0' state='{agent}'/></channel>
+</devices></domain>"""
+
+
+def test_what_qemu_has_open_is_read_with_the_names_that_libvirt_gives_it() -> None:
+    xml = LIVE.format(ready="yes", agent="connected")
+    found = [(file.path, file.format, file.index) for file in read_files(xml, "v1")]
+    assert found == [("/v/b.s1", "qcow2", 3), ("/v/b", "raw", 1)]
+    assert read_files(xml, "v2") == []
+    assert is_mirrored(xml, "v1")
+    assert not is_mirrored(xml, "v2")
+    assert has_guest_agent(xml)
+    other = LIVE.format(ready="abort", agent="disconnected")
+    assert not is_mirrored(other, "v1")
+    assert not has_guest_agent(other)
