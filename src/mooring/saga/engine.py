@@ -7,6 +7,7 @@ import contextlib
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any, Generic, TypeVar, cast
 
@@ -39,6 +40,8 @@ N = TypeVar("N", bound=Struct)
 VISIBLE_WAIT_S = 5.0
 LOCK_WAIT_S = 3600.0
 ANSWER_WAIT_S = 60.0
+END_WAIT_S = 45.0
+"""How long `end` waits: less than its caller waits for the answer."""
 GATEWAY_TIMEOUT = 504
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
@@ -273,6 +276,22 @@ class Engine(Generic[S]):
             raise Conflict(message)
         self._ask_abort(tx, saga_id, ABORT_ASKED)
 
+    async def end(self, saga_ids: Sequence[str]) -> None:
+        """Abort these sagas where they still may turn back; return once all of them have ended.
+
+        Ids of no saga are left out. Raises Unavailable, naming one that goes on for `END_WAIT_S`.
+        """
+
+        def abort(tx: Session, saga_id: str) -> None:
+            with contextlib.suppress(NotFound, Conflict):
+                self.abort(tx, saga_id)
+
+        for saga_id in saga_ids:
+            await self.store.write(partial(abort, saga_id=saga_id))
+        for saga_id in saga_ids:
+            with contextlib.suppress(NotFound):
+                await self._watch(saga_id, lambda _: False, END_WAIT_S)
+
     def retry(self, tx: Session, saga_id: str) -> None:
         """Run a resting saga now. Raises NotFound, or Conflict when it has ended."""
         mark = journal.load(tx, saga_id)
@@ -287,6 +306,9 @@ class Engine(Generic[S]):
     def _ask_abort(self, tx: Session, saga_id: str, how: int) -> None:
         asked = update(_sagas).where(_sagas.c.id == saga_id, _sagas.c.abort < how)
         tx.execute(asked.values(abort=how))
+        # One that still waits for its locks has nothing to wait for any more.
+        waiting = update(_sagas).where(_sagas.c.id == saga_id, _sagas.c.state == "locked")
+        tx.execute(waiting.values(wake_at=self.clock.now()))
         self._rouse(tx, saga_id)
         after_commit(tx, lambda: self.schedule.interrupt(saga_id))
 
@@ -300,13 +322,17 @@ class Engine(Generic[S]):
 
     # -- what runners tell ------------------------------------------------------------------
 
-    def _ended(self, tx: Session, mark: Bookmark) -> None:
-        granted = locks.release(tx, mark.id)
+    def let_go(self, tx: Session, saga_id: str) -> None:
+        """Release the locks that a saga holds or waits for, and wake those who have them now."""
+        granted = locks.release(tx, saga_id)
         if granted:
             free = update(_sagas).where(_sagas.c.id.in_(granted), _sagas.c.state == "locked")
             tx.execute(free.values(state="ready", wake_at=None))
-            for saga_id in granted:
-                self._wake_after(tx, saga_id)
+            for other in granted:
+                self._wake_after(tx, other)
+
+    def _ended(self, tx: Session, mark: Bookmark) -> None:
+        self.let_go(tx, mark.id)
         if mark.parent_id:
             self.signal(tx, ended_signal(mark.id))
 

@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
 import structlog
+from sqlalchemy.orm import Session
 
 from mooring.clock import Clock, SimulatedClock
-from mooring.errors import Unavailable
-from mooring.saga import journal, locks, ownership
+from mooring.errors import Conflict, Unavailable
+from mooring.saga import journal, ownership
 from mooring.saga.define import REGISTRY
 from mooring.saga.journal import Bookmark, LostLeaseError
 from mooring.saga.runner import Runner
@@ -38,6 +39,10 @@ class Host(Protocol):
     store: Store
     clock: Clock
     owner: str
+
+    def let_go(self, tx: Session, saga_id: str) -> None:
+        """Release the locks that a saga holds or waits for, and wake those who have them now."""
+        ...
 
 
 class Schedule(Generic[S]):
@@ -193,8 +198,9 @@ class Schedule(Generic[S]):
             return False
         if mark.state == "locked":
             late = Unavailable("The operation waited too long for another one to end.", final=True)
-            mark.error, mark.heading = journal.encode_error(late), "back"
-            await self._host.store.write(lambda tx: locks.release(tx, mark.id))
+            why = Conflict("The operation was aborted.") if mark.abort else late
+            mark.error, mark.heading = journal.encode_error(why), "back"
+            await self._host.store.write(lambda tx: self._host.let_go(tx, mark.id))
         elif mark.parked_since is not None:
             rested = (now - mark.parked_since).total_seconds()
             mark.spent_s += min(rested, COUNTED_REST_S)

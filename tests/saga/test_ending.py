@@ -1,0 +1,101 @@
+"""Sagas that somebody wants ended, at work or still waiting for their turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy.orm import Session
+
+from mooring.errors import Conflict, Unavailable
+from mooring.saga.define import Run, Saga, Step, exclusive, shared
+from mooring.saga.engine import END_WAIT_S
+from mooring.saga.laws import LawProbe
+from tests.saga.shop import SEND, Desk, Ledger, Order, Shop
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def desk(location: str) -> AsyncIterator[Desk]:
+    made = Desk(location, Ledger(), LawProbe())
+    await made.open()
+    await made.add("o1")
+    yield made
+    await made.close()
+
+
+def count(tx: Session, notes: Order, run: Run[Shop]) -> None:
+    del tx, notes, run
+
+
+async def close(notes: Order, run: Run[Shop]) -> None:
+    run.service.ledger.put(f"closed:{notes.order_id}", "closed")
+
+
+TAKE_STOCK = Saga(
+    "shop.take_stock",
+    Order,
+    Step(count),
+    Step(close),
+    locks=lambda _: [exclusive("shop")],
+    mode="wait",
+)
+LOOK_AROUND = Saga(
+    "shop.look_around", Order, Step(count), locks=lambda _: [shared("shop")], mode="wait"
+)
+
+
+async def test_what_is_ended_is_aborted_and_waited_for(desk: Desk) -> None:
+    saga_id = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    await desk.engine.end([saga_id, "not one of ours"])
+    assert ("shop.pack_order", "ended", "undone") in await desk.sagas()
+    assert await desk.statuses() == {"o1": "new"}
+    assert desk.ledger.parcels == {}
+    await desk.engine.end([saga_id])
+
+
+async def test_what_is_past_the_pivot_is_waited_for_and_finished(desk: Desk) -> None:
+    await desk.engine.ended(await desk.pack("o1"))
+    desk.ledger.fail_next = [Unavailable("busy")]
+    saga_id = await desk.start(SEND, "o1")
+    await desk.engine.schedule.quiet()
+    ending = asyncio.create_task(desk.engine.end([saga_id]))
+    await desk.engine.settle()
+    await ending
+    assert await desk.statuses() == {"o1": "sent"}
+
+
+async def test_what_does_not_end_in_time_is_named(desk: Desk) -> None:
+    saga_id = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    desk.ledger.fail_next = [Unavailable("gone") for _ in range(400)]
+    ending = asyncio.create_task(desk.engine.end([saga_id]))
+    while not ending.done():
+        await desk.engine.settle(horizon_s=END_WAIT_S)
+        await asyncio.wait({ending}, timeout=0.02)
+    with pytest.raises(Unavailable, match=saga_id):
+        await ending
+
+
+async def test_an_abort_does_not_wait_for_a_lock(desk: Desk) -> None:
+    await desk.pack("o1", wait=True)
+    second = await desk.start(TAKE_STOCK, "o1")
+    await desk.engine.schedule.quiet()
+    await desk.engine.end([second])
+    with pytest.raises(Conflict, match="aborted"):
+        await desk.engine.ended(second)
+    assert await desk.statuses() == {"o1": "packing"}
+
+
+async def test_who_stood_behind_one_that_gave_up_waiting_is_served(desk: Desk) -> None:
+    await desk.pack("o1", wait=True)
+    second = await desk.start(TAKE_STOCK, "o1")
+    third = await desk.start(LOOK_AROUND, "o1")
+    await desk.engine.schedule.quiet()
+    assert ("shop.look_around", "locked", "") in await desk.sagas()
+    await desk.engine.end([second])
+    await desk.engine.schedule.quiet()
+    assert ("shop.look_around", "ended", "done") in await desk.sagas(), third
