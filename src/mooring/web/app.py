@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import structlog
@@ -25,7 +25,7 @@ from mooring.web.identity import NOBODY, is_service, who_from_request
 from mooring.web.routes import Routes, choose
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     import msgspec
     from starlette.responses import Response
@@ -55,6 +55,7 @@ class Served(Protocol):
 
 
 S = TypeVar("S", bound=Served)
+End: TypeAlias = "Callable[[Sequence[str]], Awaitable[None]]"
 
 
 def build_app(
@@ -66,15 +67,18 @@ def build_app(
     policy: Policy,
     public_url: str,
     identity_url: str = "",
+    end: End | None = None,
 ) -> ASGIApp:
     """Return the application of one service.
 
     `public_url` is the service's root as clients see it, without a version segment and without a
     last slash (`http://127.0.0.1:8700/compute`); its path is stripped from incoming paths, so the
     application may be mounted there or called with whole URLs. `identity_url` is what a 401 names.
+    `end` gets the ids of what a buried operation made, and is to return when nothing works for it
+    any more: then burying tells its caller that nobody will touch the matter again.
     Raises Bug when two routes claim the same request, or one names an unregistered policy.
     """
-    routes = [route for api in [*apis, _operations_api(service)] for route in api.routes]
+    routes = [route for api in [*apis, _operations_api(service, end)] for route in api.routes]
     for route in routes:
         if route.policy is not None and route.policy not in policy:
             raise Bug(f"{route.method} {route.path}: the rule {route.policy} is not registered.")
@@ -270,7 +274,7 @@ async def _close(reply: Reply | None) -> None:
         await close()
 
 
-def _operations_api(service: S) -> Api[S]:
+def _operations_api(service: S, end: End | None) -> Api[S]:
     api = Api[S]()
 
     @api.delete("/mooring/operations/{operation_key}", policy=None)
@@ -281,6 +285,8 @@ def _operations_api(service: S) -> Api[S]:
 
         key = call.path["operation_key"]
         made = await call.service.store.write(lambda tx: table.bury(tx, key))
+        if end is not None:
+            await end(made)
         return Reply(200, {"made": made})
 
     return api
