@@ -1,11 +1,14 @@
-"""One cloud for all contract tests, and its users."""
+"""One cloud for all contract tests, and its users; hosts with each kind of hypervisor."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
 
 import pytest
 
+from mooring.agent.settings import HypervisorKind
+from tests.agent.hosts import TestHost, open_host, why_no_real_guests
 from tests.contract.clients import Cloud, Http, Shell
 
 
@@ -51,3 +54,24 @@ def admin(running_cloud: Cloud) -> Http:
 def guest(member: Http) -> str:
     """The id of an image to boot from."""
     return member.image("guest")
+
+
+@pytest.fixture(scope="module")
+def state_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One directory for each hypervisor: finding out about a host takes seconds, once."""
+    return {kind: tmp_path_factory.mktemp(kind) for kind in ("simulated", "libvirt")}
+
+
+@pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.hosts)])
+def kind(request: pytest.FixtureRequest) -> HypervisorKind:
+    if request.param == "libvirt" and (reason := why_no_real_guests()):
+        pytest.skip(reason)
+    return request.param
+
+
+@pytest.fixture
+async def host(kind: HypervisorKind, state_dirs: dict[str, Path]) -> AsyncGenerator[TestHost]:
+    async with open_host(state_dirs[kind], kind) as (found, _):
+        yield found
+        for guest in await found.client.list_servers():
+            await found.remove(guest.server_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -26,31 +25,9 @@ from tests.agent.hosts import (
     new_id,
     open_host,
     operation,
-    why_no_real_guests,
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def state_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One directory for each hypervisor: finding out about a host takes seconds, once."""
-    return {kind: tmp_path_factory.mktemp(kind) for kind in ("simulated", "libvirt")}
-
-
-@pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.hosts)])
-def kind(request: pytest.FixtureRequest) -> HypervisorKind:
-    if request.param == "libvirt" and (reason := why_no_real_guests()):
-        pytest.skip(reason)
-    return request.param
-
-
-@pytest.fixture
-async def host(kind: HypervisorKind, state_dirs: dict[str, Path]) -> AsyncGenerator[TestHost]:
-    async with open_host(state_dirs[kind], kind) as (found, _):
-        yield found
-        for guest in await found.client.list_servers():
-            await found.remove(guest.server_id)
 
 
 async def test_a_guest_boots_says_so_and_leaves_nothing(host: TestHost) -> None:
@@ -104,6 +81,21 @@ async def test_a_stopped_guest_keeps_its_disks_and_takes_new_ones(host: TestHost
     assert [(disk.device, disk.live) for disk in guest.disks] == [("/dev/vdc", True)]
     await host.hears(server_id, "mooring-guest: up", times=2)
     await host.hears(server_id, f"bytes serial={second.volume_id[:20]}")
+
+
+async def test_the_sizes_of_a_disk_are_told_whether_its_guest_runs_or_not(host: TestHost) -> None:
+    server_id, disk = new_id(), await host.make_disk(2)
+    await host.boot(server_id, [disk])
+    size = await host.client.show_disk_size(server_id, disk.volume_id)
+    assert (size.guest_bytes, size.image_bytes) == (2 * 1024**3, 2 * 1024**3)
+    (seen,) = (await host.client.inventory()).disks
+    assert (seen.server_id, seen.volume_id, seen.size) == (server_id, disk.volume_id, size)
+    off = PowerRequest(state="off")
+    await host.client.set_power(server_id, off, operation=operation())
+    assert await host.client.show_disk_size(server_id, disk.volume_id) == size
+    for server, volume in ((server_id, new_id()), (new_id(), disk.volume_id)):
+        with pytest.raises(NotFound):
+            await host.client.show_disk_size(server, volume)
 
 
 async def test_a_reboot_brings_exactly_the_disks_it_is_given(host: TestHost) -> None:

@@ -51,6 +51,7 @@ async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]
         seen.setdefault("guests", []).extend(_plain(inventory.guests))
         seen.setdefault("storage", []).extend(_plain(inventory.volumes))
         seen.setdefault("connections", []).extend(_plain(inventory.connections))
+        seen.setdefault("disk_sizes", []).extend(_plain(inventory.disks))
         seen.setdefault("leftovers", []).extend(inventory.leftovers)
     roles = {identity: f"<{role}>" for role, identity in names.items()}
     # Each trial has a directory of its own, which files and what refers to them are named after.

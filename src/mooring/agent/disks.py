@@ -74,3 +74,10 @@ async def forget_resize(call: Call[Agent]) -> Answer:
     """Leave a tombstone: the fence has ended what ran. What has grown stays so."""
     del call
     return Answer(status=204)
+
+
+@verbs.get("/servers/{server_id}/disks/{volume_id}/size")
+async def show_disk_size(call: Call[Agent]) -> Answer:
+    """Answer how big a disk is for its guest, and its image."""
+    size = await call.agent.hypervisor.disk_size(call.path["server_id"], call.path["volume_id"])
+    return Answer(body=size)

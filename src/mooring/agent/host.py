@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import structlog
@@ -17,8 +17,10 @@ from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
 from mooring.agent.router import Call, Verbs
 from mooring.agent.settings import AgentSettings
+from mooring.agent_api.disks import SeenDisk
 from mooring.agent_api.hosts import Events, Host, Inventory, Pool
-from mooring.errors import Forbidden, Invalid, NotFound, Unavailable
+from mooring.agent_api.servers import Guest
+from mooring.errors import Forbidden, Invalid, MooringError, NotFound, Unavailable
 from mooring.fence.journal import Answer, Journal
 from mooring.limits import AGENT_POLL_S
 from mooring.probe import NoProbe, Probe
@@ -113,10 +115,12 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     leftovers = [path for driver in drivers for path in await driver.leftovers()]
     if agent.runs_guests:
         leftovers += await agent.hypervisor.leftovers()
+    guests = await agent.hypervisor.guests() if agent.runs_guests else []
     inventory = Inventory(
         name=agent.settings.name,
         incarnation=agent.journal.incarnation,
-        guests=await agent.hypervisor.guests() if agent.runs_guests else [],
+        guests=guests,
+        disks=[seen async for seen in _disks(agent, guests)],
         volumes=[volume for driver in drivers for volume in await driver.volumes()],
         images=agent.images.images(),
         connections=agent.connections.connected(),
@@ -133,6 +137,18 @@ async def show_events(call: Call[Agent]) -> Answer:
     found = await agent.events.after(int(call.number("after", 0)), wait_s)
     last = found[-1].number if found else agent.events.last
     return Answer(body=Events(incarnation=agent.journal.incarnation, events=found, last=last))
+
+
+async def _disks(agent: Agent, guests: Sequence[Guest]) -> AsyncIterator[SeenDisk]:
+    """Yield the guests' volumes; one whose guest or image goes meanwhile hides no other."""
+    for guest in guests:
+        for disk in guest.disks:
+            try:
+                size = await agent.hypervisor.disk_size(guest.server_id, disk.volume_id)
+            except (MooringError, OSError) as error:
+                log.info("a disk cannot be read", volume=disk.volume_id, error=str(error))
+                continue
+            yield SeenDisk(server_id=guest.server_id, volume_id=disk.volume_id, size=size)
 
 
 async def _stats(driver: VolumeDriver) -> Pool:

@@ -188,6 +188,10 @@ class Hypervisor(Protocol):
         """End a merge that runs inside the guest's QEMU; nothing when there is none."""
         ...
 
+    async def disk_size(self, server_id: str, volume_id: str) -> DiskSize:
+        """Return how big a volume is for its guest, and its image. Raises NotFound."""
+        ...
+
     async def console(self, server_id: str, lines: int | None) -> str:
         """Return the end of the serial console, whole or so many lines. Raises NotFound."""
         ...

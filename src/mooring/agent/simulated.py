@@ -22,7 +22,6 @@ from mooring.agent.hypervisor import (
     assign_devices,
     check_growth,
     choose_device,
-    no_disk,
     tail,
 )
 from mooring.agent.knobs import Knobs
@@ -175,9 +174,7 @@ class SimulatedHypervisor:
     async def resize_disk(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
         await self.knobs.at("resize_disk")
         guest = self._get(server_id)
-        disk = next((one for one in guest.disks if one.volume_id == volume_id), None)
-        if disk is None:
-            raise no_disk(server_id, volume_id)
+        disk = overlays.find(guest, volume_id)
         image_bytes = _read_image(disk)
         check_growth(size_bytes, image_bytes)
         if size_bytes > image_bytes:
@@ -211,6 +208,13 @@ class SimulatedHypervisor:
 
     async def stop_merge(self, server_id: str, volume_id: str) -> None:
         await self.knobs.at("stop_merge")
+
+    async def disk_size(self, server_id: str, volume_id: str) -> DiskSize:
+        disk = overlays.find(self._get(server_id), volume_id)
+        image_bytes = _read_image(disk)
+        return DiskSize(
+            guest_bytes=disk.size_bytes if disk.live else image_bytes, image_bytes=image_bytes
+        )
 
     async def console(self, server_id: str, lines: int | None) -> str:
         return tail(self._get(server_id).console, lines)

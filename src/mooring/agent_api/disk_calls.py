@@ -107,3 +107,9 @@ class DiskCalls(Calls):
         """End this operation's `resize_disk`: a late one is 410. It shrinks nothing."""
         target = path_of("servers", server_id, "disks", volume_id, "size")
         await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+
+    async def show_disk_size(self, server_id: str, volume_id: str) -> DiskSize:
+        """Return how big a disk is. NotFound: no such guest or disk."""
+        return await self._ask(
+            DiskSize, "GET", path_of("servers", server_id, "disks", volume_id, "size")
+        )

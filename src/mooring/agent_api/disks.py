@@ -93,3 +93,11 @@ class DiskSize(Struct, frozen=True, kw_only=True):
 
     guest_bytes: int
     image_bytes: int
+
+
+class SeenDisk(Struct, frozen=True, kw_only=True):
+    """One guest's volume and its sizes, as an inventory lists it."""
+
+    server_id: str
+    volume_id: str
+    size: DiskSize

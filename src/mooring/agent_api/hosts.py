@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from mooring.agent_api.disks import Connected
+from mooring.agent_api.disks import Connected, SeenDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
 from mooring.agent_api.volumes import VolumeFile
@@ -66,6 +66,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
     volumes: list[VolumeFile] = []
     images: list[CachedImage] = []
     connections: list[Connected] = []
+    disks: list[SeenDisk] = []
+    """The guests' volumes whose sizes could be read."""
     leftovers: list[str] = []
     """Paths that belong to no guest, volume or image, and to no running operation."""
 

@@ -15,6 +15,7 @@ from mooring.doctor.findings import Finding
 _GIB = 1024**3
 _DETACH = "Detach the volume, or delete the server; both take what is left along."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
+GIB = 1 << 30
 _RUNNING = {"active": "running", "stopped": "stopped", "paused": "paused"}
 _UNBUILT = frozenset({"building", "error"})
 
@@ -29,6 +30,7 @@ def look(books: Books) -> Iterator[Finding]:
         yield Finding(f"host {name}", "host", f"it cannot be asked: {why}", "Start its agent.")
     for inventory in books.inventories.values():
         yield from _guests(books, inventory)
+        yield from _sizes(books, inventory)
         yield from _storage(books, inventory)
 
 
@@ -144,6 +146,24 @@ def _guest(books: Books, server: dict[str, Any], guest: Guest) -> Iterator[Findi
     for volume_id in sorted(devices.keys() | disks.keys()):
         if not books.is_busy(f"volume:{volume_id}"):
             yield from _disk(thing, volume_id, devices.get(volume_id), disks.get(volume_id))
+
+
+def _sizes(books: Books, inventory: Inventory) -> Iterator[Finding]:
+    for seen in inventory.disks:
+        volume_id, size = seen.volume_id, seen.size
+        if books.is_busy(f"server:{seen.server_id}", f"volume:{volume_id}"):
+            continue
+        thing, row = f"server {seen.server_id}", books.volumes.get(volume_id)
+        if size.guest_bytes != size.image_bytes:
+            message = (
+                f"its guest sees {size.guest_bytes} bytes of volume {volume_id}, whose image has "
+                f"{size.image_bytes}"
+            )
+            advice = "openstack server reboot --hard shows the guest the image as it is."
+            yield Finding(thing, "disagreement", message, advice)
+        if row is not None and size.image_bytes != row["size_gib"] * GIB:
+            message = f"volume {volume_id} of {row['size_gib']} GiB has {size.image_bytes} bytes"
+            yield Finding(thing, "disagreement", message, _REPORT)
 
 
 def _disk(

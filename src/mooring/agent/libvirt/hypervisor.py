@@ -249,6 +249,9 @@ class LibvirtHypervisor:
             busy=True,
         )
 
+    async def disk_size(self, server_id: str, volume_id: str) -> DiskSize:
+        return await self._with(server_id, lambda one: sizes.read(one, volume_id))
+
     async def _resize_at_rest(self, disk: DefinedDisk, size_bytes: int) -> DiskSize:
         """Grow the image of a guest that is off. Raises InUse when it has just been started."""
         path = Path(disk.path)

@@ -20,6 +20,18 @@ from mooring.errors import Invalid, Unavailable
 _BYTES = int(libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
 
+def read(domain: Any, volume_id: str) -> DiskSize:
+    """Return how big a disk is for its guest, and its image. Raises NotFound."""
+    places = devices.read(domain)
+    side = places.live or places.config
+    disk = _require(side.disk(volume_id), domain, volume_id)
+    image_bytes = read_own_bytes(Path(disk.path), disk.format)
+    if places.live is None:
+        return DiskSize(guest_bytes=image_bytes, image_bytes=image_bytes)
+    guest_bytes = domain.blockInfo(disk.device.removeprefix("/dev/"))[0]
+    return DiskSize(guest_bytes=guest_bytes, image_bytes=image_bytes)
+
+
 def find_at_rest(domain: Any, volume_id: str) -> DefinedDisk | None:
     """Return the disk of a guest that is off, None when it is on. Raises NotFound."""
     places = devices.read(domain)
