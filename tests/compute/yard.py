@@ -320,7 +320,7 @@ class Yard:
             name=name,
             state_dir=self.directory / name,
             hypervisor="simulated",
-            version=self.versions.get(name, 73),
+            version=self.versions.get(name, 74),
         )
         self.running[name] = await self._stack.enter_async_context(open_agent(settings))
         self.agents.in_process(name, self.running[name].app)

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct, field
 
-from mooring.errors import NotFound, Unavailable
+from mooring.errors import Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 VERSION = "3.44"
 """The lowest microversion with the whole attachments flow; a real Nova speaks it too."""
+COMPLETION_VERSION = "3.71"
+"""The first microversion with os-extend_volume_completion (specs 000)."""
 
 
 class Attached(Struct, frozen=True):
@@ -256,6 +258,27 @@ class VolumeClient:
     ) -> None:
         """Turn a `detaching` volume back to `in-use`; any other state is left alone."""
         await self.act(caller, volume_id, "os-roll_detaching", operation=operation)
+
+    async def complete_extend(
+        self, caller: Caller, volume_id: str, *, error: bool, operation: Operation | None = None
+    ) -> bool:
+        """Tell how the extend of an attached volume went: with `error`, it has its old size.
+
+        False when the volume service does not wait for that (any more): the volume is gone, or
+        somebody else has finished it. Raises Forbidden, Unavailable.
+        """
+        try:
+            await self.session.request(
+                "POST",
+                f"/volumes/{_part(volume_id)}/action",
+                caller=caller,
+                json={"os-extend_volume_completion": {"error": error}},
+                version=COMPLETION_VERSION,
+                operation=operation,
+            )
+        except (Invalid, NotFound):
+            return False
+        return True
 
     async def act(
         self,

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from mooring.web.face import Face
     from mooring.web.identity import TokenValidator
 
-FACE: Face = replace(faces.COMPUTE, maximum=(2, 104))
-"""2.105 is the extend completion and 2.106 resize with shares: advertised once they are built."""
+FACE: Face = replace(faces.COMPUTE, maximum=(2, 105))
+"""2.105 is the extend completion (specs 000); 2.106, resize with shares, is advertised once it is
+built."""
 
 APIS = (
     servers.api,
@@ -89,4 +90,5 @@ def build(
         policy=policy or Policy(RULES),
         public_url=public_url,
         identity_url=identity_url,
+        end=service.sagas.end,
     )

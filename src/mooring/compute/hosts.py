@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ATTACHMENTS_VERSION = 24
 """From this service version on, hosts speak the attachments flow (specs 001)."""
+EXTEND_VERSION = 74
+"""From this service version on, hosts grow a volume under its guest (specs 000)."""
 
 
 def find(tx: Session, name: str | None) -> Host | None:

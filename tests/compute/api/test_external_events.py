@@ -3,12 +3,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from mooring.clients.catalog import FixedCatalog
 from mooring.clients.compute import ComputeClient, ExternalEvent
 from mooring.clients.session import Session
 from mooring.compute.tables import BlockDevice
 from mooring.errors import NotFound
+from mooring.fence import table
+from mooring.fence.operation import HEADER, Operation
+from mooring.saga.tables import SagaRow
 from tests.compute.api.desk import URL, Desk, OwnToken, fault_of
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +34,7 @@ BAD: list[Any] = [
 
 
 async def send(
-    desk: Desk, *events: dict[str, Any], version: str = "2.104", who: str = "volume"
+    desk: Desk, *events: dict[str, Any], version: str = "2.105", who: str = "volume"
 ) -> Any:
     return await desk.ask("POST", PATH, {"events": [*events]}, version=version, who=who)
 
@@ -50,6 +54,9 @@ async def test_an_event_that_nobody_waits_for_is_accepted(desk: Desk) -> None:
         ({"name": "power-update"}, 400),
         ({"name": "power-update", "tag": "POWER_ON"}, 200),
         ({"name": "volume-extended"}, 400),
+        ({"name": "volume-extended", "tag": ""}, 400),
+        ({"name": "volume-extended", "tag": VOLUME}, 200),
+        ({"name": "volume-reimaged", "tag": VOLUME}, 422),
         ({"name": "network-changed", "server_uuid": NOBODY}, 404),
         ({"name": "volume-extended", "server_uuid": NOBODY}, 404),
     ],
@@ -62,9 +69,58 @@ async def test_each_event_has_its_own_code(desk: Desk, event: dict[str, Any], co
     assert (told["code"], told["status"]) == (code, "completed" if code == 200 else "failed")
 
 
-async def test_a_server_without_a_host_cannot_hear(desk: Desk) -> None:
-    answer = await send(desk, {"server_uuid": await desk.server(), "name": "network-changed"})
+@pytest.mark.parametrize("name", ["network-changed", "volume-extended"])
+async def test_a_server_without_a_host_cannot_hear(desk: Desk, name: str) -> None:
+    server_id = await desk.server()
+    answer = await send(desk, {"server_uuid": server_id, "name": name, "tag": VOLUME})
     assert (answer.status_code, answer.json()["events"][0]["code"]) == (207, 422)
+    assert await started(desk, server_id) == []
+
+
+async def test_one_refused_event_keeps_no_other_from_being_heard(desk: Desk) -> None:
+    server_id = await desk.server(host="host1")
+    event = {"server_uuid": server_id, "name": "volume-extended", "tag": VOLUME}
+    answer = await send(desk, event | {"server_uuid": NOBODY}, event)
+    assert (answer.status_code, [one["code"] for one in answer.json()["events"]]) == (
+        207,
+        [404, 200],
+    )
+    assert await started(desk, server_id) == ["extend_volume"]
+
+
+@pytest.mark.parametrize("version", ["2.51", "2.104", "2.105"])
+async def test_an_extend_is_an_action_of_the_server(desk: Desk, version: str) -> None:
+    server_id = await desk.server(host="host1")
+    event = {"server_uuid": server_id, "name": "volume-extended", "tag": VOLUME}
+    assert (await send(desk, event, version=version)).status_code == 200
+    assert await started(desk, server_id) == ["extend_volume"]
+    notes = await desk.compute.store.read(lambda tx: tx.execute(select(SagaRow.notes)).scalar_one())
+    assert notes["answers"] is (version == "2.105")
+    assert (notes["volume_id"], notes["host"]) == (VOLUME, "host1")
+
+
+async def test_the_events_of_one_operation_are_heard_once(desk: Desk) -> None:
+    server_id = await desk.server(host="host1")
+    event = {"server_uuid": server_id, "name": "volume-extended", "tag": VOLUME}
+    services = {"X-Service-Token": "volume"}
+    for epoch, code in ((1, 200), (1, 200), (2, 200), (1, 412)):
+        headers = services | {HEADER: str(Operation(NOBODY, "send_event", epoch, 5))}
+        answer = await desk.ask(
+            "POST", PATH, {"events": [event]}, version="2.105", who="volume", headers=headers
+        )
+        assert answer.status_code == code
+    assert await started(desk, server_id) == ["extend_volume"]
+    key = f"{NOBODY}.send_event"
+    (saga_id,) = await desk.compute.store.write(lambda tx: table.bury(tx, key))
+    names = select(SagaRow.name).where(SagaRow.id == saga_id)
+    store = desk.compute.store
+    assert await store.read(lambda tx: tx.execute(names).scalar()) == "compute.extend_volume"
+
+
+async def started(desk: Desk, server_id: str) -> list[str]:
+    """Return the server's actions."""
+    path = f"/servers/{server_id}/os-instance-actions"
+    return [one["action"] for one in (await desk.get(path, who="admin"))["instanceActions"]]
 
 
 @pytest.mark.parametrize(

@@ -205,9 +205,9 @@ async def test_a_console_needs_a_host(desk: Desk) -> None:
 
 
 async def test_an_unsupported_version_is_406(desk: Desk) -> None:
-    answer = await desk.ask("GET", "/servers", version="2.105")
+    answer = await desk.ask("GET", "/servers", version="2.106")
     assert fault_of(answer)[:2] == (406, "computeFault")
-    assert answer.headers["openstack-api-version"] == "compute 2.105"
+    assert answer.headers["openstack-api-version"] == "compute 2.106"
 
 
 @pytest.mark.parametrize("version", ["2", "x.y", "2.01"])

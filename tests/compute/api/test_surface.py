@@ -22,7 +22,7 @@ async def test_the_version_document_needs_no_token(desk: Desk) -> None:
     assert (answer.status_code, version["min_version"], version["version"]) == (
         200,
         "2.1",
-        "2.104",
+        "2.105",
     )
 
 

@@ -60,7 +60,9 @@ async def take_events(call: Call[Compute], body: Events) -> Reply:
         )
         for event in body.events
     ]
-    codes = await call.service.store.write(lambda tx: external_events.take(tx, news))
+    compute = call.service
+    sender = external_events.Sender(call.who, call.version, call.operation)
+    codes = await compute.store.write(lambda tx: external_events.take(tx, compute, sender, news))
     answers = [_answer(event, code) for event, code in zip(body.events, codes, strict=True)]
     return Reply(200 if all(code == 200 for code in codes) else 207, {"events": answers})
 

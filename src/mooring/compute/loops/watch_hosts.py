@@ -31,6 +31,7 @@ log = structlog.get_logger()
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 _DISK = re.compile(r"^/servers/([^/]+)/disks/([^/]+)$")
+_RESIZE = re.compile(r"^/servers/([^/]+)/disks/([^/]+)/size$")
 _SERVER = re.compile(r"^/servers/([^/]+)$")
 _CONNECTION = re.compile(r"^/connections/([^/]+)$")
 
@@ -105,10 +106,12 @@ async def _pay_debts(compute: Compute, agent: AgentClient) -> None:
 
 async def _pay(agent: AgentClient, debt: Debt) -> None:
     disk, server = _DISK.match(debt.resource), _SERVER.match(debt.resource)
-    connection = _CONNECTION.match(debt.resource)
+    connection, resize = _CONNECTION.match(debt.resource), _RESIZE.match(debt.resource)
     try:
         if disk:
             await agent.unplug_disk(disk.group(1), disk.group(2), operation=debt.operation)
+        elif resize:
+            await agent.forget_resize(resize.group(1), resize.group(2), operation=debt.operation)
         elif server:
             await agent.delete_server(server.group(1), operation=debt.operation)
         elif connection:
