@@ -92,7 +92,6 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
             _act_on_volume(cloud, project.hosted, reset),
             *growing["volume.reset_status"],
         ],
-        "compute.extend_volume": [_tell_size(cloud, *project.laden[2])],
         "volume.delete_volume": [_delete(cloud, f"{VOLUME}/volumes/{project.legacy}")],
         "volume.force_delete_volume": [
             _act_on_volume(cloud, volume, {"os-force_delete": {}}),
@@ -180,13 +179,6 @@ def load_project(text: bytes) -> Project:
 
 def _reset(cloud: KilledCloud, server: str) -> Act:
     return _act_on_server(cloud, server, {"os-resetState": {"state": "error"}})
-
-
-def _tell_size(cloud: KilledCloud, server: str, volume: str) -> Act:
-    """Tell, as a volume service does that has grown a volume by itself."""
-    event = {"server_uuid": server, "name": "volume-extended", "tag": volume}
-    path = f"{COMPUTE}/os-server-external-events"
-    return lambda: cloud.ask("POST", path, {"events": [event]}, user="admin", version="2.51")
 
 
 def _insist(cloud: KilledCloud, server: str) -> Answer:

@@ -1,11 +1,18 @@
-"""Scenarios for growing a volume under its guest, as the compute service is asked for it."""
+"""Scenarios for growing a volume under its running guest, and for telling a guest of a size."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mooring.compute.sagas.extend_volume import EXTEND_VOLUME
-from tests.laws.sites import COMPUTE, Do, Scenario, Site
+from mooring.compute.sagas.extend_volume import EXTEND_VOLUME as GROW
+from mooring.volume.sagas.extend_volume import EXTEND_VOLUME
+from tests.laws import scenarios
+from tests.laws.extend_scenarios import extend
+from tests.laws.sites import COMPUTE, Scenario, Site
+
+
+async def a_server_with_volume(site: Site) -> None:
+    await scenarios.a_server_with_volume(site)
 
 
 async def tell_size(site: Site) -> Any:
@@ -19,6 +26,16 @@ async def tell_size(site: Site) -> Any:
     return await site.ask("POST", path, {"events": [event]}, user="volume", version="2.51")
 
 
-def scenarios(a_server_with_volume: Do) -> list[Scenario]:
-    """Return the scenarios, each on a server with a volume."""
-    return [Scenario("tell the size", EXTEND_VOLUME, a_server_with_volume, tell_size)]
+_BY_VOLUME = ("messages", "volumes", "sound_volumes")
+_BY_COMPUTE = ("faults", "instance_actions", "block_devices", "disk_sizes", "storage")
+EVENT_SCENARIOS = [
+    Scenario("tell the size", GROW, a_server_with_volume, tell_size),
+    Scenario("grow under a guest", GROW, a_server_with_volume, extend, _BY_VOLUME),
+    Scenario(
+        "extend under a guest",
+        EXTEND_VOLUME,
+        a_server_with_volume,
+        extend,
+        ("messages", *_BY_COMPUTE),
+    ),
+]

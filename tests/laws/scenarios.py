@@ -23,7 +23,8 @@ from mooring.volume.sagas.create_volume import CREATE_VOLUME
 from mooring.volume.sagas.delete_attachment import DELETE_ATTACHMENT
 from mooring.volume.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
 from mooring.volume.sagas.reset_status import RESET_STATUS
-from tests.laws import assisted_scenarios, extend_events
+from tests.laws import assisted_scenarios
+from tests.laws.extend_events import EVENT_SCENARIOS
 from tests.laws.extend_scenarios import EXTEND_SCENARIOS
 from tests.laws.reimage_scenarios import REIMAGES
 from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site
@@ -268,5 +269,5 @@ SCENARIOS = [
     *EXTEND_SCENARIOS,
     *REIMAGES,
     *assisted_scenarios.scenarios(a_server_with_volume),
-    *extend_events.scenarios(a_server_with_volume),
+    *EVENT_SCENARIOS,
 ]

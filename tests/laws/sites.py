@@ -235,6 +235,8 @@ class Yard:
     def __init__(self) -> None:
         memory = Path("/dev/shm")
         self._root = Path(tempfile.mkdtemp("-laws", dir=memory if memory.is_dir() else None))
+        self._live = self._root / "live"
+        """Where the one cloud lies that is open: what hosts remember names paths below it."""
         self._arranged: dict[Do | None, _Arranged] = {}
         self._learnt: dict[str, Outcome] = {}
         self._made = 0
@@ -246,19 +248,26 @@ class Yard:
     async def _open(self, scenario: Scenario) -> Trial:
         if scenario.arrange not in self._arranged:
             await self._arrange(scenario.arrange)
-        site = await self._copy(self._arranged[scenario.arrange])
+        site = self._copy(self._arranged[scenario.arrange])
+        await site.cloud.open()
+        site.cloud.probe.passed.clear()
         return Trial(scenario, site)
 
     @asynccontextmanager
     async def trial(self, scenario: Scenario) -> AsyncGenerator[Trial]:
-        """Give a trial that stands ready; afterwards it is closed and its copy removed."""
-        trial = await self._open(scenario)
+        """Give a trial that stands ready; afterwards it is closed and its copy removed.
+
+        Only one at a time: learn what is to be compared with before.
+        """
         try:
-            async with asyncio.timeout(DEADLINE_S):
-                yield trial
+            trial = await self._open(scenario)
+            try:
+                async with asyncio.timeout(DEADLINE_S):
+                    yield trial
+            finally:
+                await trial.cloud.close()
         finally:
-            await trial.cloud.close()
-            shutil.rmtree(trial.cloud.settings.state_path)
+            shutil.rmtree(self._live)
 
     async def learn(self, scenario: Scenario) -> Outcome:
         """Return what a scenario comes to, run undisturbed once for all trials."""
@@ -275,31 +284,22 @@ class Yard:
         self._arranged[arrange] = await self._furnish(arrange, self._arranged[None])
 
     async def _furnish(self, arrange: Do, ground: _Arranged | None) -> _Arranged:
-        cloud = SimulatedCloud(self._make_directory(), roles=HOSTS, inline=True, **_TOLD)
-        site = Site(cloud)
-        if ground is None:
-            await cloud.open()
-        else:
-            site = await self._copy(ground)
+        site = Site(self._make_cloud(None)) if ground is None else self._copy(ground)
+        await site.cloud.open()
         await arrange(site)
         await site.cloud.settle()
-        state = site.cloud.settings.state_path
         await site.cloud.close()
-        return _Arranged(state, site.cloud.clock.now(), dict(site.names))
-
-    async def _copy(self, arranged: _Arranged) -> Site:
-        directory = self._make_directory()
-        shutil.copytree(arranged.directory, directory, dirs_exist_ok=True)
-        cloud = SimulatedCloud(directory, roles=HOSTS, start=arranged.now, inline=True, **_TOLD)
-        await cloud.open()
-        cloud.probe.passed.clear()
-        return Site(cloud, dict(arranged.names))
-
-    def _make_directory(self) -> Path:
         self._made += 1
-        directory = self._root / str(self._made)
-        directory.mkdir()
-        return directory
+        kept = self._live.rename(self._root / str(self._made))
+        return _Arranged(kept, site.cloud.clock.now(), dict(site.names))
+
+    def _copy(self, arranged: _Arranged) -> Site:
+        shutil.copytree(arranged.directory, self._live)
+        return Site(self._make_cloud(arranged.now), dict(arranged.names))
+
+    def _make_cloud(self, start: datetime | None) -> SimulatedCloud:
+        self._live.mkdir(exist_ok=start is not None)
+        return SimulatedCloud(self._live, roles=HOSTS, start=start, inline=True, **_TOLD)
 
 
 async def furnish(site: Site) -> None:

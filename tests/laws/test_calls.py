@@ -46,6 +46,7 @@ _counts: dict[str, int] = {}
 
 async def count_calls(yard: Yard, scenario: Scenario) -> int:
     """Return how many calls a scenario makes undisturbed, counted once."""
+    await yard.learn(scenario)
     if scenario.name not in _counts:
         async with yard.trial(scenario) as trial:
             counting = Meddling(trial.cloud)

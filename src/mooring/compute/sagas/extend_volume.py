@@ -215,5 +215,6 @@ EXTEND_VOLUME = Saga(
     visible_after="resize_disk",
     pivot="complete_extend",
     failed_end=(Step(record_refusal),),
-    residue=("faults", "instance_actions"),
+    # No file shrinks: what has grown before a failure stays so, and is told as grown.
+    residue=("faults", "instance_actions", "block_devices", "disk_sizes", "storage"),
 )
