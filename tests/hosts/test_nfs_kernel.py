@@ -19,7 +19,8 @@ pytestmark = pytest.mark.hosts
 CHECKOUT = Path(__file__).parents[2]
 IN_KERNEL = Path(__file__).parent / "in_kernel"
 GIB = 1 << 30
-LIMIT_S = 220.0
+LIMIT_S = 600.0
+"""For the whole kernel: it takes two minutes when the machine has nothing else to do."""
 FORMATS = ("raw", "qcow2")
 
 
@@ -31,13 +32,13 @@ def _kernel() -> None:
         pytest.skip(f"no kernel with NFS here: {reason}")
 
 
-def script(directory: Path, module: str, *arguments: str) -> Path:
-    """Write down what runs in the kernel: NFS, then a program of tests/hosts/in_kernel."""
+def script(directory: Path) -> Path:
+    """Write down what runs in the kernel: NFS, then the program that uses it."""
     path = directory / "script"
-    words = " ".join([sys.executable, "-m", f"tests.hosts.in_kernel.{module}", *arguments])
+    program = [sys.executable, "-m", "tests.hosts.in_kernel.grow_on_nfs", str(directory)]
     path.write_text(
-        f". {IN_KERNEL / 'nfs.sh'}\nset -e\nserve_nfs\nmount_nfs /run/share\n"
-        f"cd {CHECKOUT}\nexport PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=src:.\nexec {words}\n"
+        f". {IN_KERNEL / 'nfs.sh'}\nset -e\nserve_nfs {' '.join(FORMATS)}\ncd {CHECKOUT}\n"
+        f"export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=src:.\nexec {' '.join(program)}\n"
     )
     return path
 
@@ -66,9 +67,9 @@ def test_a_disk_on_nfs_grows_only_through_the_guests_qemu_and_keeps_what_is_writ
 ) -> None:
     fall_asleep_writing(tmp_path)
     disk = make_disk(tmp_path / "served", 8)
-    program = script(tmp_path, "grow_on_nfs", str(tmp_path), "/run/share")
-    report = run_in_kernel(program, tmp_path, disk=disk, limit_s=LIMIT_S)
+    report = run_in_kernel(script(tmp_path), tmp_path, disk=disk, limit_s=LIMIT_S)
     assert report.status == 0, report.said
     for one in FORMATS:
-        assert f"{one}: qemu-img is refused" in report.said
+        assert f"{one}: only the guest's QEMU can make it grow" in report.said
         assert f"{one}: the guest sees {2 * GIB} bytes and writes on" in report.said
+        assert f"{one}: it grows by itself when no guest has it" in report.said

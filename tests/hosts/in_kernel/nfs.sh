@@ -1,16 +1,18 @@
-# Read by the scripts that run in the test kernel: serve NFS from /dev/vdb, and mount it with
-# version 4.2, as a host mounts the share of another machine.
+# Read by the scripts that run in the test kernel: serve NFS from /dev/vdb.
 
 say() {
     read -r since _ </proc/uptime
     echo "kernel: ${since%.*} s: $*"
 }
 
+# serve_nfs DIRECTORY...: each can be mounted as 127.0.0.1:/DIRECTORY.
 serve_nfs() {
     ip link set lo up
     mkdir -p /run/served
     mount -t ext4 /dev/vdb /run/served
-    mkdir -p /run/served/share
+    for directory in "$@"; do
+        mkdir -p "/run/served/share/$directory"
+    done
     modprobe nfsd
     modprobe nfsv4
     mkdir -p /var/lib/nfs/rpc_pipefs /var/lib/nfs/v4recovery
@@ -22,12 +24,4 @@ serve_nfs() {
     # Nobody has locks to reclaim: a client need not wait 90 s for those of before.
     rpc.nfsd --no-nfs-version 3 --grace-time 10 --lease-time 10 4
     say "NFS is served"
-}
-
-# mount_nfs DIRECTORY
-mount_nfs() {
-    mkdir -p "$1"
-    mount -t nfs4 -o vers=4.2,sec=sys 127.0.0.1:/ "$1"
-    grep " $1 nfs4 .*vers=4\.2" /proc/mounts
-    say "NFS is mounted"
 }
