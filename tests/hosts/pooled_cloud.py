@@ -1,0 +1,110 @@
+"""A cloud with real guests and a pool for each image format; control plane and agent apart."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from tests.contract.clients import VOLUME, Shell
+from tests.hosts.real_cloud import RealCloud
+from tests.kill.harness import Process
+
+HOST = "host-1"
+
+
+class PooledCloud(RealCloud):
+    """`mooring serve` that is killed and started again, beside a `mooring agent` that stays.
+
+    `pools` has the format of each pool of the host.
+    """
+
+    def __init__(self, directory: Path, pools: Mapping[str, str]) -> None:
+        self._socket = directory / "agent.sock"
+        self._agent = self._start_agent(directory, pools)
+        try:
+            super().__init__(directory)
+        except BaseException:
+            self._stop_agent()
+            raise
+
+    def _start_agent(self, directory: Path, pools: Mapping[str, str]) -> Process:
+        storage, config = directory / "storage.toml", directory / "agent.toml"
+        storage.write_text(
+            "".join(
+                f'[[pools]]\nname = "{name}"\npath = "{name}"\nformat = "{image_format}"\n'
+                for name, image_format in pools.items()
+            )
+        )
+        config.write_text(f'storage = "{storage}"\n')
+        return Process(
+            "agent",
+            *("--config", str(config), "--name", HOST, "--hypervisor", "libvirt"),
+            # In `hosts`, where RealCloud looks for files.
+            *("--state-dir", str(directory / "state" / "hosts" / HOST)),
+            *("--socket", str(self._socket)),
+            log=directory / "agent.log",
+        )
+
+    def start(self, kill_at: str = "") -> None:
+        self.process = Process(
+            "serve",
+            *("--state-dir", str(self.state_dir), "--listen", self._listen),
+            *("--agent", f"{HOST}={self._socket}"),
+            log=self._log,
+            kill_at=kill_at,
+        )
+        self._listen = self.process.ready.removeprefix("http://")
+        self.demo, self.admin = self._connect("demo"), self._connect("admin")
+
+    def clean_up(self) -> None:
+        super().clean_up()
+        self._stop_agent()
+
+    def _stop_agent(self) -> None:
+        self._agent.popen.terminate()
+        self._agent.wait()
+
+    # -- volumes ----------------------------------------------------------------------------
+
+    def make_type(self, pool: str) -> str:
+        """Make the volume type of a pool, under the same name, and return its id."""
+        body = {"volume_type": {"name": pool, "extra_specs": {"pool_name": pool}}}
+        return self.admin.ask("POST", f"{VOLUME}/types", body).key("volume_type")["id"]
+
+    def make_volume(self, volume_type: str, image_id: str) -> str:
+        """Make a volume of 1 GiB from an image, and return its id once it is available."""
+        body = {"volume": {"size": 1, "imageRef": image_id, "volume_type": volume_type}}
+        made = self.demo.ask("POST", f"{VOLUME}/volumes", body, version="3.60").key("volume")["id"]
+        self.demo.until_volume(made, "available")
+        return made
+
+    def shell(self) -> Shell:
+        """The stock command, as a user of the cloud."""
+        return Shell(self.state_dir / "clouds.yaml", "demo")
+
+    def file_of(self, volume_id: str) -> Path:
+        """The image of a volume."""
+        [found] = [one for one in self.files(volume_id) if one.name == f"volume-{volume_id}"]
+        return found
+
+    def file_bytes(self, volume_id: str, image_format: str) -> int:
+        """How big a volume's image is for a guest, also while one has it."""
+        info = ["qemu-img", "info", "-U", "--output=json", "-f", image_format]
+        done = subprocess.run(
+            [*info, str(self.file_of(volume_id))], capture_output=True, check=True
+        )
+        return msgspec.json.decode(done.stdout)["virtual-size"]
+
+    def used_gib(self) -> int:
+        """How many GiB of volumes the quota of the project counts, what is reserved included."""
+        project = self.demo.ask("GET", "/identity/v3/auth/tokens", headers=self._subject())
+        project_id = project.key("token")["project"]["id"]
+        answer = self.admin.ask("GET", f"{VOLUME}/os-quota-sets/{project_id}?usage=true")
+        gigabytes = answer.key("quota_set")["gigabytes"]
+        return gigabytes["in_use"] + gigabytes["reserved"]
+
+    def _subject(self) -> dict[str, str]:
+        return {"X-Subject-Token": self.demo.token}
