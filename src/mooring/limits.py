@@ -125,6 +125,12 @@ AGENT_MOUNT_ANSWER_S = 15.0
 AGENT_MOUNT_FRESH_S = 5.0
 """How long a share that has answered is used without being asked again."""
 
+AGENT_MOUNT_RETRY_S = 30.0
+"""How long a share that kept its users waiting in vain is not tried again."""
+
+AGENT_POOL_ANSWER_S = 5.0
+"""How long a host that is asked for its state waits for a pool, which may be behind a network."""
+
 AGENT_ARRAY_S = 90.0
 """How long a call of a storage array's management may take, jobs it waits for included."""
 

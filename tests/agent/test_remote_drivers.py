@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.agent.app import open_agent
 from mooring.agent.brick.requests import MountRequest
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage
@@ -20,12 +22,13 @@ from mooring.agent.drivers.remote_files import INDICATOR, Tools
 from mooring.agent.mounts import Mounts, mount_point
 from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner
-from mooring.agent.settings import PoolSettings
+from mooring.agent.settings import AgentSettings, PoolSettings
+from mooring.agent_api.client import Agents
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Invalid, NoCapacity, Unavailable
 from mooring.fence.journal import Journal
 from tests.agent.remote_pools import KINDS, RemotePool, remote_pool
-from tests.agent.shares import EXPORT, Shares
+from tests.agent.shares import EXPORT, Shares, processes_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 HERE = {"host": "host-1"}
@@ -114,6 +117,33 @@ async def test_a_share_in_a_file_of_shares_is_a_pool_with_its_own_options(
 
 def remote_calls(shares: Shares) -> list[str]:
     return [line for line in shares.calls() if line.startswith("mount")]
+
+
+async def test_a_server_that_hangs_keeps_neither_the_host_nor_its_other_pools_waiting(
+    tmp_path: Path,
+) -> None:
+    shares = Shares(tmp_path / "outside")
+    shares.export()
+    shares.tell("hang")
+    plain = [
+        {"name": "gone", "driver": "nfs", "nfs": {"nas_host": "h", "nas_share_path": "/x"}},
+        {"name": "local", "driver": "simulated"},
+    ]
+    settings = AgentSettings(
+        name="host-1",
+        state_dir=tmp_path / "state",
+        hypervisor="simulated",
+        pools=msgspec.convert(plain, tuple[PoolSettings, ...]),
+        mounts=shares.settings(),
+    )
+    began = time.monotonic()
+    async with open_agent(settings) as running:
+        client = Agents().in_process("host-1", running.app)
+        pools = {pool.name: pool for pool in (await client.host()).pools}
+        assert "does not answer" in pools["gone"].problem
+        assert pools["local"].free_gib > 0
+        assert time.monotonic() - began < 25
+    assert processes_of(shares.directory) == []
 
 
 @pytest.mark.parametrize("kind", ["nfs", "quobyte"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +23,7 @@ from mooring.agent_api.hosts import Events, Host, Inventory, Pool
 from mooring.agent_api.servers import Guest
 from mooring.errors import Forbidden, Invalid, MooringError, NotFound, Unavailable
 from mooring.fence.journal import Answer, Journal
-from mooring.limits import AGENT_POLL_S
+from mooring.limits import AGENT_POLL_S, AGENT_POOL_ANSWER_S
 from mooring.probe import NoProbe, Probe
 
 log = structlog.get_logger()
@@ -48,6 +49,7 @@ class Agent:
         self.drivers = {driver.pool.name: driver for driver in drivers}
         self.images, self.connections, self.mounts = images, connections, mounts
         self.events = events
+        self._asked: dict[str, asyncio.Task[Pool]] = {}
         self.probe: Probe = NoProbe()
 
     @property
@@ -61,6 +63,22 @@ class Agent:
     def runs_guests(self) -> bool:
         """Whether the host has the role compute."""
         return self._hypervisor is not None
+
+    async def ask_stats(self, driver: VolumeDriver) -> Pool:
+        """Return a pool's numbers. Raises Unavailable when they do not come soon, and OSError.
+
+        One that keeps its callers waiting is asked once, however many wait.
+        """
+        name = driver.pool.name
+        if (asked := self._asked.get(name)) is None:
+            asked = self._asked[name] = asyncio.ensure_future(driver.stats())
+            # Nobody may come back for what it raises.
+            asked.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait({asked}, timeout=AGENT_POOL_ANSWER_S)
+        if not done:
+            raise Unavailable(f"Pool {name} does not answer. See to its storage.")
+        self._asked.pop(name, None)
+        return asked.result()
 
     def driver(self, pool: str) -> VolumeDriver:
         """Return the driver of a pool. Raises NotFound."""
@@ -83,7 +101,7 @@ async def show_host(call: Call[Agent]) -> Answer:
         incarnation=agent.journal.incarnation,
         version=facts.agent_version if facts else settings.version,
         roles=list(settings.roles),
-        pools=[await _stats(driver) for driver in agent.drivers.values()],
+        pools=await asyncio.gather(*(_stats(agent, one) for one in agent.drivers.values())),
         ip=settings.ip,
         architecture=platform.machine(),
         **_offers(facts),
@@ -151,10 +169,10 @@ async def _disks(agent: Agent, guests: Sequence[Guest]) -> AsyncIterator[SeenDis
             yield SeenDisk(server_id=guest.server_id, volume_id=disk.volume_id, size=size)
 
 
-async def _stats(driver: VolumeDriver) -> Pool:
+async def _stats(agent: Agent, driver: VolumeDriver) -> Pool:
     """Return a pool's numbers; one that cannot be read says so and hides no other."""
     try:
-        return await driver.stats()
+        return await agent.ask_stats(driver)
     except OSError as error:
         problem = f"The pool cannot be read: {error.strerror}."
     except (Unavailable, Invalid) as error:

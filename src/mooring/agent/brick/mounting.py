@@ -62,11 +62,7 @@ def mount(arguments: Any) -> str:
             client.mount(request.export, list(request.flags) or None)
         except (exception.BrickException, processutils.ProcessExecutionError, OSError) as error:
             if attempt >= request.attempts:
-                raise Unavailable(
-                    "A share could not be mounted on this host. See whether its server answers "
-                    "and lets this host in; the agent's log has what mount said.",
-                    private=str(error),
-                ) from error
+                raise _refused(error) from error
             # A server that has just started refuses for a moment.
             time.sleep(1)
         else:
@@ -84,6 +80,18 @@ def unmount(arguments: Any) -> None:
             "A share could not be unmounted; something on this host still uses it.",
             private=str(error),
         ) from error
+
+
+def _refused(error: Exception) -> Unavailable:
+    """Return what to tell of a mount that failed."""
+    if "superuser" in str(error) or "only root" in str(error):
+        advice = "Mounting takes root, and this agent is not: run it as root."
+    else:
+        advice = "See whether its server answers and lets this host in."
+    return Unavailable(
+        f"A share could not be mounted on this host. {advice} The agent's log has what mount said.",
+        private=str(error),
+    )
 
 
 def _client(request: MountRequest) -> remotefs.RemoteFsClient:

@@ -103,20 +103,25 @@ class RemoteFiles(FileVolumes):
         self._share, self._mounts, self._runner = share, tools.mounts, tools.runner
         self._array = array
         self._cache = cache or ShareCache(tools.qemu_img)
-        self._turn = asyncio.Lock()
         self._prepared, self._fresh_until = False, 0.0
+        self._preparing: asyncio.Task[None] | None = None
+        self._failure, self._failed_until = "", 0.0
         self._mode = 0o666
         self._mounts.add_users(lambda: [self.directory])
 
     async def setup(self) -> None:
         self._prepared, self._fresh_until = False, 0.0
         try:
-            await self._ready()
-        except Unavailable as error:
+            # A server that is down must not keep the host from starting.
+            await asyncio.wait_for(self._ready(), limits.AGENT_POOL_ANSWER_S)
+        except (Unavailable, TimeoutError) as error:
             # The host's other pools and its guests have no part in it: each use tries again.
             log.warning("a pool cannot be used yet", pool=self.pool.name, reason=str(error))
 
     async def close(self) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait({self._preparing})
         if self._array is not None:
             await self._array.close()
 
@@ -195,18 +200,38 @@ class RemoteFiles(FileVolumes):
         }
 
     async def _ready(self) -> None:
-        """See that the share is mounted, answers, and is set up. Raises Unavailable, Invalid."""
-        async with self._turn:
-            fresh = time.monotonic() < self._fresh_until
-            if fresh and self.directory in await self._mounts.mounted():
-                return
+        """See that the share is mounted, answers, and is set up. Raises Unavailable, Invalid.
+
+        Whoever comes meanwhile waits for the same try, and nobody who gives up ends it.
+        """
+        now = time.monotonic()
+        if now < self._fresh_until and self.directory in await self._mounts.mounted():
+            return
+        if now < self._failed_until:
+            raise Unavailable(
+                f"Pool {self.pool.name} did not answer a moment ago. Ask again in a minute.",
+                private=self._failure,
+            )
+        if self._preparing is None or self._preparing.done():
+            self._preparing = asyncio.ensure_future(self._prepare_share())
+        await asyncio.shield(self._preparing)
+
+    async def _prepare_share(self) -> None:
+        began = time.monotonic()
+        try:
             async with self._mounts.held(self._share.mount):
                 if not self._prepared:
                     await super().setup()
                     await run_to_end(lambda: self._cache.prepare(self.directory))
                     await run_to_end(self._secure)
                     self._prepared = True
-            self._fresh_until = time.monotonic() + limits.AGENT_MOUNT_FRESH_S
+        except Unavailable as error:
+            now = time.monotonic()
+            # What failed at once may be asked again at once; what took long would add up.
+            if now - began > limits.AGENT_POOL_ANSWER_S:
+                self._failure, self._failed_until = str(error), now + limits.AGENT_MOUNT_RETRY_S
+            raise
+        self._fresh_until = time.monotonic() + limits.AGENT_MOUNT_FRESH_S
 
     async def _write(
         self, path: Path, wanted: VolumeFile, source: SourceImage | None, operation_key: str
