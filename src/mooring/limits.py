@@ -185,7 +185,7 @@ TOKEN_CACHE_S = 60.0
 TOKEN_CACHE_ENTRIES = 1000
 """Tokens that are remembered; the one that was checked longest ago goes first."""
 
-COMPUTE_SNAPSHOT_POLL_S = 1.0
+COMPUTE_SNAPSHOT_POLL_S = 2.0
 """How often compute asks whether the volume service has noted a guest's new file."""
 
 COMPUTE_SNAPSHOT_RECORD_S = 600.0

@@ -25,6 +25,8 @@ class SnapshotDesk:
         """Every status that compute told, taken or not."""
         self.finishes = True
         """Whether a snapshot is available as soon as compute has done its part."""
+        self.progress = "90%"
+        """What is shown of a snapshot that compute has done its part for."""
         self.unavailable = 0
         """So many calls are answered 503."""
 
@@ -52,6 +54,7 @@ class SnapshotDesk:
             return 404, {"itemNotFound": {"message": f"Snapshot {snapshot_id} is unknown."}}
         if method == "GET":
             shown = {"id": snapshot_id, "status": self.statuses[snapshot_id], "volume_id": ""}
+            shown["os-extended-snapshot-attributes:progress"] = self.progress
             return 200, {"snapshot": shown}
         return self._take(snapshot_id, json.loads(content)["os-update_snapshot_status"])
 

@@ -11,6 +11,7 @@ import pytest
 
 from mooring.errors import Conflict, Unavailable
 from mooring.fence.operation import HEADER
+from mooring.limits import COMPUTE_SNAPSHOT_RECORD_S
 from tests.compute.snapshot_desk import SnapshotDesk, is_of_snapshot
 from tests.compute.yard import URLS, Yard
 
@@ -220,6 +221,47 @@ async def test_a_snapshot_that_is_never_noted_is_taken_back(stage: Stage) -> Non
     await stage.create()
     await stage.yard.settle()
     assert (await stage.file_in_use(), stage.desk.statuses[SNAPSHOT]) == (stage.base, "error")
+
+
+async def test_what_was_accepted_stays_however_long_its_recording_takes(stage: Stage) -> None:
+    await stage.begin()
+    stage.desk.finishes, stage.desk.progress = False, "95%"
+    await stage.create()
+    await stage.yard.compute.sagas.settle(2 * COMPUTE_SNAPSHOT_RECORD_S)
+    assert (await stage.file_in_use(), stage.desk.told) == (stage.file, ["creating"])
+    # Ours may fail behind that point: the overlay stays part of the disk then.
+    stage.desk.statuses[SNAPSHOT] = "error"
+    await stage.yard.settle()
+    await stage.yard.look()
+    assert (await stage.file_in_use(), stage.desk.told) == (stage.file, ["creating"])
+    assert await stage.yard.act(stage.server_id, "reboot", {"type": "HARD"}) == 202
+
+
+async def test_burying_the_operation_takes_the_guest_back(stage: Stage) -> None:
+    await stage.begin()
+    stage.yard.hypervisor().knobs.hold("snapshot_disk")
+    assert (await stage.create(operation="s.ask;1;1")).status_code == 200
+    burying = await stage.yard.meanwhile(
+        stage.yard.ask("DELETE", "/mooring/operations/s.ask", who="compute")
+    )
+    assert not burying.done()
+    stage.yard.hypervisor().knobs.release("snapshot_disk")
+    await stage.yard.settle()
+    assert (await burying).status_code == 200
+    assert (await stage.file_in_use(), stage.desk.told) == (stage.base, ["error"])
+
+
+async def test_burying_the_operation_stops_a_merge(stage: Stage) -> None:
+    await stage.begin("deleting")
+    stage.yard.hypervisor().knobs.hold("merge_disk")
+    assert (await stage.delete(operation="s.ask;1;1")).status_code == 204
+    burying = await stage.yard.meanwhile(
+        stage.yard.ask("DELETE", "/mooring/operations/s.ask", who="compute")
+    )
+    await stage.yard.settle()
+    assert (await burying).status_code == 200
+    assert stage.desk.statuses == {SNAPSHOT: "error_deleting"}
+    stage.yard.hypervisor().knobs.release("merge_disk")
 
 
 async def test_a_merge_waits_until_the_snapshot_before_it_has_ended(stage: Stage) -> None:

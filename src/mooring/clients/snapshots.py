@@ -37,11 +37,11 @@ class Snapshot(Struct, frozen=True):
     def is_accepted(self) -> bool:
         """Whether the volume service goes on with the new file, and nothing changes its mind.
 
-        Ours says so by a progress beyond compute's, before the snapshot is available.
+        Ours says so by a progress beyond compute's, which stays whatever becomes of the snapshot;
+        a Cinder by making it available.
         """
-        if self.status.startswith("error"):
-            return False
-        return self.status != "creating" or _percent(self.progress) > _percent(DONE)
+        is_open = self.status == "creating" or self.status.startswith("error")
+        return not is_open or _percent(self.progress) > _percent(DONE)
 
 
 def _percent(text: str | None) -> int:

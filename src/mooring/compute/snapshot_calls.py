@@ -45,12 +45,12 @@ async def wait_until_recorded(run: Run[Compute], snapshot_id: str) -> None:
     when the volume service gave the snapshot up.
     """
     found = await _find(run, snapshot_id)
-    if found is None or found.status.startswith("error"):
-        raise _given_up(snapshot_id)
-    if found.status == "creating":
+    if found is not None and found.status == "creating":
         # What was accepted is recorded, however long its host stays away.
-        patience_s = COMPUTE_SNAPSHOT_RECORD_S if not found.is_accepted else math.inf
+        patience_s = math.inf if found.is_accepted else COMPUTE_SNAPSHOT_RECORD_S
         raise Park(seconds=COMPUTE_SNAPSHOT_POLL_S, timeout_s=patience_s)
+    if found is None or not found.is_accepted:
+        raise _given_up(snapshot_id)
 
 
 async def give_up(run: Run[Compute], snapshot_id: str, status: Told) -> bool:
