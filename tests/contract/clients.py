@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx2
 from msgspec import Struct
+from openstack import connect
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
@@ -204,13 +205,14 @@ class Http:
 class Cloud:
     """One `mooring up`, with all that a user needs to know about it."""
 
-    def __init__(self, state_dir: Path, log: Path) -> None:
+    def __init__(self, state_dir: Path, log: Path, *, kill_at: str = "") -> None:
         self.state_dir = state_dir
         self.process = Process(
             "up",
             *("--state-dir", str(state_dir), "--listen", "127.0.0.1:0"),
             *("--hypervisor", "simulated"),
             log=log,
+            kill_at=kill_at,
         )
         self.url = self.process.ready
         self._open: list[Http] = []
@@ -227,6 +229,19 @@ class Cloud:
         """An SDK connection as one of the same users."""
         config = OpenStackConfig(config_files=[str(self.clouds_yaml)], load_envvars=False)
         return Connection(config=config.get_one(user, **options))
+
+    def connect_service(self, name: str) -> Connection:
+        """An SDK connection as the service user of this name."""
+        passwords = json.loads((self.state_dir / "passwords.json").read_text())
+        domains = {"user_domain_id": "default", "project_domain_id": "default"}
+        login = {"username": name, "password": passwords[name], "project_name": "service"}
+        url = {"auth_url": f"{self.url}/identity/v3"}
+        return connect(
+            load_yaml_config=False,
+            load_envvars=False,
+            region_name="RegionOne",
+            auth={**url, **login, **domains},
+        )
 
     def http(self, user: str, password: str = "", project: str = "") -> Http:
         """Requests as a user of this cloud, in the project of the same name unless told."""

@@ -17,6 +17,7 @@ from mooring.saga import laws
 from mooring.saga.engine import LOCK_WAIT_S
 from tests.cloud import Answer
 from tests.laws import scenarios
+from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
 from tests.laws.sites import Call, Do, Scenario, Site, Yard
 
@@ -49,6 +50,8 @@ ACTS: dict[str, Do] = {
         name="spare",
     ),
     "delete attachment": scenarios.delete_attachments,
+    "extend": extend,
+    "extend spare": partial(extend, name="spare"),
 }
 FIRST = [name for name in ACTS if name != "delete volume"]
 
