@@ -40,8 +40,8 @@ N = TypeVar("N", bound=Struct)
 VISIBLE_WAIT_S = 5.0
 LOCK_WAIT_S = 3600.0
 ANSWER_WAIT_S = 60.0
-END_WAIT_S = 45.0
-"""How long `end` waits: less than its caller waits for the answer."""
+END_WAIT_S = 10.0
+"""How long `end` waits at a time: its caller may be a saga, which holds a slot until the answer."""
 GATEWAY_TIMEOUT = 504
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
