@@ -217,7 +217,14 @@ def running(directory: Path, database: str = "") -> Generator[KilledCloud]:
         cloud.stop()
 
 
-def copy_template(template: Path, target: Path) -> Path:
-    """Copy what a stopped cloud left, its socket and logs aside."""
+def put_away(directory: Path) -> Path:
+    """Keep what a stopped cloud left as a template; `copy_template` puts a copy in its place."""
+    return directory.rename(directory.with_name("template"))
+
+
+def copy_template(template: Path) -> Path:
+    """Copy a template to where it was made, its socket and logs aside: hosts remember paths."""
+    place = template.with_name("cloud")
+    shutil.rmtree(place, ignore_errors=True)
     ignored = shutil.ignore_patterns("*.sock", "*.log")
-    return Path(shutil.copytree(template, target, ignore=ignored))
+    return Path(shutil.copytree(template, place, ignore=ignored))

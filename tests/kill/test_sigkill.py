@@ -20,7 +20,7 @@ from mooring.agent import disks, servers, volumes
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from tests.kill.extend_workload import HELD_UP
-from tests.kill.harness import KilledCloud, copy_template, running
+from tests.kill.harness import KilledCloud, copy_template, put_away, running
 from tests.kill.workload import load_project, prepare, rarer_operations, ten_operations
 from tests.postgres import Server
 
@@ -95,18 +95,18 @@ def _fails_at(saga: Saga[Any], step: str, heading: str) -> str:
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stopped cloud with a prepared project."""
-    directory = tmp_path_factory.mktemp("template")
+    directory = tmp_path_factory.mktemp("kill") / "cloud"
     with running(directory) as cloud:
         project = prepare(cloud)
         assert cloud.findings() == []
     (directory / "project.json").write_bytes(msgspec.json.encode(project))
-    return directory
+    return put_away(directory)
 
 
 def test_a_killed_control_plane_ends_every_operation(
-    saga: Saga[Any], point: str, template: Path, tmp_path: Path
+    saga: Saga[Any], point: str, template: Path
 ) -> None:
-    cloud = KilledCloud(copy_template(template, tmp_path / "cloud"))
+    cloud = KilledCloud(copy_template(template))
     live_through(cloud, saga, point)
 
 
@@ -115,14 +115,14 @@ def shared_template(
     postgres_server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:
     """The same on PostgreSQL: the directory, and the name of the database to copy."""
-    directory = tmp_path_factory.mktemp("template")
+    directory = tmp_path_factory.mktemp("kill") / "cloud"
     name = "kill_template"
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     with running(directory, postgres_server.url(name)) as cloud:
         project = prepare(cloud)
     (directory / "project.json").write_bytes(msgspec.json.encode(project))
-    return directory, name
+    return put_away(directory), name
 
 
 @pytest.mark.postgres
@@ -131,19 +131,18 @@ def test_a_killed_control_plane_on_postgresql_ends_every_operation(
     point: str,
     shared_template: tuple[Path, str],
     postgres_server: Server,
-    tmp_path: Path,
 ) -> None:
     directory, name = shared_template
     copy = f"kill_{abs(hash(point))}"
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
         names = (sql.Identifier(copy), sql.Identifier(name))
         connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
-    cloud = KilledCloud(copy_template(directory, tmp_path / "cloud"), postgres_server.url(copy))
+    cloud = KilledCloud(copy_template(directory), postgres_server.url(copy))
     live_through(cloud, saga, point)
 
 
-def test_a_killed_agent_ends_every_operation(point: str, template: Path, tmp_path: Path) -> None:
-    cloud = KilledCloud(copy_template(template, tmp_path / "cloud"))
+def test_a_killed_agent_ends_every_operation(point: str, template: Path) -> None:
+    cloud = KilledCloud(copy_template(template))
     project = load_project((cloud.directory / "project.json").read_bytes())
     cloud.start_agent(kill_at=point)
     cloud.start_control()
