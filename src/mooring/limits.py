@@ -89,6 +89,15 @@ VOLUME_PROGRESS_S = 2.0
 VOLUME_TELL_ATTEMPTS = 8
 """How often compute is told that a volume was reimaged, before a message says that it was not."""
 
+VOLUME_CHAIN_FILES = 64
+"""Most snapshots that one volume of files has at a time: each is a file more to read through."""
+
+VOLUME_SNAPSHOT_S = 600.0
+"""How long compute may take to switch a guest over to a new overlay, in seconds, as in Cinder."""
+
+VOLUME_MERGE_S = 7200.0
+"""How long compute may take to merge the files of a deleted snapshot, in seconds, as in Cinder."""
+
 VOLUME_NAME_LENGTH = 255
 """Longest name or description of a volume, and key or value of its metadata, as in Cinder."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec.structs import replace
 
-from mooring.agent import disks, host, servers, snapshots, volumes
+from mooring.agent import disks, host, servers, snapshots, volume_snapshots, volumes
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
@@ -48,7 +48,13 @@ class RunningAgent:
     def __init__(self, agent: Agent, notice: str) -> None:
         self.agent = agent
         self.app = Router(
-            agent, host.verbs, servers.verbs, disks.verbs, snapshots.verbs, volumes.verbs
+            agent,
+            host.verbs,
+            servers.verbs,
+            disks.verbs,
+            snapshots.verbs,
+            volume_snapshots.verbs,
+            volumes.verbs,
         )
         self.notice = notice
         """Why guests are slow, or only simulated though libvirt was wished for; else empty."""

@@ -28,10 +28,15 @@ def partials(path: Path) -> Iterator[Path]:
     yield from path.parent.glob(f"{path.name}.*{PARTIAL}")
 
 
+def force(path: Path) -> None:
+    """Force what was written to a file to disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def finish(written: Path, path: Path) -> None:
     """Force a written file to disk and give it its name."""
-    with written.open("rb") as file:
-        os.fsync(file.fileno())
+    force(written)
     written.replace(path)
     sync_directory(path.parent)
 
@@ -45,12 +50,15 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def write_record(path: Path, record: Struct) -> None:
-    """Write a record, replacing the one before in one go."""
+def write_record(path: Path, record: Struct, *, forced: bool = False) -> None:
+    """Write a record, replacing the one before in one go; `forced` to disk, too."""
     with full_disk_told(path):
         written = path.with_name(path.name + PARTIAL)
         written.write_bytes(msgspec.json.encode(record))
-        written.replace(path)
+        if forced:
+            finish(written, path)
+        else:
+            written.replace(path)
 
 
 def read_record(path: Path, kind: type[S]) -> S | None:

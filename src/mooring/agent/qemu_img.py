@@ -83,18 +83,17 @@ class QemuImg:
         """Grow a disk. Raises InUse when somebody has it open, NoCapacity."""
         argv = ["qemu-img", "resize", "-q", "-f", disk_format, "--", str(path), str(size_bytes)]
         output = await self._runner.run(argv, operation_key=operation_key)
-        if output.code and _LOCK.search(output.err):
-            raise InUse(
-                f"The disk {path.name} is open in another program and was left as it is. Let "
-                "whoever has it make it grow, or stop them first.",
-                private=output.err.strip(),
-            )
+        _refuse_held(output, path)
         _expect_success(output, f"resizing {path.name}")
 
     async def commit(self, overlay: Path, *, operation_key: str = "") -> None:
-        """Write what a qcow2 overlay holds into the file below it; the overlay keeps it too."""
+        """Write what a qcow2 overlay holds into the file below it; the overlay keeps it too.
+
+        The file below grows with it. Raises InUse, NoCapacity.
+        """
         argv = ["qemu-img", "commit", "-q", "-f", "qcow2", "-d", "--", str(overlay)]
         output = await self._runner.run(argv, _copying(), operation_key=operation_key)
+        _refuse_held(output, overlay)
         _expect_success(output, f"committing {overlay.name}")
 
     async def rebase(
@@ -108,13 +107,23 @@ class QemuImg:
         """Put a qcow2 overlay on another file (a name in its directory, format), or on none.
 
         What it loses thereby is copied into it; with `rename` nothing is, because the other file
-        reads the same.
+        reads the same. Raises InUse, NoCapacity.
         """
         argv = ["qemu-img", "rebase", "-q", "-f", "qcow2", *(["-u"] if rename else [])]
         argv += ["-b", backing[0], "-F", backing[1]] if backing else ["-b", ""]
         argv += ["--", str(overlay)]
         output = await self._runner.run(argv, _copying(), operation_key=operation_key)
+        _refuse_held(output, overlay)
         _expect_success(output, f"rebasing {overlay.name}")
+
+    async def is_open(self, path: Path, disk_format: str) -> bool:
+        """Return whether QEMU has a disk open to write to, told by its locks on the file."""
+        argv = ["qemu-img", "info", "-f", disk_format, "--", str(path)]
+        output = await self._runner.run(argv)
+        if output.code and _LOCK.search(output.err):
+            return True
+        _expect_success(output, f"looking at {path.name}")
+        return False
 
     async def check(self, path: Path, disk_format: str) -> ImageInfo:
         """Return what a foreign file is. Raises Invalid unless it is as declared and alone."""
@@ -160,6 +169,15 @@ def _copying() -> Budget:
         cpu_s=int(limits.AGENT_COPY_S),
         memory_bytes=limits.AGENT_COPY_MEMORY_BYTES,
     )
+
+
+def _refuse_held(output: Output, path: Path) -> None:
+    if output.code and _LOCK.search(output.err):
+        raise InUse(
+            f"The disk {path.name} is open in another program and was left as it is. Let whoever "
+            "has it change it, or stop them first.",
+            private=output.err.strip(),
+        )
 
 
 def _expect_success(output: Output, what: str) -> None:

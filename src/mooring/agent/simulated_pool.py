@@ -6,13 +6,17 @@ an image: they read how big a volume is, and make it grow.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from mooring.agent import world
+from mooring.agent.drivers.chains import Chain, Layer
 from mooring.agent.qemu_img import GIB
 from mooring.errors import NotFound
 
@@ -22,6 +26,7 @@ CREATE TABLE IF NOT EXISTS volumes (
 CREATE TABLE IF NOT EXISTS grown (volume_id TEXT PRIMARY KEY, virtual_bytes INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS openers (
     volume_id TEXT, world TEXT, PRIMARY KEY (volume_id, world));
+CREATE TABLE IF NOT EXISTS chains (volume_id TEXT PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS exports (
     volume_id TEXT, attachment_id TEXT, host TEXT, since REAL NOT NULL, until REAL);
 """
@@ -30,6 +35,7 @@ SELECT = f"SELECT id, {SIZE}, format FROM volumes LEFT JOIN grown ON volume_id =
 """Id, virtual size in bytes, format."""
 # A volume with overlays is reached by the newest: volume-<id>.<snapshot>.
 _PATH = re.compile(r"simulated:(/.+)/volume-([\w-]+)(?:\.[\w.-]+)?")
+PREFIX = "volume-"
 
 
 def open_pool(file: Path) -> sqlite3.Connection:
@@ -41,9 +47,27 @@ def open_pool(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def path_of(file: Path, volume_id: str) -> str:
-    """Return the device path of a volume."""
-    return f"simulated:{file}/volume-{volume_id}"
+def path_of(connection: sqlite3.Connection, file: Path, volume_id: str) -> str:
+    """Return the device path of a volume: of its active file, when it has snapshots."""
+    return f"simulated:{file}/{chain_of(connection, volume_id).active.file}"
+
+
+def chain_of(connection: sqlite3.Connection, volume_id: str) -> Chain:
+    """Return the files that a volume would consist of."""
+    query = "SELECT body FROM chains WHERE volume_id = ?"
+    row = connection.execute(query, (volume_id,)).fetchone()
+    if row is not None:
+        return msgspec.json.decode(row[0], type=Chain)
+    query = "SELECT format FROM volumes WHERE id = ?"
+    found = connection.execute(query, (volume_id,)).fetchone()
+    return Chain((Layer(f"{PREFIX}{volume_id}", found[0] if found else "raw"),))
+
+
+def keep_chain(connection: sqlite3.Connection, volume_id: str, chain: Chain) -> None:
+    """Write down what files a volume would consist of."""
+    connection.execute(
+        "INSERT OR REPLACE INTO chains VALUES (?, ?)", (volume_id, msgspec.json.encode(chain))
+    )
 
 
 def is_path(path: str) -> bool:
@@ -73,18 +97,35 @@ def grow_in(connection: sqlite3.Connection, volume_id: str, size_bytes: int) -> 
 
 
 def note_opener(path: str, world_file: Path) -> None:
-    """Note that guests of a world may open a volume; whether one has is read from that world."""
+    """Note that guests of a world may open a volume; whether one has is read from that world.
+
+    The world is named as seen from the pool, so that a copy of both is a cloud of its own.
+    """
     with _found(path) as (connection, volume_id):
-        connection.execute(
-            "INSERT OR IGNORE INTO openers VALUES (?, ?)", (volume_id, str(world_file))
-        )
+        name = os.path.relpath(world_file, _directory(connection))
+        connection.execute("INSERT OR IGNORE INTO openers VALUES (?, ?)", (volume_id, name))
 
 
 def is_open(connection: sqlite3.Connection, volume_id: str) -> bool:
     """Return whether a running guest has a volume, as a lock on its file would tell."""
+    return any(world.is_written(file, volume_id) for file in _worlds(connection, volume_id))
+
+
+def find_open_file(connection: sqlite3.Connection, volume_id: str) -> str:
+    """Return the name of the file that a running guest writes to, "" when none does."""
+    found = (world.find_path(file, volume_id) for file in _worlds(connection, volume_id))
+    return next((path.rpartition("/")[2] for path in found if path), "")
+
+
+def _worlds(connection: sqlite3.Connection, volume_id: str) -> list[Path]:
     query = "SELECT world FROM openers WHERE volume_id = ?"
-    worlds = [Path(row[0]) for row in connection.execute(query, (volume_id,))]
-    return any(world.is_written(file, volume_id) for file in worlds)
+    directory = _directory(connection)
+    return [directory / row[0] for row in connection.execute(query, (volume_id,))]
+
+
+def _directory(connection: sqlite3.Connection) -> Path:
+    file: str = connection.execute("PRAGMA database_list").fetchone()[2]
+    return Path(file).parent
 
 
 def forget(connection: sqlite3.Connection, volume_id: str) -> None:
@@ -94,6 +135,7 @@ def forget(connection: sqlite3.Connection, volume_id: str) -> None:
         connection.execute("DELETE FROM volumes WHERE id = ?", (volume_id,))
         connection.execute("DELETE FROM grown WHERE volume_id = ?", (volume_id,))
         connection.execute("DELETE FROM openers WHERE volume_id = ?", (volume_id,))
+        connection.execute("DELETE FROM chains WHERE volume_id = ?", (volume_id,))
 
 
 @contextmanager

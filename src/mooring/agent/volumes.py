@@ -74,6 +74,8 @@ async def put_volume(call: Call[Agent]) -> Answer:
         format=spec.format or driver.pool.format,
     )
     source = _source(call.agent, spec.image_id) if spec.image_id else None
+    if spec.snapshot is not None:
+        source = await driver.snapshot_source(spec.snapshot.volume_id, spec.snapshot.snapshot_id)
     return Answer(body=await driver.create(wanted, source, call.operation_key))
 
 

@@ -77,6 +77,20 @@ def is_written(file: Path, volume_id: str) -> bool:
         connection.close()
 
 
+def find_path(file: Path, volume_id: str) -> str:
+    """Return the path by which a running guest of a world has a volume open, "" when none has."""
+    if not file.exists():
+        return ""
+    connection = sqlite3.connect(file, isolation_level=None)
+    try:
+        bodies = [row[0] for row in connection.execute("SELECT body FROM guests ORDER BY id")]
+    finally:
+        connection.close()
+    guests = (msgspec.json.decode(body, type=SimulatedGuest) for body in bodies)
+    disks = (disk for guest in guests for disk in guest.disks if disk.live)
+    return next((disk.path for disk in disks if disk.volume_id == volume_id), "")
+
+
 class World:
     """The file. Every method is one short transaction."""
 

@@ -19,6 +19,7 @@ from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage, ImageSpec
 from mooring.agent_api.overlay_calls import OverlayCalls
 from mooring.agent_api.servers import Console, Guest, PowerRequest, ServerSpec
+from mooring.agent_api.snapshot_calls import SnapshotCalls
 from mooring.agent_api.transport import (
     App,
     Deliver,
@@ -35,7 +36,7 @@ from mooring.fence.operation import Operation
 from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S
 
 
-class AgentClient(DiskCalls, OverlayCalls, VolumeCalls):
+class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
     """Speaks to the agent of one host.
 
     It names, with each verb, the incarnation that `host()` read last. An agent of another one does

@@ -7,8 +7,15 @@ from typing import Any, Literal
 from msgspec import Struct
 
 
+class SnapshotName(Struct, frozen=True):
+    """A snapshot in the same pool."""
+
+    volume_id: str
+    snapshot_id: str
+
+
 class VolumeSpec(Struct, frozen=True, kw_only=True):
-    """Body of `PUT /volumes/{volume_id}`: so big, empty or with a cached image's content.
+    """Body of `PUT /volumes/{volume_id}`: so big, empty or with an image's or snapshot's content.
 
     `format` empty takes the pool's own. A volume smaller than the image's virtual size is Invalid.
     """
@@ -16,6 +23,8 @@ class VolumeSpec(Struct, frozen=True, kw_only=True):
     pool: str
     size_gib: int
     image_id: str = ""
+    """One of the host's cache."""
+    snapshot: SnapshotName | None = None
     format: Literal["", "raw", "qcow2"] = ""
 
 
@@ -31,6 +40,8 @@ class VolumeFile(Struct, frozen=True, kw_only=True):
     """The size that a guest sees, read from the file itself; 0 when its header cannot be read."""
     exports: list[str] = []
     """Ids of the attachments it is exported to."""
+    snapshots: list[str] = []
+    """Ids of the snapshots that its files hold, oldest first."""
 
 
 class SizeRequest(Struct, frozen=True):

@@ -14,12 +14,13 @@ from msgspec import Struct
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.hosts import Pool
+from mooring.agent_api.snapshots import SnapshotFile
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
 
 
 class SourceImage(Struct, frozen=True):
-    """A cached image to make a volume from."""
+    """A cached image, or a snapshot, to make a volume from."""
 
     image_id: str
     path: Path
@@ -102,6 +103,37 @@ class VolumeDriver(Protocol):
 
     async def unexport(self, volume_id: str, attachment_id: str) -> None:
         """Undo `export`."""
+        ...
+
+    async def snapshot(self, volume_id: str, snapshot_id: str) -> SnapshotFile | None:
+        """Return a snapshot, taken or prepared, or None."""
+        ...
+
+    async def prepare_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str
+    ) -> SnapshotFile:
+        """Make an overlay for a hypervisor to switch to. Raises NotFound, Conflict, NoCapacity."""
+        ...
+
+    async def take_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str
+    ) -> SnapshotFile:
+        """Let writes go to an overlay: to the prepared one, which a hypervisor uses by now.
+
+        Without one it is made; then nobody may have the volume: raises Conflict when exported.
+        """
+        ...
+
+    async def delete_snapshot(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
+        """Merge its files, or remove what was prepared. Raises Conflict when exported, or held."""
+        ...
+
+    async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
+        """Record that a hypervisor has merged its files. Raises Conflict when it has not."""
+        ...
+
+    async def snapshot_source(self, volume_id: str, snapshot_id: str) -> SourceImage:
+        """Return what a volume with the snapshot's content is made from. Raises NotFound."""
         ...
 
     async def leftovers(self) -> list[str]:

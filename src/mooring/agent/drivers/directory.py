@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.drivers.file_volumes import FileVolumes
+from mooring.agent.drivers.file_snapshots import FileSnapshots
 from mooring.agent.qemu_img import QemuImg
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Invalid
 
 
-class DirectoryDriver(FileVolumes):
+class DirectoryDriver(FileSnapshots):
     """A directory that no other host sees."""
 
     def __init__(self, pool: PoolSettings, directory: Path, host: str, qemu_img: QemuImg) -> None:

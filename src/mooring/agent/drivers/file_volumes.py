@@ -7,8 +7,9 @@ How big a volume is stands in its file alone, because QEMU may make it grow behi
 from __future__ import annotations
 
 import os
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ from mooring.agent.drivers.base import (
     refuse_exported,
     require,
 )
+from mooring.agent.drivers.chains import Chain, Layer
 from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.hosts import Pool
@@ -37,10 +39,14 @@ PREFIX = "volume-"
 
 
 class Record(Struct, frozen=True):
-    """What a file is, and the hosts that it is exported to, by attachment."""
+    """What a volume is, and the hosts that it is exported to, by attachment.
+
+    `chain` is there from its first snapshot on; before, the volume is one file of `format`.
+    """
 
     format: str
     exports: dict[str, str] = {}
+    chain: Chain | None = None
 
 
 class FileVolumes(ABC):
@@ -57,6 +63,7 @@ class FileVolumes(ABC):
         self._pool, self._directory, self._qemu_img = pool, directory, qemu_img
         self._copies: dict[str, tuple[Path, Path]] = {}
         """By volume: what is being written, and what it is copied from."""
+        self._records = threading.Lock()
 
     @abstractmethod
     def connect_info(self, volume: VolumeFile, connector: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,11 +87,23 @@ class FileVolumes(ABC):
 
     def active_path(self, volume_id: str) -> Path:
         """Return the file that a guest opens and that grows, the top layer if there are several."""
-        return self.path(volume_id)
+        chain = self.chain_of(volume_id)
+        return self.directory / chain.active.file if chain else self.path(volume_id)
+
+    def chain_of(self, volume_id: str) -> Chain | None:
+        """Return the files that a volume consists of, None when there is none."""
+        record = files.read_record(self.record_path(volume_id), Record)
+        return None if record is None else self._chain_in(volume_id, record)
+
+    def keep_chain(self, volume_id: str, chain: Chain) -> None:
+        """Write down what files a volume consists of."""
+        self._change_record(volume_id, lambda record: replace(record, chain=chain))
 
     def files_of(self, volume_id: str) -> list[Path]:
         """Return all files that belong to a volume, the one it cannot be without first."""
-        return [self.path(volume_id), self.record_path(volume_id)]
+        chain = self.chain_of(volume_id)
+        names = reversed(chain.files) if chain else [self.path(volume_id).name]
+        return [*(self.directory / name for name in names), self.record_path(volume_id)]
 
     def record_path(self, volume_id: str) -> Path:
         """Return where a volume's record is, or would be."""
@@ -161,8 +180,8 @@ class FileVolumes(ABC):
         known = require(await self.find(volume_id), volume_id)
         refuse_exported(known)
         check_source(known, source)
-        path = self.path(volume_id)
-        if self.active_path(volume_id) != path:
+        path = self.active_path(volume_id)
+        if known.snapshots:
             raise Conflict(
                 f"Volume {volume_id} has snapshots, which share its bytes. Delete them first; "
                 "nothing was changed."
@@ -236,8 +255,10 @@ class FileVolumes(ABC):
         record = files.read_record(self.record_path(volume_id), Record)
         if record is None:
             return None
+        chain = self._chain_in(volume_id, record)
+        active = chain.active
         try:
-            virtual_bytes = read_own_bytes(self.active_path(volume_id), record.format)
+            virtual_bytes = read_own_bytes(self.directory / active.file, active.format)
         except FileNotFoundError:
             # Its data comes last and goes first: a record alone is a volume no more, or not yet.
             return None
@@ -245,20 +266,30 @@ class FileVolumes(ABC):
             volume_id=volume_id,
             pool=self._pool.name,
             size_gib=virtual_bytes // GIB,
-            format=record.format,
+            format=active.format,
             virtual_bytes=virtual_bytes,
             exports=sorted(record.exports),
+            snapshots=chain.snapshots,
         )
 
+    def _chain_in(self, volume_id: str, record: Record) -> Chain:
+        return record.chain or Chain((Layer(self.path(volume_id).name, record.format),))
+
     def _set_export(self, volume_id: str, attachment_id: str, host: str | None) -> None:
+        def change(record: Record) -> Record:
+            left = {key: value for key, value in record.exports.items() if key != attachment_id}
+            return replace(record, exports=left if host is None else {**left, attachment_id: host})
+
+        self._change_record(volume_id, change)
+
+    def _change_record(self, volume_id: str, change: Callable[[Record], Record]) -> None:
+        """Change a record that is there; two calls about one volume do it one after the other."""
         path = self.record_path(volume_id)
-        record = files.read_record(path, Record)
-        if record is None or record.exports.get(attachment_id) == host:
-            return
-        exports = {key: value for key, value in record.exports.items() if key != attachment_id}
-        if host is not None:
-            exports[attachment_id] = host
-        files.write_record(path, replace(record, exports=exports))
+        with self._records:
+            record = files.read_record(path, Record)
+            if record is not None and (changed := change(record)) != record:
+                # Without the chain nobody could tell what the files are worth.
+                files.write_record(path, changed, forced=changed.chain is not None)
 
     def _volumes(self) -> list[VolumeFile]:
         names = sorted(path.stem for path in (self.directory / RECORDS).glob(f"{PREFIX}*.json"))

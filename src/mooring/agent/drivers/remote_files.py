@@ -27,7 +27,8 @@ from mooring.agent.drivers.base import (
     check_room,
     require,
 )
-from mooring.agent.drivers.file_volumes import RECORDS, FileVolumes
+from mooring.agent.drivers.file_snapshots import FileSnapshots
+from mooring.agent.drivers.file_volumes import RECORDS
 from mooring.agent.drivers.remote_cache import CACHED, ShareCache
 from mooring.agent.drivers.remote_options import Secure
 from mooring.agent.mounts import Mounts, Space, mount_point
@@ -74,6 +75,8 @@ class Share(Struct, frozen=True, kw_only=True):
     """Mount options of this share alone, as upstream writes them: `-o NAME,NAME=VALUE`."""
     thick: bool = False
     """Raw volumes get their space when they are made."""
+    snapshots: bool = False
+    """Whether volumes may have snapshots, which are overlays on the share."""
     secure_operations: Secure = "auto"
     secure_permissions: Secure = "auto"
 
@@ -86,7 +89,7 @@ class Tools(Struct, frozen=True):
     runner: Runner
 
 
-class RemoteFiles(FileVolumes):
+class RemoteFiles(FileSnapshots):
     """Implements `VolumeDriver` on one share."""
 
     def __init__(
@@ -198,6 +201,17 @@ class RemoteFiles(FileVolumes):
             "data": data,
             "mount_point_base": self._share.mount.base,
         }
+
+    def check_snapshots(self) -> None:
+        if not self._share.snapshots or self._share.secure_operations == "true":
+            raise Invalid(
+                f"Pool {self.pool.name} takes no snapshots: that needs nfs_snapshot_support, and "
+                "nas_secure_file_operations not set to true. Nothing was changed; its operator can "
+                "change the options.",
+            )
+
+    def dress_overlay(self, path: Path) -> None:
+        path.chmod(self._mode)
 
     async def _ready(self) -> None:
         """See that the share is mounted, answers, and is set up. Raises Unavailable, Invalid.

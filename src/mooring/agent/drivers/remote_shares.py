@@ -63,6 +63,8 @@ def read_quobyte_share(pool: PoolSettings, options: QuobyteOptions, mounts: Moun
     return Share(
         mount=mount,
         thick=not options.quobyte_sparsed_volumes,
+        # Upstream's Quobyte driver has no option for it.
+        snapshots=True,
         # Upstream's Quobyte driver takes "auto" for no.
         secure_operations=_explicit(options.nas_secure_file_operations),
         secure_permissions=_explicit(options.nas_secure_file_permissions),
@@ -92,6 +94,7 @@ def _nfs_share(
         mount=mount,
         options=told,
         thick=not options.nfs_sparsed_volumes,
+        snapshots=options.nfs_snapshot_support,
         secure_operations=options.nas_secure_file_operations,
         secure_permissions=options.nas_secure_file_permissions,
     )

@@ -20,6 +20,7 @@ from mooring.agent.drivers.base import (
     refuse_exported,
     require,
 )
+from mooring.agent.drivers.simulated_snapshots import SimulatedSnapshots
 from mooring.agent.knobs import Knobs
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import PoolSettings
@@ -41,10 +42,10 @@ class Exported(Struct, frozen=True):
     until: float | None
 
 
-class SimulatedDriver:
+class SimulatedDriver(SimulatedSnapshots):
     """Implements `VolumeDriver`.
 
-    `knobs` points: create, delete, extend, replace, export, unexport.
+    `knobs` points: create, delete, extend, replace, export, unexport, snapshot, merge.
 
     Every host may be exported to, so servers with such volumes may move. A running guest with a
     volume holds its lock, unless the pool's settings say that the storage grows it all the same.
@@ -87,11 +88,11 @@ class SimulatedDriver:
 
     async def volumes(self) -> list[VolumeFile]:
         rows = self._db.execute(f"{SELECT} ORDER BY id").fetchall()
-        return [self._show(*row) for row in rows]
+        return [self._show(row[0], row[1]) for row in rows]
 
     async def find(self, volume_id: str) -> VolumeFile | None:
         row = self._db.execute(f"{SELECT} WHERE id = ?", (volume_id,)).fetchone()
-        return None if row is None else self._show(*row)
+        return None if row is None else self._show(row[0], row[1])
 
     async def create(
         self, wanted: VolumeFile, source: SourceImage | None, operation_key: str
@@ -160,7 +161,7 @@ class SimulatedDriver:
                 (volume_id, attachment_id, host, time.time()),
             )
         data = {
-            "device_path": simulated_pool.path_of(self._file, volume_id),
+            "device_path": simulated_pool.path_of(self._db, self._file, volume_id),
             "format": volume.format,
             "size_bytes": volume.virtual_bytes,
             "volume_id": volume_id,
@@ -190,16 +191,18 @@ class SimulatedDriver:
             raise sqlite3.ProgrammingError("the simulated pool is not open")
         return self._open
 
-    def _show(self, volume_id: str, virtual_bytes: int, disk_format: str) -> VolumeFile:
+    def _show(self, volume_id: str, virtual_bytes: int) -> VolumeFile:
         query = (
             "SELECT attachment_id FROM exports WHERE volume_id = ? AND until IS NULL "
             "ORDER BY attachment_id"
         )
+        chain = simulated_pool.chain_of(self._db, volume_id)
         return VolumeFile(
             volume_id=volume_id,
             pool=self._pool.name,
             size_gib=virtual_bytes // GIB,
-            format=disk_format,
+            format=chain.active.format,
             virtual_bytes=virtual_bytes,
             exports=[row[0] for row in self._db.execute(query, (volume_id,))],
+            snapshots=chain.snapshots,
         )

@@ -1,0 +1,227 @@
+"""Snapshots of volumes that are files: overlays over a file of the same directory.
+
+The files are changed here while nobody has the volume, and by its hypervisor while a guest does;
+then this only prepares, and records what is done. Every step may be repeated after a crash: a file
+is removed when the record no longer names it. Source: facts/block_storage.md 11.5.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mooring.agent import files, qcow2
+from mooring.agent.drivers.base import SourceImage, refuse_exported, require
+from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
+from mooring.agent.drivers.file_volumes import FileVolumes
+from mooring.agent_api.snapshots import Holder, SnapshotFile
+from mooring.agent_api.volumes import VolumeFile
+from mooring.errors import Conflict, NotFound
+from mooring.fence.threads import run_to_end
+
+
+class FileSnapshots(FileVolumes):
+    """`FileVolumes` with snapshots."""
+
+    def check_snapshots(self) -> None:
+        """Raise Invalid where the pool's settings forbid snapshots."""
+
+    def dress_overlay(self, path: Path) -> None:
+        """Give a new overlay the permissions that the pool's files have."""
+
+    async def snapshot(self, volume_id: str, snapshot_id: str) -> SnapshotFile | None:
+        chain = await run_to_end(lambda: self.chain_of(volume_id))
+        if chain is None or snapshot_id not in chain.snapshots:
+            return None
+        if chain.is_pending(snapshot_id):
+            return await self._show_pending(volume_id, chain)
+        return await run_to_end(lambda: self._show(volume_id, snapshot_id, chain))
+
+    async def prepare_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str
+    ) -> SnapshotFile:
+        known = require(await self.find(volume_id), volume_id)
+        chain = await run_to_end(lambda: self._chain(volume_id))
+        if snapshot_id not in chain.snapshots:
+            await self._make_overlay(known, snapshot_id, operation_key)
+        return await self._get(volume_id, snapshot_id)
+
+    async def take_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str
+    ) -> SnapshotFile:
+        known = require(await self.find(volume_id), volume_id)
+        chain = await run_to_end(lambda: self._chain(volume_id))
+        if snapshot_id not in chain.snapshots:
+            refuse_exported(known)
+            chain = await self._make_overlay(known, snapshot_id, operation_key)
+        if chain.is_pending(snapshot_id):
+            await run_to_end(lambda: self.keep_chain(volume_id, chain.take(snapshot_id)))
+        return await self._get(volume_id, snapshot_id)
+
+    async def delete_snapshot(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
+        chain = await run_to_end(lambda: self.chain_of(volume_id))
+        if chain is None:
+            return
+        if chain.is_pending(snapshot_id):
+            await self._refuse_switched(volume_id, chain)
+            await run_to_end(lambda: self.keep_chain(volume_id, chain.forget_pending()))
+        elif chain.find(snapshot_id) is not None:
+            refuse_exported(require(await self.find(volume_id), volume_id))
+            await self._merge(volume_id, snapshot_id, operation_key)
+        await run_to_end(lambda: self._remove_strays(volume_id, snapshot_id))
+
+    async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
+        def record() -> None:
+            chain = self.chain_of(volume_id)
+            if chain is None or chain.find(snapshot_id) is None:
+                return
+            if not self._is_merged(chain, snapshot_id):
+                raise Conflict(
+                    f"The files of snapshot {snapshot_id} are not merged: the guest of volume "
+                    f"{volume_id} still reads them all. Nothing was changed.",
+                )
+            merged, spare = chain.merge(snapshot_id)
+            self.keep_chain(volume_id, merged)
+            (self.directory / spare.file).unlink(missing_ok=True)
+
+        await run_to_end(record)
+
+    async def snapshot_source(self, volume_id: str, snapshot_id: str) -> SourceImage:
+        def find() -> SourceImage:
+            chain = self._chain(volume_id)
+            self._check_headers(chain)
+            at = chain.place(snapshot_id)
+            layer, size_bytes = chain.layers[at - 1], chain.layers[at].size_bytes
+            path = self.directory / layer.file
+            return SourceImage(f"snapshot {snapshot_id}", path, layer.format, size_bytes)
+
+        return await run_to_end(find)
+
+    async def _make_overlay(self, known: VolumeFile, snapshot_id: str, operation_key: str) -> Chain:
+        self.check_snapshots()
+        chain = await run_to_end(lambda: self._chain(known.volume_id))
+        name = f"{self.path(known.volume_id).name}.{snapshot_id}"
+        layer = Layer(name, OVERLAY_FORMAT, snapshot_id, known.virtual_bytes)
+        prepared = chain.prepare(layer)
+        path = self.directory / layer.file
+        written = files.partial(path, operation_key)
+        try:
+            await self._qemu_img.create(
+                written,
+                OVERLAY_FORMAT,
+                known.virtual_bytes,
+                backing=(chain.active.file, chain.active.format),
+                operation_key=operation_key,
+            )
+            await run_to_end(lambda: self.dress_overlay(written))
+            await run_to_end(lambda: files.finish(written, path))
+        finally:
+            written.unlink(missing_ok=True)
+        await run_to_end(lambda: self.keep_chain(known.volume_id, prepared))
+        return prepared
+
+    async def _merge(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
+        """Bring what the overlay holds into the file below, and let the one above stand on that."""
+        chain = await run_to_end(lambda: self._chain(volume_id))
+        at = chain.place(snapshot_id)
+        await run_to_end(lambda: self._check_headers(chain, but_above=at))
+        top, below = chain.layers[at], chain.layers[at - 1]
+        above = chain.layers[at + 1] if at + 1 < len(chain.layers) else None
+        if not await run_to_end(lambda: self._is_merged(chain, snapshot_id) and above is not None):
+            await self._qemu_img.commit(self.directory / top.file, operation_key=operation_key)
+        if above is not None:
+            await self._qemu_img.rebase(
+                self.directory / above.file,
+                (below.file, below.format),
+                rename=True,
+                operation_key=operation_key,
+            )
+        merged, _ = chain.commit(snapshot_id)
+        await run_to_end(lambda: files.force(self.directory / below.file))
+        await run_to_end(lambda: self.keep_chain(volume_id, merged))
+
+    async def _get(self, volume_id: str, snapshot_id: str) -> SnapshotFile:
+        found = await self.snapshot(volume_id, snapshot_id)
+        if found is None:
+            raise NotFound(f"Volume {volume_id} has no snapshot {snapshot_id} on this host.")
+        return found
+
+    async def _show_pending(self, volume_id: str, chain: Chain) -> SnapshotFile:
+        pending = chain.pending or chain.active
+        return SnapshotFile(
+            volume_id=volume_id,
+            snapshot_id=pending.snapshot_id,
+            state="prepared",
+            file=pending.file,
+            size_bytes=pending.size_bytes,
+            held=await self._holder(chain),
+        )
+
+    def _show(self, volume_id: str, snapshot_id: str, chain: Chain) -> SnapshotFile:
+        at = chain.place(snapshot_id)
+        return SnapshotFile(
+            volume_id=volume_id,
+            snapshot_id=snapshot_id,
+            state="taken",
+            file=chain.layers[at].file,
+            size_bytes=chain.layers[at].size_bytes,
+            merge=chain.plan(snapshot_id),
+            merged=self._is_merged(chain, snapshot_id),
+        )
+
+    async def _holder(self, chain: Chain) -> Holder:
+        """Return which file a QEMU has open to write to, told by the locks on the files."""
+        pending, active = chain.pending or chain.active, chain.active
+        if await self._qemu_img.is_open(self.directory / pending.file, pending.format):
+            return "overlay"
+        if await self._qemu_img.is_open(self.directory / active.file, active.format):
+            return "below"
+        return "nobody"
+
+    async def _refuse_switched(self, volume_id: str, chain: Chain) -> None:
+        if await self._holder(chain) == "overlay":
+            raise Conflict(
+                f"A guest writes to the overlay of volume {volume_id} already. Nothing was "
+                "changed; its hypervisor alone can merge it.",
+            )
+
+    def _chain(self, volume_id: str) -> Chain:
+        if (chain := self.chain_of(volume_id)) is None:
+            raise NotFound(f"Volume {volume_id} is not on this host.")
+        return chain
+
+    def _is_merged(self, chain: Chain, snapshot_id: str) -> bool:
+        """Whether the files of a snapshot are merged, as the header of the one above tells."""
+        plan, at = chain.plan(snapshot_id), chain.place(snapshot_id)
+        if plan.merge_target_file is None:
+            return self._backing_of(chain.active) == (plan.file_to_merge or "")
+        return self._backing_of(chain.layers[at + 1]) == plan.merge_target_file
+
+    def _backing_of(self, layer: Layer) -> str:
+        backing = qcow2.read_header(self.directory / layer.file).backing
+        return Path(backing).name if backing else ""
+
+    def _check_headers(self, chain: Chain, *, but_above: int | None = None) -> None:
+        """Raise Conflict unless each file stands on the one that the record says.
+
+        A file that names another would make us read that. `but_above` is the place of an overlay
+        that is being merged: the file above may stand on the one below it by now.
+        """
+        for at in range(1, len(chain.layers)):
+            header = qcow2.read_header(self.directory / chain.layers[at].file)
+            allowed = {chain.layers[at - 1].file}
+            if but_above is not None and at == but_above + 1:
+                allowed.add(chain.layers[at - 2].file)
+            if header.backing not in allowed:
+                raise Conflict(
+                    f"The file {chain.layers[at].file} does not stand on {min(allowed)}, as it was "
+                    "made. Nothing was changed; see who has written to the pool's directory.",
+                    private=header.backing,
+                )
+
+    def _remove_strays(self, volume_id: str, snapshot_id: str) -> None:
+        chain = self._chain(volume_id)
+        path = self.directory / f"{self.path(volume_id).name}.{snapshot_id}"
+        for left in files.partials(path):
+            left.unlink(missing_ok=True)
+        if path.name not in chain.files:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,118 @@
+"""Snapshots of simulated volumes: chains of files that nobody ever wrote."""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from mooring.agent import simulated_pool
+from mooring.agent.drivers.base import SourceImage, refuse_exported, require
+from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
+from mooring.agent.knobs import Knobs
+from mooring.agent_api.snapshots import Holder, SnapshotFile
+from mooring.agent_api.volumes import VolumeFile
+from mooring.errors import Conflict, NotFound
+
+
+class SimulatedSnapshots(ABC):
+    """The part of `SimulatedDriver` that is about snapshots. `knobs` points: snapshot, merge."""
+
+    knobs: Knobs
+
+    @property
+    @abstractmethod
+    def _db(self) -> sqlite3.Connection: ...
+
+    @abstractmethod
+    async def find(self, volume_id: str) -> VolumeFile | None:
+        """Return a volume, or None."""
+
+    async def snapshot(self, volume_id: str, snapshot_id: str) -> SnapshotFile | None:
+        chain = simulated_pool.chain_of(self._db, volume_id)
+        if snapshot_id not in chain.snapshots:
+            return None
+        is_pending, at = chain.is_pending(snapshot_id), chain.find(snapshot_id)
+        layer = chain.layers[at] if at is not None else chain.pending or chain.active
+        return SnapshotFile(
+            volume_id=volume_id,
+            snapshot_id=snapshot_id,
+            state="prepared" if is_pending else "taken",
+            file=layer.file,
+            size_bytes=layer.size_bytes,
+            merge=None if is_pending else chain.plan(snapshot_id),
+            held=self._holder(volume_id, chain) if is_pending else "unknown",
+        )
+
+    async def prepare_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str
+    ) -> SnapshotFile:
+        del operation_key
+        await self.knobs.at("snapshot")
+        known = require(await self.find(volume_id), volume_id)
+        chain = simulated_pool.chain_of(self._db, volume_id)
+        if snapshot_id not in chain.snapshots:
+            self._keep(volume_id, chain.prepare(_overlay(known, snapshot_id)))
+        return await self._get(volume_id, snapshot_id)
+
+    async def take_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str
+    ) -> SnapshotFile:
+        del operation_key
+        await self.knobs.at("snapshot")
+        known = require(await self.find(volume_id), volume_id)
+        chain = simulated_pool.chain_of(self._db, volume_id)
+        if snapshot_id not in chain.snapshots:
+            refuse_exported(known)
+            chain = chain.prepare(_overlay(known, snapshot_id))
+        if chain.is_pending(snapshot_id):
+            self._keep(volume_id, chain.take(snapshot_id))
+        return await self._get(volume_id, snapshot_id)
+
+    async def delete_snapshot(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
+        del operation_key
+        await self.knobs.at("merge")
+        chain = simulated_pool.chain_of(self._db, volume_id)
+        if chain.is_pending(snapshot_id):
+            if self._holder(volume_id, chain) == "overlay":
+                raise Conflict(
+                    f"A guest writes to the overlay of volume {volume_id} already. Nothing was "
+                    "changed; its hypervisor alone can merge it.",
+                )
+            self._keep(volume_id, chain.forget_pending())
+        elif chain.find(snapshot_id) is not None:
+            refuse_exported(require(await self.find(volume_id), volume_id))
+            self._keep(volume_id, chain.commit(snapshot_id)[0])
+
+    async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
+        await self.knobs.at("merge")
+        chain = simulated_pool.chain_of(self._db, volume_id)
+        if chain.find(snapshot_id) is not None:
+            self._keep(volume_id, chain.merge(snapshot_id)[0])
+
+    async def snapshot_source(self, volume_id: str, snapshot_id: str) -> SourceImage:
+        chain = simulated_pool.chain_of(self._db, volume_id)
+        at = chain.place(snapshot_id)
+        below, size_bytes = chain.layers[at - 1], chain.layers[at].size_bytes
+        name = f"snapshot {snapshot_id}"
+        return SourceImage(name, Path(below.file), below.format, size_bytes)
+
+    async def _get(self, volume_id: str, snapshot_id: str) -> SnapshotFile:
+        if (found := await self.snapshot(volume_id, snapshot_id)) is None:
+            raise NotFound(f"Volume {volume_id} has no snapshot {snapshot_id} on this host.")
+        return found
+
+    def _keep(self, volume_id: str, chain: Chain) -> None:
+        simulated_pool.keep_chain(self._db, volume_id, chain)
+
+    def _holder(self, volume_id: str, chain: Chain) -> Holder:
+        """Return which file a running guest has open, as the locks on real files would tell."""
+        file = simulated_pool.find_open_file(self._db, volume_id)
+        if not file:
+            return "nobody"
+        return "overlay" if chain.pending is not None and file == chain.pending.file else "below"
+
+
+def _overlay(known: VolumeFile, snapshot_id: str) -> Layer:
+    file = f"{simulated_pool.PREFIX}{known.volume_id}.{snapshot_id}"
+    return Layer(file, OVERLAY_FORMAT, snapshot_id, known.virtual_bytes)

@@ -1,0 +1,62 @@
+"""Snapshots of this host's volumes. Every verb may be repeated."""
+
+from __future__ import annotations
+
+from mooring.agent.drivers.base import VolumeDriver
+from mooring.agent.host import Agent
+from mooring.agent.router import Call, Verbs
+from mooring.agent_api.snapshots import SnapshotSpec
+from mooring.errors import NotFound
+from mooring.fence.journal import Answer
+
+verbs = Verbs[Agent]()
+
+_PATH = "/volumes/{volume_id}/snapshots/{snapshot_id}"
+
+
+@verbs.get(_PATH)
+async def show_snapshot(call: Call[Agent]) -> Answer:
+    """Answer a snapshot, taken or prepared."""
+    driver, names = await _find_driver(call), _names(call)
+    found = await driver.snapshot(*names) if driver else None
+    if found is None:
+        raise NotFound(f"Volume {names[0]} has no snapshot {names[1]} on this host.")
+    return Answer(body=found)
+
+
+@verbs.put(_PATH, SnapshotSpec)
+async def put_snapshot(call: Call[Agent]) -> Answer:
+    """Take a snapshot, or prepare one for a hypervisor to switch to."""
+    names, driver = _names(call), await _find_driver(call)
+    if driver is None:
+        raise NotFound(f"Volume {names[0]} is not on host {call.agent.settings.name}.")
+    spec: SnapshotSpec = call.body
+    act = driver.take_snapshot if spec.state == "taken" else driver.prepare_snapshot
+    return Answer(body=await act(*names, call.operation_key))
+
+
+@verbs.delete(_PATH)
+async def delete_snapshot(call: Call[Agent]) -> Answer:
+    """Merge the files of a snapshot, or remove what was only prepared."""
+    if (driver := await _find_driver(call)) is not None:
+        await driver.delete_snapshot(*_names(call), call.operation_key)
+    return Answer(status=204)
+
+
+@verbs.put(f"{_PATH}/merge", None)
+async def record_merge(call: Call[Agent]) -> Answer:
+    """Record that a hypervisor has merged the files of a snapshot."""
+    if (driver := await _find_driver(call)) is not None:
+        await driver.record_merge(*_names(call))
+    return Answer(status=204)
+
+
+async def _find_driver(call: Call[Agent]) -> VolumeDriver | None:
+    for driver in call.agent.drivers.values():
+        if await driver.find(call.path["volume_id"]) is not None:
+            return driver
+    return None
+
+
+def _names(call: Call[Agent]) -> tuple[str, str]:
+    return call.path["volume_id"], call.path["snapshot_id"]

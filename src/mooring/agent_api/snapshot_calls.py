@@ -1,0 +1,63 @@
+"""The client's verbs about snapshots of volumes."""
+
+from __future__ import annotations
+
+from mooring.agent_api.calls import Calls, path_of
+from mooring.agent_api.snapshots import SnapshotFile, SnapshotSpec
+from mooring.fence.operation import Operation
+from mooring.limits import AGENT_LONG_CALL_S
+
+
+class SnapshotCalls(Calls):
+    """A part of `AgentClient`."""
+
+    async def show_snapshot(self, volume_id: str, snapshot_id: str) -> SnapshotFile | None:
+        """Return a snapshot, taken or prepared, or None."""
+        return await self._find(
+            SnapshotFile, path_of("volumes", volume_id, "snapshots", snapshot_id)
+        )
+
+    async def put_snapshot(
+        self,
+        volume_id: str,
+        snapshot_id: str,
+        spec: SnapshotSpec,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> SnapshotFile:
+        """Take or prepare a snapshot. Conflict: the volume is in use; NoCapacity, NotFound."""
+        target = path_of("volumes", volume_id, "snapshots", snapshot_id)
+        return await self._ask(
+            SnapshotFile, "PUT", target, spec, operation=operation, timeout_s=timeout_s
+        )
+
+    async def delete_snapshot(
+        self,
+        volume_id: str,
+        snapshot_id: str,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> None:
+        """Merge the files of a snapshot, or remove what was only prepared; nothing without one.
+
+        Conflict: the volume is in use, and only its hypervisor could.
+        """
+        target = path_of("volumes", volume_id, "snapshots", snapshot_id)
+        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+
+    async def record_merge(
+        self,
+        volume_id: str,
+        snapshot_id: str,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> None:
+        """Record that a hypervisor has merged the files; nothing without the snapshot.
+
+        Conflict: the files say that it has not.
+        """
+        target = path_of("volumes", volume_id, "snapshots", snapshot_id, "merge")
+        await self._ask(None, "PUT", target, operation=operation, timeout_s=timeout_s)

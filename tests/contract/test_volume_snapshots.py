@@ -1,0 +1,244 @@
+"""What holds for the snapshots of every volume driver: on the simulated one and on real files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from mooring.agent.drivers.base import VolumeDriver
+from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent_api.snapshots import Merge
+from mooring.errors import Conflict, Invalid, NotFound
+from mooring.fence.journal import Journal
+from mooring.limits import VOLUME_CHAIN_FILES
+from tests.contract.test_volume_driver import HERE, make_driver, volume
+
+pytestmark = pytest.mark.anyio
+_REAL = [pytest.param(kind, marks=pytest.mark.hosts) for kind in ("raw", "qcow2")]
+_BASE = "volume-v1"
+
+
+@pytest.fixture(params=["simulated", *_REAL])
+async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[VolumeDriver]:
+    journal = Journal(tmp_path / "journal.sqlite")
+    made = make_driver(request.param, tmp_path, journal)
+    await made.setup()
+    await made.create(volume(made), None, "op")
+    yield made
+    await made.close()
+    await journal.close()
+
+
+@pytest.fixture(params=_REAL)
+async def files(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[DirectoryDriver]:
+    journal = Journal(tmp_path / "journal.sqlite")
+    made = make_driver(request.param, tmp_path, journal)
+    assert isinstance(made, DirectoryDriver)
+    await made.setup()
+    await made.create(volume(made), None, "op")
+    yield made
+    await journal.close()
+
+
+async def qemu(*argv: str) -> str:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*argv, stdout=pipe, stderr=pipe)
+    out, err = await process.communicate()
+    said = out.decode() + err.decode()
+    assert process.returncode == 0, said
+    return said
+
+
+async def write(driver: DirectoryDriver, pattern: int, offset: str = "0", size: str = "1M") -> None:
+    """Write a pattern as a guest would."""
+    known = await driver.find("v1")
+    assert known is not None
+    path = str(driver.active_path("v1"))
+    said = await qemu(
+        "qemu-io", "-f", known.format, "-c", f"write -P {pattern} {offset} {size}", path
+    )
+    assert "wrote" in said
+
+
+async def holds(driver: DirectoryDriver, pattern: int, offset: str = "0", size: str = "1M") -> None:
+    """See that the volume reads back a pattern."""
+    known = await driver.find("v1")
+    assert known is not None
+    await reads(driver.active_path("v1"), known.format, pattern, offset, size)
+
+
+async def reads(path: Path, disk_format: str, pattern: int, offset: str, size: str) -> None:
+    command = f"read -P {pattern} {offset} {size}"
+    said = await qemu("qemu-io", "-r", "-f", disk_format, "-c", command, str(path))
+    assert "verification failed" not in said, said
+
+
+async def test_a_snapshot_is_taken_found_and_deleted(driver: VolumeDriver) -> None:
+    for _ in range(2):
+        made = await driver.take_snapshot("v1", "s1", "op")
+        assert (made.state, made.file) == ("taken", f"{_BASE}.s1")
+        assert made.merge == Merge(None, None)
+    found = await driver.find("v1")
+    assert found is not None
+    assert (found.snapshots, found.format) == (["s1"], "qcow2")
+    info = await driver.export("v1", "a1", HERE)
+    assert info["data"]["device_path"].endswith(f"/{_BASE}.s1")
+    assert info["data"]["format"] == "qcow2"
+    await driver.unexport("v1", "a1")
+    for _ in range(2):
+        await driver.delete_snapshot("v1", "s1", "op")
+    assert await driver.snapshot("v1", "s1") is None
+    assert await driver.leftovers() == []
+    info = await driver.export("v1", "a1", HERE)
+    assert info["data"]["device_path"].endswith(f"/{_BASE}")
+    assert info["data"]["format"] == driver.pool.format
+
+
+async def test_while_exported_only_a_hypervisor_changes_the_files(driver: VolumeDriver) -> None:
+    await driver.take_snapshot("v1", "s1", "op")
+    await driver.export("v1", "a1", HERE)
+    with pytest.raises(Conflict, match="is exported"):
+        await driver.take_snapshot("v1", "s2", "op")
+    with pytest.raises(Conflict, match="is exported"):
+        await driver.delete_snapshot("v1", "s1", "op")
+    for _ in range(2):
+        prepared = await driver.prepare_snapshot("v1", "s2", "op")
+        assert (prepared.state, prepared.held, prepared.merge) == ("prepared", "nobody", None)
+    before = await driver.export("v1", "a1", HERE)
+    assert before["data"]["device_path"].endswith(f"/{_BASE}.s1")
+    with pytest.raises(Conflict, match="has not ended"):
+        await driver.prepare_snapshot("v1", "s3", "op")
+    for _ in range(2):
+        taken = await driver.take_snapshot("v1", "s2", "op")
+        assert taken.state == "taken"
+    after = await driver.export("v1", "a1", HERE)
+    assert after["data"]["device_path"].endswith(f"/{_BASE}.s2")
+
+
+async def test_what_was_only_prepared_is_taken_back(driver: VolumeDriver) -> None:
+    await driver.export("v1", "a1", HERE)
+    await driver.prepare_snapshot("v1", "s1", "op")
+    for _ in range(2):
+        await driver.delete_snapshot("v1", "s1", "op")
+    assert await driver.snapshot("v1", "s1") is None
+    assert await driver.leftovers() == []
+    await driver.prepare_snapshot("v1", "s2", "op")
+
+
+async def test_what_is_not_there_has_no_snapshots(driver: VolumeDriver) -> None:
+    assert await driver.snapshot("v1", "s1") is None
+    assert await driver.snapshot("v2", "s1") is None
+    await driver.delete_snapshot("v1", "s1", "op")
+    await driver.delete_snapshot("v2", "s1", "op")
+    for act in (driver.take_snapshot, driver.prepare_snapshot):
+        with pytest.raises(NotFound):
+            await act("v2", "s1", "op")
+    with pytest.raises(NotFound):
+        await driver.snapshot_source("v1", "s1")
+
+
+async def test_a_volume_is_removed_with_all_its_files(driver: VolumeDriver) -> None:
+    await driver.take_snapshot("v1", "s1", "op")
+    await driver.prepare_snapshot("v1", "s2", "op")
+    for _ in range(2):
+        await driver.delete("v1")
+    assert await driver.find("v1") is None
+    assert await driver.leftovers() == []
+
+
+async def test_a_chain_has_an_end(driver: VolumeDriver) -> None:
+    if isinstance(driver, DirectoryDriver):
+        pytest.skip("the rule is the same, and files take their time")
+    for number in range(VOLUME_CHAIN_FILES):
+        await driver.take_snapshot("v1", f"s{number}", "op")
+    with pytest.raises(Invalid, match="64 snapshots"):
+        await driver.take_snapshot("v1", "more", "op")
+
+
+async def test_a_new_volume_holds_what_the_snapshot_does(driver: VolumeDriver) -> None:
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0xAA)
+    await driver.take_snapshot("v1", "s1", "op")
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0xBB)
+    source = await driver.snapshot_source("v1", "s1")
+    await driver.create(volume(driver, 2, "v2"), source, "op")
+    if isinstance(driver, DirectoryDriver):
+        await reads(driver.path("v2"), driver.pool.format, 0xAA, "0", "1M")
+        await holds(driver, 0xBB)
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("order", ["123", "132", "213", "231", "312", "321"])
+async def test_deleting_snapshots_in_any_order_keeps_the_data(
+    files: DirectoryDriver, order: str
+) -> None:
+    await write(files, 0x10, "0", "4M")
+    for number in (1, 2, 3):
+        await files.take_snapshot("v1", f"s{number}", "op")
+        await write(files, 0x10 + number, f"{number}M", "1M")
+    left = {1, 2, 3}
+    for number in map(int, order):
+        await files.delete_snapshot("v1", f"s{number}", "op")
+        left.discard(number)
+        for offset, pattern in enumerate((0x10, 0x11, 0x12, 0x13)):
+            await holds(files, pattern, f"{offset}M")
+        for other in left:
+            source = await files.snapshot_source("v1", f"s{other}")
+            await reads(source.path, source.format, 0x10, f"{other}M", "1M")
+            await reads(source.path, source.format, 0x10 + other - 1, f"{other - 1}M", "1M")
+    assert files.active_path("v1").name == _BASE
+    assert await files.leftovers() == []
+
+
+@pytest.mark.hosts
+async def test_a_volume_that_grew_since_keeps_its_size(files: DirectoryDriver) -> None:
+    await files.take_snapshot("v1", "s1", "op")
+    await files.extend("v1", 2, "op")
+    await write(files, 0x77, "1500M")
+    source = await files.snapshot_source("v1", "s1")
+    assert source.virtual_bytes == 1024**3
+    await files.delete_snapshot("v1", "s1", "op")
+    found = await files.find("v1")
+    assert found is not None
+    assert found.size_gib == 2
+    await holds(files, 0x77, "1500M")
+
+
+@pytest.mark.hosts
+async def test_a_merge_that_was_cut_short_is_done_again(files: DirectoryDriver) -> None:
+    await write(files, 0x10, "0", "4M")
+    for number in (1, 2):
+        await files.take_snapshot("v1", f"s{number}", "op")
+        await write(files, 0x10 + number, f"{number}M", "1M")
+    base, first, second = (files.directory / f"{_BASE}{end}" for end in ("", ".s1", ".s2"))
+    # A dead agent had committed the first overlay and put the second on the base.
+    await qemu("qemu-img", "commit", "-q", "-d", "-f", "qcow2", str(first))
+    move = ["qemu-img", "rebase", "-q", "-u", "-f", "qcow2", "-F", files.pool.format]
+    await qemu(*move, "-b", base.name, str(second))
+    await files.setup()
+    await files.delete_snapshot("v1", "s1", "op")
+    assert not first.exists()
+    for offset, pattern in enumerate((0x10, 0x11, 0x12, 0x10)):
+        await holds(files, pattern, f"{offset}M")
+    assert await files.leftovers() == []
+
+
+@pytest.mark.hosts
+async def test_a_file_that_stands_on_a_foreign_one_is_not_read(
+    files: DirectoryDriver, tmp_path: Path
+) -> None:
+    await files.take_snapshot("v1", "s1", "op")
+    await files.take_snapshot("v1", "s2", "op")
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"x" * 1024**2)
+    overlay = files.directory / f"{_BASE}.s1"
+    move = ["qemu-img", "rebase", "-q", "-u", "-f", "qcow2", "-F", "raw"]
+    await qemu(*move, "-b", str(secret), str(overlay))
+    with pytest.raises(Conflict, match="does not stand on"):
+        await files.snapshot_source("v1", "s2")
+    with pytest.raises(Conflict, match="does not stand on"):
+        await files.delete_snapshot("v1", "s1", "op")
