@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tests.kill.extend_workload import extend_operations
 from tests.kill.harness import Answer, KilledCloud
+from tests.kill.snapshot_workload import snapshot_operations
 
 COMPUTE = "/compute/v2.1"
 VOLUME = "/volume/v3"
@@ -84,23 +85,28 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
     legacy = {"os-terminate_connection": {"connector": CONNECTOR}}
     first = {"os-initialize_connection": {"connector": CONNECTOR}}
     growing = extend_operations(cloud, volume, project.laden[2][1], project.legacy)
-    return growing | {
-        "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
-        "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
-        "compute.reset_state": [_reset(cloud, server)],
-        "volume.reset_status": [
-            _act_on_volume(cloud, project.hosted, reset),
-            *growing["volume.reset_status"],
-        ],
-        "volume.delete_volume": [_delete(cloud, f"{VOLUME}/volumes/{project.legacy}")],
-        "volume.force_delete_volume": [
-            _act_on_volume(cloud, volume, {"os-force_delete": {}}),
-            _act_on_volume(cloud, project.legacy, {"os-force_delete": {}}),
-        ],
-        "volume.reimage_volume": [_reimage(cloud, server, volume, project.fresh_image)],
-        "volume.connect_legacy": [_act_on_volume(cloud, volume, first)],
-        "volume.end_legacy": [_act_on_volume(cloud, project.legacy, legacy)],
-    }
+    pictured = snapshot_operations(cloud, volume, server)
+    return (
+        growing
+        | pictured
+        | {
+            "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
+            "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
+            "compute.reset_state": [_reset(cloud, server)],
+            "volume.reset_status": [
+                _act_on_volume(cloud, project.hosted, reset),
+                *growing["volume.reset_status"],
+            ],
+            "volume.delete_volume": [_delete(cloud, f"{VOLUME}/volumes/{project.legacy}")],
+            "volume.force_delete_volume": [
+                _act_on_volume(cloud, volume, {"os-force_delete": {}}),
+                _act_on_volume(cloud, project.legacy, {"os-force_delete": {}}),
+            ],
+            "volume.reimage_volume": [_reimage(cloud, server, volume, project.fresh_image)],
+            "volume.connect_legacy": [_act_on_volume(cloud, volume, first)],
+            "volume.end_legacy": [_act_on_volume(cloud, project.legacy, legacy)],
+        }
+    )
 
 
 def _volumes_of(project: Project) -> list[dict[str, Any]]:

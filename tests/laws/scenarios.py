@@ -23,7 +23,7 @@ from mooring.volume.sagas.create_volume import CREATE_VOLUME
 from mooring.volume.sagas.delete_attachment import DELETE_ATTACHMENT
 from mooring.volume.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
 from mooring.volume.sagas.reset_status import RESET_STATUS
-from tests.laws import assisted_scenarios
+from tests.laws import assisted_scenarios, volume_snapshot_scenarios
 from tests.laws.extend_events import EVENT_SCENARIOS
 from tests.laws.extend_scenarios import EXTEND_SCENARIOS
 from tests.laws.reimage_scenarios import REIMAGES
@@ -270,4 +270,5 @@ SCENARIOS = [
     *REIMAGES,
     *assisted_scenarios.scenarios(a_server_with_volume),
     *EVENT_SCENARIOS,
+    *volume_snapshot_scenarios.of(a_volume, a_server_with_volume),
 ]

@@ -26,7 +26,11 @@ class Story(Struct, frozen=True):
 
 
 STORIES = (
-    Story(frozenset({"volume.create_volume"}), "volume.create", "volume_id"),
+    Story(
+        frozenset({"volume.create_volume", "volume.create_volume_from_snapshot"}),
+        "volume.create",
+        "volume_id",
+    ),
     Story(
         frozenset({"volume.delete_volume", "volume.force_delete_volume"}),
         "volume.delete",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -19,6 +20,7 @@ EventStatus = Literal["completed", "failed", "in-progress"]
 
 _EVENT_VERSIONS = {"volume-reimaged": "2.93", "volume-extended": "2.51"}
 _SHOW_ATTACHMENT_VERSION = "2.89"
+_ASSISTED = "/os-assisted-volume-snapshots"
 
 
 class VolumeAttachment(Struct, frozen=True):
@@ -110,6 +112,52 @@ class ComputeClient:
         A compute service that knows no operations, a real Nova, is left alone.
         """
         await self.session.bury(operation)
+
+    async def create_assisted_snapshot(
+        self,
+        caller: Caller,
+        volume_id: str,
+        snapshot_id: str,
+        new_file: str,
+        *,
+        operation: Operation | None = None,
+    ) -> None:
+        """Ask that the guest which has a volume write to `new_file` from now on.
+
+        The name is one of the directory that the volume's file lies in. The end is told by the
+        snapshot action `os-update_snapshot_status`. Source: facts/block_storage.md 5.2.
+        """
+        info = {"snapshot_id": snapshot_id, "type": "qcow2", "new_file": new_file}
+        body = {"snapshot": {"volume_id": volume_id, "create_info": info}}
+        await self.session.request(
+            "POST", _ASSISTED, caller=caller, json=body, version="2.1", operation=operation
+        )
+
+    async def delete_assisted_snapshot(
+        self,
+        caller: Caller,
+        volume_id: str,
+        snapshot_id: str,
+        files: tuple[str | None, str | None],
+        *,
+        operation: Operation | None = None,
+    ) -> None:
+        """Ask that the guest which has a volume merge the files of one of its snapshots.
+
+        `files` are the one to merge and the one to merge it into (None: the active one takes in
+        all that lies above the first). Told as with `create_assisted_snapshot`.
+        """
+        info = {
+            "volume_id": volume_id,
+            "type": "qcow2",
+            "file_to_merge": files[0],
+            "merge_target_file": files[1],
+        }
+        query = urlencode({"delete_info": msgspec.json.encode(info).decode()})
+        path = f"{_ASSISTED}/{snapshot_id}?{query}"
+        await self.session.request(
+            "DELETE", path, caller=caller, version="2.1", operation=operation
+        )
 
 
 def _lowest_version(events: Sequence[ExternalEvent]) -> str:

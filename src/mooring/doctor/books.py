@@ -20,7 +20,13 @@ from mooring.placement.tables import AllocationRow
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import LockRow, SagaRow
 from mooring.store.base import Store
-from mooring.volume.tables import AttachmentRow, ExportRow, ReservationRow, VolumeRow
+from mooring.volume.tables import (
+    AttachmentRow,
+    ExportRow,
+    ReservationRow,
+    SnapshotRow,
+    VolumeRow,
+)
 
 
 class Work(Struct, frozen=True):
@@ -48,6 +54,7 @@ class Books(Struct):
     hosts: dict[str, dict[str, Any]]
     volumes: dict[str, dict[str, Any]]
     attachments: dict[str, dict[str, Any]]
+    snapshots: dict[str, dict[str, Any]]
     exports: dict[str, dict[str, Any]]
     """Made by the calls that know no attachment."""
     reservations: dict[str, dict[str, Any]]
@@ -75,6 +82,7 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
     hosts = await _rows(compute, Host, key="name")
     volumes = await _rows(volume, VolumeRow)
     attachments = await _rows(volume, AttachmentRow)
+    snapshots = await _rows(volume, SnapshotRow)
     exports = await _rows(volume, ExportRow)
     reservations = await _rows(volume, ReservationRow)
     images = await _rows(stores["image"], ImageRow)
@@ -89,6 +97,7 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
         hosts=hosts,
         volumes=volumes,
         attachments=attachments,
+        snapshots=snapshots,
         exports=exports,
         reservations=reservations,
         images=images,

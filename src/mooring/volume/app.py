@@ -13,7 +13,7 @@ from mooring.volume.api import (
     operators,
     quotas,
     reimage,
-    unbuilt,
+    snapshots,
     volume_actions,
     volumes,
 )
@@ -43,7 +43,7 @@ APIS = (
     quotas.api,
     operators.api,
     reimage.api,
-    unbuilt.api,
+    snapshots.api,
     operations.build_api(Volume),
 )
 

@@ -42,6 +42,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     zone: str
     multiattach: bool = False
     extra_specs: dict[str, str] = {}
+    pool: str = ""
+    """The only pool that will do, by its full name; empty when any may."""
 
 
 class Room(Struct, frozen=True):
@@ -185,7 +187,7 @@ def _suits(room: Room, wanted: Wanted, settings: VolumeSettings) -> bool:
     row = room.row
     if row.disabled or row.zone != wanted.zone or room.left_gib < wanted.size_gib:
         return False
-    if wanted.multiattach and not row.multiattach:
+    if (wanted.multiattach and not row.multiattach) or wanted.pool not in {"", row.name}:
         return False
     has = capabilities(room, settings, row.seen_at)
     asked = [

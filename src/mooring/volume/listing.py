@@ -113,7 +113,7 @@ class Surroundings(Struct, frozen=True):
 
 def volumes(tx: Session, query: Query) -> Rows:
     """Return one page of volumes, each with its `type_name`. Raises NotFound for a bad marker."""
-    return _page(tx, _with_type().where(*_of_volumes(tx, query)), VOLUME_COLUMNS, query)
+    return page_of(tx, _with_type().where(*_of_volumes(tx, query)), VOLUME_COLUMNS, query)
 
 
 def count_volumes(tx: Session, query: Query) -> int:
@@ -155,10 +155,10 @@ def surroundings(tx: Session, rows: Rows) -> Surroundings:
 
 def attachments(tx: Session, query: Query) -> list[AttachmentRow]:
     """Return one page of attachments. Raises NotFound for a bad marker."""
-    wanted = select(AttachmentRow).where(*_equal(query, ATTACHMENT_COLUMNS))
+    wanted = select(AttachmentRow).where(*equal_to(query, ATTACHMENT_COLUMNS))
     if query.project_id is not None:
         wanted = wanted.where(AttachmentRow.project_id == query.project_id)
-    return [row[0] for row in _page(tx, wanted, ATTACHMENT_COLUMNS, query)]
+    return [row[0] for row in page_of(tx, wanted, ATTACHMENT_COLUMNS, query)]
 
 
 def _with_type() -> Select[Any]:
@@ -180,7 +180,7 @@ _services = select(BackendRow.name, BackendRow.service_id)
 
 
 def _of_volumes(tx: Session, query: Query) -> list[ColumnElement[bool]]:
-    found = _equal(query, VOLUME_COLUMNS)
+    found = equal_to(query, VOLUME_COLUMNS)
     if query.project_id is not None:
         found.append(VolumeRow.project_id == query.project_id)
     for name, text in query.like.items():
@@ -190,11 +190,12 @@ def _of_volumes(tx: Session, query: Query) -> list[ColumnElement[bool]]:
         (VolumeRow.labels, query.metadata),
         (VolumeRow.image_metadata, query.image_metadata),
     ):
-        found += [_has_pair(tx, column, key, value) for key, value in pairs.items()]
+        found += [has_pair(tx, column, key, value) for key, value in pairs.items()]
     return found
 
 
-def _equal(query: Query, columns: Mapping[str, Column]) -> list[ColumnElement[bool]]:
+def equal_to(query: Query, columns: Mapping[str, Column]) -> list[ColumnElement[bool]]:
+    """Return the conditions of a query's `equal` and `nothing`."""
     found: list[ColumnElement[bool]] = [false()] if query.nothing else []
     for name, value in query.equal.items():
         column = columns[name]
@@ -215,7 +216,7 @@ def _compare(moment: Moment) -> ColumnElement[bool]:
     return made[moment.compare]
 
 
-def _has_pair(tx: Session, column: Column, key: str, value: str) -> ColumnElement[bool]:
+def has_pair(tx: Session, column: Column, key: str, value: str) -> ColumnElement[bool]:
     """Look for the pair in the JSON text: a quote inside of a string is escaped there."""
     text = msgspec.json.encode({key: value}).decode()[1:-1]
     postgresql = tx.get_bind().dialect.name == "postgresql"
@@ -223,9 +224,10 @@ def _has_pair(tx: Session, column: Column, key: str, value: str) -> ColumnElemen
     return position(type_coerce(column, Text), text) > 0
 
 
-def _page(
+def page_of(
     tx: Session, wanted: Select[Any], columns: Mapping[str, Column], query: Query
 ) -> list[Row[Any]]:
+    """Return one page of what is wanted. Raises NotFound for a bad marker."""
     page = query.page
     keys = [(_orderable(columns[name]), way == "desc") for name, way in page.sort]
     if page.marker:

@@ -14,19 +14,30 @@ from sqlalchemy.orm import Session
 
 from mooring import limits
 from mooring.errors import NotFound
-from mooring.volume.tables import MessageRow, VolumeRow
+from mooring.volume.tables import MessageRow, SnapshotRow, VolumeRow
 from mooring.who import Who
 
-Action = Literal["schedule", "image", "extend", "create", "reimage"]
+Action = Literal[
+    "schedule", "image", "extend", "create", "create_snapshot", "delete_snapshot", "reimage"
+]
 _ACTIONS: dict[Action, tuple[str, str]] = {
     "schedule": ("001", "schedule allocate volume"),
     "image": ("005", "copy image to volume"),
     "extend": ("007", "extend volume"),
     "create": ("008", "create volume from backend storage"),
+    "create_snapshot": ("009", "create snapshot"),
+    "delete_snapshot": ("010", "delete snapshot"),
     "reimage": ("016", "reimage volume"),
 }
 Detail = Literal[
-    "unknown", "no_backend", "notify", "extend", "driver", "reimage_notify", "image_format"
+    "unknown",
+    "no_backend",
+    "notify",
+    "extend",
+    "driver",
+    "snapshot",
+    "reimage_notify",
+    "image_format",
 ]
 _DETAILS: dict[Detail, tuple[str, str]] = {
     "unknown": ("001", "An unknown error occurred."),
@@ -34,6 +45,7 @@ _DETAILS: dict[Detail, tuple[str, str]] = {
     "notify": ("009", "Compute service failed to extend volume."),
     "extend": ("010", "Volume Driver failed to extend volume."),
     "driver": ("012", "Driver failed to create the volume."),
+    "snapshot": ("013", "Snapshot failed to create."),
     "reimage_notify": ("028", "The compute service could not be told of the reimage."),
     "image_format": ("029", "The image's data are not what its format says."),
 }
@@ -41,24 +53,25 @@ _DETAILS: dict[Detail, tuple[str, str]] = {
 
 def add(
     tx: Session,
-    volume: VolumeRow,
+    row: VolumeRow | SnapshotRow,
     what: tuple[Action, Detail],
     *,
     request_id: str,
     now: datetime,
 ) -> None:
-    """Tell the owner of a volume what went wrong with it."""
+    """Tell the owner of a volume or snapshot what went wrong with it."""
+    resource = "VOLUME_SNAPSHOT" if isinstance(row, SnapshotRow) else "VOLUME"
     (action, doing), (detail, reason) = _ACTIONS[what[0]], _DETAILS[what[1]]
     tx.add(
         MessageRow(
             id=str(uuid.uuid4()),
-            project_id=volume.project_id,
-            event_id=f"VOLUME_VOLUME_{action}_{detail}",
+            project_id=row.project_id,
+            event_id=f"VOLUME_{resource}_{action}_{detail}",
             text=f"{doing}:{reason}",
             level="ERROR",
             request_id=request_id,
-            resource_type="VOLUME",
-            resource_id=volume.id,
+            resource_type=resource,
+            resource_id=row.id,
             created_at=now,
             expires_at=now + timedelta(seconds=limits.VOLUME_MESSAGE_LIFE_S),
         )

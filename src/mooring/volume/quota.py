@@ -22,6 +22,7 @@ from mooring.volume.tables import (
     QuotaProjectRow,
     QuotaRow,
     ReservationRow,
+    SnapshotRow,
     TypeRow,
     VolumeRow,
     reserved_gib,
@@ -45,14 +46,16 @@ DEFAULTS: Mapping[str, int] = {
 
 
 class Usage(Struct, frozen=True):
-    """What volumes take: how many, and how many GiB. A volume in error counts until it is gone.
+    """What volumes and snapshots take: how many, and how many GiB they have together.
 
-    `reserved` are GiB more that operations may take before they end.
+    One in error counts until it is gone. `reserved` are GiB more that operations may take before
+    they end.
     """
 
     volumes: int = 0
     gigabytes: int = 0
     reserved: int = 0
+    snapshots: int = 0
 
 
 class Growth(Struct, frozen=True, kw_only=True):
@@ -84,22 +87,32 @@ def find_limits(tx: Session, project_id: str) -> dict[str, int]:
 
 
 def sum_usage(tx: Session, project_id: str, type_id: str | None = None) -> Usage:
-    """Return what a project's volumes take, of all types or of one."""
+    """Return what a project's volumes and snapshots take, of all types or of one."""
     query = select(func.count(), total_gib())
     query = query.where(VolumeRow.project_id == project_id)
+    taken = select(func.count(), total_gib(SnapshotRow))
+    taken = taken.where(SnapshotRow.project_id == project_id)
     more = select(reserved_gib()).where(ReservationRow.project_id == project_id)
     if type_id is not None:
         query = query.where(VolumeRow.volume_type_id == type_id)
+        taken = taken.join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
+        taken = taken.where(VolumeRow.volume_type_id == type_id)
         more = more.where(ReservationRow.volume_type_id == type_id)
     volumes, gigabytes = tx.execute(query).one()
-    return Usage(volumes, gigabytes, tx.execute(more).scalar_one())
+    snapshots, taken_gib = tx.execute(taken).one()
+    reserved = tx.execute(more).scalar_one()
+    return Usage(volumes, gigabytes + taken_gib, reserved, snapshots)
 
 
 def find_usage(tx: Session, project_id: str) -> dict[str, int]:
     """Return what a project uses, by resource; 0 for what this service does not make."""
     total = sum_usage(tx, project_id)
     found = dict.fromkeys([*DEFAULTS, *_type_resources(tx)], 0)
-    found |= {"volumes": total.volumes, "gigabytes": total.gigabytes}
+    found |= {
+        "volumes": total.volumes,
+        "gigabytes": total.gigabytes,
+        "snapshots": total.snapshots,
+    }
     query = (
         select(TypeRow.name, func.count(), total_gib())
         .join(VolumeRow, VolumeRow.volume_type_id == TypeRow.id)
@@ -108,6 +121,16 @@ def find_usage(tx: Session, project_id: str) -> dict[str, int]:
     )
     for name, volumes, gigabytes in tx.execute(query):
         found |= {f"volumes_{name}": volumes, f"gigabytes_{name}": gigabytes}
+    taken = (
+        select(TypeRow.name, func.count(), total_gib(SnapshotRow))
+        .join(VolumeRow, VolumeRow.volume_type_id == TypeRow.id)
+        .join(SnapshotRow, SnapshotRow.volume_id == VolumeRow.id)
+        .where(SnapshotRow.project_id == project_id)
+        .group_by(TypeRow.name)
+    )
+    for name, snapshots, gigabytes in tx.execute(taken):
+        found[f"snapshots_{name}"] = snapshots
+        found[f"gigabytes_{name}"] += gigabytes
     return found
 
 
@@ -190,6 +213,16 @@ def _check_one(limits: Mapping[str, int], size_gib: int) -> None:
         )
 
 
+def claim_snapshot(tx: Session, project_id: str, volume_type: TypeRow, size_gib: int) -> None:
+    """Hold the project's quota; raise OverQuota when one more snapshot does not fit."""
+    hold(tx, project_id)
+    limits = find_limits(tx, project_id)
+    total, typed = sum_usage(tx, project_id), sum_usage(tx, project_id, volume_type.id)
+    for usage, suffix in ((total, ""), (typed, f"_{volume_type.name}")):
+        _check_size(f"gigabytes{suffix}", limits, usage, size_gib)
+        _check_count(f"snapshots{suffix}", limits, usage.snapshots)
+
+
 def _check_size(name: str, limits: Mapping[str, int], usage: Usage, wanted: int) -> None:
     used = usage.gigabytes + usage.reserved
     if limits[name] != UNLIMITED and used + wanted > limits[name]:
@@ -202,9 +235,11 @@ def _check_size(name: str, limits: Mapping[str, int], usage: Usage, wanted: int)
 
 def _check_count(name: str, limits: Mapping[str, int], used: int) -> None:
     if limits[name] != UNLIMITED and used + 1 > limits[name]:
+        kind = "snapshot" if name.startswith("snapshots") else "volume"
         raise OverQuota(
-            f"VolumeLimitExceeded: Maximum number of volumes allowed ({limits[name]}) exceeded for "
-            f"quota '{name}'. Nothing was made; delete volumes or ask for a higher quota.",
+            f"{kind.capitalize()}LimitExceeded: Maximum number of {kind}s allowed ({limits[name]}) "
+            f"exceeded for quota '{name}'. Nothing was made; delete {kind}s or ask for a higher "
+            "quota.",
         )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mooring import limits
 from mooring.notify.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ class VolumeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     when compute has none: then a volume that only a guest's hypervisor can grow does not."""
     extend_deadline_s: float = 600.0
     """How long storage, and after it compute, may take to make a volume grow."""
+    snapshot_deadline_s: float = limits.VOLUME_SNAPSHOT_S
+    """How long compute may take to switch a guest over to a snapshot's overlay."""
+    merge_deadline_s: float = limits.VOLUME_MERGE_S
+    """How long compute may take to merge the files of a deleted snapshot under a guest."""
 
 
 class Volume:

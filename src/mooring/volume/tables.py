@@ -16,9 +16,13 @@ _VOLUME = "volumes.id"
 _TYPE = "volume_types.id"
 
 
-def total_gib() -> ColumnElement[int]:
-    """Return the sum of volume sizes as a column; PostgreSQL would make a decimal of it."""
-    return cast(func.coalesce(func.sum(VolumeRow.size_gib), 0), BigInteger)
+def total_gib(table: type[VolumeRow | SnapshotRow] | None = None) -> ColumnElement[int]:
+    """Return the sum of sizes, of volumes unless `table` says otherwise, as a column.
+
+    PostgreSQL would make a decimal of it.
+    """
+    column = (table or VolumeRow).size_gib
+    return cast(func.coalesce(func.sum(column), 0), BigInteger)
 
 
 def reserved_gib() -> ColumnElement[int]:
@@ -89,6 +93,8 @@ class VolumeRow(Base):
     """`host@driver#pool`; None before one was chosen."""
     labels: Mapped[dict[str, str]] = mapped_column("metadata", Json, default=dict)
     """What the API calls metadata."""
+    snapshot_id: Mapped[str | None]
+    """The snapshot that it was made from, which may be gone by now."""
     image_metadata: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
     borrowed_by: Mapped[str] = mapped_column(default="")
     """The user who asked for the transitional status; empty when nobody did."""
@@ -107,6 +113,41 @@ class VolumeRow(Base):
     updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
     launched_at: Mapped[datetime | None] = mapped_column(UtcTime)
     """When its storage was ready; None while it never was."""
+
+
+class SnapshotRow(Base):
+    """One snapshot of a volume. `size_gib` is the volume's size when it was taken.
+
+    `saga_id` names the saga that is at work on it. `told` is what compute last said of its part by
+    `os-update_snapshot_status`: a status, empty before, `closed` once nobody listens any more.
+    `borrowed_by` is who set a transitional status by hand.
+    """
+
+    __tablename__ = "snapshots"
+    __table_args__ = (
+        Index("snapshots_of_volume", "volume_id", "created_at", "id"),
+        Index("snapshots_of_project", "project_id", "created_at", "id"),
+        Index("snapshots_borrowed", "borrowed_at"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    volume_id: Mapped[str] = mapped_column(ForeignKey(_VOLUME, ondelete="CASCADE"))
+    project_id: Mapped[str]
+    user_id: Mapped[str]
+    name: Mapped[str | None]
+    description: Mapped[str | None]
+    size_gib: Mapped[int]
+    status: Mapped[str]
+    progress: Mapped[int] = mapped_column(default=0)
+    """0 to 100, in percent."""
+    labels: Mapped[dict[str, str]] = mapped_column("metadata", Json, default=dict)
+    """What the API calls metadata."""
+    saga_id: Mapped[str] = mapped_column(default="")
+    told: Mapped[str] = mapped_column(default="")
+    borrowed_by: Mapped[str] = mapped_column(default="")
+    borrowed_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
 
 
 class AttachmentRow(Base):

@@ -52,7 +52,7 @@ def volume(call: Call[Volume], row: Row[Any], around: Surroundings) -> dict[str,
         "name": row.name,
         "description": row.description,
         "volume_type": row.type_name,
-        "snapshot_id": None,
+        "snapshot_id": row.snapshot_id,
         "source_volid": None,
         "metadata": _metadata(row),
         "links": _links(call, row.id),
@@ -82,6 +82,37 @@ def volume_detail(call: Call[Volume], row: Row[Any], around: Surroundings) -> di
     if row.image_metadata:
         shown["volume_image_metadata"] = row.image_metadata
     return shown
+
+
+def snapshot(call: Call[Volume], row: Row[Any]) -> dict[str, Any]:
+    """Show a snapshot as the answers to POST and PUT, and plain lists, do."""
+    shown = {
+        "id": row.id,
+        "name": row.name,
+        "description": row.description,
+        "volume_id": row.volume_id,
+        "status": row.status,
+        "size": row.size_gib,
+        "created_at": time(row.created_at),
+        "updated_at": time(row.updated_at),
+        "metadata": row.metadata,
+    }
+    if call.version >= (3, 14):
+        shown["group_snapshot_id"] = None
+    if call.version >= (3, 41):
+        shown["user_id"] = row.user_id
+    if call.version >= (3, 65):
+        shown["consumes_quota"] = True
+    return shown
+
+
+def snapshot_detail(call: Call[Volume], row: Row[Any]) -> dict[str, Any]:
+    """Show a snapshot as GET does: with its progress and project."""
+    return {
+        **snapshot(call, row),
+        "os-extended-snapshot-attributes:progress": f"{row.progress}%",
+        "os-extended-snapshot-attributes:project_id": row.project_id,
+    }
 
 
 def attachment_summary(row: AttachmentRow) -> dict[str, Any]:

@@ -10,14 +10,20 @@ import uuid
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
+from mooring.agent_api.volumes import SnapshotName
 from mooring.errors import Forbidden, Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
-from mooring.volume import filling, quota, statuses, types
-from mooring.volume.sagas.create_volume import CREATE_VOLUME, CreateVolume
+from mooring.volume import filling, quota, snapshot_rows, statuses, types
+from mooring.volume.sagas.create_volume import (
+    CREATE_VOLUME,
+    CREATE_VOLUME_FROM_SNAPSHOT,
+    CreateVolume,
+)
 from mooring.volume.sagas.delete_volume import (
     DELETE_VOLUME,
     FORCE_DELETE_VOLUME,
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from mooring.clients.image import Image
     from mooring.volume.reserving import Asked
     from mooring.volume.service import Volume
+    from mooring.volume.snapshot_rows import Source
     from mooring.who import Who
 
 _GIB = 1024**3
@@ -53,6 +60,7 @@ class NewVolume(Struct, frozen=True, kw_only=True):
     zone: str | None = None
     metadata: dict[str, str] = {}
     image_id: str | None = None
+    snapshot_id: str | None = None
     may_multiattach: bool = True
     """Whether policy lets the caller make volumes that several servers share."""
 
@@ -79,31 +87,44 @@ async def create(asked: Asked, wanted: NewVolume) -> str:
         earlier = fence.admit(tx, asked.operation, resource, verb="POST")
         if earlier is not None:
             return earlier.body
-        row = _add(tx, asked, wanted, image)
-        notes = CreateVolume(volume_id=row.id, size_gib=row.size_gib)
-        if image is not None:
-            notes = CreateVolume(
-                volume_id=row.id,
-                size_gib=row.size_gib,
-                image_id=image.id,
-                image=filling.spec_of(image),
-                image_metadata=filling.metadata_of(image),
-            )
-        volume.sagas.start(tx, CREATE_VOLUME, notes, who=asked.who)
+        source = None
+        if wanted.snapshot_id:
+            source = snapshot_rows.find_source(tx, asked.who, wanted.snapshot_id)
+        row = _add(tx, asked, wanted, image, source)
+        saga = CREATE_VOLUME if source is None else CREATE_VOLUME_FROM_SNAPSHOT
+        volume.sagas.start(tx, saga, _notes_of(row, image, source), who=asked.who)
         fence.record(tx, asked.operation, resource, Answer(body=row.id), [row.id], verb="POST")
         return row.id
 
     return await volume.sagas.submit(begin)
 
 
-def _add(tx: Session, asked: Asked, wanted: NewVolume, image: Image | None) -> VolumeRow:
+def _notes_of(row: VolumeRow, image: Image | None, source: Source | None) -> CreateVolume:
+    notes = CreateVolume(volume_id=row.id, size_gib=row.size_gib)
+    if image is not None:
+        return replace(
+            notes,
+            image_id=image.id,
+            image=filling.spec_of(image),
+            image_metadata=filling.metadata_of(image),
+        )
+    if source is not None:
+        names = SnapshotName(source.volume_id, source.snapshot_id)
+        return replace(notes, snapshot=names, backend=source.backend)
+    return notes
+
+
+def _add(
+    tx: Session, asked: Asked, wanted: NewVolume, image: Image | None, source: Source | None
+) -> VolumeRow:
     volume, who = asked.volume, asked.who
-    volume_type = types.named(tx, who, wanted.volume_type or volume.settings.default_type)
+    usual = volume.settings.default_type if source is None else source.type_name
+    volume_type = types.named(tx, who, wanted.volume_type or usual)
     multiattach = types.is_multiattach(volume_type)
     if multiattach and not wanted.may_multiattach:
         raise Forbidden("Policy doesn't allow volume:multiattach to be performed.")
-    size_gib = _check_size(wanted, image)
-    zone = _check_zone(tx, volume, wanted.zone)
+    size_gib = _check_size(wanted, image, source)
+    zone = _check_zone(tx, volume, wanted.zone or (source.zone if source else None))
     quota.claim(tx, who.project_id, volume_type, size_gib)
     row = VolumeRow(
         id=str(uuid.uuid4()),
@@ -114,12 +135,13 @@ def _add(tx: Session, asked: Asked, wanted: NewVolume, image: Image | None) -> V
         size_gib=size_gib,
         status="creating",
         attach_status="detached",
-        bootable=False,
+        bootable=source is not None and source.bootable,
         multiattach=multiattach,
         volume_type_id=volume_type.id,
         zone=zone,
         labels=wanted.metadata,
-        image_metadata={},
+        snapshot_id=wanted.snapshot_id,
+        image_metadata=source.image_metadata if source else {},
         borrowed_by="",
         borrowed_for="",
         created_at=volume.clock.now(),
@@ -129,8 +151,15 @@ def _add(tx: Session, asked: Asked, wanted: NewVolume, image: Image | None) -> V
     return row
 
 
-def _check_size(wanted: NewVolume, image: Image | None) -> int:
+def _check_size(wanted: NewVolume, image: Image | None, source: Source | None) -> int:
     size_gib = wanted.size_gib
+    if source is not None:
+        if size_gib is not None and size_gib < source.size_gib:
+            raise Invalid(
+                f"Invalid input received: Volume size {size_gib}GB cannot be smaller than the "
+                f"snapshot size {source.size_gib}GB. They must be >= original snapshot size.",
+            )
+        return size_gib or source.size_gib
     if size_gib is None:
         raise Invalid(
             "Invalid input received: The size is missing. Give the new volume a size in GiB.",
@@ -182,10 +211,13 @@ async def _find_image(asked: Asked, image_id: str) -> Image:
     return image
 
 
-async def delete(asked: Asked, volume_id: str, *, force: bool = False) -> None:
+async def delete(
+    asked: Asked, volume_id: str, *, force: bool = False, cascade: bool = False
+) -> None:
     """Start to delete a volume; one that is being deleted already is fine.
 
-    With `force` any status will do, and whoever is at work on the volume is ended.
+    With `force` any status will do, and whoever is at work on the volume is ended; `cascade` takes
+    its snapshots along.
     """
     resource = f"volume:{volume_id}"
 
@@ -194,6 +226,7 @@ async def delete(asked: Asked, volume_id: str, *, force: bool = False) -> None:
             return
         row = visible(tx, asked.who, volume_id)
         if row.status != "deleting" or force:
+            _check_snapshots(tx, asked, row, cascade=cascade)
             _begin_deleting(tx, asked, row, force=force)
         fence.record(tx, asked.operation, resource, Answer(status=202), verb="DELETE")
 
@@ -214,6 +247,21 @@ def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -
     saga = FORCE_DELETE_VOLUME if force else DELETE_VOLUME
     notes = DeleteVolume(volume_id=row.id, exports=find_exports(tx, row.id))
     asked.volume.sagas.start(tx, saga, notes, who=asked.who)
+
+
+def _check_snapshots(tx: Session, asked: Asked, row: VolumeRow, *, cascade: bool) -> None:
+    """Raise Invalid while the volume has snapshots that do not go with it."""
+    found = snapshot_rows.of_volume(tx, row.id)
+    if not cascade and found:
+        raise _cannot_delete(row)
+    for snapshot in found:
+        foreign = snapshot.project_id != asked.who.project_id and not asked.who.is_admin
+        if foreign or snapshot.saga_id:
+            raise Invalid(
+                f"Invalid volume: Snapshot {snapshot.id} of volume {row.id} is {snapshot.status} "
+                f"in project {snapshot.project_id} and cannot be deleted along with it. Nothing "
+                "was changed.",
+            )
 
 
 def find_exports(tx: Session, volume_id: str) -> list[str]:

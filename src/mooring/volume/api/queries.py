@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mooring import limits
 from mooring.errors import Invalid
-from mooring.volume import listing
+from mooring.volume import listing, snapshot_list
 from mooring.volume.api import values
 from mooring.volume.listing import Query
 from mooring.web import paging
@@ -29,6 +29,10 @@ _OPEN = frozenset(
 )
 """What anybody may filter volumes by."""
 _TEXTS = frozenset(("name", "display_name", "status", "availability_zone", "description"))
+_OF_SNAPSHOTS = frozenset(
+    ("name", "display_name", "status", "volume_id", "availability_zone", "consumes_quota", "id")
+)
+"""What anybody may filter snapshots by."""
 
 
 def volumes(call: Call[Volume]) -> Query:
@@ -37,6 +41,15 @@ def volumes(call: Call[Volume]) -> Query:
     for key, value in call.query.items():
         if key not in _PAGING:
             query = _filter_volumes(call, query, key, value)
+    return query
+
+
+def snapshots(call: Call[Volume]) -> Query:
+    """Read what snapshots are asked for. Raises Invalid."""
+    query = Query(project_id=_project(call), page=_page(call, snapshot_list.SORTED_BY))
+    for key, value in call.query.items():
+        if key not in _PAGING:
+            query = _filter_snapshots(call, query, key, value)
     return query
 
 
@@ -81,6 +94,21 @@ def _filter_volumes(call: Call[Volume], query: Query, key: str, value: str) -> Q
             )
         return query
     return _filter_known(call, query, key, value)
+
+
+def _filter_snapshots(call: Call[Volume], query: Query, key: str, value: str) -> Query:
+    name = key.removesuffix("~")
+    if key.endswith("~") and call.version >= (3, 34) and name in _TEXTS:
+        return replace(query, like={**query.like, name: value})
+    if key == "metadata" and call.version >= (3, 22):
+        return replace(query, metadata=values.pairs(value, key))
+    if key == "consumes_quota":
+        return replace(query, nothing=query.nothing or not values.flag(value, key))
+    if key in _OF_SNAPSHOTS or (call.who.is_admin and key in snapshot_list.COLUMNS):
+        return replace(query, equal={**query.equal, key: value})
+    if call.version >= (3, 31) and not (key == "project_id" and call.who.is_admin):
+        raise Invalid(f"Invalid input received: Invalid filters {key} are found in query options.")
+    return query
 
 
 def _filter_known(call: Call[Volume], query: Query, key: str, value: str) -> Query:

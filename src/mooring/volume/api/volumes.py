@@ -150,11 +150,12 @@ async def update_volume_strictly(call: Call[Volume], body: StrictUpdateVolume) -
 
 @api.delete("/volumes/{volume_id}", policy="volume:delete")
 async def delete_volume(call: Call[Volume]) -> Reply:
-    """Delete; there are no snapshots that `cascade` could take along."""
+    """Delete; `cascade` takes its snapshots along."""
     force = call.version >= (3, 23) and values.is_set(call.query.get("force"))
     if force:
         call.require("volume:force_delete")
-    await volumes.delete(asked(call), call.path["volume_id"], force=force)
+    cascade = values.is_set(call.query.get("cascade"))
+    await volumes.delete(asked(call), call.path["volume_id"], force=force, cascade=cascade)
     return Reply(202)
 
 
@@ -212,6 +213,11 @@ async def delete_item(call: Call[Volume]) -> Reply:
 async def _create(call: Call[Volume], body: VolumeBody) -> Reply:
     _refuse_sources(body)
     image_id = body.image_ref or body.image_id
+    if image_id and body.snapshot_id:
+        raise Invalid(
+            "Invalid input received: A volume is made from an image or from a snapshot, not from "
+            "both. Nothing was made.",
+        )
     if image_id:
         call.require("volume:create_from_image")
     most = limits.VOLUME_SIZE_GIB
@@ -224,6 +230,7 @@ async def _create(call: Call[Volume], body: VolumeBody) -> Reply:
         zone=body.availability_zone,
         metadata=values.user_metadata(body.metadata or {}),
         image_id=image_id,
+        snapshot_id=body.snapshot_id or None,
         may_multiattach=call.allowed("volume:multiattach"),
     )
     volume_id = await volumes.create(asked(call), wanted)
@@ -243,11 +250,7 @@ def _refuse_sources(body: VolumeBody) -> None:
             "made; use an image.",
         )
     groups = body.group_id or body.consistencygroup_id
-    for kind, name in (
-        ("Snapshot", body.snapshot_id),
-        ("Backup", body.backup_id),
-        ("Group", groups),
-    ):
+    for kind, name in (("Backup", body.backup_id), ("Group", groups)):
         if name:
             raise NotFound(f"{kind} {name} could not be found.")
 

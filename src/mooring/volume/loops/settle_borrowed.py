@@ -24,6 +24,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, NotFound
 from mooring.volume import attachments, statuses
+from mooring.volume.loops.settle_snapshots import settle_snapshots
 from mooring.volume.tables import AttachmentRow, VolumeRow
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ async def settle_once(volume: Volume) -> None:
             await _settle_attachment(volume, row, before)
         except MooringError as error:
             log.info("attachment is left for later", attachment=row.id, error=str(error))
+    await settle_snapshots(volume, before)
     for volume_id in await volume.store.read(lambda tx: _find_volumes(tx, before)):
         await volume.store.write(lambda tx, it=volume_id: _settle_volume(tx, volume, it, before))
 

@@ -6,6 +6,7 @@ message for its owner, and nothing in the storage.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -13,9 +14,9 @@ from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from mooring.agent_api.images import ImageSpec
-from mooring.agent_api.volumes import VolumeSpec
+from mooring.agent_api.volumes import SnapshotName, VolumeSpec
 from mooring.errors import NoCapacity
-from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.saga.define import Lock, Mode, Run, Saga, Step, exclusive, shared
 from mooring.volume import backends, filling, messages, notices, statuses
 from mooring.volume.tables import TypeRow, VolumeRow
 
@@ -31,6 +32,9 @@ class CreateVolume(Struct, frozen=True, kw_only=True):
     image_id: str = ""
     image: ImageSpec | None = None
     image_metadata: dict[str, str] = {}
+    snapshot: SnapshotName | None = None
+    """What fills it instead of an image; then `backend` is where that lies."""
+    backend: str = ""
     host: str = ""
     pool: str = ""
 
@@ -55,6 +59,7 @@ def _choose_backend(tx: Session, notes: CreateVolume, run: Run[Volume]) -> str:
         zone=row.zone,
         multiattach=row.multiattach,
         extra_specs=volume_type.extra_specs,
+        pool=notes.backend,
     )
     chosen = backends.choose(tx, wanted, run.service.settings, run.now())
     row.backend = chosen.name
@@ -98,7 +103,12 @@ async def make_volume(notes: CreateVolume, run: Run[Volume]) -> None:
     agent = await backends.agent_of(run, notes.host)
     if notes.image is not None:
         await filling.bring_image(run, agent, notes.image_id, notes.image)
-    spec = VolumeSpec(pool=notes.pool, size_gib=notes.size_gib, image_id=notes.image_id)
+    spec = VolumeSpec(
+        pool=notes.pool,
+        size_gib=notes.size_gib,
+        image_id=notes.image_id,
+        snapshot=notes.snapshot,
+    )
     making = agent.put_volume(notes.volume_id, spec, operation=run.operation)
     await filling.follow(run, agent, notes.volume_id, making)
 
@@ -122,14 +132,27 @@ def show_available(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
     notices.send(tx, run.service, notes.volume_id, "create.end")
 
 
-CREATE_VOLUME = Saga(
-    "volume.create_volume",
-    CreateVolume,
-    Step(schedule, undo=show_error),
-    Step(show_downloading),
-    Step(make_volume, undo=remove_volume, deadline_s=3600.0),
-    Step(show_available),
-    locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
-    visible_after="show_available",
-    residue=("volumes", "messages"),
-)
+def _locks(notes: CreateVolume) -> Sequence[Lock]:
+    mine = exclusive(f"volume:{notes.volume_id}")
+    # The files of the snapshot stay as they are while they are read.
+    return (mine, shared(f"volume:{notes.snapshot.volume_id}")) if notes.snapshot else (mine,)
+
+
+def _define(name: str, mode: Mode) -> Saga[CreateVolume]:
+    return Saga(
+        name,
+        CreateVolume,
+        Step(schedule, undo=show_error),
+        Step(show_downloading),
+        Step(make_volume, undo=remove_volume, deadline_s=3600.0),
+        Step(show_available),
+        locks=_locks,
+        mode=mode,
+        visible_after="show_available",
+        residue=("volumes", "messages"),
+    )
+
+
+CREATE_VOLUME = _define("volume.create_volume", "refuse")
+# Another snapshot of the same volume may be on its way: the new volume waits for it.
+CREATE_VOLUME_FROM_SNAPSHOT = _define("volume.create_volume_from_snapshot", "wait")

@@ -11,8 +11,9 @@ from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, Unavailable
+from mooring.saga import journal
 from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
-from mooring.volume import backends, growing, notices, statuses
+from mooring.volume import backends, growing, notices, snapshot_rows, statuses
 from mooring.volume.tables import AttachmentRow, VolumeRow
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     now, was_extending = run.now(), row.status == "extending"
     _notify(tx, notes, run, "start")
     _forget_work(tx, notes.volume_id)
+    _end_snapshots(tx, notes.volume_id, now)
     left = growing.forget(tx, row, now)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **_wanted(notes, now))
     if notes.attach_status == "detached":
@@ -121,6 +123,15 @@ def _forget_work(tx: Session, volume_id: str) -> None:
         AttachmentRow.volume_id == volume_id, AttachmentRow.deleting.is_(False)
     )
     tx.execute(marked.values(saga_id=""))
+
+
+def _end_snapshots(tx: Session, volume_id: str, now: datetime) -> None:
+    """Let snapshots whose saga was absorbed end badly: deleting them mends their files."""
+    for row in snapshot_rows.of_volume(tx, volume_id):
+        mark = journal.load(tx, row.saga_id) if row.saga_id else None
+        if row.saga_id and (mark is None or mark.state == "ended"):
+            row.status = "error" if row.status == "creating" else "error_deleting"
+            row.saga_id, row.told, row.updated_at = "", "", now
 
 
 # It may have absorbed whoever was at work, so it owns the volume from its first step on.

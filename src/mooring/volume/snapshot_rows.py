@@ -1,0 +1,64 @@
+"""Rows of snapshots: who may see them, and what a volume is made of that is made from one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from mooring.errors import Invalid, NotFound
+from mooring.volume.tables import SnapshotRow, TypeRow, VolumeRow
+
+if TYPE_CHECKING:
+    from mooring.who import Who
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A snapshot that a new volume is to be filled from, and what it takes over from its volume."""
+
+    snapshot_id: str
+    volume_id: str
+    size_gib: int
+    backend: str
+    zone: str
+    type_name: str
+    bootable: bool
+    image_metadata: dict[str, str]
+
+
+def visible(tx: Session, who: Who, snapshot_id: str) -> SnapshotRow:
+    """Return the snapshot that this caller may see. Raises NotFound."""
+    row = tx.get(SnapshotRow, snapshot_id, populate_existing=True)
+    if row is None or not (who.is_admin or row.project_id == who.project_id):
+        raise NotFound(f"Snapshot {snapshot_id} could not be found.")
+    return row
+
+
+def of_volume(tx: Session, volume_id: str) -> list[SnapshotRow]:
+    """Return a volume's snapshots, oldest first."""
+    query = select(SnapshotRow).where(SnapshotRow.volume_id == volume_id)
+    return list(tx.execute(query.order_by(SnapshotRow.created_at, SnapshotRow.id)).scalars())
+
+
+def find_source(tx: Session, who: Who, snapshot_id: str) -> Source:
+    """Return what a volume from a snapshot is made of. Raises NotFound, Invalid when not ready."""
+    row = visible(tx, who, snapshot_id)
+    if row.status != "available":
+        raise Invalid(
+            f"Invalid snapshot: Originating snapshot status must be one of 'available' values, and "
+            f"it is {row.status}. Nothing was made.",
+        )
+    volume = tx.get_one(VolumeRow, row.volume_id)
+    type_name = tx.execute(select(TypeRow.name).where(TypeRow.id == volume.volume_type_id))
+    return Source(
+        snapshot_id=row.id,
+        volume_id=row.volume_id,
+        size_gib=row.size_gib,
+        backend=volume.backend or "",
+        zone=volume.zone,
+        type_name=type_name.scalar_one(),
+        bootable=volume.bootable,
+        image_metadata=volume.image_metadata,
+    )

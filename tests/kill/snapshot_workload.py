@@ -1,0 +1,72 @@
+"""Snapshots while a process dies: of a volume that nobody has, and of one that a server uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.kill.harness import Answer, KilledCloud
+
+VOLUME = "/volume/v3"
+SERVERS = "/compute/v2.1/servers"
+Act = Callable[[], Answer]
+
+
+def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str, list[Act]]:
+    """Return, by saga, what to do besides: `server` has no volume, and is given a new one."""
+    taken = [lambda: _take(cloud, free), lambda: _take(cloud, _used(cloud, server))]
+    gone = [
+        lambda: _take_and_delete(cloud, free),
+        lambda: _take_and_delete(cloud, _used(cloud, server)),
+    ]
+    return {
+        "volume.create_snapshot": taken,
+        "compute.snapshot_volume": taken,
+        "volume.delete_snapshot": gone,
+        "compute.delete_volume_snapshot": gone,
+        "volume.create_volume_from_snapshot": [lambda: _copy(cloud, free)],
+    }
+
+
+def _used(cloud: KilledCloud, server: str) -> str:
+    """Return a volume that the server has; empty when the process is dead."""
+    made = cloud.ask("POST", f"{VOLUME}/volumes", {"volume": {"size": 1}}, version="3.60")
+    if not made.status or made.status >= 300:
+        return ""
+    volume: str = made.body["volume"]["id"]
+    cloud.until(lambda: _is(cloud, "volume", volume, "available"), "the volume is there")
+    body = {"volumeAttachment": {"volumeId": volume}}
+    cloud.ask("POST", f"{SERVERS}/{server}/os-volume_attachments", body)
+    cloud.until(lambda: _is(cloud, "volume", volume, "in-use"), "the volume is attached")
+    return volume
+
+
+def _take(cloud: KilledCloud, volume: str) -> Answer:
+    body = {"snapshot": {"volume_id": volume}}
+    return cloud.ask("POST", f"{VOLUME}/snapshots", body, version="3.66")
+
+
+def _taken(cloud: KilledCloud, volume: str) -> str:
+    """Return the id of a new snapshot; empty when the process is dead."""
+    answer: Any = _take(cloud, volume)
+    if not answer.status or answer.status >= 300:
+        return ""
+    made: str = answer.body["snapshot"]["id"]
+    cloud.until(lambda: _is(cloud, "snapshot", made, "available"), "the snapshot is there")
+    return made
+
+
+def _take_and_delete(cloud: KilledCloud, volume: str) -> Answer:
+    return cloud.ask("DELETE", f"{VOLUME}/snapshots/{_taken(cloud, volume) or 'none'}")
+
+
+def _copy(cloud: KilledCloud, volume: str) -> Answer:
+    body = {"volume": {"size": 1, "snapshot_id": _taken(cloud, volume)}}
+    return cloud.ask("POST", f"{VOLUME}/volumes", body)
+
+
+def _is(cloud: KilledCloud, kind: str, which: str, status: str) -> bool:
+    shown = cloud.ask("GET", f"{VOLUME}/{kind}s/{which}")
+    if not shown.status:
+        return True
+    return shown.status < 300 and shown.body[kind]["status"] in {status, "error"}

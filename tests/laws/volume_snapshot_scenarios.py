@@ -1,0 +1,45 @@
+"""Scenarios of snapshots: of a volume that nobody has, and of one that a guest uses."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mooring.volume.sagas.create_snapshot import CREATE_SNAPSHOT
+from mooring.volume.sagas.create_volume import CREATE_VOLUME_FROM_SNAPSHOT
+from mooring.volume.sagas.delete_snapshot import DELETE_SNAPSHOT
+from tests.laws.sites import VOLUME, Do, Scenario, Site
+
+
+async def take_snapshot(site: Site) -> Any:
+    body = {"snapshot": {"volume_id": site.names["volume"], "name": "new"}}
+    return await site.ask("POST", f"{VOLUME}/snapshots", body, version="3.66")
+
+
+async def delete_snapshot(site: Site) -> Any:
+    return await site.ask("DELETE", f"{VOLUME}/snapshots/{{snapshot}}")
+
+
+async def copy_snapshot(site: Site) -> Any:
+    body = {"volume": {"size": 2, "name": "copy", "snapshot_id": site.names["snapshot"]}}
+    return await site.ask("POST", f"{VOLUME}/volumes", body)
+
+
+async def a_snapshot(site: Site, *, of: Do) -> None:
+    await of(site)
+    body = {"snapshot": {"volume_id": site.names["volume"]}}
+    made = await site.get("POST", f"{VOLUME}/snapshots", body, version="3.66")
+    site.names["snapshot"] = made["snapshot"]["id"]
+
+
+def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
+    """Return the scenarios, which stand on a volume and on a server that has one."""
+    copied = partial(a_snapshot, of=a_volume)
+    used = partial(a_snapshot, of=a_server_with_volume)
+    return [
+        Scenario("take snapshot", CREATE_SNAPSHOT, a_volume, take_snapshot),
+        Scenario("take snapshot in use", CREATE_SNAPSHOT, a_server_with_volume, take_snapshot),
+        Scenario("delete snapshot", DELETE_SNAPSHOT, copied, delete_snapshot),
+        Scenario("delete snapshot in use", DELETE_SNAPSHOT, used, delete_snapshot),
+        Scenario("copy snapshot", CREATE_VOLUME_FROM_SNAPSHOT, copied, copy_snapshot),
+    ]
