@@ -86,6 +86,19 @@ async def test_what_the_array_does_not_clone_is_copied(
         await remote.driver.close()
 
 
+async def test_what_lies_on_the_share_already_is_not_kept_as_an_image(
+    tmp_path: Path, journal: Journal, image: SourceImage
+) -> None:
+    async with remote_pool("netapp_nfs", "raw", tmp_path, journal) as remote:
+        await remote.driver.setup()
+        await remote.driver.create(volume(remote), image, "op")
+        layer = SourceImage("snapshot", remote.driver.path("v1"), "raw", GIB)
+        await remote.driver.create(volume(remote, "v2"), layer, "op")
+        assert clones(remote) == 1
+        assert await content(remote.driver.path("v2"), "raw", tmp_path) == CONTENT
+        await remote.driver.close()
+
+
 def clones(remote: RemotePool) -> int:
     """How often the array was asked to clone."""
     told = [line for line in remote.shares.calls() if line.startswith("dellfcopy -o fastclone")]

@@ -251,7 +251,7 @@ class RemoteFiles(FileSnapshots):
         self, path: Path, wanted: VolumeFile, source: SourceImage | None, operation_key: str
     ) -> None:
         size_bytes = wanted.size_gib * GIB
-        if source is not None and self._array is not None and self._array.clones:
+        if source is not None and self._keeps(source):
             await self._write_clone(path, wanted, source, operation_key)
         elif source is None and wanted.format == "qcow2":
             await self._qemu_img.create(
@@ -262,6 +262,14 @@ class RemoteFiles(FileSnapshots):
         if self._share.thick and wanted.format == "raw":
             await self._allocate(path, size_bytes, operation_key)
         await run_to_end(lambda: path.chmod(self._mode))
+
+    def _keeps(self, source: SourceImage) -> bool:
+        """Return whether a source is an image to keep for the array's clones.
+
+        A file of this share, such as a layer of a snapshot, is read through its chain instead.
+        """
+        is_elsewhere = source.path.parent != self.directory
+        return self._array is not None and self._array.clones and is_elsewhere
 
     async def _write_clone(
         self, path: Path, wanted: VolumeFile, source: SourceImage, operation_key: str
