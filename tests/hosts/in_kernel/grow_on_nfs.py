@@ -1,143 +1,132 @@
-"""Runs in the test kernel: two volumes on NFS 4.2 grow under a real guest that writes to them.
+"""Runs in the test kernel: volumes on NFS 4.2 grow under a real guest, as an agent makes them.
 
-Its argument is the directory that tests/hosts/test_nfs_kernel.py has filled: a guest that was put
-to sleep while it wrote, and its disks. The pools are those of an agent with the driver nfs.
+Its arguments are the state directory of tests/hosts/nfs_agent.py and, as JSON, the guest that
+sleeps there. Where the guest's console, the agent and the files agree, it says so.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from mooring.agent.app import open_agent
-from mooring.agent.settings import AgentSettings, MountSettings, PoolSettings
+from mooring.agent.settings import MountSettings
+from mooring.agent.waiting import until_told
 from mooring.agent_api.client import AgentClient, Agents
-from mooring.agent_api.volumes import VolumeSpec
-from tests.agent.hosts import new_id, operation
-from tests.hosts.plain_guest import Guest, booted, disk_options
-from tests.hosts.written import BLOCK, read_written
+from mooring.agent_api.servers import PowerRequest
+from tests.agent.hosts import operation
+from tests.hosts.nfs_agent import FORMATS, NAME, Sleeper, settings
+from tests.hosts.written import BLOCK, Written, read_written
 
 GIB = 1 << 30
-STATE = Path("/run/agent")
-DISKS = {"raw": "vdb", "qcow2": "vdc"}
-"""For each format, which is a pool too, the name that the guest gives the disk."""
+HEARS_S = 240.0
+DEVICES = {"raw": "vdb", "qcow2": "vdc"}
 
 
-class Disk(Struct, frozen=True):
-    """One volume of a pool on NFS."""
+class Host:
+    """The agent, and what the console of its one guest has said."""
 
-    format: str
-    volume_id: str
-    path: Path
+    def __init__(self, client: AgentClient, sleeper: Sleeper, state_dir: Path) -> None:
+        self.client, self.sleeper, self._state_dir = client, sleeper, state_dir
+
+    async def hears(self, pattern: str) -> None:
+        """Wait until the guest has said something that fits."""
+
+        async def heard() -> bool:
+            said = await self.client.read_console(self.sleeper.server_id)
+            return re.search(pattern, said, re.DOTALL) is not None
+
+        if not await until_told(heard, HEARS_S):
+            said = await self.client.read_console(self.sleeper.server_id)
+            raise AssertionError(f"never said: {pattern}; said: {said[-2000:]}")
+
+    async def wake(self) -> None:
+        """Let the guest go on where it was, and wait until it writes."""
+        said = await self.client.read_console(self.sleeper.server_id)
+        await self.power("on")
+        await self.hears(re.escape(said[-200:]) + ".*writer has written")
+
+    async def find(self, disk_format: str) -> None:
+        """See that a volume is there, which takes until its share is mounted."""
+        shown = await self.client.show_volume(self.sleeper.volumes[disk_format])
+        assert shown is not None
+        assert shown.virtual_bytes == GIB, shown
+
+    async def power(self, state: str) -> None:
+        """Switch the guest on, or off without asking it."""
+        request = msgspec.convert({"state": state, "mode": "hard"}, PowerRequest)
+        await self.client.set_power(self.sleeper.server_id, request, operation=operation())
+
+    async def grow(self, disk_format: str) -> None:
+        """Grow a volume as the volume service and the compute service do together."""
+        volume_id, server_id = self.sleeper.volumes[disk_format], self.sleeper.server_id
+        asked = await self.client.extend_volume(volume_id, 2, operation=operation())
+        assert (asked.virtual_bytes, asked.needs_compute) == (GIB, True), asked
+        say(f"{disk_format}: only the guest's QEMU can make it grow")
+        grown = await self.client.resize_disk(server_id, volume_id, 2 * GIB, operation=operation())
+        assert (grown.guest_bytes, grown.image_bytes) == (2 * GIB, 2 * GIB), grown
+        shown = await self.client.show_volume(volume_id)
+        assert shown is not None
+        assert shown.virtual_bytes == 2 * GIB
+        say(f"{disk_format}: it has grown to {2 * GIB} bytes")
+
+    async def hear_growth(self, disk_format: str) -> None:
+        """Wait until the guest sees the new size and has written behind the old end."""
+        device, volume_id = DEVICES[disk_format], self.sleeper.volumes[disk_format]
+        await self.hears(f"disk {device} {2 * GIB} bytes serial={volume_id[:20]}")
+        began = f"{device} writer goes on at block {GIB // BLOCK}"
+        await self.hears(f"{began}.*{device} writer has written")
+        say(f"{disk_format}: the guest sees {2 * GIB} bytes and writes on")
+
+    def written(self, disk_format: str) -> Written:
+        """Read all that the guest has written."""
+        [path] = self._state_dir.glob(f"mnt/*/volume-{self.sleeper.volumes[disk_format]}")
+        return read_written(path, disk_format, GIB, Path("/run"))
+
+    async def grow_at_rest(self, disk_format: str) -> None:
+        """Grow a volume that no guest has open."""
+        volume_id = self.sleeper.volumes[disk_format]
+        grown = await self.client.extend_volume(volume_id, 3, operation=operation())
+        assert (grown.virtual_bytes, grown.needs_compute) == (3 * GIB, False), grown
+        say(f"{disk_format}: it grows by itself when no guest has it")
 
 
-async def main(left: Path) -> None:
+async def main(state_dir: Path, sleeper: Sleeper) -> None:
     """Wake the guest on NFS, grow both disks under it, and one more time without it."""
-    pools = tuple(pool(one) for one in DISKS)
     # Each program starts twenty times as slowly as elsewhere.
-    mounts = MountSettings(timeout_s=120)
-    settings = AgentSettings(
-        name="kernel", state_dir=STATE, roles=("volume",), pools=pools, mounts=mounts
-    )
-    async with open_agent(settings) as running:
-        client = Agents().in_process(settings.name, running.app)
-        disks = [await make(client, one, left / one) for one in DISKS]
+    wanted = settings(state_dir, MountSettings(timeout_s=240))
+    async with open_agent(wanted) as running:
+        say("the agent is up")
+        host = Host(Agents().in_process(NAME, running.app), sleeper, state_dir)
+        for one in FORMATS:
+            await host.find(one)
         see_mounts()
-        await grow_under_guest(client, left, disks)
-        for disk in disks:
-            written = await asyncio.to_thread(
-                read_written, disk.path, disk.format, GIB, Path("/run")
-            )
-            say(f"{disk.format}: {written}")
-            assert min(written.before, written.after) > 0
-            grown = await client.extend_volume(disk.volume_id, 3, operation=operation())
-            assert (grown.virtual_bytes, grown.needs_compute) == (3 * GIB, False)
-            say(f"{disk.format}: it grows by itself when no guest has it")
-
-
-def pool(disk_format: str) -> PoolSettings:
-    """Return the settings of a pool on the share that is named after the format."""
-    nfs = {
-        "nas_host": "127.0.0.1",
-        "nas_share_path": f"/{disk_format}",
-        "nas_mount_options": "vers=4.2",
-        "nfs_qcow2_volumes": disk_format == "qcow2",
-    }
-    return msgspec.convert({"name": disk_format, "driver": "nfs", "nfs": nfs}, PoolSettings)
-
-
-async def make(client: AgentClient, disk_format: str, content: Path) -> Disk:
-    """Make a volume, and let it hold what the guest has written so far."""
-    volume_id = new_id()
-    spec = VolumeSpec(pool=disk_format, size_gib=1)
-    await client.put_volume(volume_id, spec, operation=operation())
-    return await asyncio.to_thread(fill, Disk(disk_format, volume_id, STATE), content)
-
-
-def fill(disk: Disk, content: Path) -> Disk:
-    """Give a new volume its content, and return where it is."""
-    [path] = STATE.glob(f"mnt/*/volume-{disk.volume_id}")
-    subprocess.run(["cp", "--sparse=always", content, path], check=True)
-    return Disk(disk.format, disk.volume_id, path)
+        await host.wake()
+        say("the guest is awake and writes")
+        for one in FORMATS:
+            await host.grow(one)
+        for one in FORMATS:
+            await host.hear_growth(one)
+        await host.power("off")
+        for one in FORMATS:
+            written = await asyncio.to_thread(host.written, one)
+            assert min(written.before, written.after) > 0, written
+            say(f"{one}: {written}")
+            await host.grow_at_rest(one)
 
 
 def see_mounts() -> None:
     """See that the pools are what the test is about."""
     lines = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
     mounts = [line for line in lines if " nfs4 " in line]
-    assert len(mounts) == len(DISKS), lines
+    assert len(mounts) == len(FORMATS), lines
     assert all("vers=4.2," in line for line in mounts), mounts
     say("the pools are mounted with NFS 4.2")
-
-
-async def grow_under_guest(client: AgentClient, left: Path, disks: list[Disk]) -> None:
-    """Let a guest wake that has these disks, and grow them while it writes."""
-    root = Path(shutil.copy(left / "root.qcow2", "/run/root.qcow2"))
-    options = [word for one in disks for word in disk_options(one.format, one.path, one.format)]
-    wake = ["-incoming", f"exec:cat {left / 'state'}"]
-    with booted(root, Path("/run/control"), *options, *wake, first="writer has written") as guest:
-        say("the guest is awake and writes")
-        for disk in disks:
-            asked = await client.extend_volume(disk.volume_id, 2, operation=operation())
-            assert (asked.virtual_bytes, asked.needs_compute) == (GIB, True)
-            await asyncio.to_thread(see_lock, disk)
-            say(f"{disk.format}: only the guest's QEMU can make it grow")
-            guest.order("block_resize", device=disk.format, size=2 * GIB)
-        for disk in disks:
-            await asyncio.to_thread(hear_growth, guest, disk)
-            shown = await client.show_volume(disk.volume_id)
-            assert shown is not None
-            assert shown.virtual_bytes == 2 * GIB
-        guest.order("quit")
-        guest.process.wait(60)
-
-
-def see_lock(disk: Disk) -> None:
-    """See that qemu-img may not touch what QEMU has open, though another process asks."""
-    command = ["qemu-img", "resize", "-f", disk.format, str(disk.path), "2G"]
-    environment = {**os.environ, "LC_ALL": "C"}
-    refused = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1, refused
-    assert re.search('Failed to get "(write|resize)" lock', refused.stderr), refused
-
-
-def hear_growth(guest: Guest, disk: Disk) -> None:
-    """Wait until the guest sees that a disk has grown and has written behind its old end."""
-    name = DISKS[disk.format]
-    guest.hear(f"disk {name} {2 * GIB} bytes serial={disk.format}")
-    guest.hear(f"{name} writer goes on at block {GIB // BLOCK}")
-    end = guest.said.index(f"{name} writer goes on at block")
-    guest.hear(f"{name} writer has written", behind=end)
-    say(f"{disk.format}: the guest sees {2 * GIB} bytes and writes on")
 
 
 def say(words: str) -> None:
@@ -148,4 +137,4 @@ def say(words: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Sleeper)))
