@@ -47,7 +47,6 @@ def test_a_snapshot_is_taken_copied_and_deleted(demo: Shell, member: Http) -> No
     [row] = listed
     assert (row["Name"], row["Status"], row["Size"]) == ("second", "available", 1)
     assert (shown["properties"], shown["description"]) == ({"c": "d"}, "of the morning")
-    assert shown["os-extended-snapshot-attributes:progress"] == "100%"
     member.until_volume(copy["id"], "available")
     assert copy["snapshot_id"] == made["id"]
     with pytest.raises(Refused, match="have snapshots"):
@@ -61,12 +60,12 @@ def test_a_snapshot_of_a_volume_in_use(demo: Shell, member: Http, guest: str) ->
     server_id = member.server("photographer", guest)
     volume_id = member.volume("used")
     member.attach(server_id, volume_id)
-    made = [
-        demo.ask("volume", "snapshot", "create", name, "--volume", "used", "--force")
-        for name in ("before", "after")
-    ]
-    for snapshot in made:
-        until_snapshot(member, snapshot["id"], "available")
+    made: list[Any] = []
+    # By itself the command asks at 3.65, and leaves out the `force` that 3.65 wants.
+    for name, version, force in (("before", "3.66", ()), ("after", "3.60", ("--force",))):
+        create = ("--os-volume-api-version", version, "volume", "snapshot", "create", name)
+        made.append(demo.ask(*create, "--volume", "used", *force))
+        until_snapshot(member, made[-1]["id"], "available")
     # The newest is pulled into the active file, the other has become the base by then.
     demo.run("volume", "snapshot", "delete", "after", "before")
     for snapshot in made:
