@@ -13,8 +13,9 @@ from mooring.agent.drivers.directory import DirectoryDriver
 from mooring.agent_api.snapshots import Merge
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence.journal import Journal
+from mooring.fence.threads import run_to_end
 from mooring.limits import VOLUME_CHAIN_FILES
-from tests.contract.test_volume_driver import HERE, make_driver, volume
+from tests.contract.test_volume_driver import HERE, held_by_qemu, make_driver, volume
 
 pytestmark = pytest.mark.anyio
 _REAL = [pytest.param(kind, marks=pytest.mark.hosts) for kind in ("raw", "qcow2")]
@@ -242,3 +243,69 @@ async def test_a_file_that_stands_on_a_foreign_one_is_not_read(
         await files.snapshot_source("v1", "s2")
     with pytest.raises(Conflict, match="does not stand on"):
         await files.delete_snapshot("v1", "s1", "op")
+
+
+@pytest.mark.hosts
+async def test_the_locks_tell_which_file_a_guest_writes_to(files: DirectoryDriver) -> None:
+    base = files.path("v1")
+    async with held_by_qemu(base, files.pool.format, read_only=False):
+        prepared = await files.prepare_snapshot("v1", "s1", "op")
+        assert prepared.held == "below"
+    overlay = files.directory / prepared.file
+    async with held_by_qemu(overlay, "qcow2", read_only=False):
+        found = await files.snapshot("v1", "s1")
+        assert found is not None
+        assert found.held == "overlay"
+        with pytest.raises(Conflict, match="writes to the overlay"):
+            await files.delete_snapshot("v1", "s1", "op")
+    await files.take_snapshot("v1", "s1", "op")
+    async with held_by_qemu(overlay, "qcow2", read_only=False):
+        with pytest.raises(Conflict, match="open in another program"):
+            await files.delete_snapshot("v1", "s1", "op")
+    await files.delete_snapshot("v1", "s1", "op")
+
+
+@pytest.mark.hosts
+async def test_what_a_hypervisor_merged_is_recorded(files: DirectoryDriver) -> None:
+    await write(files, 0x10, "0", "4M")
+    for number in (1, 2, 3):
+        await files.take_snapshot("v1", f"s{number}", "op")
+        await write(files, 0x10 + number, f"{number}M", "1M")
+    base, first, second, third = (
+        files.directory / f"{_BASE}{end}" for end in ("", ".s1", ".s2", ".s3")
+    )
+    await files.export("v1", "a1", HERE)
+    with pytest.raises(Conflict, match="are not merged"):
+        await files.record_merge("v1", "s2")
+    move = ("qemu-img", "rebase", "-q", "-f", "qcow2")
+    # The middle one goes down into the one below it.
+    await qemu("qemu-img", "commit", "-q", "-d", "-f", "qcow2", str(second))
+    await qemu(*move, "-u", "-F", "qcow2", "-b", first.name, str(third))
+    await is_recorded(files, "s2", Merge(second.name, first.name), gone=second)
+    # The active file takes in what lies below it, but not the base; then all of it.
+    await qemu(*move, "-F", files.pool.format, "-b", base.name, str(third))
+    await is_recorded(files, "s3", Merge(base.name, None), gone=first)
+    await qemu(*move, "-b", "", str(third))
+    await is_recorded(files, "s1", Merge(None, None), gone=base)
+    await files.unexport("v1", "a1")
+    await files.take_snapshot("v1", "s4", "op")
+    await files.delete_snapshot("v1", "s4", "op")
+    assert files.active_path("v1") == third
+    await files.delete("v1")
+    assert await files.leftovers() == []
+    assert await files.volumes() == []
+
+
+async def is_recorded(
+    driver: DirectoryDriver, snapshot_id: str, merge: Merge, *, gone: Path
+) -> None:
+    """See that a merge was planned so, is noticed, and recorded without a loss."""
+    found = await driver.snapshot("v1", snapshot_id)
+    assert found is not None
+    assert (found.merge, found.merged) == (merge, True)
+    for _ in range(2):
+        await driver.record_merge("v1", snapshot_id)
+    assert not await run_to_end(gone.exists)
+    assert await driver.leftovers() == []
+    for offset, pattern in enumerate((0x10, 0x11, 0x12, 0x13)):
+        await holds(driver, pattern, f"{offset}M")

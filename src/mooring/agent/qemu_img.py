@@ -116,15 +116,6 @@ class QemuImg:
         _refuse_held(output, overlay)
         _expect_success(output, f"rebasing {overlay.name}")
 
-    async def is_open(self, path: Path, disk_format: str) -> bool:
-        """Return whether QEMU has a disk open to write to, told by its locks on the file."""
-        argv = ["qemu-img", "info", "-f", disk_format, "--", str(path)]
-        output = await self._runner.run(argv)
-        if output.code and _LOCK.search(output.err):
-            return True
-        _expect_success(output, f"looking at {path.name}")
-        return False
-
     async def check(self, path: Path, disk_format: str) -> ImageInfo:
         """Return what a foreign file is. Raises Invalid unless it is as declared and alone."""
         if disk_format not in FORMATS:

@@ -13,6 +13,7 @@ from mooring.agent import files, qcow2
 from mooring.agent.drivers.base import SourceImage, refuse_exported, require
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.drivers.file_volumes import FileVolumes
+from mooring.agent.image_locks import is_written
 from mooring.agent_api.snapshots import Holder, SnapshotFile
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, NotFound
@@ -171,11 +172,13 @@ class FileSnapshots(FileVolumes):
     async def _holder(self, chain: Chain) -> Holder:
         """Return which file a QEMU has open to write to, told by the locks on the files."""
         pending, active = chain.pending or chain.active, chain.active
-        if await self._qemu_img.is_open(self.directory / pending.file, pending.format):
+        switched = await run_to_end(lambda: is_written(self.directory / pending.file))
+        stayed = await run_to_end(lambda: is_written(self.directory / active.file))
+        if switched is None or stayed is None:
+            return "unknown"
+        if switched:
             return "overlay"
-        if await self._qemu_img.is_open(self.directory / active.file, active.format):
-            return "below"
-        return "nobody"
+        return "below" if stayed else "nobody"
 
     async def _refuse_switched(self, volume_id: str, chain: Chain) -> None:
         if await self._holder(chain) == "overlay":
