@@ -128,6 +128,9 @@ AGENT_WORKER_MEMORY_BYTES = 2 * 1024**3
 AGENT_MOUNT_S = 60.0
 """How long mounting or unmounting a share may take, with all the NFS versions that are tried."""
 
+AGENT_MOUNTS_AT_ONCE = 4
+"""Helper processes that mount: the second starts only while a share keeps the first one waiting."""
+
 AGENT_MOUNT_ANSWER_S = 15.0
 """How long a mounted share may take to say how large it is; it counts as gone then."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +154,7 @@ async def test_a_mount_that_hangs_ends_in_its_time_and_leaves_no_process(
         async with mounts.held(request(mounts)):
             pass
     assert shares.calls() != []
-    assert mounts.worker.pid is None
+    assert mounts.helpers == []
     assert processes_of(shares.directory) == []
     shares.tell("hang", on=False)
     async with mounts.held(request(mounts)) as path:
@@ -160,13 +162,30 @@ async def test_a_mount_that_hangs_ends_in_its_time_and_leaves_no_process(
     await mounts.close()
 
 
+async def test_a_share_that_hangs_holds_up_no_other(shares: Shares, journal: Journal) -> None:
+    mounts = shares.mounts(journal, timeout_s=60.0)
+    other = "192.0.2.7:/other"
+    shares.export(other)
+    shares.tell("hang")
+    async with AsyncExitStack() as stack:
+        hanging = asyncio.ensure_future(stack.enter_async_context(mounts.held(request(mounts))))
+        assert await until(lambda: shares.calls() != [], 30)
+        shares.tell("hang", on=False)
+        async with mounts.held(request(mounts, other)):
+            assert len(mounts.helpers) == 2
+            assert not hanging.done()
+        hanging.cancel()
+        await asyncio.wait({hanging})
+    await mounts.close()
+    assert processes_of(shares.directory) == []
+
+
 async def test_a_killed_helper_is_told_of_and_the_next_call_starts_another(
     shares: Shares, journal: Journal
 ) -> None:
     mounts = shares.mounts(journal)
     async with mounts.held(request(mounts)):
-        first = mounts.worker.pid
-    assert first is not None
+        [first] = mounts.helpers
     os.kill(first, signal.SIGKILL)
     (shares.export("192.0.2.7:/other") / "volume-v3").touch()
     other = request(mounts, "192.0.2.7:/other")
@@ -176,7 +195,8 @@ async def test_a_killed_helper_is_told_of_and_the_next_call_starts_another(
     except Unavailable as error:
         assert "ended in the middle" in error.public  # noqa: PT017 (it may also have been seen)
     async with mounts.held(other):
-        assert mounts.worker.pid not in {None, first}
+        [second] = mounts.helpers
+        assert second != first
     await mounts.close()
 
 

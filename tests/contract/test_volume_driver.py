@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from mooring.agent import simulated_pool
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.drivers.file_snapshots import FileSnapshots
 from mooring.agent.drivers.file_volumes import FileVolumes
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.qemu_img import FORMATS, GIB, QemuImg
@@ -155,7 +156,7 @@ async def test_a_volume_grows_and_never_shrinks(driver: VolumeDriver) -> None:
     indirect=["driver"],
 )
 async def test_a_volume_that_qemu_holds_is_left_as_it_is(
-    driver: FileVolumes, *, read_only: bool
+    driver: FileSnapshots, *, read_only: bool
 ) -> None:
     await driver.create(volume(driver), None, "op")
     path = driver.active_path("v1")

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import structlog
 from msgspec import Struct
@@ -52,17 +53,18 @@ class Mounts:
         self.settings = settings
         self._runner = runner
         self._locks = state_dir / "brick-locks"
-        self._worker = Worker(
-            runner, MODULE, [str(self._locks)], program_path=settings.program_path
-        )
+        self._workers = [
+            Worker(runner, MODULE, [str(self._locks)], program_path=settings.program_path)
+            for _ in range(limits.AGENT_MOUNTS_AT_ONCE)
+        ]
         self._users: list[Users] = []
         self._held: Counter[Path] = Counter()
         self._turns: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     @property
-    def worker(self) -> Worker:
-        """The helper process."""
-        return self._worker
+    def helpers(self) -> list[int]:
+        """The helper processes that run now: one, unless a share keeps its own waiting."""
+        return [worker.pid for worker in self._workers if worker.pid is not None]
 
     def prepare(self) -> None:
         """Make the directories."""
@@ -74,8 +76,9 @@ class Mounts:
         self._users.append(users)
 
     async def close(self) -> None:
-        """End the helper; the mounts stay for the guests that use them."""
-        await self._worker.close()
+        """End the helpers; the mounts stay for the guests that use them."""
+        for worker in self._workers:
+            await worker.close()
 
     @asynccontextmanager
     async def held(self, request: MountRequest) -> AsyncGenerator[Path]:
@@ -103,9 +106,7 @@ class Mounts:
             if self._held[path] or path in self._in_use() or path not in await self.mounted():
                 return
             try:
-                await self._worker.ask(
-                    "unmount", UnmountRequest(str(path)), timeout_s=self.settings.timeout_s
-                )
+                await self._ask("unmount", UnmountRequest(str(path)))
             except MooringError as error:
                 log.warning("a mount stays", path=str(path), reason=str(error))
                 return
@@ -157,14 +158,19 @@ class Mounts:
     async def _mount(self, request: MountRequest, path: Path) -> None:
         if path in await self.mounted():
             return
-        timeout_s = self.settings.timeout_s
-        found = Path(await self._worker.ask("mount", request, timeout_s=timeout_s))
+        found = Path(await self._ask("mount", request))
         if found not in await self.mounted():
             raise Unavailable(
                 "A share was mounted, and the host's table of mounts does not show it. See to the "
                 "mount command of this host.",
                 private=str(found),
             )
+
+    async def _ask(self, verb: str, arguments: Struct) -> Any:
+        """Ask a helper that has nothing else to do; a share that hangs holds up no other."""
+        idle = (worker for worker in self._workers if not worker.is_busy)
+        worker = next(idle, self._workers[0])
+        return await worker.ask(verb, arguments, timeout_s=self.settings.timeout_s)
 
     def _path(self, request: MountRequest) -> Path:
         return mount_point(Path(request.base), request.export)

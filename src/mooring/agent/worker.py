@@ -69,6 +69,11 @@ class Worker:
         """The process id of the helper while it runs."""
         return self._open.pid if self._open is not None else None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the helper has a call to answer."""
+        return self._turn.locked()
+
     async def ask(self, verb: str, arguments: Struct, *, timeout_s: float) -> Any:
         """Return what a verb of the helper answers, one verb at a time.
 
