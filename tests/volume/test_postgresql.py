@@ -12,6 +12,8 @@ import pytest
 from mooring.volume.loops.settle_borrowed import settle_once
 from tests.volume.dock import IMAGE, PROJECT, Dock
 from tests.volume.growth import Harbour
+from tests.volume.test_assisted_snapshots import Assisting
+from tests.volume.test_snapshots import taken, usage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -94,3 +96,30 @@ async def test_extends_at_once_take_no_more_than_the_quota(dock: Dock) -> None:
     await harbour.rest()
     assert await harbour.gigabytes() == (6, 0)
     assert await harbour.is_at_peace()
+
+
+async def test_snapshots_are_taken_told_of_copied_and_deleted(dock: Dock) -> None:
+    compute = Assisting(dock)
+    dock.volume.compute = compute
+    volume_id = await dock.make(size=2)
+    free = await taken(dock, volume_id, name="free", metadata={"k": "v"})
+    copy_id = await dock.make(snapshot_id=free, size=2)
+    await dock.attach(volume_id)
+    compute.says = {"status": "creating"}
+    used = await taken(dock, volume_id, version="3.66")
+    for query in (
+        "sort=progress:asc,description:asc,name:desc&limit=1",
+        f"metadata={quote(str({'k': 'v'}))}",
+        "name~=FREE",
+        f"availability_zone=nova&volume_id={volume_id}&sort=name:desc&limit=1",
+    ):
+        found = (await dock.ask("GET", f"/snapshots/detail?{query}")).json["snapshots"]
+        assert [row["id"] for row in found][:1] == [free]
+    assert await usage(dock) == {"volumes": 2, "snapshots": 2, "gigabytes": 8}
+    compute.says = {"status": "deleting"}
+    for snapshot_id in (used, free):
+        assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+    await dock.engine.settle()
+    assert await usage(dock) == {"volumes": 2, "snapshots": 0, "gigabytes": 4}
+    assert await dock.status(copy_id) == "available"
+    assert await dock.complaints() == []

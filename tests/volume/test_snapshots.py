@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import Conflict, NoCapacity
+from mooring.volume.loops.settle_borrowed import settle_once
 from tests.volume.dock import IMAGE, PROJECT, SERVER, UNKNOWN, Answer, Dock
 
 pytestmark = pytest.mark.anyio
@@ -334,3 +335,27 @@ async def test_a_restart_ends_what_was_begun(dock: Dock) -> None:
     await dock.engine.settle()
     assert (await show(dock, snapshot_id))["status"] == "available"
     assert await dock.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("status", "missing", "settled"),
+    [
+        ("creating", False, "available"),
+        ("deleting", False, "available"),
+        ("creating", True, "error"),
+        ("deleting", True, "error_deleting"),
+    ],
+)
+async def test_a_status_that_was_set_and_left_behind_is_settled(
+    dock: Dock, status: str, missing: bool, settled: str
+) -> None:
+    snapshot_id = await taken(dock, volume_id := await dock.make())
+    if missing:
+        await dock.storage.delete_snapshot(volume_id, snapshot_id, "by hand")
+    await act(dock, snapshot_id, "os-reset_status", {"status": status}, who="admin")
+    dock.clock.advance(599)
+    await settle_once(dock.volume)
+    assert (await show(dock, snapshot_id))["status"] == status
+    dock.clock.advance(2)
+    await settle_once(dock.volume)
+    assert (await show(dock, snapshot_id))["status"] == settled
