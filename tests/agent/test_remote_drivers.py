@@ -202,6 +202,39 @@ async def test_a_share_that_lets_root_in_is_no_secure_one(tmp_path: Path, journa
             await remote.driver.setup()
 
 
+@pytest.mark.parametrize("kind", ["nfs", "quobyte"])
+async def test_a_snapshot_is_an_overlay_that_guests_are_given(
+    kind: str, tmp_path: Path, journal: Journal
+) -> None:
+    support = {"nfs_snapshot_support": True} if kind == "nfs" else {}
+    async with remote_pool(kind, "raw", tmp_path, journal, **support) as remote:
+        driver = remote.driver
+        await driver.setup()
+        await driver.create(volume(remote), None, "op")
+        await driver.take_snapshot("v1", "s1", "op")
+        path = driver.active_path("v1")
+        assert path.name == "volume-v1.s1"
+        modes = {one.stat().st_mode & 0o777 for one in (path, driver.path("v1"))}
+        assert len(modes) == 1
+        told = await driver.export("v1", "a1", HERE)
+        assert (told["data"]["name"], told["data"]["format"]) == ("volume-v1.s1", "qcow2")
+        await driver.unexport("v1", "a1")
+        await driver.delete_snapshot("v1", "s1", "op")
+        assert driver.active_path("v1") == driver.path("v1")
+        assert await driver.leftovers() == []
+
+
+async def test_nfs_takes_no_snapshots_unless_it_is_told_to(
+    tmp_path: Path, journal: Journal
+) -> None:
+    async with remote_pool("nfs", "raw", tmp_path, journal) as remote:
+        await remote.driver.setup()
+        await remote.driver.create(volume(remote), None, "op")
+        with pytest.raises(Invalid, match="nfs_snapshot_support"):
+            await remote.driver.take_snapshot("v1", "s1", "op")
+        assert await remote.driver.leftovers() == []
+
+
 async def test_where_locks_are_not_seen_an_attached_volume_is_left_to_its_guest(
     tmp_path: Path, journal: Journal
 ) -> None:
