@@ -35,7 +35,7 @@ async def close(notes: Order, run: Run[Shop]) -> None:
 
 
 TAKE_STOCK = Saga(
-    "shop.take_stock",
+    "stall.take_stock",
     Order,
     Step(count),
     Step(close),
@@ -43,7 +43,7 @@ TAKE_STOCK = Saga(
     mode="wait",
 )
 LOOK_AROUND = Saga(
-    "shop.look_around", Order, Step(count), locks=lambda _: [shared("shop")], mode="wait"
+    "stall.look_around", Order, Step(count), locks=lambda _: [shared("shop")], mode="wait"
 )
 
 
@@ -95,7 +95,7 @@ async def test_who_stood_behind_one_that_gave_up_waiting_is_served(desk: Desk) -
     second = await desk.start(TAKE_STOCK, "o1")
     third = await desk.start(LOOK_AROUND, "o1")
     await desk.engine.schedule.quiet()
-    assert ("shop.look_around", "locked", "") in await desk.sagas()
+    assert ("stall.look_around", "locked", "") in await desk.sagas()
     await desk.engine.end([second])
     await desk.engine.schedule.quiet()
-    assert ("shop.look_around", "ended", "done") in await desk.sagas(), third
+    assert ("stall.look_around", "ended", "done") in await desk.sagas(), third
