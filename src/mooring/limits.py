@@ -56,6 +56,9 @@ COMPUTE_UNDO_ATTEMPTS = 12
 COMPUTE_VOLUME_POLL_S = 2.0
 """Pause between two looks at a volume that is being made."""
 
+COMPUTE_REIMAGE_WAIT_S = 86400.0
+"""How long a rebuild waits for a volume that is still being reimaged."""
+
 PLACEMENT_ATTEMPTS = 4
 """Tries of a change to placement that others were faster with, before the saga's step waits."""
 

@@ -115,6 +115,7 @@ class Yard:
         self.directory, self.host_names = directory, [f"host{n + 1}" for n in range(hosts)]
         self.settings = settings or ComputeSettings()
         self.versions: dict[str, int] = {}
+        self.hidden_traits: frozenset[str] = frozenset()
         self.probe = LawProbe()
         self.clock = SimulatedClock()
         self.silent: tuple[str, str] | None = None
@@ -321,6 +322,7 @@ class Yard:
             state_dir=self.directory / name,
             hypervisor="simulated",
             version=self.versions.get(name, 74),
+            hidden_traits=self.hidden_traits,
         )
         self.running[name] = await self._stack.enter_async_context(open_agent(settings))
         self.agents.in_process(name, self.running[name].app)
@@ -381,20 +383,11 @@ class Yard:
         )
 
     def _serve(self) -> None:
-        tokens, urls = YardTokens(), URLS
-        for url, application in (
-            (
-                urls["placement"],
-                placement_app.build(self.placement, validator=tokens, public_url=urls["placement"]),
-            ),
-            (
-                urls["volume"],
-                volume_app.build(self.volume, validator=tokens, public_url=urls["volume"]),
-            ),
-            (
-                urls["compute"],
-                compute_app.build(self.compute, validator=tokens, public_url=urls["compute"]),
-            ),
-            (urls["image"], image_shelf),
-        ):
-            self.network.serve(url, application)
+        tokens, serve = YardTokens(), self.network.serve
+        placement, volume, compute = (URLS[name] for name in ("placement", "volume", "compute"))
+        serve(
+            placement, placement_app.build(self.placement, validator=tokens, public_url=placement)
+        )
+        serve(volume, volume_app.build(self.volume, validator=tokens, public_url=volume))
+        serve(compute, compute_app.build(self.compute, validator=tokens, public_url=compute))
+        serve(URLS["image"], image_shelf)

@@ -21,7 +21,12 @@ from mooring.errors import Invalid, NotFound
 SECTOR_BYTES = 512
 DEVICE_PREFIX = "/dev/vd"
 TRAITS = frozenset(
-    {"COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW", "COMPUTE_VOLUME_MULTI_ATTACH"}
+    {
+        "COMPUTE_IMAGE_TYPE_QCOW2",
+        "COMPUTE_IMAGE_TYPE_RAW",
+        "COMPUTE_REBUILD_BFV",
+        "COMPUTE_VOLUME_MULTI_ATTACH",
+    }
 )
 """What this agent can do today, in placement's words (facts/compute.md 14.3)."""
 

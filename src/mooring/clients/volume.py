@@ -26,6 +26,18 @@ VERSION = "3.44"
 COMPLETION_VERSION = "3.71"
 """The first microversion with os-extend_volume_completion (specs 000)."""
 
+REIMAGE_VERSION = "3.68"
+"""The microversion that brought `os-reimage`."""
+
+
+class _Version(Struct, frozen=True):
+    id: str = ""
+    version: str = ""
+
+
+class _Versions(Struct, frozen=True):
+    versions: list[_Version]
+
 
 class Attached(Struct, frozen=True):
     """One connected attachment, as it is listed inside a volume."""
@@ -280,6 +292,46 @@ class VolumeClient:
             return False
         return True
 
+    async def reimage(
+        self,
+        caller: Caller,
+        volume_id: str,
+        image_id: str,
+        *,
+        reserved: bool = False,
+        operation: Operation | None = None,
+    ) -> None:
+        """Start to give a volume the content of an image; `reserved`: also a reserved one.
+
+        It is `downloading` until that ends. Raises Invalid or Conflict for its state, or for an
+        image that does not suit it, NotFound.
+        """
+        arguments = {"image_id": image_id, "reimage_reserved": reserved}
+        await self.act(
+            caller,
+            volume_id,
+            "os-reimage",
+            arguments,
+            operation=operation,
+            version=REIMAGE_VERSION,
+        )
+
+    async def find_newest_version(self, caller: Caller) -> tuple[int, int]:
+        """Return the newest microversion that the service speaks; (3, 0) when it names none."""
+        answer = await self.session.request("GET", "/", caller=caller)
+        try:
+            document = msgspec.convert(answer.json(), _Versions)
+        except msgspec.ValidationError as error:
+            raise Unavailable(
+                "The volume service does not tell its versions; ask its operator.",
+                private=str(error),
+            ) from error
+        newest = [one.version.split(".") for one in document.versions if one.id.startswith("v3")]
+        return max(
+            ((int(major), int(minor)) for major, minor in newest if major and minor),
+            default=(3, 0),
+        )
+
     async def act(
         self,
         caller: Caller,
@@ -288,6 +340,7 @@ class VolumeClient:
         arguments: Mapping[str, Any] | None = None,
         *,
         operation: Operation | None = None,
+        version: str = VERSION,
     ) -> Any:
         """Run one action of a volume by its wire name (`os-attach`); return its answer."""
         answer = await self.session.request(
@@ -295,7 +348,7 @@ class VolumeClient:
             f"/volumes/{_part(volume_id)}/action",
             caller=caller,
             json={action: arguments},
-            version=VERSION,
+            version=version,
             operation=operation,
         )
         return answer.json() if answer.content else None

@@ -20,6 +20,7 @@ from mooring.compute.api import (
     server_actions,
     server_metadata,
     server_networks,
+    server_rebuild,
     servers,
     services,
     unbuilt,
@@ -47,6 +48,7 @@ built."""
 APIS = (
     servers.api,
     server_actions.api,
+    server_rebuild.api,
     server_metadata.api,
     server_networks.api,
     network_proxies.api,

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from mooring.compute import actions
 from mooring.compute.sagas.extend_volume import ACTION, EXTEND_VOLUME, ExtendVolume
+from mooring.compute.sagas.rebuild_server import signal_of
 from mooring.compute.tables import Server
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
@@ -32,10 +33,8 @@ ACCEPTED, NO_TAG, NO_SERVER, REFUSED = 200, 400, 404, 422
 ANSWERED_SINCE: Version = (2, 105)
 """From here on, volume-extended is answered by the volume service's completion action."""
 
-_EXTENDED = "volume-extended"
+_EXTENDED, _REIMAGED = "volume-extended", "volume-reimaged"
 _TAGGED = frozenset({_EXTENDED, "power-update", "accelerator-request-bound"})
-_UNBUILT = frozenset({"volume-reimaged"})
-"""Events that ask for work that is not built: refused, so that the sender knows."""
 _RESOURCE = "external-events"
 
 
@@ -59,7 +58,8 @@ class Sender(Struct, frozen=True):
 def take(tx: Session, compute: Compute, sender: Sender, news: Sequence[News]) -> list[int]:
     """Take events; return a code for each, in their order. An operation is heard once.
 
-    What was started for an operation is filed under it, so that burying it ends that too.
+    What was started for an operation is filed under it, so that burying it ends that too. A rebuild
+    that waits for a volume is woken, whatever the event's status: it goes by the volume's.
     Raises Gone, Outdated.
     """
     kept = fence.admit(tx, sender.operation, _RESOURCE, verb="POST", shared=True)
@@ -74,6 +74,9 @@ def take(tx: Session, compute: Compute, sender: Sender, news: Sequence[News]) ->
         for one, code in zip(news, codes, strict=True)
         if code == ACCEPTED and one.name == _EXTENDED
     ]
+    for one, code in zip(news, codes, strict=True):
+        if code == ACCEPTED and one.name == _REIMAGED and one.tag:
+            compute.sagas.signal(tx, signal_of(one.tag))
     answer, made = Answer(body=codes), [saga_id for saga_id in started if saga_id]
     fence.record(tx, sender.operation, _RESOURCE, answer, made, verb="POST")
     return codes
@@ -84,7 +87,7 @@ def _judge(one: News, places: dict[str, str | None]) -> int:
         return NO_SERVER
     if not one.tag and one.name in _TAGGED:
         return NO_TAG
-    if not places[one.server_id] or one.name in _UNBUILT:
+    if not places[one.server_id]:
         return REFUSED
     return ACCEPTED
 

@@ -39,6 +39,7 @@ _servers = cast("Table", Server.__table__)
 _devices = cast("Table", BlockDevice.__table__)
 _ACTION = ("InstanceActionPayload", "1.8")
 _CREATE = ("InstanceCreatePayload", "1.12")
+_REBUILD = ("InstanceActionRebuildPayload", "1.9")
 _VOLUME = ("InstanceActionVolumePayload", "1.6")
 
 
@@ -66,6 +67,8 @@ def send(
     data = _instance(tx, server) | _initiator(tx, server, action_id)
     data |= {"fault": _fault(event, error) if event.endswith(".error") else None, **more}
     kind = _VOLUME if "volume_id" in more else _ACTION
+    if event.startswith("rebuild."):
+        kind, data = _REBUILD, data | {"trusted_image_certificates": server.trusted_certificates}
     if event.startswith("create."):
         kind, data = _CREATE, data | _creation(tx, server)
     publisher = f"nova-compute:{server.host}" if server.host else "nova-api"

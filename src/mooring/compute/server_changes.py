@@ -90,6 +90,15 @@ def change_metadata(
     return after
 
 
+def replace_metadata(tx: Session, server_id: str, items: Mapping[str, str]) -> None:
+    """Give a server these items and no others, whatever state it is in."""
+    tx.flush()
+    tx.execute(delete(ServerMetadata).where(ServerMetadata.server_id == server_id))
+    if items:
+        rows = [{"server_id": server_id, "key": key, "value": items[key]} for key in items]
+        tx.execute(insert(ServerMetadata), rows)
+
+
 def delete_metadata(tx: Session, who: Who, server_id: str, key: str, now: datetime) -> None:
     """Remove one item. Raises NotFound, Conflict when the server is locked or busy."""
     states.require_unlocked(_changeable(tx, who, server_id, "delete metadata"), who)

@@ -34,6 +34,9 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How long a server waits for a volume that is being made."""
     shutdown_timeout_s: float = 60.0
     """How long a guest may take to shut down before it is switched off."""
+    reimage_timeout_per_gb: float = 20.0
+    """Seconds for each GiB of an image, after which a rebuild that was told nothing looks by itself
+    what became of its volume."""
     cpu_allocation_ratio: float = 4.0
     memory_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0

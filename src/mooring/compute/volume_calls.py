@@ -19,9 +19,16 @@ _NOT_READY = frozenset({"creating", "downloading"})
 
 
 async def reserve_volume(
-    run: Run[Compute], server_id: str, volume_id: str, *, known: Collection[str]
+    run: Run[Compute],
+    server_id: str,
+    volume_id: str,
+    *,
+    known: Collection[str],
+    as_user: bool = True,
 ) -> str:
     """Make an empty attachment as the user, or find the one made before; return its id.
+
+    A step behind the answer makes it as the service: the user's token may have ended.
 
     Raises Invalid or Conflict when the volume's state forbids it, NotFound.
     """
@@ -30,7 +37,8 @@ async def reserve_volume(
         mine = await find_own_attachments(run, server_id, volume_id, known=known)
         if mine:
             return mine[0]
-    made = await volumes.create_attachment(run.user, volume_id, server_id, operation=run.operation)
+    caller = run.user if as_user else None
+    made = await volumes.create_attachment(caller, volume_id, server_id, operation=run.operation)
     return made.id
 
 

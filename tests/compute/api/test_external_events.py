@@ -56,7 +56,7 @@ async def test_an_event_that_nobody_waits_for_is_accepted(desk: Desk) -> None:
         ({"name": "volume-extended"}, 400),
         ({"name": "volume-extended", "tag": ""}, 400),
         ({"name": "volume-extended", "tag": VOLUME}, 200),
-        ({"name": "volume-reimaged", "tag": VOLUME}, 422),
+        ({"name": "volume-reimaged", "tag": VOLUME}, 200),
         ({"name": "network-changed", "server_uuid": NOBODY}, 404),
         ({"name": "volume-extended", "server_uuid": NOBODY}, 404),
     ],

@@ -142,7 +142,6 @@ NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (
     ("os-getVNCConsole", "os-remote-consoles", None, (2, 5)),
     ("os-migrateLive", "os-migrate-server:migrate_live", None, None),
     ("pause", "os-pause-server:pause", None, None),
-    ("rebuild", "servers:rebuild", None, None),
     ("removeFixedIp", "os-multinic:remove", None, (2, 43)),
     ("removeFloatingIp", "os-floating-ips:remove", None, (2, 43)),
     ("removeSecurityGroup", "os-security-groups:remove", None, None),

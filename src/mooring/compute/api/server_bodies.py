@@ -1,4 +1,4 @@
-"""The bodies of POST and PUT /servers (facts/compute.md 3.1, 9.5).
+"""The bodies of POST and PUT /servers and of `rebuild` (facts/compute.md 1.4, 3.1, 9.5).
 
 One struct knows every field of every microversion; `check_version` refuses those that the caller's
 version does not know, as it refuses unknown ones.
@@ -152,6 +152,29 @@ class Update(Struct, frozen=True, forbid_unknown_fields=True):
     server: ServerChange
 
 
+class RebuildBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The value of `rebuild`, in any microversion. What is left out stays as it is."""
+
+    image_ref: Uuid = field(name="imageRef")
+    name: Name | UnsetType = UNSET
+    admin_pass: _Given | UnsetType = field(name="adminPass", default=UNSET)
+    metadata: Metadata | UnsetType = UNSET
+    preserve_ephemeral: Truth = False
+    disk_config: DiskConfig | UnsetType = field(name="OS-DCF:diskConfig", default=UNSET)
+    access_ip_v4: str | UnsetType = field(name="accessIPv4", default=UNSET)
+    access_ip_v6: str | UnsetType = field(name="accessIPv6", default=UNSET)
+    personality: list[File] | UnsetType = UNSET
+    description: Described | UnsetType | None = UNSET
+    key_name: Name | UnsetType | None = UNSET
+    user_data: _UserData | UnsetType | None = UNSET
+    trusted_image_certificates: (
+        Annotated[list[_Given], Meta(min_length=1, max_length=50)] | UnsetType | None
+    ) = UNSET
+    hostname: _Given | UnsetType = UNSET
+    reimage_boot_volume: Truth | UnsetType = UNSET
+    """Ours alone, from spec 004: whether the root volume gets the image; absent means true."""
+
+
 _NEVER: Version = (9999, 0)
 _Since = Mapping[str, tuple[Version, Version]]
 
@@ -169,13 +192,22 @@ _UPDATE: _Since = {
     "hostname": ((2, 90), _NEVER),
     "pinned_availability_zone": ((2, 104), _NEVER),
 }
+_REBUILD: _Since = {
+    "description": ((2, 19), _NEVER),
+    "key_name": ((2, 54), _NEVER),
+    "personality": ((2, 1), (2, 56)),
+    "user_data": ((2, 57), _NEVER),
+    "trusted_image_certificates": ((2, 63), _NEVER),
+    "hostname": ((2, 90), _NEVER),
+    "reimage_boot_volume": ((2, 93), _NEVER),
+}
 _DEVICE: _Since = {"volume_type": ((2, 67), _NEVER)}
 
 
-def check_version(body: ServerBody | ServerChange, version: Version) -> None:
+def check_version(body: ServerBody | ServerChange | RebuildBody, version: Version) -> None:
     """Raise Invalid for a field that `version` does not have, anywhere in the body."""
-    if isinstance(body, ServerChange):
-        _check(body, _UPDATE, version)
+    if not isinstance(body, ServerBody):
+        _check(body, _UPDATE if isinstance(body, ServerChange) else _REBUILD, version)
         return
     _check(body, _CREATE, version)
     _check_networks(body, version)

@@ -17,6 +17,7 @@ from mooring.compute.api.server_bodies import (
     Create,
     Device,
     LegacyDevice,
+    RebuildBody,
     ServerBody,
     check_version,
 )
@@ -49,7 +50,7 @@ def read(body: Create, version: Version, *, zero_disk_allowed: bool) -> NewServe
         description=_description(server, version),
         hostname=_hostname(server, version, most),
         key_name=server.key_name,
-        user_data=_user_data(server.user_data),
+        user_data=check_user_data(server.user_data),
         config_drive=truth(server.config_drive),
         disk_config=server.disk_config,
         access_ip_v4=address(server.access_ip_v4, "accessIPv4", 4) if server.access_ip_v4 else "",
@@ -64,7 +65,7 @@ def read(body: Create, version: Version, *, zero_disk_allowed: bool) -> NewServe
     )
 
 
-def password(body: ServerBody) -> str:
+def password(body: ServerBody | RebuildBody) -> str:
     """Return the administrator's password that the answer shows: the one given, else a new one."""
     if body.admin_pass:
         return body.admin_pass
@@ -155,7 +156,8 @@ def check_hostname(text: str, version: Version) -> str:
     return text
 
 
-def _user_data(text: str | None) -> str | None:
+def check_user_data(text: str | None) -> str | None:
+    """Return user data as it came. Raises Invalid unless it is base64."""
     if text is None:
         return None
     try:

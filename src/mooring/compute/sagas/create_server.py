@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.agent_api.images import ImageSpec
-from mooring.agent_api.servers import RootDisk, ServerSpec
-from mooring.compute import actions, devices, faults, guests, hosts, notices, scheduling, states
+from mooring.compute import (
+    actions,
+    devices,
+    faults,
+    guests,
+    hosts,
+    notices,
+    scheduling,
+    spawning,
+    states,
+)
 from mooring.compute.sagas import create_volumes as volumes
 from mooring.compute.sagas.create_notes import (
     CreateServer,
@@ -122,24 +130,8 @@ def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
 
 async def push_image(notes: CreateServer, run: Run[Compute]) -> None:
     """See that the host has the image; it stays in the cache, whatever becomes of the server."""
-    if not notes.image_id:
-        return
-    images = run.service.images
-    if await guests.ask(run, notes.host, lambda agent: agent.show_image(notes.image_id)):
-        return
-    image = await images.show(None, notes.image_id)
-    spec = ImageSpec(
-        disk_format=image.disk_format or "",
-        size_bytes=image.size_bytes or 0,
-        os_hash_algo=image.os_hash_algo or "",
-        os_hash_value=image.os_hash_value or "",
-    )
-    async with images.download(None, notes.image_id) as chunks:
-        await guests.ask(
-            run,
-            notes.host,
-            lambda agent: agent.put_image(notes.image_id, spec, chunks, operation=run.operation),
-        )
+    if notes.image_id:
+        await spawning.bring_image(run, notes.host, notes.image_id)
 
 
 def begin_spawning(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
@@ -153,21 +145,7 @@ async def spawn_guest(notes: CreateServer, run: Run[Compute]) -> None:
     disks = [
         await guests.specify(run, notes.host, guest_disk(notes, item)) for item in every(notes)
     ]
-    spec = ServerSpec(
-        name=server.name,
-        vcpus=server.vcpus,
-        memory_mib=server.memory_mib,
-        root=RootDisk(image_id=notes.image_id, size_gib=server.disk_gib)
-        if notes.image_id
-        else None,
-        disks=disks,
-        network="none" if server.network == "none" else "auto",
-        metadata={
-            "project_id": server.project_id,
-            "user_id": server.user_id,
-            "flavor": server.flavor_name,
-        },
-    )
+    spec = spawning.specify_guest(server, notes.image_id, disks)
     await guests.ask(
         run,
         notes.host,
