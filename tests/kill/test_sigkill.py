@@ -21,6 +21,7 @@ from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from tests.kill.extend_workload import HELD_UP
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
+from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
 from tests.kill.workload import load_project, prepare, rarer_operations, ten_operations
 from tests.postgres import Server
 
@@ -74,6 +75,11 @@ def setting(saga: Saga[Any], point: str) -> str:
         return f"!compute.detach_volume/disconnect_host/forward/before,{point}"
     if saga.name == "volume.reset_status" and step in {"stop_compute", "settle_size"}:
         return f"{HELD_UP},{point}"
+    if saga.name == RENEW and (step, heading) in {
+        ("connect_volume", "forward"),
+        ("complete_volume", "forward"),
+    }:
+        return f"{LEFT_RESERVED},{point}"
     if heading == "forward":
         return point
     return f"!{saga.name}/{_fails_at(saga, step, heading)}/forward/before,{point}"

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tests.kill.extend_workload import extend_operations
 from tests.kill.harness import Answer, KilledCloud
+from tests.kill.rebuild_workload import rebuild_operations
 from tests.kill.snapshot_workload import snapshot_operations
 
 COMPUTE = "/compute/v2.1"
@@ -39,6 +40,8 @@ class Project(Struct):
     """A volume that is exported to a host for no server."""
     stopped: str
     """A server that is switched off."""
+    booted: str
+    """A server that boots from a volume."""
 
 
 def prepare(cloud: KilledCloud) -> Project:
@@ -46,6 +49,8 @@ def prepare(cloud: KilledCloud) -> Project:
     _lift_quotas(cloud)
     image, fresh_image = _make_image(cloud), _make_image(cloud)
     servers = [_make_server(cloud, image, f"s{number}") for number in range(8)]
+    root = {"block_device_mapping_v2": _volumes_from(image)[:1], "name": "booted"}
+    booted = _create_server(cloud, root)().body["server"]["id"]
     volumes = [_make_volume(cloud, f"v{number}") for number in range(10)]
     cloud.settle()
     for server, volume in zip(servers[:3], volumes[:3], strict=True):
@@ -57,7 +62,14 @@ def prepare(cloud: KilledCloud) -> Project:
     cloud.settle()
     laden = list(zip(servers[:3], volumes[:3], strict=True))
     return Project(
-        image, fresh_image, servers[3:7], laden, volumes[3:7], *volumes[7:], stopped=servers[7]
+        image,
+        fresh_image,
+        servers[3:7],
+        laden,
+        volumes[3:7],
+        *volumes[7:],
+        stopped=servers[7],
+        booted=booted,
     )
 
 
@@ -72,7 +84,7 @@ def ten_operations(cloud: KilledCloud, project: Project) -> list[Act]:
         _act_on_server(cloud, rebooted, {"reboot": {"type": "HARD"}}),
         _act_on_server(cloud, project.bare[2], {"os-stop": None}),
         _create_server(cloud, _image_and_volume(project)),
-        _create_server(cloud, {"block_device_mapping_v2": _volumes_of(project)}),
+        _create_server(cloud, {"block_device_mapping_v2": _volumes_from(project.image)}),
         _create_volume(cloud, project.fresh_image),
         _delete(cloud, f"{VOLUME}/volumes/{project.free[2]}"),
     ]
@@ -86,31 +98,31 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
     first = {"os-initialize_connection": {"connector": CONNECTOR}}
     growing = extend_operations(cloud, volume, project.laden[2][1], project.legacy)
     pictured = snapshot_operations(cloud, volume, server)
-    return (
-        growing
-        | pictured
-        | {
-            "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
-            "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
-            "compute.reset_state": [_reset(cloud, server)],
-            "volume.reset_status": [
-                _act_on_volume(cloud, project.hosted, reset),
-                *growing["volume.reset_status"],
-            ],
-            "volume.delete_volume": [_delete(cloud, f"{VOLUME}/volumes/{project.legacy}")],
-            "volume.force_delete_volume": [
-                _act_on_volume(cloud, volume, {"os-force_delete": {}}),
-                _act_on_volume(cloud, project.legacy, {"os-force_delete": {}}),
-            ],
-            "volume.reimage_volume": [_reimage(cloud, server, volume, project.fresh_image)],
-            "volume.connect_legacy": [_act_on_volume(cloud, volume, first)],
-            "volume.end_legacy": [_act_on_volume(cloud, project.legacy, legacy)],
-        }
-    )
+    rebuilding = rebuild_operations(cloud, server, project.booted, project.fresh_image)
+    return {
+        **growing,
+        **pictured,
+        **rebuilding,
+        "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
+        "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
+        "compute.reset_state": [_reset(cloud, server)],
+        "volume.reset_status": [
+            _act_on_volume(cloud, project.hosted, reset),
+            *growing["volume.reset_status"],
+        ],
+        "volume.delete_volume": [_delete(cloud, f"{VOLUME}/volumes/{project.legacy}")],
+        "volume.force_delete_volume": [
+            _act_on_volume(cloud, volume, {"os-force_delete": {}}),
+            _act_on_volume(cloud, project.legacy, {"os-force_delete": {}}),
+        ],
+        "volume.reimage_volume": [_reimage(cloud, server, volume, project.fresh_image)],
+        "volume.connect_legacy": [_act_on_volume(cloud, volume, first)],
+        "volume.end_legacy": [_act_on_volume(cloud, project.legacy, legacy)],
+    }
 
 
-def _volumes_of(project: Project) -> list[dict[str, Any]]:
-    root = {"source_type": "image", "destination_type": "volume", "uuid": project.image}
+def _volumes_from(image: str) -> list[dict[str, Any]]:
+    root = {"source_type": "image", "destination_type": "volume", "uuid": image}
     blank = {"source_type": "blank", "destination_type": "volume", "boot_index": -1}
     return [{**root, "volume_size": 1, "boot_index": 0}, {**blank, "volume_size": 1}]
 

@@ -26,6 +26,7 @@ from mooring.volume.sagas.reset_status import RESET_STATUS
 from tests.laws import assisted_scenarios, volume_snapshot_scenarios
 from tests.laws.extend_events import EVENT_SCENARIOS
 from tests.laws.extend_scenarios import EXTEND_SCENARIOS
+from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
 from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site
 
@@ -268,6 +269,7 @@ SCENARIOS = [
     Scenario("terminate legacy", END_LEGACY, a_legacy_export, terminate),
     *EXTEND_SCENARIOS,
     *REIMAGES,
+    *REBUILDS,
     *assisted_scenarios.scenarios(a_server_with_volume),
     *EVENT_SCENARIOS,
     *volume_snapshot_scenarios.of(a_volume, a_server_with_volume),

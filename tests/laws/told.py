@@ -50,6 +50,12 @@ STORIES = (
         "server_id",
         has_error=True,
     ),
+    Story(
+        frozenset({"compute.rebuild_server", "compute.renew_server"}),
+        "instance.rebuild",
+        "server_id",
+        has_error=True,
+    ),
 )
 
 
