@@ -20,6 +20,7 @@ from tests.laws import scenarios
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
 from tests.laws.sites import Call, Do, Scenario, Site, Yard
+from tests.laws.volume_snapshot_scenarios import take_snapshot
 
 pytestmark = pytest.mark.anyio
 PARTS = 3
@@ -52,6 +53,7 @@ ACTS: dict[str, Do] = {
     "delete attachment": scenarios.delete_attachments,
     "extend": extend,
     "extend spare": partial(extend, name="spare"),
+    "take snapshot": take_snapshot,
 }
 FIRST = [name for name in ACTS if name != "delete volume"]
 
