@@ -234,7 +234,7 @@ VOLUME_PATHS = [
     Bad("GET", VOLUMES, None, 400, "3.x", "3.x"),
     Bad("PATCH", VOLUMES, {}, 405, "PATCH"),
     Bad("POST", f"{VOLUME}/snapshots", {"snapshot": {"volume_id": NOBODY}}, 404, NOBODY),
-    Bad("POST", f"{VOLUME}/snapshots", {"snapshot": {"volume_id": "<used>"}}, 400, "in-use"),
+    Bad("POST", f"{VOLUME}/snapshots", {"snapshot": {"volume_id": "<attached>"}}, 400, "in-use"),
     Bad("DELETE", f"{VOLUME}/snapshots/{NOBODY}", None, 404, NOBODY),
     Bad("GET", f"{VOLUME}/snapshots/{NOBODY}", None, 404, NOBODY),
 ]
