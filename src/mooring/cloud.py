@@ -24,7 +24,7 @@ from mooring.clients.volume import VolumeClient
 from mooring.clients.webhook import WebhookTarget
 from mooring.compute import app as compute_app
 from mooring.compute.loops import heal_servers, watch_hosts
-from mooring.compute.service import Compute
+from mooring.compute.service import Compute, ComputeSettings
 from mooring.doctor import app as doctor_app
 from mooring.identity import app as identity_app
 from mooring.identity.keys import TokenKeys
@@ -203,6 +203,9 @@ def _open_sagas(cloud: Cloud, near: _Neighbours, sealer: Sealer) -> None:
         volumes=VolumeClient(near.session("compute", "volume")),
         agents=outside.agents,
         clock=clock,
+        settings=ComputeSettings(
+            reimage_timeout_per_gb=float(outside.settings.reimage_timeout_per_gb)
+        ),
         outbox=Outbox(clock, outside.settings.notifications),
     )
     cloud.volume.sagas = _engine(cloud, "volume", cloud.volume, sealer)

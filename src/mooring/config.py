@@ -143,6 +143,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             le=86400,
         ),
     ] = 600
+    reimage_timeout_per_gb: Annotated[
+        int,
+        Meta(
+            description="Seconds for each GiB of an image, after which the rebuild of a server that"
+            " was told nothing looks by itself whether its root volume has the image.",
+            ge=1,
+            le=86400,
+        ),
+    ] = 20
     kill_at: Annotated[
         str,
         Meta(

@@ -154,7 +154,8 @@ async def test_with_another_volume_service_error_is_400_and_names_the_reset(yard
     assert await image_of(yard, volume_id) == NEW
 
 
-async def test_a_type_that_keeps_the_data_gives_the_server_back(yard: Yard) -> None:
+@pytest.mark.parametrize("image", [NEW, IMAGE])
+async def test_a_type_that_keeps_the_data_gives_the_server_back(yard: Yard, image: str) -> None:
     stock(yard)
     server_id, volume_id = await make_booted(yard)
     types = (await yard.volume_api("GET", "/types", who="admin"))["volume_types"]
@@ -162,8 +163,11 @@ async def test_a_type_that_keeps_the_data_gives_the_server_back(yard: Yard) -> N
         path, specs = f"/types/{one['id']}/extra_specs", {"reimage_keep_snapshot": "true"}
         await yard.volume_api("POST", path, {"extra_specs": specs}, who="admin")
     yard.driver().knobs.fail("replace", Conflict("The disk is broken."))
-    await rebuild_well(yard, server_id)
+    await rebuild_well(yard, server_id, image)
     await require_as_before(yard, server_id, volume_id)
+    await yard.look()
+    await rebuild_well(yard, server_id, image)
+    assert (await yard.actions(server_id))[-1] == ("rebuild", None)
 
 
 async def test_a_guest_that_cannot_start_leaves_an_error_that_a_rebuild_mends(yard: Yard) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from mooring.compute import actions
 from mooring.compute.sagas.extend_volume import ACTION, EXTEND_VOLUME, ExtendVolume
-from mooring.compute.sagas.rebuild_server import signal_of
+from mooring.compute.sagas.rebuild_server import outcome_of, signal_of
 from mooring.compute.tables import Server
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
@@ -59,7 +59,7 @@ def take(tx: Session, compute: Compute, sender: Sender, news: Sequence[News]) ->
     """Take events; return a code for each, in their order. An operation is heard once.
 
     What was started for an operation is filed under it, so that burying it ends that too. A rebuild
-    that waits for a volume is woken, whatever the event's status: it goes by the volume's.
+    that waits for a volume is woken, whatever the event's status: it goes by the volume's first.
     Raises Gone, Outdated.
     """
     kept = fence.admit(tx, sender.operation, _RESOURCE, verb="POST", shared=True)
@@ -76,6 +76,7 @@ def take(tx: Session, compute: Compute, sender: Sender, news: Sequence[News]) ->
     ]
     for one, code in zip(news, codes, strict=True):
         if code == ACCEPTED and one.name == _REIMAGED and one.tag:
+            compute.sagas.signal(tx, outcome_of(one.tag, one.status))
             compute.sagas.signal(tx, signal_of(one.tag))
     answer, made = Answer(body=codes), [saga_id for saga_id in started if saga_id]
     fence.record(tx, sender.operation, _RESOURCE, answer, made, verb="POST")

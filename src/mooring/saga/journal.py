@@ -149,6 +149,11 @@ def take_signal(tx: Session, name: str) -> bool:
     return bool(tx.execute(gone).scalars().all())
 
 
+def has_signal(tx: Session, name: str) -> bool:
+    """Return whether a signal of this name waits, and leave it there."""
+    return tx.execute(select(_signals.c.id).where(_signals.c.name == name)).first() is not None
+
+
 def give_signal(tx: Session, name: str, payload: Any, now: datetime) -> list[str]:
     """Wake the sagas that wait for this name and return their ids; with none, keep the signal."""
     parked = update(_sagas).where(_sagas.c.waits_for == name, _sagas.c.state == "parked")

@@ -25,6 +25,7 @@ class RebuildServer(Struct, frozen=True, kw_only=True):
     known           attachments that it had before, never to be deleted as this saga's own
     old_image_id    the image that it had, "" for none
     asked           the volume service has begun
+    waited          the event was waited for although the volume was at rest
     wait_s          seconds after which its status is read when no event came
     """
 
@@ -51,6 +52,7 @@ class RebuildServer(Struct, frozen=True, kw_only=True):
     known: list[str] = []
     old_image_id: str = ""
     asked: bool = False
+    waited: bool = False
     wait_s: float = 0.0
 
     @property

@@ -21,6 +21,7 @@ from mooring.compute.volume_calls import (
 )
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.limits import COMPUTE_REIMAGE_WAIT_S
+from mooring.saga import journal
 from mooring.saga.define import Each, Park, Run, Saga, Step, Together
 from mooring.saga.journal import is_unavailable
 
@@ -31,12 +32,19 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
     from mooring.fence.operation import Operation
 
+OUTCOMES = ("failed", "completed")
+"""What the event `volume-reimaged` may say."""
 _DOWNLOADING, _RESERVED = "downloading", "reserved"
 
 
 def signal_of(volume_id: str) -> str:
     """Return the name of the signal that the event `volume-reimaged` gives."""
     return f"volume-reimaged:{volume_id}"
+
+
+def outcome_of(volume_id: str, word: str) -> str:
+    """Return the name of the signal that tells, until it is taken, what the event said."""
+    return f"volume-reimage-{word}:{volume_id}"
 
 
 async def reserve_root(notes: RebuildServer, run: Run[Compute]) -> RebuildServer | None:
@@ -64,6 +72,8 @@ async def free_root(notes: RebuildServer, run: Run[Compute]) -> None:
 
 def save_root(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
     """Note the empty attachment in the block device, in the transaction that ends `free_root`."""
+    for word in OUTCOMES:
+        journal.take_signal(tx, outcome_of(notes.volume_id, word))
     if notes.frees:
         device, made = notes.block_device_id, notes.attachment_id
         devices.change(tx, device, run.now(), attachment_id=made)
@@ -92,7 +102,11 @@ async def await_reimage(notes: RebuildServer, run: Run[Compute]) -> None:
     """
     volume = await run.service.volumes.show(None, notes.volume_id)
     _rest_while_copying(notes, volume)
-    if volume.status != _RESERVED or _image_of(volume) != notes.image_id:
+    is_told = notes.image_id != notes.old_image_id or await _find_outcome(notes, run)
+    if not is_told and not notes.waited:
+        # The image that it had already tells nothing, and the event may be on its way.
+        raise _rest(replace(notes, waited=True))
+    if volume.status != _RESERVED or not await _is_new(notes, run, volume):
         raise Conflict(
             f"Volume {volume.id} did not get image {notes.image_id}; it is {volume.status}. When "
             "the cause is mended, and an administrator has reset a volume in error to reserved "
@@ -121,9 +135,8 @@ async def settle_root(notes: RebuildServer, run: Run[Compute]) -> RebuildServer 
         failure = await steps.give_up_late(run, _delete_empty(notes, run))
         return replace(notes, kept=True, broken=failure)
     _rest_while_copying(notes, volume)
-    image = _image_of(volume)
-    is_new = image == notes.image_id and (notes.asked or image != notes.old_image_id)
-    settled = replace(notes, kept=volume.status == _RESERVED and not is_new)
+    has_old = volume.status == _RESERVED and not await _is_new(notes, run, volume)
+    settled = replace(notes, kept=has_old)
     if is_saved or not notes.attachment_id:
         return settled
 
@@ -150,6 +163,29 @@ async def _has_old(notes: RebuildServer, run: Run[Compute], volume: Volume) -> b
     return any(found.server_id == notes.server_id for found in volume.attachments)
 
 
+async def _is_new(notes: RebuildServer, run: Run[Compute], volume: Volume) -> bool:
+    """Whether a volume at rest has its new content.
+
+    When it had the same image before, only an event tells that the storage kept the old content.
+    """
+    image = _image_of(volume)
+    if image != notes.image_id or image != notes.old_image_id:
+        return image == notes.image_id
+    return notes.asked and await _find_outcome(notes, run) != "failed"
+
+
+async def _find_outcome(notes: RebuildServer, run: Run[Compute]) -> str:
+    """Return what the event said, "" while there was none."""
+
+    def find(tx: Session) -> str:
+        for word in OUTCOMES:
+            if journal.has_signal(tx, outcome_of(notes.volume_id, word)):
+                return word
+        return ""
+
+    return await run.service.store.read(find)
+
+
 async def _has_begun(notes: RebuildServer, run: Run[Compute]) -> bool:
     """Whether an earlier request that got no answer was heard by a service without operations."""
     try:
@@ -162,11 +198,16 @@ async def _has_begun(notes: RebuildServer, run: Run[Compute]) -> bool:
 
 def _rest_while_copying(notes: RebuildServer, volume: Volume) -> None:
     if volume.status == _DOWNLOADING:
-        raise Park(
-            signal=signal_of(notes.volume_id),
-            seconds=notes.wait_s,
-            timeout_s=COMPUTE_REIMAGE_WAIT_S,
-        )
+        raise _rest(notes)
+
+
+def _rest(notes: RebuildServer) -> Park:
+    return Park(
+        signal=signal_of(notes.volume_id),
+        seconds=notes.wait_s,
+        timeout_s=COMPUTE_REIMAGE_WAIT_S,
+        notes=notes,
+    )
 
 
 def _image_of(volume: Volume) -> str:
