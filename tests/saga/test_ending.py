@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Literal, TypeVar
 
 import pytest
 from sqlalchemy.orm import Session
@@ -12,9 +15,10 @@ from mooring.errors import Conflict, Unavailable
 from mooring.saga.define import Run, Saga, Step, exclusive, shared
 from mooring.saga.engine import END_WAIT_S
 from mooring.saga.laws import LawProbe
-from tests.saga.shop import SEND, Desk, Ledger, Order, Shop
+from tests.saga.shop import CANCEL, SEND, Desk, Ledger, Order, Shop
 
 pytestmark = pytest.mark.anyio
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -99,3 +103,60 @@ async def test_who_stood_behind_one_that_gave_up_waiting_is_served(desk: Desk) -
     await desk.engine.end([second])
     await desk.engine.schedule.quiet()
     assert ("stall.look_around", "ended", "done") in await desk.sagas(), third
+
+
+async def cancel(desk: Desk, *, wait_s: float) -> str:
+    return await desk.engine.submit(
+        lambda tx: desk.engine.start(tx, CANCEL, Order("o1"), wait_s=wait_s)
+    )
+
+
+async def test_nobody_is_absorbed_by_one_that_gave_up_waiting(desk: Desk) -> None:
+    await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    desk.ledger.fail_next = [Unavailable("gone") for _ in range(4)]
+    second = await cancel(desk, wait_s=0.1)
+    await desk.engine.settle()
+    with pytest.raises(Unavailable, match="too long"):
+        await desk.engine.ended(second)
+    assert ("shop.pack_order", "ended", "undone") in await desk.sagas()
+    assert await desk.statuses() == {"o1": "new"}
+    assert desk.ledger.parcels == {}
+
+
+class SlowReader:
+    """A store whose next reader of this saga is so slow that another saga ends meanwhile."""
+
+    def __init__(self, desk: Desk, holder_id: str) -> None:
+        self.kind: Literal["sqlite", "postgresql"] = desk.store.kind
+        self.commits = 0
+        self._desk, self._store, self._holder_id = desk, desk.store, holder_id
+        self.wake_at = desk.clock.now() + timedelta(seconds=0.1)
+
+    async def read(self, fn: Callable[[Session], T]) -> T:
+        found = await self._store.read(fn)
+        desk, holder_id = self._desk, self._holder_id
+        if holder_id and desk.clock.now() >= self.wake_at:
+            self._holder_id = ""
+            await self._store.write(lambda tx: desk.engine.retry(tx, holder_id))
+            with suppress(Conflict):
+                await desk.engine.ended(holder_id)
+        return found
+
+    async def write(self, fn: Callable[[Session], T]) -> T:
+        return await self._store.write(fn)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+
+async def test_who_is_served_in_the_moment_of_giving_up_runs(desk: Desk) -> None:
+    first = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    desk.ledger.fail_next = [Unavailable("gone")]
+    second = await cancel(desk, wait_s=0.1)
+    await desk.engine.schedule.quiet()
+    desk.engine.store = SlowReader(desk, first)
+    await desk.engine.settle()
+    await desk.engine.ended(second)
+    assert await desk.statuses() == {"o1": "cancelled"}

@@ -123,6 +123,13 @@ def holders(tx: Session, key: str) -> list[str]:
     return list(tx.execute(query).scalars())
 
 
+def waiting_on(tx: Session, saga_id: str) -> list[str]:
+    """Return the ids of the sagas that wait for a key which this one holds, in order."""
+    mine = select(_rows.c.key).where(_rows.c.saga_id == saga_id, _rows.c.held)
+    query = select(_rows.c.saga_id).where(_rows.c.key.in_(mine), _rows.c.held.is_(False))
+    return list(dict.fromkeys(tx.execute(query.order_by(_rows.c.seq)).scalars()))
+
+
 def _load(tx: Session, keys: Sequence[str]) -> list[Held]:
     return [Held(*row) for row in tx.execute(_load_keys, {"of_keys": list(keys)})]
 

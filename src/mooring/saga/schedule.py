@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from mooring.clock import Clock, SimulatedClock
 from mooring.errors import Conflict, Unavailable
-from mooring.saga import journal, ownership
+from mooring.saga import journal, locks, ownership
 from mooring.saga.define import REGISTRY
 from mooring.saga.journal import Bookmark, LostLeaseError
 from mooring.saga.runner import Runner
@@ -197,14 +197,27 @@ class Schedule(Generic[S]):
             self.wake(mark.id, at=mark.wake_at)
             return False
         if mark.state == "locked":
+            if not await self._host.store.write(lambda tx: self._give_up(tx, mark.id)):
+                return False
             late = Unavailable("The operation waited too long for another one to end.", final=True)
             why = Conflict("The operation was aborted.") if mark.abort else late
             mark.error, mark.heading = journal.encode_error(why), "back"
-            await self._host.store.write(lambda tx: self._host.let_go(tx, mark.id))
         elif mark.parked_since is not None:
             rested = (now - mark.parked_since).total_seconds()
             mark.spent_s += min(rested, COUNTED_REST_S)
         mark.state, mark.waits_for, mark.wake_at, mark.parked_since = "ready", "", None, None
+        return True
+
+    def _give_up(self, tx: Session, saga_id: str) -> bool:
+        """Let go of the locks that a saga waits for; False when it has been given them meanwhile.
+
+        Whoever gave them may have left its work to this saga.
+        """
+        locks.serialize(tx)
+        mark = journal.load(tx, saga_id)
+        if mark is None or mark.state != "locked":
+            return False
+        self._host.let_go(tx, saga_id)
         return True
 
     # -- time -------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
-from mooring.saga import journal
-from mooring.saga.define import Child, Park, Saga, Step, Together
+from mooring.saga import journal, locks
+from mooring.saga.define import REGISTRY, Child, Park, Saga, Step, Together
 from mooring.saga.journal import ABORT_PREEMPTED, Bookmark, LostLeaseError
 from mooring.saga.plan import Place, Plan
 from mooring.saga.running import StepRun
@@ -102,9 +102,9 @@ class Teller(Generic[S]):
             self.notes = self.notes if result.notes is None else result.notes
             self._move_on(turn.place)
         elif isinstance(result, Rested):
-            self._rest(turn.place, result.park)
+            self._rest(tx, turn.place, result.park)
         else:
-            self._fail(turn.place, result.error)
+            self._fail(tx, turn.place, result.error)
 
     def _write(self, tx: Session, together: Together) -> Result:
         """Write what an outside step left to the bookmark's transaction."""
@@ -165,7 +165,7 @@ class Teller(Generic[S]):
         mark.heading = "back"
         self._stand_at(place)
 
-    def _fail(self, place: Place, error: BaseException) -> None:
+    def _fail(self, tx: Session, place: Place, error: BaseException) -> None:
         mark, again = self.mark, journal.is_unavailable(error)
         behind = mark.heading == "forward" and self.plan().is_behind_pivot(place)
         if mark.heading == "forward" and not behind:
@@ -176,7 +176,7 @@ class Teller(Generic[S]):
         elif behind and not again and self.work.saga.failed_end:
             mark.error, mark.heading = journal.encode_error(error), "failing"
             self._stand_at(self.plan().first("failing"))
-        elif mark.abort == ABORT_PREEMPTED and mark.attempts >= ABSORB_AFTER_ATTEMPTS:
+        elif mark.attempts >= ABSORB_AFTER_ATTEMPTS and self._has_heir(tx):
             mark.error = mark.error or journal.encode_error(error)
             mark.state, mark.outcome = "ended", "absorbed"
         else:
@@ -190,21 +190,38 @@ class Teller(Generic[S]):
         mark.spent_s += pause
         mark.stuck = mark.spent_s >= STUCK_AFTER_S
 
-    def _rest(self, place: Place, park: Park) -> None:
+    def _rest(self, tx: Session, place: Place, park: Park) -> None:
         mark = self.mark
         if park.notes is not None:
             self.notes = park.notes
             mark.notes = msgspec.to_builtins(park.notes)
         behind = mark.heading == "forward" and self.plan().is_behind_pivot(place)
-        if behind and mark.abort == ABORT_PREEMPTED:
+        if behind and self._has_heir(tx):
             mark.state, mark.outcome = "ended", "absorbed"
             return
         if mark.spent_s > park.timeout_s:
-            self._fail(place, Unavailable(f"Waiting in {place.key} took too long.", final=True))
+            self._fail(tx, place, Unavailable(f"Waiting in {place.key} took too long.", final=True))
             return
         mark.attempts = max(0, mark.attempts - 1)
         mark.state, mark.waits_for, mark.parked_since = "parked", park.signal, self.now
         mark.wake_at = self.now + timedelta(seconds=min(park.seconds, COUNTED_REST_S))
+
+    def _has_heir(self, tx: Session) -> bool:
+        """Whether a saga that took this one's place still waits for it.
+
+        It may have given up waiting since it asked, and then nobody would end what this one began.
+        """
+        if self.mark.abort != ABORT_PREEMPTED:
+            return False
+        locks.serialize(tx)
+        heirs = (journal.load(tx, saga_id) for saga_id in locks.waiting_on(tx, self.mark.id))
+        return any(
+            heir is not None
+            and not heir.abort
+            and (saga := REGISTRY.get((heir.name, heir.version))) is not None
+            and saga.mode == "preempt"
+            for heir in heirs
+        )
 
     def _lose_the_way(self) -> None:
         """Say that the notes have no place as the bookmark names: an Each changed its items."""
