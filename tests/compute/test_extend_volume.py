@@ -215,6 +215,15 @@ async def test_a_completion_that_is_forbidden_is_a_fault_of_the_server(yard: Yar
     assert await noted_gib(yard, volume.volume_id) == 2
 
 
+async def test_a_failure_that_nobody_may_hear_of_is_a_fault_of_the_server(yard: Yard) -> None:
+    server_id, volume = await attached(yard)
+    yard.hypervisor().knobs.fail("resize_disk", Conflict("No."))
+    volume.refusals = [403]
+    await volume.send(server_id)
+    await yard.settle()
+    await require_failed(yard, server_id, volume)
+
+
 async def test_what_has_grown_although_no_answer_came_is_told_as_grown(yard: Yard) -> None:
     server_id, volume = await attached(yard)
 

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from mooring.compute import actions, devices, faults, guests, hosts
 from mooring.compute.tables import Server
-from mooring.errors import Conflict, NotFound
+from mooring.errors import Conflict, MooringError, NotFound
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
+from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -68,12 +69,18 @@ def open_event(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
 
 
 async def answer_failure(notes: ExtendVolume, run: Run[Compute]) -> Together:
-    """Tell the volume service, until it has taken it, and record why.
+    """Tell the volume service, until it has taken or refused it, and record why.
 
-    A file cannot shrink: one that has grown all the same is told as grown.
+    A file cannot shrink: one that has grown all the same is told as grown. One who refuses to hear
+    of it goes by the file at its deadline, and waits for the end of this saga before it looks.
     """
     if notes.owes_answer:
-        await _complete(notes, run, error=not notes.has_grown)
+        try:
+            await _complete(notes, run, error=not notes.has_grown)
+        except MooringError as error:
+            if is_unavailable(error):
+                raise
+            log.warning("nobody hears of an extend", volume=notes.volume_id, reason=str(error))
     return Together(lambda tx: _record_failure(tx, notes, run))
 
 
