@@ -6,9 +6,10 @@ import pytest
 from sqlalchemy import select
 
 from mooring.errors import Unavailable
+from mooring.saga.engine import LOCK_WAIT_S
 from mooring.volume.loops.watch_pools import look_once
 from mooring.volume.tables import ReservationRow
-from tests.volume.dock import Dock
+from tests.volume.dock import SERVER, Dock
 from tests.volume.growth import GIB, SHORT_S, Harbour
 
 pytestmark = pytest.mark.anyio
@@ -148,6 +149,35 @@ async def test_forced_away_from_under_compute_it_is_told_to_give_up(
     assert await harbour.dock.count_volumes() == 0
     assert harbour.nova.buried == [harbour.nova.taken[0].operation]
     assert await harbour.is_at_peace()
+
+
+async def test_a_forced_delete_that_waits_too_long_leaves_the_extend_to_its_end(
+    harbour: Harbour,
+) -> None:
+    dock, volume_id = harbour.dock, await harbour.made()
+
+    async def force_in_vain() -> None:
+        harbour.nova.meanwhile = None
+        await harbour.grow(volume_id)
+        await dock.agents["host1"].delete_server(SERVER)
+        for attachment_id in await dock.attachments(volume_id):
+            await dock.detach(attachment_id)
+        assert (await dock.act(volume_id, "os-force_delete", {}, who="admin")).status == 202
+        key = f"volume:{volume_id}"
+        forced = (await dock.store.read(lambda tx: dock.engine.holders(tx, key)))[-1]
+        dock.clock.advance(LOCK_WAIT_S + 1.0)
+        with pytest.raises(Unavailable, match="waited too long"):
+            await dock.engine.ended(forced)
+
+    harbour.nova.meanwhile = force_in_vain
+    await harbour.extend(volume_id)
+    assert await harbour.state(volume_id) == ("error_deleting", 1)
+    await pass_deadline(harbour)
+    assert await harbour.state(volume_id) == ("error_deleting", 2)
+    assert await harbour.is_at_peace()
+    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    await harbour.rest()
+    assert await dock.count_volumes() == 0
 
 
 async def test_storage_that_is_silent_for_a_while_delays_and_changes_nothing(

@@ -64,15 +64,16 @@ def forget(tx: Session, row: VolumeRow, now: datetime) -> Left:
 def commit(tx: Session, volume_id: str, size_gib: int, now: datetime) -> bool:
     """Give a volume its new size and the status that its attachments say; tell whether it waited.
 
-    Nothing is reserved for it any more: from now on its size counts.
+    Nothing is reserved for it any more: from now on its size counts, also when somebody else has
+    given it another status.
     """
     quota.settle(tx, volume_id)
-    values = {"size_gib": size_gib, **SETTLED}
     waited = statuses.change(
-        tx, volume_id, allowed=("extending", "error_extending"), now=now, **values
+        tx, volume_id, allowed=("extending", "error_extending"), now=now, **SETTLED
     )
     if waited:
         statuses.recompute(tx, volume_id, now, settle=True)
+    statuses.change(tx, volume_id, allowed=None, now=now, size_gib=size_gib, **SETTLED)
     return waited
 
 

@@ -83,7 +83,8 @@ def _define(name: str, mode: Mode) -> Saga[DeleteVolume]:
     return Saga(
         name,
         DeleteVolume,
-        Step(begin_deleting),
+        # Undone only when it gives up waiting for whoever is at work on the volume.
+        Step(begin_deleting, undo=show_error),
         Step(stop_compute),
         Each("exports", lambda notes: notes.exports, Step(end_export)),
         Step(remove_storage),
