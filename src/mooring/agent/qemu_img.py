@@ -5,6 +5,7 @@ Source: facts/block_storage.md 3.5 and 11.4.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,10 @@ def read_own_bytes(path: Path, disk_format: str) -> int:
     Works while QEMU has the file open. Unlike an image of a user, it may be a layer over another.
     """
     if disk_format == "raw":
-        return round_up(path.stat().st_size)
+        # A host remembers for a minute how big a file of an NFS server is, and asks anew when it
+        # opens the file: QEMU on another host may have made it grow.
+        with path.open("rb") as file:
+            return round_up(os.fstat(file.fileno()).st_size)
     return qcow2.read_claimed_bytes(path)
 
 
