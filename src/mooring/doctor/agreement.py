@@ -46,18 +46,13 @@ def _devices(books: Books) -> Iterator[Finding]:
             yield Finding(thing, "disagreement", message, _DETACH)
         elif attachment is not None and device["state"] == "attached":
             status = attachment["attach_status"]
-            if status != "attached" and not _waits_for_rebuild(books, server_id, status):
+            waits = status == "reserved" and books.waits_for_rebuild(device)
+            if status != "attached" and not waits:
                 message = f"has volume {volume_id}, whose attachment is {status}"
                 yield Finding(thing, "disagreement", message, _DETACH)
             if (attachment["server_id"], attachment["volume_id"]) != (server_id, volume_id):
                 message = f"attachment {attachment['id']} belongs to something else"
                 yield Finding(thing, "disagreement", message, _DETACH)
-
-
-def _waits_for_rebuild(books: Books, server_id: str, status: str) -> bool:
-    """Whether a volume is reserved for a server whose rebuild failed, until it is asked again."""
-    server = books.servers.get(server_id)
-    return status == "reserved" and server is not None and server["vm_state"] == "error"
 
 
 def _attachments(books: Books) -> Iterator[Finding]:

@@ -69,6 +69,12 @@ class Books(Struct):
     silent: dict[str, str]
     """Hosts that could not be asked, and why."""
 
+    def waits_for_rebuild(self, device: Mapping[str, Any]) -> bool:
+        """Whether a volume may stay reserved: its server is in ERROR until it is rebuilt again."""
+        server = self.servers.get(device["server_id"])
+        is_failed = server is not None and server["vm_state"] == "error"
+        return is_failed and device["state"] == "attached"
+
     def is_busy(self, *keys: str) -> bool:
         """Whether an operation that has not ended holds or awaits one of these keys."""
         return any(key in work.held for work in self.work for key in keys)

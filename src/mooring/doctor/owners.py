@@ -68,15 +68,18 @@ def _is_idle_local(device: dict[str, object]) -> bool:
 
 
 def _volumes(books: Books) -> Iterator[Finding]:
-    # Who attaches without a server, to a host of their own, may take as long as they like.
-    standalone = {row["volume_id"] for row in books.attachments.values() if not row["server_id"]}
+    # Who attaches without a server, to a host of their own, may take as long as they like; so may
+    # whoever has to mend a cause before a server is rebuilt again.
+    patient = {row["volume_id"] for row in books.attachments.values() if not row["server_id"]}
+    devices = books.devices.values()
+    patient |= {row["volume_id"] for row in devices if books.waits_for_rebuild(row)}
     for volume_id, volume in books.volumes.items():
         if books.is_busy(f"volume:{volume_id}"):
             continue
         status, since = volume["status"], volume["borrowed_at"]
         if status in OWNED or (status in BORROWED and since is None):
             yield Finding(f"volume {volume_id}", "owner", f"{status}, and no operation", _RETRY)
-        elif status not in BORROWED or volume_id in standalone:
+        elif status not in BORROWED or volume_id in patient:
             continue
         elif books.at - since > BORROWED_FOR:
             message = f"{status} on behalf of user {volume['borrowed_by']} since {since}"
