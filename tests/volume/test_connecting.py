@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import Invalid
+from mooring.saga.engine import LOCK_WAIT_S
 from tests.volume.dock import Dock, connector
 
 pytestmark = pytest.mark.anyio
@@ -121,6 +122,27 @@ async def test_deleting_ends_a_connect_that_is_under_way(dock: Dock) -> None:
     assert (await connecting).status == 409
     assert await dock.status(volume_id) == "available"
     assert await dock.exports() == set()
+    assert await dock.complaints() == []
+
+
+async def test_deleting_that_waited_in_vain_may_be_tried_again(dock: Dock) -> None:
+    volume_id = await dock.make()
+    attachment_id = (await dock.reserve(volume_id)).json["attachment"]["id"]
+    dock.storage.knobs.hold("export")
+    dock.storage.knobs.hold("unexport")
+    connecting = asyncio.create_task(dock.connect(attachment_id))
+    while not dock.storage.knobs.passed.get("export"):
+        await asyncio.wait([connecting], timeout=0.01)
+    deleting = asyncio.create_task(dock.detach(attachment_id))
+    await asyncio.wait([deleting], timeout=0.05)
+    dock.clock.advance(LOCK_WAIT_S + 1.0)
+    assert (await deleting).status == 503
+    dock.storage.knobs.release("export")
+    dock.storage.knobs.release("unexport")
+    assert (await connecting).status == 409
+    await dock.engine.settle()
+    assert (await dock.detach(attachment_id)).status == 200
+    assert await dock.attachments(volume_id) == {}
     assert await dock.complaints() == []
 
 

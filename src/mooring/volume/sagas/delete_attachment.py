@@ -51,7 +51,8 @@ def keep_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) -> N
 DELETE_ATTACHMENT = Saga(
     "volume.delete_attachment",
     DeleteAttachment,
-    Step(end_export),
+    # Undone only when it gives up waiting for whoever is connecting the attachment.
+    Step(end_export, undo=keep_attachment),
     Step(forget_attachment),
     locks=lambda notes: (exclusive(f"attachment:{notes.attachment_id}"),),
     mode="preempt",
