@@ -29,6 +29,8 @@ class SnapshotDesk:
         """What is shown of a snapshot that compute has done its part for."""
         self.unavailable = 0
         """So many calls are answered 503."""
+        self.forbids = False
+        """Whether compute may not tell anything."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer as an application."""
@@ -56,6 +58,8 @@ class SnapshotDesk:
             shown = {"id": snapshot_id, "status": self.statuses[snapshot_id], "volume_id": ""}
             shown["os-extended-snapshot-attributes:progress"] = self.progress
             return 200, {"snapshot": shown}
+        if self.forbids:
+            return 403, {"forbidden": {"message": "Policy does not allow this."}}
         return self._take(snapshot_id, json.loads(content)["os-update_snapshot_status"])
 
     def _take(self, snapshot_id: str, said: dict[str, str]) -> tuple[int, Any]:

@@ -203,6 +203,21 @@ async def test_every_end_is_told_until_it_is_taken(stage: Stage) -> None:
     assert stage.desk.statuses[SNAPSHOT] == "error"
 
 
+@pytest.mark.parametrize("point", ["snapshot_disk", ""])
+async def test_who_may_not_tell_its_end_ends_all_the_same(stage: Stage, point: str) -> None:
+    await stage.begin()
+    if point:
+        stage.yard.hypervisor().knobs.fail(point, Conflict("It will not go."))
+    stage.desk.forbids = True
+    await stage.create()
+    await stage.yard.settle()
+    assert (await stage.file_in_use(), stage.desk.told) == (stage.base, [])
+    stage.desk.forbids = False
+    await stage.create()
+    await stage.yard.settle()
+    assert await stage.file_in_use() == stage.file
+
+
 async def test_nobody_connects_the_volume_before_its_new_file_is_noted(stage: Stage) -> None:
     await stage.begin()
     stage.desk.finishes = False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mooring.clients.snapshots import Snapshot, SnapshotClient, Told
 from mooring.compute import guests
-from mooring.errors import Conflict, Invalid, NotFound
+from mooring.errors import Conflict, Invalid, MooringError, NotFound
 from mooring.limits import COMPUTE_SNAPSHOT_POLL_S, COMPUTE_SNAPSHOT_RECORD_S
 from mooring.saga.define import Park
 from mooring.saga.journal import is_unavailable
@@ -56,11 +56,11 @@ async def wait_until_recorded(run: Run[Compute], snapshot_id: str) -> None:
 async def give_up(run: Run[Compute], snapshot_id: str, status: Told) -> bool:
     """Say that it did not work; return whether anybody still waited for that.
 
-    Repeated until the volume service has taken it, or says that this is over.
+    Repeated until the volume service has taken it, or refuses to: then it finds out by itself.
     """
     try:
         await _tell(run, snapshot_id, status, "give_up")
-    except (Conflict, Invalid, NotFound) as error:
+    except MooringError as error:
         if is_unavailable(error):
             raise
         return False
