@@ -165,7 +165,9 @@ class RemoteFiles(FileSnapshots):
             raise ExtendNeedsCompute(known)
         grown = await super().extend(volume_id, size_gib, operation_key)
         if self._share.thick and known.format == "raw":
-            await self._allocate(self.path(volume_id), grown.virtual_bytes, operation_key)
+            # What was there stays untouched: a guest may start meanwhile and write to it.
+            span = (known.virtual_bytes, grown.virtual_bytes)
+            await self._allocate(self.path(volume_id), span, operation_key)
         return grown
 
     async def export(
@@ -260,7 +262,7 @@ class RemoteFiles(FileSnapshots):
         else:
             await super()._write(path, wanted, source, operation_key)
         if self._share.thick and wanted.format == "raw":
-            await self._allocate(path, size_bytes, operation_key)
+            await self._allocate(path, (0, size_bytes), operation_key)
         await run_to_end(lambda: path.chmod(self._mode))
 
     def _keeps(self, source: SourceImage) -> bool:
@@ -289,9 +291,13 @@ class RemoteFiles(FileSnapshots):
         size_bytes = wanted.size_gib * GIB
         await self._qemu_img.resize(path, wanted.format, size_bytes, operation_key=operation_key)
 
-    async def _allocate(self, path: Path, size_bytes: int, operation_key: str) -> None:
-        """Take the space of a raw file, keeping what it holds. Raises NoCapacity, Unavailable."""
-        argv = ["fallocate", "--posix", f"--length={size_bytes}", str(path)]
+    async def _allocate(self, path: Path, span: tuple[int, int], operation_key: str) -> None:
+        """Take the space of a raw file from one byte to another, keeping what it holds.
+
+        Where a file system cannot, each block is read and written. Raises NoCapacity, Unavailable.
+        """
+        begin, end = span
+        argv = ["fallocate", "--posix", f"--offset={begin}", f"--length={end - begin}", str(path)]
         budget = Budget(timeout_s=limits.AGENT_COPY_S, cpu_s=int(limits.AGENT_COPY_S))
         output = await self._runner.run(argv, budget, operation_key=operation_key)
         if output.code == 0:
