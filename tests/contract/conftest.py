@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from mooring.agent.settings import HypervisorKind
 from tests.agent.hosts import TestHost, open_host, why_no_real_guests
+from tests.agent.processes import agent_process
 from tests.contract.clients import Cloud, Http, Shell
 
 
@@ -62,6 +64,12 @@ def state_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {kind: tmp_path_factory.mktemp(kind) for kind in ("simulated", "libvirt")}
 
 
+@pytest.fixture(scope="module")
+def inner_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same for agents in the process of the tests: it keeps libvirt's files to itself."""
+    return {kind: tmp_path_factory.mktemp(kind) for kind in ("simulated", "libvirt")}
+
+
 @pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.hosts)])
 def kind(request: pytest.FixtureRequest) -> HypervisorKind:
     if request.param == "libvirt" and (reason := why_no_real_guests()):
@@ -71,7 +79,21 @@ def kind(request: pytest.FixtureRequest) -> HypervisorKind:
 
 @pytest.fixture
 async def host(kind: HypervisorKind, state_dirs: dict[str, Path]) -> AsyncGenerator[TestHost]:
-    async with open_host(state_dirs[kind], kind) as (found, _):
+    async with open_either(kind, state_dirs[kind]) as found:
         yield found
         for guest in await found.client.list_servers():
             await found.remove(guest.server_id)
+
+
+@asynccontextmanager
+async def open_either(kind: HypervisorKind, state_dir: Path) -> AsyncGenerator[TestHost]:
+    """Start a host; one with libvirt is a process of its own.
+
+    An agent opens libvirt once, and a process can do so about fifteen times.
+    """
+    if kind == "libvirt":
+        async with agent_process(state_dir, kind) as agent:
+            yield agent.host
+    else:
+        async with open_host(state_dir, kind) as (found, _):
+            yield found

@@ -253,14 +253,14 @@ def libvirt_hypervisor() -> ModuleType:
 
 
 async def test_guests_are_found_again_by_the_next_agent(
-    kind: HypervisorKind, state_dirs: dict[str, Path]
+    kind: HypervisorKind, inner_dirs: dict[str, Path]
 ) -> None:
     server_id = new_id()
-    async with open_host(state_dirs[kind], kind) as (host, _):
+    async with open_host(inner_dirs[kind], kind) as (host, _):
         disk = await host.make_disk()
         await host.boot(server_id, [disk])
         before = await host.client.show_server(server_id)
-    async with open_host(state_dirs[kind], kind) as (host, _):
+    async with open_host(inner_dirs[kind], kind) as (host, _):
         assert await host.client.show_server(server_id) == before
         await host.hears(server_id, f"bytes serial={disk.volume_id[:20]}")
         await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
@@ -295,9 +295,9 @@ async def test_what_makes_no_sense_is_refused(host: TestHost) -> None:
 @pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
 @pytest.mark.parametrize("disk_format", ["raw", "qcow2"])
 async def test_qemu_grows_a_disk_running_paused_and_off(
-    kind: HypervisorKind, state_dirs: dict[str, Path], disk_format: Literal["raw", "qcow2"]
+    kind: HypervisorKind, inner_dirs: dict[str, Path], disk_format: Literal["raw", "qcow2"]
 ) -> None:
-    async with open_host(state_dirs[kind], kind) as (host, running):
+    async with open_host(inner_dirs[kind], kind) as (host, running):
         server_id, disk = new_id(), await host.make_disk(disk_format=disk_format)
         await start_on(host, server_id, disk)
         # The file alone has grown already, behind QEMU's back: only the guest must be told.
@@ -321,9 +321,9 @@ async def test_qemu_grows_a_disk_running_paused_and_off(
 @pytest.mark.hosts
 @pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
 async def test_a_guest_that_goes_while_its_disk_grows_has_it_grown(
-    kind: HypervisorKind, state_dirs: dict[str, Path]
+    kind: HypervisorKind, inner_dirs: dict[str, Path]
 ) -> None:
-    async with open_host(state_dirs[kind], kind) as (host, running):
+    async with open_host(inner_dirs[kind], kind) as (host, running):
         server_id, disk = new_id(), await host.make_disk(disk_format="qcow2")
         await start_on(host, server_id, disk)
         domain = domain_of(running, server_id)

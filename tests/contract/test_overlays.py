@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from mooring.agent.settings import HypervisorKind
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.overlays import ActiveFile, MergeRequest
 from mooring.agent_api.servers import PowerRequest
 from mooring.errors import Conflict, Invalid, NotFound
-from tests.agent.hosts import TestHost, new_id, open_host, operation, why_no_real_guests
+from tests.agent.hosts import TestHost, new_id, operation
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def state_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One directory for each hypervisor: finding out about a host takes seconds, once."""
-    return {kind: tmp_path_factory.mktemp(kind) for kind in ("simulated", "libvirt")}
-
-
-@pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.hosts)])
-def kind(request: pytest.FixtureRequest) -> HypervisorKind:
-    if request.param == "libvirt" and (reason := why_no_real_guests()):
-        pytest.skip(reason)
-    return request.param
-
-
-@pytest.fixture
-async def host(kind: HypervisorKind, state_dirs: dict[str, Path]) -> AsyncGenerator[TestHost]:
-    async with open_host(state_dirs[kind], kind) as (found, _):
-        yield found
-        for guest in await found.client.list_servers():
-            await found.remove(guest.server_id)
 
 
 class Disk:
