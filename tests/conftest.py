@@ -42,6 +42,16 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def libvirt_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The state directory of every agent with libvirt in the process of the tests.
+
+    libvirt keeps to one directory for the life of a process, and can be opened in it about fifteen
+    times. A test that needs another directory, or many agents, starts them as processes.
+    """
+    return tmp_path_factory.mktemp("libvirt")
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Hold a text against a file of the checkout; `make golden` writes the file instead."""

@@ -48,8 +48,8 @@ class Shares:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        (directory / "shares").mkdir(parents=True)
-        (directory / "bin").mkdir()
+        (directory / "shares").mkdir(parents=True, exist_ok=True)
+        (directory / "bin").mkdir(exist_ok=True)
         (directory / "table").touch()
         self.set_options("rw,vers=4.2")
         for name, text in (

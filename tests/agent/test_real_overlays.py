@@ -143,11 +143,11 @@ async def a_guest(state_dir: Path) -> AsyncGenerator[RealDisk]:
 
 
 @pytest.fixture(scope="module")
-def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def state_dir(libvirt_dir: Path) -> Path:
     """One directory for all tests: finding out about a host takes seconds, once."""
     if reason := why_no_real_guests():
         pytest.skip(reason)
-    return tmp_path_factory.mktemp("host")
+    return libvirt_dir
 
 
 async def test_a_guest_keeps_all_that_it_wrote_through_snapshots_and_merges(

@@ -65,9 +65,9 @@ def state_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def inner_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same for agents in the process of the tests: it keeps libvirt's files to itself."""
-    return {kind: tmp_path_factory.mktemp(kind) for kind in ("simulated", "libvirt")}
+def inner_dirs(tmp_path_factory: pytest.TempPathFactory, libvirt_dir: Path) -> dict[str, Path]:
+    """The same for agents in the process of the tests."""
+    return {"simulated": tmp_path_factory.mktemp("simulated"), "libvirt": libvirt_dir}
 
 
 @pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.hosts)])

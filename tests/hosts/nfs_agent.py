@@ -7,20 +7,25 @@ kernel, on real ones: to boot there would take minutes.
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import libvirt
 import msgspec
+import pytest
 from msgspec import Struct
 
 from mooring.agent.app import open_agent
+from mooring.agent.libvirt import accelerator
 from mooring.agent.settings import AgentSettings, MountSettings, PoolSettings
 from mooring.agent_api.client import AgentClient, Agents
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.volumes import VolumeSpec
-from tests.agent.hosts import TestHost, new_id, operation, spec_of, stream
+from tests.agent.hosts import CHECKOUT, TestHost, new_id, operation, spec_of, stream
 from tests.agent.shares import Shares
 from tests.hosts.written import LABEL
 
@@ -49,6 +54,18 @@ def settings(state_dir: Path, mounts: MountSettings) -> AgentSettings:
 def export(disk_format: str) -> str:
     """Return the export of a share."""
     return f"127.0.0.1:/{disk_format}"
+
+
+async def leave_asleep(state_dir: Path, outside: Path) -> Sleeper:
+    """Do `fall_asleep_writing` in a process of its own: libvirt keeps to one directory in each."""
+    command = [sys.executable, "-m", "tests.hosts.nfs_agent", str(state_dir), str(outside)]
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
+    ran = await asyncio.to_thread(
+        lambda: subprocess.run(
+            command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, check=True
+        )
+    )
+    return msgspec.json.decode(ran.stdout.splitlines()[-1], type=Sleeper)
 
 
 async def fall_asleep_writing(state_dir: Path, shares: Shares) -> Sleeper:
@@ -101,3 +118,17 @@ def _save(state_dir: Path, server_id: str) -> None:
     with closing(binding.open(f"qemu:///embed?root={root}")) as connection:
         [domain] = [one for one in connection.listAllDomains() if server_id in one.name()]
         domain.managedSave(0)
+
+
+def main() -> None:
+    """Leave a guest asleep, and tell which: `python -m tests.hosts.nfs_agent STATE OUTSIDE`."""
+    state_dir, outside = (Path(word) for word in sys.argv[1:])
+    # The kernel is emulated, so the guest must be one that an emulated processor can go on with.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accelerator, "_KVM", state_dir / "no-kvm")
+        sleeper = asyncio.run(fall_asleep_writing(state_dir, Shares(outside)))
+    sys.stdout.write(f"{msgspec.json.encode(sleeper).decode()}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -10,11 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mooring.agent.libvirt import accelerator
 from tests.agent.hosts import why_no_real_guests
 from tests.agent.shares import Shares
 from tests.hosts.kernel import make_disk, run_in_kernel, why_no_kernel
-from tests.hosts.nfs_agent import FORMATS, Sleeper, export, fall_asleep_writing
+from tests.hosts.nfs_agent import FORMATS, Sleeper, export, leave_asleep
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio]
 
@@ -57,12 +56,10 @@ def script(directory: Path, state_dir: Path, shares: Shares, sleeper: Sleeper) -
 
 
 async def test_volumes_on_nfs_grow_only_through_the_guests_qemu_and_keep_what_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    # The kernel is emulated, so the guest must be one that an emulated processor can go on with.
-    monkeypatch.setattr(accelerator, "_KVM", tmp_path / "no-kvm")
     state_dir, shares = tmp_path / "agent", Shares(tmp_path / "outside")
-    sleeper = await fall_asleep_writing(state_dir, shares)
+    sleeper = await leave_asleep(state_dir, tmp_path / "outside")
     program = script(tmp_path, state_dir, shares, sleeper)
     report = run_in_kernel(program, tmp_path, disk=make_disk(tmp_path / "disk", 8), limit_s=LIMIT_S)
     assert report.status == 0, report.said

@@ -41,7 +41,10 @@ VERBS = [
     if route.method != "GET" and route.handler.__name__ not in UNUSED
 ]
 AGENT_POINTS = [f"agent/{name}/{moment}" for name in VERBS for moment in ("begin", "acted")]
-UNWINDING = {"forget_resize": "!compute.extend_volume/resize_disk/forward/after"}
+UNWINDING = {
+    "forget_resize": "!compute.extend_volume/resize_disk/forward/after",
+    "forget_content": "!volume.reimage_volume/replace_content/forward/after",
+}
 """What has to fail so that an agent is asked for a verb that only takes back."""
 POINTS = [(saga, point) for saga in SAGAS for point in laws.points_of(saga)]
 
@@ -157,6 +160,8 @@ def test_a_killed_agent_ends_every_operation(point: str, template: Path) -> None
     try:
         rarer = rarer_operations(cloud, project)
         besides = [*rarer["volume.end_legacy"], *rarer["compute.extend_volume"]]
+        if "_content/" in point:
+            besides = rarer["volume.reimage_volume"]
         with cloud.meanwhile(*ten_operations(cloud, project), *besides):
             cloud.until(cloud.agent.is_dead, f"the agent passes {point}", DIES_S)
             assert cloud.agent.wait() == -9

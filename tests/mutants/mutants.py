@@ -48,7 +48,7 @@ MUTANTS = [
     Mutant(
         "locks are not released",
         "saga/engine.py",
-        "granted = locks.release(tx, mark.id)",
+        "granted = locks.release(tx, saga_id)",
         "granted: list[str] = []",
         "tests/saga/test_engine.py",
     ),
