@@ -17,7 +17,6 @@ import msgspec
 
 from mooring.agent import world
 from mooring.agent.drivers.chains import Chain, Layer
-from mooring.agent.qemu_img import GIB
 from mooring.errors import NotFound
 
 _TABLES = """
@@ -30,8 +29,10 @@ CREATE TABLE IF NOT EXISTS chains (volume_id TEXT PRIMARY KEY, body BLOB NOT NUL
 CREATE TABLE IF NOT EXISTS exports (
     volume_id TEXT, attachment_id TEXT, host TEXT, since REAL NOT NULL, until REAL);
 """
-SIZE = f"coalesce(virtual_bytes, size_gib * {GIB})"
-SELECT = f"SELECT id, {SIZE}, format FROM volumes LEFT JOIN grown ON volume_id = id"  # noqa: S608  (names of our own)
+SELECT = """
+SELECT id, coalesce(virtual_bytes, size_gib << 30), format FROM volumes
+LEFT JOIN grown ON volume_id = id
+"""
 """Id, virtual size in bytes, format."""
 # A volume with overlays is reached by the newest: volume-<id>.<snapshot>.
 _PATH = re.compile(r"simulated:(/.+)/volume-([\w-]+)(?:\.[\w.-]+)?")
