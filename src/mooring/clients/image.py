@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from mooring.clients.session import Caller, Session
 
+_GIB = 1024**3
+
 
 class Image(Struct, frozen=True):
     """One image. Sizes in bytes, `min_disk_gib` in GiB, `min_ram_mib` in MiB.
@@ -42,6 +44,16 @@ class Image(Struct, frozen=True):
     protected: bool = False
     tags: tuple[str, ...] = ()
     properties: dict[str, str] = {}
+
+    @property
+    def size_gib(self) -> int:
+        """Its data in GiB, rounded up; 0 while it has none."""
+        return _whole_gib(self.size_bytes)
+
+    @property
+    def virtual_size_gib(self) -> int:
+        """Its disk in GiB, rounded up; 0 while that is not known."""
+        return _whole_gib(self.virtual_size_bytes)
 
     @property
     def is_active(self) -> bool:
@@ -108,6 +120,10 @@ def read_image(body: dict[str, Any]) -> Image:
             "The image service sent an image that makes no sense; ask its operator.",
             private=str(error),
         ) from error
+
+
+def _whole_gib(size_bytes: int | None) -> int:
+    return -(-(size_bytes or 0) // _GIB)
 
 
 def _part(text: str) -> str:

@@ -24,7 +24,6 @@ REIMAGES_SINCE: Version = (2, 93)
 TRAIT = "COMPUTE_REBUILD_BFV"
 """The trait of a host that can rebuild a server which boots from a volume."""
 _VOLUME_NEEDED: Version = (3, 68)
-_GIB = 1 << 30
 
 
 class Rebuild(Struct, frozen=True, kw_only=True):
@@ -89,11 +88,6 @@ async def gather(
     return Material(image, volumes, reimages)
 
 
-def whole_gib(size_bytes: int | None) -> int:
-    """Return a size in GiB, rounded up."""
-    return -(-(size_bytes or 0) // _GIB)
-
-
 async def _find_image(compute: Compute, who: Who, image_id: str) -> Image:
     try:
         image = await compute.images.show(who, image_id)
@@ -128,8 +122,8 @@ def _check_image(server: Server, image: Image, root: Volume | None) -> None:
         return
     sizes = {
         "min_disk": image.min_disk_gib,
-        "size": whole_gib(image.size_bytes),
-        "virtual size": whole_gib(image.virtual_size_bytes),
+        "size": image.size_gib,
+        "virtual size": image.virtual_size_gib,
     }
     for what, size_gib in sizes.items():
         if size_gib > room_gib:

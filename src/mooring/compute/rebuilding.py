@@ -107,7 +107,7 @@ def _plan(
         attachment_id="" if frees else root.attachment_id or "",
         known=[one.id for one in found.attachments],
         old_image_id=found.volume.volume_image_metadata.get("image_id", ""),
-        wait_s=per_gib_s * max(1, rebuild_requests.whole_gib(image.size_bytes)),
+        wait_s=per_gib_s * max(1, image.size_gib),
     )
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mooring.clients.image import Image
     from mooring.volume.reserving import Asked
 
-_GIB = 1024**3
 KEEP = "reimage_keep_snapshot"
 """The extra spec of a type whose volumes keep their data when reimaging fails."""
 
@@ -87,8 +86,8 @@ def _check_image(row: VolumeRow, image: Image) -> None:
             f"volumes are filled from {' and '.join(filling.FORMATS)} only. Nothing was changed.",
         )
     sizes = {
-        "size": _whole_gib(image.size_bytes),
-        "virtual size": _whole_gib(image.virtual_size_bytes),
+        "size": image.size_gib,
+        "virtual size": image.virtual_size_gib,
         "minDisk size": image.min_disk_gib,
     }
     for what, size_gib in sizes.items():
@@ -97,10 +96,6 @@ def _check_image(row: VolumeRow, image: Image) -> None:
                 f"Invalid input received: The {what} of image {image.id}, {size_gib}GB, is larger "
                 f"than volume size {row.size_gib}GB. Nothing was changed.",
             )
-
-
-def _whole_gib(size_bytes: int | None) -> int:
-    return -(-(size_bytes or 0) // _GIB)
 
 
 def _start(tx: Session, asked: Asked, row: VolumeRow, image: Image, previous: str) -> None:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from mooring.volume.snapshot_rows import Source
     from mooring.who import Who
 
-_GIB = 1024**3
 _DELETABLE = (
     "available",
     "error",
@@ -166,7 +165,7 @@ def _check_size(wanted: NewVolume, image: Image | None, source: Source | None) -
         )
     if image is None:
         return size_gib
-    whole = -(-(image.size_bytes or 0) // _GIB)
+    whole = image.size_gib
     if size_gib < whole:
         raise Invalid(
             f"Invalid input received: Size of specified image {whole}GB is larger than volume size "
