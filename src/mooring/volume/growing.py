@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -21,6 +22,8 @@ from mooring.volume.tables import AttachmentRow, VolumeRow
 if TYPE_CHECKING:
     from mooring.saga.define import Run
     from mooring.volume.service import Volume
+
+log = structlog.get_logger()
 
 GIB = 1024**3
 DONE, FAILED = "done", "failed"
@@ -109,3 +112,6 @@ async def stop_compute(run: Run[Volume], event: str) -> None:
     except MooringError as error:
         if is_unavailable(error):
             raise
+        # It will not be told: then the file is all that there is to go by, and an operator must see
+        # to it that this service may speak to compute.
+        log.warning("compute refuses to give up an event", operation=event, error=str(error))
