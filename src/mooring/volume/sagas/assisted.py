@@ -7,12 +7,13 @@ counts for more. Source: facts/block_storage.md 5.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Unavailable
+from mooring.saga.define import Park
 from mooring.volume import connections
 from mooring.volume.tables import AttachmentRow, SnapshotRow
 
@@ -50,6 +51,27 @@ async def hear(run: Run[Volume], snapshot_id: str) -> Told:
     query = select(SnapshotRow.told, SnapshotRow.progress).where(SnapshotRow.id == snapshot_id)
     found = await run.service.store.read(lambda tx: tx.execute(query).first())
     return Told("", 0) if found is None else Told(found[0], found[1])
+
+
+class Waiting(Protocol):
+    """Notes of a saga that waits for compute; `give_up_at` is a Unix time."""
+
+    @property
+    def snapshot_id(self) -> str: ...
+
+    @property
+    def give_up_at(self) -> float: ...
+
+
+def rest(run: Run[Volume], notes: Waiting, deadline_s: float) -> Park:
+    """Return what puts a saga to rest until compute says something, or its time is over."""
+    left_s = max(1.0, notes.give_up_at - run.now().timestamp())
+    return Park(
+        signal=signal_of(notes.snapshot_id),
+        seconds=min(30.0, left_s),
+        timeout_s=10 * deadline_s,
+        notes=notes,
+    )
 
 
 async def give_up(run: Run[Volume], snapshot_id: str, operation: Operation) -> Told:

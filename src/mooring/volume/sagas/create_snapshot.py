@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from mooring.agent_api.snapshots import SnapshotSpec
-from mooring.saga.define import Each, Park, Run, Saga, Step, Together, exclusive
+from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 from mooring.volume import backends, messages, uses
 from mooring.volume.sagas import assisted
 from mooring.volume.tables import SnapshotRow
@@ -79,10 +79,11 @@ async def switch_guest(notes: CreateSnapshot, run: Run[Volume]) -> Together | No
     """
     if not notes.server_id:
         return None
+    deadline_s = run.service.settings.snapshot_deadline_s
     if not notes.give_up_at:
         await _ask(notes, run)
-        give_up_at = run.now().timestamp() + run.service.settings.snapshot_deadline_s
-        raise _rest(notes, run, replace(notes, give_up_at=give_up_at))
+        give_up_at = run.now().timestamp() + deadline_s
+        raise assisted.rest(run, replace(notes, give_up_at=give_up_at), deadline_s)
     told = await assisted.hear(run, notes.snapshot_id)
     is_late = run.now().timestamp() >= notes.give_up_at
     if is_late:
@@ -91,7 +92,7 @@ async def switch_guest(notes: CreateSnapshot, run: Run[Volume]) -> Together | No
         return Together(lambda tx: assisted.accept(tx, notes.snapshot_id))
     if told.failed or is_late:
         raise assisted.refused(notes.snapshot_id)
-    raise _rest(notes, run, notes)
+    raise assisted.rest(run, notes, deadline_s)
 
 
 async def _ask(notes: CreateSnapshot, run: Run[Volume]) -> None:
@@ -105,13 +106,6 @@ async def _ask(notes: CreateSnapshot, run: Run[Volume]) -> None:
     await run.service.compute.create_assisted_snapshot(
         None, notes.volume_id, notes.snapshot_id, known.file, operation=run.operation
     )
-
-
-def _rest(notes: CreateSnapshot, run: Run[Volume], after: CreateSnapshot) -> Park:
-    left = max(1.0, after.give_up_at - run.now().timestamp())
-    deadline_s = run.service.settings.snapshot_deadline_s
-    signal = assisted.signal_of(notes.snapshot_id)
-    return Park(signal=signal, seconds=min(30.0, left), timeout_s=10 * deadline_s, notes=after)
 
 
 async def _has_switched(notes: CreateSnapshot, run: Run[Volume], told: assisted.Told) -> bool:

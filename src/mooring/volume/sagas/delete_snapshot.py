@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from mooring.agent_api.snapshots import Merge, SnapshotSpec
-from mooring.saga.define import Park, Run, Saga, Step, exclusive
+from mooring.saga.define import Run, Saga, Step, exclusive
 from mooring.volume import backends, messages, uses
 from mooring.volume.sagas import assisted
 from mooring.volume.tables import SnapshotRow
@@ -70,10 +70,11 @@ async def merge_by_guest(notes: DeleteSnapshot, run: Run[Volume]) -> None:
     """Ask compute to let the hypervisor merge, and rest until it has. Raises Conflict if not."""
     if notes.merge is None:
         return
+    deadline_s = run.service.settings.merge_deadline_s
     if not notes.give_up_at:
         await _ask(notes, notes.merge, run)
-        give_up_at = run.now().timestamp() + run.service.settings.merge_deadline_s
-        raise _rest(notes, run, replace(notes, give_up_at=give_up_at))
+        give_up_at = run.now().timestamp() + deadline_s
+        raise assisted.rest(run, replace(notes, give_up_at=give_up_at), deadline_s)
     told = await assisted.hear(run, notes.snapshot_id)
     is_late = run.now().timestamp() >= notes.give_up_at
     if is_late:
@@ -82,7 +83,7 @@ async def merge_by_guest(notes: DeleteSnapshot, run: Run[Volume]) -> None:
         return
     if told.failed or is_late:
         raise assisted.refused(notes.snapshot_id)
-    raise _rest(notes, run, notes)
+    raise assisted.rest(run, notes, deadline_s)
 
 
 async def _ask(notes: DeleteSnapshot, merge: Merge, run: Run[Volume]) -> None:
@@ -96,13 +97,6 @@ async def _ask(notes: DeleteSnapshot, merge: Merge, run: Run[Volume]) -> None:
         (merge.file_to_merge, merge.merge_target_file),
         operation=run.operation,
     )
-
-
-def _rest(notes: DeleteSnapshot, run: Run[Volume], after: DeleteSnapshot) -> Park:
-    left = max(1.0, after.give_up_at - run.now().timestamp())
-    deadline_s = run.service.settings.merge_deadline_s
-    signal = assisted.signal_of(notes.snapshot_id)
-    return Park(signal=signal, seconds=min(30.0, left), timeout_s=10 * deadline_s, notes=after)
 
 
 async def _is_merged(notes: DeleteSnapshot, run: Run[Volume], told: assisted.Told) -> bool:
