@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from mooring.errors import Invalid, NotFound
 from mooring.volume import snapshot_list, snapshot_rows, snapshots, views
 from mooring.volume.api import queries, values
+from mooring.volume.api.bodies import NamesBody, SetItem, SetMetadata
 from mooring.volume.api.values import Flag, Metadata, Name, asked
 from mooring.volume.service import Volume
 from mooring.volume.snapshots import NewSnapshot
@@ -52,31 +53,10 @@ class CreateSnapshot(Struct, frozen=True):
     snapshot: SnapshotBody
 
 
-class ChangesBody(Struct, frozen=True):
-    """What PUT changes."""
-
-    name: Name | UnsetType | None = UNSET
-    description: Name | UnsetType | None = UNSET
-    display_name: Name | UnsetType | None = UNSET
-    display_description: Name | UnsetType | None = UNSET
-
-
 class UpdateSnapshot(Struct, frozen=True):
     """The body of PUT /snapshots/{snapshot_id}."""
 
-    snapshot: ChangesBody
-
-
-class SetMetadata(Struct, frozen=True):
-    """The body that merges or replaces metadata."""
-
-    metadata: Metadata
-
-
-class SetItem(Struct, frozen=True):
-    """The body that sets one item of metadata."""
-
-    meta: Metadata
+    snapshot: NamesBody
 
 
 class ResetBody(Struct, frozen=True):
@@ -180,8 +160,7 @@ async def show_item(call: Call[Volume]) -> Reply:
 )
 async def set_item(call: Call[Volume], body: SetItem) -> Reply:
     """Set one item; the body has it alone."""
-    if list(body.meta) != [call.path["key"]]:
-        raise Invalid("Invalid input received: The body must have the key of the URL and no other.")
+    body.require_only(call.path["key"])
     await _set_metadata(call, body.meta, whole=False)
     return Reply(200, {"meta": body.meta})
 

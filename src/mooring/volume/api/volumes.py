@@ -10,6 +10,7 @@ from mooring import limits
 from mooring.errors import Invalid, NotFound
 from mooring.volume import listing, properties, views, volumes
 from mooring.volume.api import queries, values
+from mooring.volume.api.bodies import NamesBody, SetItem, SetMetadata
 from mooring.volume.api.values import Flag, Metadata, Name, asked
 from mooring.volume.service import Volume
 from mooring.web import paging
@@ -55,13 +56,9 @@ class StrictCreateVolume(Struct, frozen=True):
     volume: StrictVolumeBody
 
 
-class ChangesBody(Struct, frozen=True):
+class ChangesBody(NamesBody, frozen=True):
     """What PUT changes."""
 
-    name: Name | UnsetType | None = UNSET
-    description: Name | UnsetType | None = UNSET
-    display_name: Name | UnsetType | None = UNSET
-    display_description: Name | UnsetType | None = UNSET
     metadata: Metadata | UnsetType | None = UNSET
 
 
@@ -79,18 +76,6 @@ class StrictUpdateVolume(Struct, frozen=True):
     """The same from 3.53 on."""
 
     volume: StrictChangesBody
-
-
-class SetMetadata(Struct, frozen=True):
-    """The body that merges or replaces metadata."""
-
-    metadata: Metadata
-
-
-class SetItem(Struct, frozen=True):
-    """The body that sets one item of metadata."""
-
-    meta: Metadata
 
 
 @api.post("/volumes", CreateVolume, policy="volume:create", until=(3, 52))
@@ -197,8 +182,7 @@ async def show_item(call: Call[Volume]) -> Reply:
 @api.put("/volumes/{volume_id}/metadata/{key}", SetItem, policy="volume:update_volume_metadata")
 async def set_item(call: Call[Volume], body: SetItem) -> Reply:
     """Set one item; the body has it alone."""
-    if list(body.meta) != [call.path["key"]]:
-        raise Invalid("Invalid input received: The body must have the key of the URL and no other.")
+    body.require_only(call.path["key"])
     await _set_metadata(call, body.meta, whole=False)
     return Reply(200, {"meta": body.meta})
 
