@@ -245,7 +245,13 @@ SCENARIOS = [
     Scenario(
         "create with new volumes", CREATE_SERVER, nothing, boot_from_new_volumes, ("messages",)
     ),
-    Scenario("delete server", DELETE_SERVER, a_server_with_two_volumes, delete_server),
+    Scenario(
+        "delete server",
+        DELETE_SERVER,
+        a_server_with_two_volumes,
+        delete_server,
+        outlives=("volume.delete_volume",),
+    ),
     Scenario("stop", STOP_SERVER, a_server_with_volume, stop),
     Scenario("start", START_SERVER, a_stopped_server, start),
     Scenario("reboot", REBOOT_SERVER, a_server_with_volume, reboot),

@@ -184,6 +184,8 @@ class Scenario(Struct, frozen=True):
     act: Do
     blurred: tuple[str, ...] = ()
     """Kinds of things that are not compared: another operation of the scenario writes them."""
+    outlives: tuple[str, ...] = ()
+    """Sagas of a neighbour whose refusal the saga goes on without, and leaves what they left."""
 
 
 class _Arranged(Struct):
