@@ -119,6 +119,7 @@ def test_the_guest_sees_disks_come_grow_and_go_and_heeds_the_power_button(
         file.truncate(GIB)
     with booted(disk, tmp_path / "first") as guest:
         guest.hear(f"mooring-guest: machine {MACHINE}")
+        guest.hear("mooring-guest: image first")
         guest.hear("mooring-guest: disk vda 24117248 bytes serial=root")
         guest.hear(f"mooring-guest: boot marker written {MACHINE}")
         guest.plug("data", data)
