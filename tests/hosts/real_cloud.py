@@ -7,10 +7,10 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 
@@ -19,6 +19,7 @@ from tests.kill.harness import Process
 
 HEARS_S, POLL_S = 90.0, 0.2
 GIB = 1 << 30
+Tended = TypeVar("Tended", bound="RealCloud")
 
 
 class Guest:
@@ -45,6 +46,10 @@ class Guest:
     def forget(self) -> None:
         """Do not hear again what was said until now."""
         self._heard = len(self.said())
+
+    def begin_anew(self) -> None:
+        """Hear all that is said on the console of a guest that was made anew."""
+        self._heard = 0
 
     def hear(self, pattern: str) -> re.Match[str]:
         """Wait until the guest has said something that fits."""
@@ -190,3 +195,15 @@ class RealCloud:
         guest.until("ACTIVE")
         guest.hear(f"mooring-guest: machine {guest.server_id}")
         return guest
+
+
+@contextmanager
+def tended(cloud: Tended) -> Generator[Tended]:
+    """A cloud for tests that leave it as they found it: no operation, no guest, no findings."""
+    try:
+        yield cloud
+        cloud.settle()
+        assert cloud.processes() == {}
+        assert cloud.stop() == 0
+    finally:
+        cloud.clean_up()

@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from tests.agent.hosts import why_no_real_guests
 from tests.contract.clients import IMAGE, MIB, VOLUME
 from tests.hosts.pooled_cloud import PooledCloud
-from tests.hosts.real_cloud import GIB, Guest
+from tests.hosts.real_cloud import GIB, Guest, tended
 from tests.hosts.written import BLOCK, LABEL, read_written
 
 pytestmark = pytest.mark.hosts
 
-CHECKOUT = Path(__file__).parents[2]
 POOLS = {"thin": "qcow2", "plain": "raw"}
 """Each pool, which is a volume type as well, and the format of its files."""
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Generator[PooledCloud]:
+def cloud(directory: Path) -> Generator[PooledCloud]:
     """A cloud for all the tests here, which leave it as they found it."""
-    if shutil.which("syslinux"):
-        subprocess.run([CHECKOUT / "scripts" / "build_guest"], check=True)
-    if reason := why_no_real_guests():
-        pytest.skip(f"no real guests here: {reason}")
-    cloud = PooledCloud(tmp_path_factory.mktemp("grow"), POOLS)
-    try:
+    with tended(PooledCloud(directory, POOLS)) as cloud:
         for pool in POOLS:
             cloud.make_type(pool)
         yield cloud
-        cloud.settle()
-        assert cloud.processes() == {}
-        assert cloud.stop() == 0
-    finally:
-        cloud.clean_up()
 
 
 @pytest.fixture(scope="module")
-def guest(cloud: PooledCloud) -> Generator[Guest]:
+def guest(cloud: PooledCloud, guest_image: bytes) -> Generator[Guest]:
     """A guest that has booted from an image."""
-    content = (CHECKOUT / "build" / "guest" / "guest.qcow2").read_bytes()
-    image_id = cloud.demo.image("guest", content, "qcow2")
+    image_id = cloud.demo.image("guest", guest_image, "qcow2")
     guest = cloud.boot("writer", imageRef=image_id)
     yield guest
     cloud.delete(guest.path)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.agent.hosts import why_no_real_guests
 from tests.agent.shares import Shares
+from tests.hosts.conftest import require_guests
 from tests.hosts.kernel import make_disk, run_in_kernel, why_no_kernel
 from tests.hosts.nfs_agent import FORMATS, Sleeper, export, leave_asleep
 
@@ -26,9 +24,8 @@ LIMIT_S = 600.0
 
 @pytest.fixture(scope="module", autouse=True)
 def _kernel() -> None:
-    if shutil.which("syslinux"):
-        subprocess.run([CHECKOUT / "scripts" / "build_guest"], check=True)
-    if reason := why_no_real_guests() or why_no_kernel():
+    require_guests()
+    if reason := why_no_kernel():
         pytest.skip(f"no kernel with NFS here: {reason}")
 
 

@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.agent.hosts import why_no_real_guests
 from tests.contract.clients import IMAGE, VOLUME
-from tests.hosts.real_cloud import Guest, RealCloud
+from tests.hosts.real_cloud import Guest, RealCloud, tended
 
 pytestmark = pytest.mark.hosts
 
-CHECKOUT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Generator[RealCloud]:
+def cloud(directory: Path) -> Generator[RealCloud]:
     """A cloud for all the tests here, which leave it as they found it."""
-    if shutil.which("syslinux"):
-        subprocess.run([CHECKOUT / "scripts" / "build_guest"], check=True)
-    if reason := why_no_real_guests():
-        pytest.skip(f"no real guests here: {reason}")
-    cloud = RealCloud(tmp_path_factory.mktemp("story"))
-    try:
+    with tended(RealCloud(directory)) as cloud:
         yield cloud
-        cloud.settle()
-        assert cloud.processes() == {}
-        assert cloud.stop() == 0
-    finally:
-        cloud.clean_up()
 
 
 @pytest.fixture(scope="module")
-def image(cloud: RealCloud) -> Generator[str]:
+def image(cloud: RealCloud, guest_image: bytes) -> Generator[str]:
     """The id of the test guest's image."""
-    content = (CHECKOUT / "build" / "guest" / "guest.qcow2").read_bytes()
-    image_id = cloud.demo.image("guest", content, "qcow2")
+    image_id = cloud.demo.image("guest", guest_image, "qcow2")
     yield image_id
     cloud.delete(f"{IMAGE}/images/{image_id}")
 

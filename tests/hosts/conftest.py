@@ -1,0 +1,40 @@
+"""What every test with real guests begins with."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.agent.hosts import CHECKOUT, GUEST_IMAGE, why_no_real_guests
+
+
+def require_guests() -> None:
+    """Make the disks that guests boot from, when needed; skip where no real guest can run."""
+    if shutil.which("syslinux"):
+        subprocess.run([CHECKOUT / "scripts" / "build_guest"], check=True)
+    if reason := why_no_real_guests():
+        pytest.skip(f"no real guests here: {reason}")
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a cloud with real guests can live."""
+    require_guests()
+    return tmp_path_factory.mktemp("cloud")
+
+
+@pytest.fixture(scope="session")
+def guest_image() -> bytes:
+    """The disk, in qcow2, whose guest says `image first`."""
+    require_guests()
+    return GUEST_IMAGE.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def second_image() -> bytes:
+    """The same, whose guest says `image second`."""
+    require_guests()
+    return GUEST_IMAGE.with_name("second.qcow2").read_bytes()
