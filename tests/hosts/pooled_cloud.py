@@ -69,9 +69,10 @@ class PooledCloud(RealCloud):
 
     # -- volumes ----------------------------------------------------------------------------
 
-    def make_type(self, pool: str) -> str:
-        """Make the volume type of a pool, under the same name, and return its id."""
-        body = {"volume_type": {"name": pool, "extra_specs": {"pool_name": pool}}}
+    def make_type(self, pool: str, *, name: str = "", **extra_specs: str) -> str:
+        """Make a volume type of a pool, under the pool's name unless told, and return its id."""
+        specs = {"pool_name": pool, **extra_specs}
+        body = {"volume_type": {"name": name or pool, "extra_specs": specs}}
         return self.admin.ask("POST", f"{VOLUME}/types", body).key("volume_type")["id"]
 
     def make_volume(self, volume_type: str, image_id: str) -> str:
