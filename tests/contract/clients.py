@@ -22,7 +22,7 @@ from openstack import connect
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
-from tests.kill.harness import Process
+from tests.kill.processes import CommandProcess
 
 OPENSTACK = Path(sys.executable).with_name("openstack")
 COMMAND_S, ENDS_S, POLL_S = 120.0, 60.0, 0.05
@@ -207,7 +207,7 @@ class Cloud:
 
     def __init__(self, state_dir: Path, log: Path, *, kill_at: str = "") -> None:
         self.state_dir = state_dir
-        self.process = Process(
+        self.process = CommandProcess(
             "up",
             *("--state-dir", str(state_dir), "--listen", "127.0.0.1:0"),
             *("--hypervisor", "simulated"),

@@ -10,7 +10,7 @@ import msgspec
 
 from tests.contract.clients import VOLUME, Shell
 from tests.hosts.real_cloud import RealCloud
-from tests.kill.harness import Process
+from tests.kill.processes import CommandProcess
 
 HOST = "host-1"
 
@@ -30,7 +30,7 @@ class PooledCloud(RealCloud):
             self._stop_agent()
             raise
 
-    def _start_agent(self, directory: Path, pools: Mapping[str, str]) -> Process:
+    def _start_agent(self, directory: Path, pools: Mapping[str, str]) -> CommandProcess:
         storage, config = directory / "storage.toml", directory / "agent.toml"
         storage.write_text(
             "".join(
@@ -39,7 +39,7 @@ class PooledCloud(RealCloud):
             )
         )
         config.write_text(f'storage = "{storage}"\n')
-        return Process(
+        return CommandProcess(
             "agent",
             *("--config", str(config), "--name", HOST, "--hypervisor", "libvirt"),
             # In `hosts`, where RealCloud looks for files.
@@ -49,7 +49,7 @@ class PooledCloud(RealCloud):
         )
 
     def start(self, kill_at: str = "") -> None:
-        self.process = Process(
+        self.process = CommandProcess(
             "serve",
             *("--state-dir", str(self.state_dir), "--listen", self._listen),
             *("--agent", f"{HOST}={self._socket}"),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from tests.contract.clients import COMPUTE, VOLUME, Http
-from tests.kill.harness import Process
+from tests.kill.processes import CommandProcess
 
 HEARS_S, POLL_S = 90.0, 0.2
 GIB = 1 << 30
@@ -104,14 +104,14 @@ class RealCloud:
     def __init__(self, directory: Path) -> None:
         self.state_dir, self._log = directory / "state", directory / "log"
         self._listen = "127.0.0.1:0"
-        self.process: Process
+        self.process: CommandProcess
         self.demo: Http
         self.admin: Http
         self.start()
 
     def start(self, kill_at: str = "") -> None:
         """Start it; `kill_at` names the point at which it ends itself with SIGKILL."""
-        self.process = Process(
+        self.process = CommandProcess(
             "up",
             *("--state-dir", str(self.state_dir), "--listen", self._listen),
             *("--hypervisor", "libvirt"),

@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,48 +16,10 @@ from typing import Any
 import httpx2
 from msgspec import Struct
 
-READY_S = 60.0
+from tests.kill.processes import ForkedProcess
+
 ENDS_S = 90.0
 POLL_S = 0.1
-
-
-class Process:
-    """One `mooring` command that says `ready` when it answers."""
-
-    def __init__(self, *arguments: str, log: Path, kill_at: str = "") -> None:
-        environment = {**os.environ, "MOORING_KILL_AT": kill_at}
-        self.log = log.open("ab")
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "mooring.main", *arguments],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            text=True,
-        )
-        self.ready = self._await_ready()
-
-    def _await_ready(self) -> str:
-        assert self.popen.stdout is not None
-        for line in self.popen.stdout:
-            if line.startswith("ready "):
-                return line.split()[1]
-        raise AssertionError(f"it ended before it was ready, with {self.popen.wait()}")
-
-    def kill(self) -> None:
-        """End it with SIGKILL, now."""
-        self.popen.send_signal(signal.SIGKILL)
-        self.wait()
-
-    def wait(self, timeout_s: float = READY_S) -> int:
-        """Wait for its end and return how it ended."""
-        code = self.popen.wait(timeout_s)
-        assert self.popen.stdout is not None
-        self.popen.stdout.close()
-        self.log.close()
-        return code
-
-    def is_dead(self) -> bool:
-        return self.popen.poll() is not None
 
 
 class Answer(Struct, frozen=True):
@@ -72,14 +32,15 @@ class KilledCloud:
 
     def __init__(self, directory: Path, database: str = "") -> None:
         self.directory, self.database = directory, database
-        self.control: Process
-        self.agent: Process
+        self.control: ForkedProcess
+        self.agent: ForkedProcess
+        self._client = httpx2.Client()
         self._tokens: dict[str, str] = {}
 
     # -- processes --------------------------------------------------------------------------
 
     def start_agent(self, kill_at: str = "") -> None:
-        self.agent = Process(
+        self.agent = ForkedProcess(
             "agent",
             *("--name", "h1", "--hypervisor", "simulated"),
             *("--state-dir", str(self.directory / "h1")),
@@ -90,23 +51,25 @@ class KilledCloud:
 
     def start_control(self, kill_at: str = "") -> None:
         database = ("--database", self.database) if self.database else ()
-        self.control = Process(
+        self.control = ForkedProcess(
             "serve",
             *("--state-dir", str(self.directory / "state"), "--listen", "127.0.0.1:0"),
             *("--agent", f"h1={self._socket}", *database),
             log=self.directory / "control.log",
             kill_at=kill_at,
         )
+        self._client.close()
+        self._client = httpx2.Client(base_url=self.control.ready, timeout=60.0)
         self._tokens.clear()
 
     @contextmanager
     def agent_frozen(self) -> Generator[None]:
         """Let the agent hear nothing and do nothing meanwhile."""
-        self.agent.popen.send_signal(signal.SIGSTOP)
+        os.kill(self.agent.pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            self.agent.popen.send_signal(signal.SIGCONT)
+            os.kill(self.agent.pid, signal.SIGCONT)
 
     @property
     def _socket(self) -> Path:
@@ -116,6 +79,7 @@ class KilledCloud:
         for process in (self.control, self.agent):
             if not process.is_dead():
                 process.kill()
+        self._client.close()
 
     # -- a client ---------------------------------------------------------------------------
 
@@ -127,9 +91,7 @@ class KilledCloud:
         if version:
             headers["OpenStack-API-Version"] = f"{path.split('/')[1]} {version}"
         try:
-            response = httpx2.request(
-                method, self.control.ready + path, headers=headers, json=body, timeout=60.0
-            )
+            response = self._client.request(method, path, headers=headers, json=body)
         except httpx2.TransportError:
             return Answer(0, None)
         return Answer(response.status_code, response.json() if response.content else None)
@@ -140,8 +102,7 @@ class KilledCloud:
             "X-Auth-Token": self._token("demo"),
             "Content-Type": "application/octet-stream",
         }
-        url = self.control.ready + path
-        response = httpx2.put(url, headers=headers, content=content, timeout=60.0)
+        response = self._client.put(path, headers=headers, content=content)
         assert response.status_code == 204, response.text
 
     def _token(self, user: str) -> str:
@@ -150,10 +111,8 @@ class KilledCloud:
             who = {"name": user, "domain": {"id": "default"}, "password": passwords[user]}
             scope = {"project": {"name": user, "domain": {"id": "default"}}}
             auth = {"identity": {"methods": ["password"], "password": {"user": who}}}
-            response = httpx2.post(
-                f"{self.control.ready}/identity/v3/auth/tokens",
-                json={"auth": {**auth, "scope": scope}},
-                timeout=30.0,
+            response = self._client.post(
+                "/identity/v3/auth/tokens", json={"auth": {**auth, "scope": scope}}
             )
             self._tokens[user] = response.headers["X-Subject-Token"]
         return self._tokens[user]
