@@ -2,6 +2,8 @@
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
+# A process of tests for each core; who has done its share takes over what others have left.
+ON_EVERY_CORE := -n logical --maxprocesses 8 --dist worksteal
 
 .PHONY: help demo test check kill bench golden migration pins
 
@@ -15,7 +17,7 @@ demo: ## start a cloud and run the story with the openstack command and a real g
 test: ## set everything up, check the house rules, run every test
 	@scripts/setup test
 	@scripts/check
-	$(PYTEST)
+	$(PYTEST) $(ON_EVERY_CORE)
 
 check: ## formatting, lint, types, layers and the house rules
 	@scripts/setup test
@@ -24,7 +26,7 @@ check: ## formatting, lint, types, layers and the house rules
 
 kill: ## kill processes at every kill point, not only at the sample of make test
 	@scripts/setup test
-	$(PYTEST) -m kill --every
+	$(PYTEST) $(ON_EVERY_CORE) -m kill --every
 
 bench: ## measure the budgets (BENCH='attach --against HEAD~1' for a part, beside a commit)
 	@scripts/setup test
