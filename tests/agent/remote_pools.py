@@ -15,6 +15,7 @@ from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.settings import PoolSettings
+from mooring.agent_api.volumes import VolumeFile
 from mooring.fence.journal import Journal
 from tests.agent.arrays import (
     LOGIN,
@@ -27,6 +28,7 @@ from tests.agent.arrays import (
 from tests.agent.shares import EXPORT, Shares
 
 KINDS = ("nfs", "netapp_nfs", "powerstore_nfs", "quobyte")
+CONTENT = b"MOORING" + b"\1" * 65529
 QUOBYTE = "registry.example.com/volumes"
 _DELLFCOPY = """#!/bin/sh
 echo "dellfcopy $*" >>{here}/calls
@@ -49,6 +51,13 @@ class RemotePool:
         """The array behind the share."""
         assert self._array is not None
         return self._array
+
+
+def volume(remote: RemotePool, volume_id: str = "v1", size_gib: int = 1) -> VolumeFile:
+    """Return what asks such a pool for a volume."""
+    return VolumeFile(
+        volume_id=volume_id, pool="pool", size_gib=size_gib, format=remote.driver.pool.format
+    )
 
 
 @asynccontextmanager

@@ -28,13 +28,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
-    made = Journal(tmp_path / "journal.sqlite")
-    yield made
-    await made.close()
-
-
-@pytest.fixture
 def shares(tmp_path: Path) -> Shares:
     made = Shares(tmp_path / "nfs")
     (made.export() / "volume-v1").write_bytes(b"data")
@@ -189,11 +182,14 @@ async def test_a_killed_helper_is_told_of_and_the_next_call_starts_another(
     os.kill(first, signal.SIGKILL)
     (shares.export("192.0.2.7:/other") / "volume-v3").touch()
     other = request(mounts, "192.0.2.7:/other")
+    said = ""
     try:
         async with mounts.held(other):
             pass
     except Unavailable as error:
-        assert "ended in the middle" in error.public  # noqa: PT017 (it may also have been seen)
+        said = error.public
+    # Or its end was seen before the call, and another one has started for it.
+    assert not said or "ended in the middle" in said
     async with mounts.held(other):
         [second] = mounts.helpers
         assert second != first

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +10,13 @@ import pytest
 
 from mooring.agent.drivers.base import SourceImage
 from mooring.agent.qemu_img import GIB
-from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Unavailable
 from mooring.fence.journal import Journal
-from tests.agent.remote_pools import RemotePool, remote_pool
+from tests.agent.remote_pools import CONTENT, RemotePool, remote_pool, volume
 from tests.agent.shares import EXPORT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 ARRAYS = ("netapp_nfs", "powerstore_nfs")
-CONTENT = b"MOORING" + b"\1" * 65529
-
-
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
-    made = Journal(tmp_path / "journal.sqlite")
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def image(tmp_path: Path) -> SourceImage:
-    file = tmp_path / "image"
-    file.write_bytes(CONTENT)
-    return SourceImage("i1", file, "raw", len(CONTENT))
-
-
-def volume(remote: RemotePool, volume_id: str = "v1", size_gib: int = 1) -> VolumeFile:
-    return VolumeFile(
-        volume_id=volume_id, pool="pool", size_gib=size_gib, format=remote.driver.pool.format
-    )
 
 
 @pytest.mark.parametrize("kind", ARRAYS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -27,32 +26,11 @@ from mooring.agent_api.client import Agents
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Invalid, NoCapacity, Unavailable
 from mooring.fence.journal import Journal
-from tests.agent.remote_pools import KINDS, RemotePool, remote_pool
+from tests.agent.remote_pools import CONTENT, KINDS, remote_pool, volume
 from tests.agent.shares import EXPORT, Shares, processes_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 HERE = {"host": "host-1"}
-CONTENT = b"MOORING" + b"\1" * 65529
-
-
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
-    made = Journal(tmp_path / "journal.sqlite")
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def image(tmp_path: Path) -> SourceImage:
-    file = tmp_path / "image"
-    file.write_bytes(CONTENT)
-    return SourceImage("i1", file, "raw", len(CONTENT))
-
-
-def volume(remote: RemotePool, volume_id: str = "v1", size_gib: int = 1) -> VolumeFile:
-    return VolumeFile(
-        volume_id=volume_id, pool="pool", size_gib=size_gib, format=remote.driver.pool.format
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

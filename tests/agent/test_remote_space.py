@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from mooring.fence.journal import Journal
 from tests.agent.remote_pools import remote_pool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
-
-
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
-    made = Journal(tmp_path / "journal.sqlite")
-    yield made
-    await made.close()
 
 
 async def test_a_thick_volume_takes_the_space_that_it_grows_by_and_nothing_else(

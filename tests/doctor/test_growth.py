@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +12,6 @@ from mooring.volume.tables import ReservationRow, VolumeRow
 from tests.cloud import SimulatedCloud
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cloud(tmp_path: Path) -> AsyncGenerator[SimulatedCloud]:
-    made = SimulatedCloud(tmp_path)
-    await made.open()
-    yield made
-    await made.close()
 
 
 async def make_volume(cloud: SimulatedCloud) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import update
@@ -14,14 +12,6 @@ from mooring.image.tables import ImageRow, UploadRow
 from tests.cloud import SimulatedCloud
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cloud(tmp_path: Path) -> AsyncGenerator[SimulatedCloud]:
-    made = SimulatedCloud(tmp_path)
-    await made.open()
-    yield made
-    await made.close()
 
 
 async def make_image(cloud: SimulatedCloud) -> str:

@@ -1,0 +1,27 @@
+"""What tests of the agent share: a journal, and an image to make volumes from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from mooring.agent.drivers.base import SourceImage
+from mooring.fence.journal import Journal
+from tests.agent.remote_pools import CONTENT
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
+    made = Journal(tmp_path / "journal.sqlite")
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> SourceImage:
+    """A raw image that has `CONTENT`."""
+    file = tmp_path / "image"
+    file.write_bytes(CONTENT)
+    return SourceImage("i1", file, "raw", len(CONTENT))
