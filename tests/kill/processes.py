@@ -26,7 +26,9 @@ class Process(Protocol):
     """What it said when it was: the address where it answers."""
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """Its number, to send signals to."""
+        ...
 
     def kill(self) -> None:
         """End it with SIGKILL, now."""
@@ -36,7 +38,9 @@ class Process(Protocol):
         """Wait for its end and return how it ended: the exit code, or minus the signal."""
         ...
 
-    def is_dead(self) -> bool: ...
+    def is_dead(self) -> bool:
+        """Whether it has ended, however."""
+        ...
 
 
 class CommandProcess:

@@ -54,13 +54,17 @@ async def hear(run: Run[Volume], snapshot_id: str) -> Told:
 
 
 class Waiting(Protocol):
-    """Notes of a saga that waits for compute; `give_up_at` is a Unix time."""
+    """Notes of a saga that waits for compute."""
 
     @property
-    def snapshot_id(self) -> str: ...
+    def snapshot_id(self) -> str:
+        """The snapshot that compute works on."""
+        ...
 
     @property
-    def give_up_at(self) -> float: ...
+    def give_up_at(self) -> float:
+        """When nobody waits any more, a Unix time in seconds."""
+        ...
 
 
 def rest(run: Run[Volume], notes: Waiting, deadline_s: float) -> Park:
