@@ -101,6 +101,24 @@ def test_what_a_server_has_around_it_is_shown(member: Http, guest: str) -> None:
     member.delete_server(server)
 
 
+def test_a_consoles_length_counts_what_stands_between_newlines(member: Http, guest: str) -> None:
+    server = member.server("talks", guest)
+    path = f"{COMPUTE}/servers/{server}/action"
+
+    def read(length: int | str | None) -> str:
+        return member.ask("POST", path, {"os-getConsoleOutput": {"length": length}}).key("output")
+
+    assert member.ask("POST", path, {"reboot": {"type": "HARD"}}).status == 202
+    member.until_server(server, "ACTIVE")
+    whole = read(None)
+    pieces = whole.split("\n")
+    assert len(pieces) > 2
+    assert pieces[-1] == ""
+    assert read(2) == "\n".join(pieces[-2:])
+    assert (read(0), read("1"), read(-1), read(len(pieces) + 1)) == ("", "", whole, whole)
+    member.delete_server(server)
+
+
 def test_a_project_is_granted_a_role_that_is_seen_and_taken(admin: Http) -> None:
     [user] = admin.ask("GET", f"{IDENTITY}/users?name=demo").key("users")
     [project] = admin.ask("GET", f"{IDENTITY}/projects?name=admin").key("projects")

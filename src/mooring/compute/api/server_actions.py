@@ -107,9 +107,14 @@ async def unlock(call: Call[Compute]) -> Reply:
 
 @api.action(PATH, "os-getConsoleOutput", ConsoleOutput | None, policy=f"{_RULE}os-console-output")
 async def read_console(call: Call[Compute], body: ConsoleOutput | None) -> Reply:
-    """Return what the guest wrote to its serial console."""
+    """Return what the guest wrote to its serial console.
+
+    `length` counts, as upstream does, what stands between newlines: the empty end behind the last
+    newline is one of them. Clients that split the output get as many pieces as they asked for.
+    """
     asked = body.length if body else None
-    length = None if asked is None else whole(asked, "length", least=-1)
+    length = whole(-1 if asked is None else asked, "length", least=-1)
+    wanted = None if length == -1 else length
     server, compute = await _find(call), call.service
     if server.host is None or server.launched_at is None:
         raise Conflict(
@@ -118,12 +123,12 @@ async def read_console(call: Call[Compute], body: ConsoleOutput | None) -> Reply
     now, down_s = compute.clock.now(), compute.settings.host_down_s
     host = await compute.store.read(lambda tx: hosts.require_up(tx, server.host, now, down_s))
     try:
-        output = await compute.agents[host.name].read_console(
-            server.id, None if length == -1 else length
-        )
+        output = await compute.agents[host.name].read_console(server.id, wanted)
     except NotFound as error:
         raise NotFound(f"Instance {server.id} has no console on its host.") from error
-    return Reply(200, {"output": output})
+    pieces = output.split("\n")
+    kept = pieces if wanted is None else pieces[max(len(pieces) - wanted, 0) :]
+    return Reply(200, {"output": "\n".join(kept)})
 
 
 NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (
