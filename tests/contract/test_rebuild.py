@@ -1,12 +1,19 @@
-"""Rebuilding servers by the stock `openstack` command, and by a request that it cannot send."""
+"""Rebuilding servers by the stock commands, and by a request that they cannot send."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.contract.clients import COMPUTE, VOLUME, Http, Refused, Shell
+from tests.contract.clients import COMMAND_S, COMPUTE, VOLUME, Cloud, Http, Refused, Shell
 
 pytestmark = pytest.mark.contract
+NOVA = Path(sys.executable).with_name("nova")
 
 
 def make_booted(member: Http, image_id: str, name: str) -> tuple[str, str]:
@@ -81,4 +88,44 @@ def test_a_raw_request_keeps_the_root_volume_by_reimage_boot_volume(
     refused = member.ask("POST", path, {"rebuild": value}, version="2.93")
     assert refused.status == 400
     assert image_of(member, volume_id) == guest
+    member.delete_server(server_id)
+
+
+def run_nova(cloud: Cloud, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the old `nova` command as `demo`, and return how it ended."""
+    passwords = json.loads((cloud.state_dir / "passwords.json").read_text("utf-8"))
+    login = {
+        "OS_AUTH_URL": f"{cloud.url}/identity/v3",
+        "OS_USERNAME": "demo",
+        "OS_PASSWORD": passwords["demo"],
+        "OS_PROJECT_NAME": "demo",
+        "OS_USER_DOMAIN_ID": "default",
+        "OS_PROJECT_DOMAIN_ID": "default",
+    }
+    return subprocess.run(
+        [str(NOVA), *words],
+        env={"PATH": os.environ["PATH"], "HOME": str(cloud.state_dir), **login},
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not NOVA.exists(), reason="no nova command: `make test` installs it")
+def test_the_old_command_reimages_the_root_volume_without_being_told_to(
+    running_cloud: Cloud, member: Http, guest: str
+) -> None:
+    image = member.image("newer", b"newer" * 1024)
+    server_id, volume_id = make_booted(member, guest, "old-fashioned")
+    old = run_nova(
+        running_cloud, "--os-compute-api-version", "2.92", "rebuild", "old-fashioned", image
+    )
+    assert old.returncode == 1
+    assert "2.93" in old.stderr, old.stderr
+    assert image_of(member, volume_id) == guest
+    new = run_nova(running_cloud, "rebuild", "--poll", "old-fashioned", image)
+    assert new.returncode == 0, new.stderr
+    member.until_server(server_id, "ACTIVE")
+    assert image_of(member, volume_id) == image
     member.delete_server(server_id)
