@@ -5,7 +5,7 @@ PYTEST := $(PYTHON) -m pytest
 # A process of tests for each core; who has done its share takes over what others have left.
 ON_EVERY_CORE := -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test check kill bench golden migration pins
+.PHONY: help demo test check kill tempest bench golden migration pins
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -28,6 +28,10 @@ kill: ## kill processes at every kill point, not only at the sample of make test
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) -m kill --every
 
+tempest: ## run Tempest's own tests of rebuild, attach and extend, in an environment of its own
+	@scripts/setup demo
+	@scripts/tempest
+
 bench: ## measure the budgets (BENCH='attach --against HEAD~1' for a part, beside a commit)
 	@scripts/setup test
 	@$(PYTHON) -m bench $(BENCH)
@@ -42,12 +46,14 @@ migration: ## make a migration: make migration SERVICE=volume
 
 PINS := --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header
-VENDORS := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	print(*extras["optional-dependencies"]["vendors"], sep="\n")
+EXTRA := import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*project["optional-dependencies"][sys.argv[1]], sep="\n")
 
 pins: ## write the requirements files anew from pyproject.toml
 	@scripts/setup test
 	$(PYTHON) -m piptools compile -q --extra dev --extra brick $(PINS) \
 		--output-file requirements.txt pyproject.toml
-	$(PYTHON) -c '$(VENDORS)' | $(PYTHON) -m piptools compile -q $(PINS) \
+	$(PYTHON) -c '$(EXTRA)' vendors | $(PYTHON) -m piptools compile -q $(PINS) \
 		--constraint requirements.txt --output-file requirements-vendors.txt -
+	$(PYTHON) -c '$(EXTRA)' tempest | $(PYTHON) -m piptools compile -q $(PINS) \
+		--output-file requirements-tempest.txt -

@@ -205,11 +205,13 @@ class Http:
 class Cloud:
     """One `mooring up`, with all that a user needs to know about it."""
 
-    def __init__(self, state_dir: Path, log: Path, *, kill_at: str = "") -> None:
+    def __init__(
+        self, state_dir: Path, log: Path, *, kill_at: str = "", listen: str = "127.0.0.1:0"
+    ) -> None:
         self.state_dir = state_dir
         self.process = CommandProcess(
             "up",
-            *("--state-dir", str(state_dir), "--listen", "127.0.0.1:0"),
+            *("--state-dir", str(state_dir), "--listen", listen),
             *("--hypervisor", "simulated"),
             log=log,
             kill_at=kill_at,

@@ -1,0 +1,146 @@
+"""Run tests of Tempest's own package against a cloud that is made for them: `make tempest`.
+
+It runs in a network of its own, made by `scripts/tempest`: nothing outside is reached, and every
+port is free. It ends with Tempest's own exit code; a test that did not run is a failure.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.contract.clients import MIB, Cloud
+from tests.tempest.network import CLOUD_PORT, PORT
+from tests.tempest.settings import (
+    OTHERS,
+    READER,
+    REBUILD,
+    Part,
+    write_accounts,
+    write_configuration,
+)
+
+PROGRAMS = Path("build/tempest/bin").absolute()
+_GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1
+_REQUEST = "16sh"
+_TOTAL = re.compile(r"^ - (\w[\w ]*): (\d+)$", re.MULTILINE)
+
+
+def raise_loopback() -> None:
+    """Let this network's one interface be up, which in a new network it is not (netdevice(7))."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        asked = struct.pack(_REQUEST, b"lo", 0).ljust(40, b"\0")
+        answer = fcntl.ioctl(any_socket, _GET_FLAGS, asked)
+        _, flags = struct.unpack_from(_REQUEST, answer)
+        wanted = struct.pack(_REQUEST, b"lo", flags | _UP).ljust(40, b"\0")
+        fcntl.ioctl(any_socket, _SET_FLAGS, wanted)
+
+
+@contextmanager
+def guests_stand_in(state_dir: Path, log: Path) -> Generator[None]:
+    """Run the stand-in for guests until the context is left."""
+    command = [PROGRAMS / "python", "-m", "tests.tempest.guests", state_dir]
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != b"ready\n":
+                raise SystemExit(f"tempest: the stand-in for guests: {log.read_text('utf-8')}")
+            yield
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def running_cloud(work: Path) -> Generator[Cloud]:
+    """Start a cloud with simulated guests and volumes that are files; stop it in the end."""
+    storage = work / "storage.toml"
+    storage.write_text('[[pools]]\nname = "local"\ndriver = "directory"\n', "utf-8")
+    os.environ["MOORING_STORAGE"] = str(storage)
+    os.environ["MOORING_PUBLIC_URL"] = f"http://127.0.0.1:{PORT}"
+    cloud = Cloud(work / "state", work / "cloud.log", listen=f"127.0.0.1:{CLOUD_PORT}")
+    try:
+        yield cloud
+    finally:
+        cloud.stop()
+
+
+def prepare(cloud: Cloud, work: Path) -> tuple[str, str]:
+    """Make what the tests need to find: a user who may only read, and the two images returned."""
+    password = secrets.token_urlsafe()
+    with cloud.connect("mooring") as admin:
+        admin.create_user(name=READER, password=password, domain_id="default")
+        admin.grant_role("reader", user=READER, project="demo")
+    write_accounts(cloud, password, work / "accounts.yaml")
+    demo = cloud.http("demo")
+    return demo.image("old", b"old!" * (MIB // 4)), demo.image("new", b"new!" * (MIB // 4))
+
+
+def run_part(part: Part, work: Path, configuration: Path) -> int:
+    """Run the tests of a part; return Tempest's exit code, or 1 when a test did not run."""
+    chosen = work / f"{part.name}.tests"
+    patterns = part.patterns()
+    chosen.write_text("\n".join(patterns) + "\n", "utf-8")
+    command = [
+        *(PROGRAMS / "tempest", "run", "--serial", "--workspace-path", work / "workspaces.yaml"),
+        *("--config-file", configuration, "--include-list", chosen),
+    ]
+    said = ""
+    with subprocess.Popen(
+        command, cwd=work / "tempest", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            sys.stdout.write(line)
+            said += line
+    totals = {name: int(number) for name, number in _TOTAL.findall(said)}
+    if not process.returncode and totals.get("Passed") != len(patterns):
+        sys.stdout.write(f"tempest: {len(patterns)} tests were to pass, and the totals differ.\n")
+        return 1
+    return process.returncode
+
+
+def run(work: Path) -> int:
+    """Run everything in a directory, and let the doctor look at what is left."""
+    raise_loopback()
+    workspace = ("--workspace-path", work / "workspaces.yaml", work / "tempest")
+    subprocess.run([PROGRAMS / "tempest", "init", *workspace], check=True, capture_output=True)
+    with ExitStack() as stack:
+        # It comes first: the cloud's services reach each other through it.
+        stack.enter_context(guests_stand_in(work / "state", work / "guests.log"))
+        cloud = stack.enter_context(running_cloud(work))
+        images = prepare(cloud, work)
+        code = 0
+        for part in (REBUILD, OTHERS):
+            configuration = write_configuration(part, f"http://127.0.0.1:{PORT}", images, work)
+            code = run_part(part, work, configuration) or code
+        doctor = [sys.executable, "-m", "mooring.main", "doctor", "--state-dir", cloud.state_dir]
+        return subprocess.run(doctor, check=False).returncode or code
+
+
+def main() -> int:
+    """Run it all in a directory that is kept only when something failed."""
+    work = Path(tempfile.mkdtemp(prefix="mooring-tempest-"))
+    code = run(work)
+    if code:
+        sys.stdout.write(f"tempest: failed; logs and configuration are in {work}\n")
+    else:
+        shutil.rmtree(work)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,151 @@
+"""What Tempest is told of the cloud: its accounts, its configuration and which tests to run."""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from tests.contract.clients import Cloud
+from tests.tempest.network import STAND_IN
+
+READER = "reader"
+"""Tempest reads with a user of its own who may do nothing else, in the project of `demo`."""
+
+_ACTIONS = "tempest.api.compute.servers.test_server_actions"
+_VOLUMES = "tempest.api.compute.volumes"
+_EXTEND = "tempest.api.volume.test_volumes_extend"
+
+
+class Part(Struct, frozen=True):
+    """Tests that are run with one configuration. `settings` is by section and option."""
+
+    name: str
+    tests: Mapping[str, Sequence[str]]
+    settings: Mapping[str, Mapping[str, str]]
+
+    def patterns(self) -> list[str]:
+        """Return one pattern for each test; what follows a test's name are its attributes."""
+        return [
+            rf"^{case.replace('.', r'[.]')}[.]{test}(\[.*)?$"
+            for case, tests in self.tests.items()
+            for test in tests
+        ]
+
+
+REBUILD = Part(
+    "rebuild",
+    {
+        f"{_ACTIONS}.ServerActionsV293TestJSON": ("test_rebuild_volume_backed_server",),
+        f"{_ACTIONS}.ServerActionsTestJSON": ("test_rebuild_server",),
+        f"{_ACTIONS}.ServerActionsTestOtherA": (
+            "test_rebuild_server_in_stop_state",
+            "test_rebuild_server_with_volume_attached",
+        ),
+    },
+    {
+        "validation": {
+            "run_validation": "true",
+            "connect_method": "fixed",
+            "network_for_ssh": STAND_IN,
+            "security_group": "false",
+            "security_group_rules": "false",
+            "ssh_shell_prologue": "",
+        },
+        "service_available": {"neutron": "false"},
+    },
+)
+"""The guests of these tests are logged in to."""
+
+OTHERS = Part(
+    "others",
+    {
+        f"{_ACTIONS}.ServerActionsTestJSON": (
+            "test_get_console_output",
+            "test_lock_unlock_server",
+            "test_reboot_server_hard",
+            "test_stop_start_server",
+        ),
+        f"{_ACTIONS}.ServerActionsTestOtherB": ("test_get_console_output_with_unlimited_size",),
+        f"{_VOLUMES}.test_attach_volume.AttachVolumeTestJSON": (
+            "test_attach_detach_volume",
+            "test_list_get_volume_attachments",
+        ),
+        f"{_VOLUMES}.test_attach_volume_negative.AttachVolumeNegativeTest": (
+            "test_attach_attached_volume_to_different_server",
+            "test_attach_attached_volume_to_same_server",
+            "test_delete_attached_volume",
+        ),
+        f"{_EXTEND}.VolumesExtendTest": (
+            "test_volume_extend",
+            "test_volume_extend_when_volume_has_snapshot",
+        ),
+        f"{_EXTEND}.VolumesExtendAttachedTest": ("test_extend_attached_volume",),
+    },
+    {
+        "validation": {"run_validation": "false"},
+        # Tempest skips tests of attached volumes where this is false; none asks for a network.
+        "service_available": {"neutron": "true"},
+    },
+)
+
+
+def write_accounts(cloud: Cloud, reader_password: str, file: Path) -> None:
+    """Write down the users that the tests log in as."""
+    known = msgspec.json.decode((cloud.state_dir / "passwords.json").read_bytes())
+    passwords = {**known, READER: reader_password}
+    users = {"demo": ("demo", "member"), READER: ("demo", "reader"), "admin": ("admin", "admin")}
+    accounts = [
+        {
+            "username": user,
+            "project_name": project,
+            "domain_name": "Default",
+            "password": passwords[user],
+            "roles": [role],
+        }
+        for user, (project, role) in users.items()
+    ]
+    file.write_text(yaml.safe_dump(accounts), "utf-8")
+
+
+def write_configuration(part: Part, url: str, images: tuple[str, str], directory: Path) -> Path:
+    """Write the configuration of a part, beside the accounts, and return its file."""
+    waiting = {"build_interval": "1", "build_timeout": "60"}
+    sections: dict[str, dict[str, Any]] = {
+        "DEFAULT": {"log_file": f"{directory / part.name}.log"},
+        "oslo_concurrency": {"lock_path": str(directory / "locks")},
+        "auth": {
+            "use_dynamic_credentials": "false",
+            "create_isolated_networks": "false",
+            "test_accounts_file": str(directory / "accounts.yaml"),
+        },
+        "identity": {"uri_v3": f"{url}/identity/v3", "auth_version": "v3", "region": "RegionOne"},
+        "identity-feature-enabled": {"api_v2": "false"},
+        "compute": {
+            "image_ref": images[0],
+            "image_ref_alt": images[1],
+            "flavor_ref": "42",
+            "flavor_ref_alt": "84",
+            "max_microversion": "latest",
+            **waiting,
+        },
+        "volume": {"catalog_type": "block-storage", "max_microversion": "latest", **waiting},
+        "volume-feature-enabled": {
+            "extend_attached_volume": "true",
+            "extend_volume_with_snapshot": "true",
+        },
+        "network-feature-enabled": {"floating_ips": "false"},
+        "service_available": {"swift": "false", **part.settings["service_available"]},
+        "validation": {**part.settings["validation"]},
+    }
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_dict(sections)
+    file = directory / f"{part.name}.conf"
+    with file.open("w", encoding="utf-8") as opened:
+        parser.write(opened)
+    return file

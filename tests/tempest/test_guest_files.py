@@ -1,0 +1,31 @@
+"""What Tempest is shown of a guest is what its disk has: a rebuild that left it would be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tempest.guest_files import GuestFiles, run_command
+from tests.tempest.settings import OTHERS, REBUILD
+
+MISSING = (1, "cat: test_file: No such file or directory\n")
+
+
+def test_a_guests_file_is_there_until_the_end_of_its_disk_is_replaced(tmp_path: Path) -> None:
+    disk = tmp_path / "volume"
+    disk.write_bytes(b"old!" * 1024)
+    files = GuestFiles(disk)
+    assert run_command(["cat", "test_file"], files) == MISSING
+    assert run_command(["touch", "test_file"], files) == (0, "")
+    with disk.open("r+b") as opened:
+        opened.write(b"new!" * 256)
+    assert run_command(["cat", "test_file"], files) == (0, "")
+    with disk.open("r+b") as opened:
+        opened.truncate(1024)
+        opened.truncate(4096)
+    assert run_command(["cat", "test_file"], files) == MISSING
+    assert run_command(["rm", "test_file"], files)[0] == 127
+
+
+def test_each_test_is_run_once() -> None:
+    patterns = [*REBUILD.patterns(), *OTHERS.patterns()]
+    assert len(patterns) == len(set(patterns))
