@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -22,31 +25,34 @@ class PooledCloud(RealCloud):
     """
 
     def __init__(self, directory: Path, pools: Mapping[str, str]) -> None:
-        self._socket = directory / "agent.sock"
-        self._agent = self._start_agent(directory, pools)
+        self._directory, self._socket = directory, directory / "agent.sock"
+        storage = "".join(
+            f'[[pools]]\nname = "{name}"\npath = "{name}"\nformat = "{image_format}"\n'
+            for name, image_format in pools.items()
+        )
+        (directory / "storage.toml").write_text(storage)
+        (directory / "agent.toml").write_text(f'storage = "{directory / "storage.toml"}"\n')
+        self._agent = self._start_agent()
         try:
             super().__init__(directory)
         except BaseException:
             self._stop_agent()
             raise
 
-    def _start_agent(self, directory: Path, pools: Mapping[str, str]) -> CommandProcess:
-        storage, config = directory / "storage.toml", directory / "agent.toml"
-        storage.write_text(
-            "".join(
-                f'[[pools]]\nname = "{name}"\npath = "{name}"\nformat = "{image_format}"\n'
-                for name, image_format in pools.items()
-            )
-        )
-        config.write_text(f'storage = "{storage}"\n')
+    def _start_agent(self) -> CommandProcess:
         return CommandProcess(
             "agent",
-            *("--config", str(config), "--name", HOST, "--hypervisor", "libvirt"),
-            # In `hosts`, where RealCloud looks for files.
-            *("--state-dir", str(directory / "state" / "hosts" / HOST)),
+            *("--config", str(self._directory / "agent.toml")),
+            *("--name", HOST, "--hypervisor", "libvirt"),
+            *("--state-dir", str(self._agent_dir)),
             *("--socket", str(self._socket)),
-            log=directory / "agent.log",
+            log=self._directory / "agent.log",
         )
+
+    @property
+    def _agent_dir(self) -> Path:
+        """In `hosts`, where RealCloud looks for files."""
+        return self._directory / "state" / "hosts" / HOST
 
     def start(self, kill_at: str = "") -> None:
         self.process = CommandProcess(
@@ -66,6 +72,25 @@ class PooledCloud(RealCloud):
     def _stop_agent(self) -> None:
         self._agent.popen.terminate()
         self._agent.wait()
+
+    @contextmanager
+    def agent_away(self) -> Generator[None]:
+        """The agent is not there; its guests are."""
+        self._stop_agent()
+        try:
+            yield
+        finally:
+            self._agent = self._start_agent()
+
+    def order(self, word: Literal["suspend", "resume"], server_id: str) -> None:
+        """Do something with a guest behind the agent's back, by libvirt itself.
+
+        A libvirt in the agent's process is nobody else's, so the agent is away meanwhile.
+        """
+        module = "tests.hosts.order_libvirt"
+        command = [sys.executable, "-m", module, str(self._agent_dir), word, server_id]
+        with self.agent_away():
+            subprocess.run(command, check=True)
 
     # -- volumes ----------------------------------------------------------------------------
 

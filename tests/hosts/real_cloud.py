@@ -179,7 +179,8 @@ class RealCloud:
         """Wait until every operation has ended; then the doctor must find nothing."""
         for root in (COMPUTE, VOLUME):
             self.admin.until(f"{root}/mooring/operations", lambda got: not got.key("operations"))
-        assert self.admin.ask("GET", "/mooring/doctor").body == {"findings": []}
+        found = self.admin.ask("GET", "/mooring/doctor").body
+        assert found == {"findings": []}, found
 
     def delete(self, path: str) -> None:
         """Delete something, and wait until it is gone."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -54,20 +56,31 @@ def volume(
     cloud.settle()
 
 
+def begin_extend(cloud: PooledCloud, volume_id: str, gib: int) -> int:
+    """Ask for a volume to grow, and return the status of the answer."""
+    path, body = f"{VOLUME}/volumes/{volume_id}/action", {"os-extend": {"new_size": gib}}
+    return cloud.demo.ask("POST", path, body, version="3.42").status
+
+
 def grown_everywhere(cloud: PooledCloud, guest: Guest, volume: tuple[str, str], gib: int) -> None:
     """See that guest, API, quota and file tell one size, and that the guest writes up there."""
-    volume_id, image_format = volume
-    guest.sees(volume_id, gib)
+    guest.sees(volume[0], gib)
     guest.hear(f"vdb writer goes on at block {(gib - 1) * GIB // BLOCK}")
     guest.forget()
     guest.hear("vdb writer has written")
-    cloud.demo.until_volume(volume_id, "in-use")
+    all_agree(cloud, volume, "in-use", gib)
+    cloud.settle()
+
+
+def all_agree(cloud: PooledCloud, volume: tuple[str, str], status: str, gib: int) -> None:
+    """See that API, quota and file tell one size of a volume that has reached a status."""
+    volume_id, image_format = volume
+    cloud.demo.until_volume(volume_id, status)
     shown = cloud.demo.ask("GET", f"{VOLUME}/volumes/{volume_id}").key("volume")
     assert shown["size"] == gib
     assert "extend_new_size" not in shown["metadata"]
     assert cloud.used_gib() == gib
     assert cloud.file_bytes(volume_id, image_format) == gib * GIB
-    cloud.settle()
 
 
 def let_go_and_read(cloud: PooledCloud, guest: Guest, volume: tuple[str, str], work: Path) -> None:
@@ -106,9 +119,7 @@ def test_an_extend_ends_whose_cloud_is_killed_while_the_guest_writes_on(
 ) -> None:
     guest.forget()
     process_id = guest.process_id()
-    path = f"{VOLUME}/volumes/{volume[0]}/action"
-    body = {"os-extend": {"new_size": 2}}
-    cloud.killed_in(point, lambda: cloud.demo.ask("POST", path, body, version="3.42"))
+    cloud.killed_in(point, lambda: begin_extend(cloud, volume[0], 2))
     cloud.start()
     grown_everywhere(cloud, guest, volume, 2)
     assert guest.process_id() == process_id
@@ -119,10 +130,66 @@ def test_a_size_that_no_quota_allows_changes_nothing(
     cloud: PooledCloud, guest: Guest, volume: tuple[str, str]
 ) -> None:
     volume_id, image_format = volume
-    path = f"{VOLUME}/volumes/{volume_id}/action"
-    answer = cloud.demo.ask("POST", path, {"os-extend": {"new_size": 100_000}}, version="3.42")
-    assert answer.status == 413
+    assert begin_extend(cloud, volume_id, 100_000) == 413
     cloud.demo.until_volume(volume_id, "in-use")
     assert cloud.file_bytes(volume_id, image_format) == GIB
     guest.detach(volume_id)
     guest.hear("disk vdb gone")
+
+
+def test_a_paused_guest_has_the_new_size_when_it_goes_on(
+    cloud: PooledCloud, guest: Guest, volume: tuple[str, str], tmp_path: Path
+) -> None:
+    guest.forget()
+    process_id = guest.process_id()
+    cloud.order("suspend", guest.server_id)
+    assert begin_extend(cloud, volume[0], 2) == 202
+    all_agree(cloud, volume, "in-use", 2)
+    cloud.order("resume", guest.server_id)
+    grown_everywhere(cloud, guest, volume, 2)
+    assert guest.process_id() == process_id
+    let_go_and_read(cloud, guest, volume, tmp_path)
+
+
+@pytest.mark.parametrize("volume", ["thin"], indirect=True)
+def test_a_guest_that_ended_before_compute_heard_of_it_boots_with_the_new_size(
+    cloud: PooledCloud, guest: Guest, volume: tuple[str, str], tmp_path: Path
+) -> None:
+    volume_id, image_format = volume
+    point = "volume.extend_volume/send_event/forward/before"
+    cloud.killed_in(point, lambda: begin_extend(cloud, volume_id, 2))
+    os.kill(guest.process_id(), signal.SIGKILL)
+    cloud.start()
+    all_agree(cloud, volume, "in-use", 2)
+    guest.forget()
+    guest.act("reboot", {"type": "HARD"})
+    guest.until("ACTIVE")
+    guest.sees(volume_id, 2)
+    guest.hear("vdb writer has written")
+    guest.detach(volume_id)
+    guest.hear("disk vdb gone")
+    assert read_written(cloud.file_of(volume_id), image_format, GIB, tmp_path).before >= 32
+
+
+@pytest.mark.parametrize("volume", ["thin"], indirect=True)
+def test_a_server_that_is_deleted_while_its_volume_grows_leaves_the_volume_in_order(
+    cloud: PooledCloud, guest: Guest, volume: tuple[str, str], guest_image: bytes
+) -> None:
+    volume_id, _ = volume
+    guest.detach(volume_id)
+    guest.hear("disk vdb gone")
+    image_id = cloud.demo.image("doomed", guest_image, "qcow2")
+    doomed = cloud.boot("doomed", imageRef=image_id)
+    doomed.attach(volume_id)
+    doomed.hear("vdb writer has written")
+    process_id = doomed.process_id()
+    # A guest that stands still is told nothing: the deletion comes in the middle of it.
+    os.kill(process_id, signal.SIGSTOP)
+    assert begin_extend(cloud, volume_id, 2) == 202
+    assert cloud.demo.ask("DELETE", doomed.path).status == 204
+    os.kill(process_id, signal.SIGCONT)
+    cloud.demo.until(doomed.path, lambda got: got.status == 404)
+    cloud.demo.until_volume(volume_id, "available")
+    shown = cloud.demo.ask("GET", f"{VOLUME}/volumes/{volume_id}").key("volume")
+    all_agree(cloud, volume, "available", shown["size"])
+    cloud.delete(f"{IMAGE}/images/{image_id}")

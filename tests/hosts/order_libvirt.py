@@ -1,0 +1,30 @@
+"""Have libvirt suspend or resume a guest: `python -m tests.hosts.order_libvirt AGENT WORD SERVER`.
+
+AGENT is the state directory of an agent that does not run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from mooring.agent.libvirt.connection import Connection
+from mooring.agent.run import Runner
+from mooring.fence.journal import Journal
+
+
+async def order(state_dir: Path, word: str, server_id: str) -> None:
+    """Do what the word says with the guest of a server."""
+    journal = Journal(state_dir / "order.sqlite")
+    connection = Connection(state_dir / "libvirt", Runner(journal))
+    await connection.open()
+    domain = connection.handle.lookupByUUIDString(server_id)
+    verbs = {"suspend": domain.suspend, "resume": domain.resume}
+    await connection.call(verbs[word])
+    await connection.close()
+    await journal.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(order(Path(sys.argv[1]), *sys.argv[2:]))
