@@ -224,3 +224,18 @@ def test_a_rebuild_ends_whose_cloud_is_killed(
     booted.runs("second", "written")
     assert booted.image() == second
     assert booted.last_action()["message"] is None
+
+
+@pytest.mark.parametrize("booted", [KEEPS], indirect=True)
+def test_a_rebuild_that_fails_brings_the_first_image_back_although_its_cloud_is_killed(
+    cloud: PooledCloud, booted: Booted, first: str, second: str
+) -> None:
+    with damaged(cloud, second):
+        point = "compute.rebuild_server/return_guest/failing/after"
+        cloud.killed_in(point, lambda: booted.begin_rebuild(second))
+        process_id = booted.guest.process_id()
+        cloud.start()
+        booted.runs("first", "read")
+    assert booted.guest.process_id() == process_id
+    assert booted.last_action()["message"] == "Error"
+    assert booted.image() == first
