@@ -67,6 +67,7 @@ async def test_the_body_changes_the_server(yard: Yard) -> None:
         "hostname": "other-host",
         "user_data": "aGk=",
         "accessIPv4": "192.0.2.7",
+        "accessIPv6": "2001:db8:0:0::7",
         "OS-DCF:diskConfig": "AUTO",
         "preserve_ephemeral": "False",
         "adminPass": "secret",
@@ -77,7 +78,8 @@ async def test_the_body_changes_the_server(yard: Yard) -> None:
     shown = answer.json()["server"]
     assert (shown["name"], shown["metadata"]) == ("other", {"new": "2"})
     assert (shown["adminPass"], shown["user_data"]) == ("secret", "aGk=")
-    assert (shown["description"], shown["accessIPv4"]) == ("a text", "192.0.2.7")
+    assert (shown["accessIPv4"], shown["accessIPv6"]) == ("192.0.2.7", "2001:db8::7")
+    assert shown["description"] == "a text"
     assert shown["OS-EXT-SRV-ATTR:hostname"] == "other-host"
     await yard.settle()
     assert (await yard.server(server_id))["name"] == "other"

@@ -41,6 +41,15 @@ async def test_the_new_server_is_building(desk: Desk) -> None:
     assert shown["metadata"] == {"a": "b"}
 
 
+async def test_an_address_is_shown_as_it_is_written_in_short(desk: Desk) -> None:
+    server_id = (await desk.create(accessIPv6="2001:0DB8:0::192.0.2.1"))["id"]
+    path = f"/servers/{server_id}"
+    assert (await desk.get(path))["server"]["accessIPv6"] == "2001:db8::c000:201"
+    for value, shown in (("2001:db8:0:0::000a", "2001:db8::a"), ("", "")):
+        answer = await desk.ask("PUT", path, {"server": {"accessIPv6": value}})
+        assert answer.json()["server"]["accessIPv6"] == shown
+
+
 async def test_what_the_stock_command_sends_is_taken(desk: Desk) -> None:
     body = desk.new(
         "2.100", networks="auto", block_device_mapping_v2=[ROOT], min_count=1, max_count=1

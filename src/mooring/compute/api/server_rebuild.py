@@ -11,7 +11,7 @@ from mooring.compute import rebuilding, server_list, servers
 from mooring.compute.api import server_create
 from mooring.compute.api.server_bodies import RebuildBody, check_version
 from mooring.compute.api.server_views import SHOW, UPDATE_BEFORE_275, ServerView
-from mooring.compute.api.values import address, canonical_uuid, truth
+from mooring.compute.api.values import access_address, canonical_uuid, truth
 from mooring.compute.rebuild_requests import Rebuild
 from mooring.compute.service import Compute
 from mooring.errors import Invalid
@@ -84,17 +84,13 @@ def _columns(call: Call[Compute], body: RebuildBody) -> dict[str, Any]:
         user_data = server_create.check_user_data(user_data)
     if body.hostname is not UNSET:
         server_create.check_hostname(body.hostname, call.version)
-    if body.access_ip_v4:
-        address(body.access_ip_v4, "accessIPv4", 4)
-    if body.access_ip_v6:
-        address(body.access_ip_v6, "accessIPv6", 6)
     given = {
         "name": body.name,
         "description": body.description,
         "hostname": body.hostname,
         "disk_config": body.disk_config,
-        "access_ip_v4": body.access_ip_v4,
-        "access_ip_v6": body.access_ip_v6,
+        "access_ip_v4": access_address(body.access_ip_v4, "accessIPv4", 4),
+        "access_ip_v6": access_address(body.access_ip_v6, "accessIPv6", 6),
         "user_data": user_data,
         "trusted_certificates": body.trusted_image_certificates,
     }

@@ -11,7 +11,7 @@ from mooring.compute import server_changes, server_list, servers
 from mooring.compute.api import queries, server_create, server_filters
 from mooring.compute.api.server_bodies import Create, Update, check_version
 from mooring.compute.api.server_views import DETAIL, SHOW, UPDATE_BEFORE_275, ServerView, Shape
-from mooring.compute.api.values import address, truth
+from mooring.compute.api.values import access_address, truth
 from mooring.compute.server_changes import ServerChanges
 from mooring.compute.server_list import Surroundings
 from mooring.compute.service import Compute
@@ -97,17 +97,13 @@ async def update_server(call: Call[Compute], body: Update) -> Reply:
     check_version(change, call.version)
     if change.hostname is not UNSET:
         server_create.check_hostname(change.hostname, call.version)
-    if change.access_ip_v4:
-        address(change.access_ip_v4, "accessIPv4", 4)
-    if change.access_ip_v6:
-        address(change.access_ip_v6, "accessIPv6", 6)
     wanted = ServerChanges(
         name=change.name,
         description=change.description,
         hostname=change.hostname,
         disk_config=change.disk_config,
-        access_ip_v4=change.access_ip_v4,
-        access_ip_v6=change.access_ip_v6,
+        access_ip_v4=access_address(change.access_ip_v4, "accessIPv4", 4),
+        access_ip_v6=access_address(change.access_ip_v6, "accessIPv6", 6),
         pinned_zone=change.pinned_availability_zone,
     )
     now, server_id = call.service.clock.now(), call.path["server_id"]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from msgspec import Meta
+from msgspec import Meta, UnsetType
 
 from mooring.errors import Invalid
 
@@ -78,7 +78,7 @@ def canonical_uuid(text: str) -> str | None:
 
 
 def address(value: str, name: str, version: Literal[4, 6]) -> str:
-    """Return an IP address of that version. Raises Invalid, naming the field."""
+    """Return an IP address of that version in its short form (RFC 5952). Raises Invalid."""
     try:
         parsed = ipaddress.ip_address(value)
     except ValueError:
@@ -88,7 +88,12 @@ def address(value: str, name: str, version: Literal[4, 6]) -> str:
             f"Invalid input for field/attribute {name}. Value: {value[:64]}. "
             f"It is not an IPv{version} address."
         )
-    return value
+    return parsed.compressed
+
+
+def access_address(value: str | UnsetType, name: str, version: Literal[4, 6]) -> str | UnsetType:
+    """Return what `address` does; what is empty or was not given stays so."""
+    return address(value, name, version) if value else value
 
 
 def moment(text: str, name: str) -> datetime:
