@@ -26,6 +26,7 @@ from tests.tempest.settings import (
     OTHERS,
     READER,
     REBUILD,
+    SHARED,
     Part,
     write_accounts,
     write_configuration,
@@ -66,9 +67,9 @@ def guests_stand_in(state_dir: Path, log: Path) -> Generator[None]:
 
 @contextmanager
 def running_cloud(work: Path) -> Generator[Cloud]:
-    """Start a cloud with simulated guests and volumes that are files; stop it in the end."""
+    """Start a cloud with simulated guests and volumes that are raw files; stop it in the end."""
     storage = work / "storage.toml"
-    storage.write_text('[[pools]]\nname = "local"\ndriver = "directory"\n', "utf-8")
+    storage.write_text('[[pools]]\nname = "local"\ndriver = "directory"\nformat = "raw"\n', "utf-8")
     os.environ["MOORING_STORAGE"] = str(storage)
     os.environ["MOORING_PUBLIC_URL"] = f"http://127.0.0.1:{PORT}"
     cloud = Cloud(work / "state", work / "cloud.log", listen=f"127.0.0.1:{CLOUD_PORT}")
@@ -79,11 +80,12 @@ def running_cloud(work: Path) -> Generator[Cloud]:
 
 
 def prepare(cloud: Cloud, work: Path) -> tuple[str, str]:
-    """Make what the tests need to find: a user who may only read, and the two images returned."""
+    """Make what the tests need to find: a reader, a volume type, and the two images returned."""
     password = secrets.token_urlsafe()
     with cloud.connect("mooring") as admin:
         admin.create_user(name=READER, password=password, domain_id="default")
         admin.grant_role("reader", user=READER, project="demo")
+        admin.block_storage.create_type(name=SHARED, extra_specs={"multiattach": "<is> True"})
     write_accounts(cloud, password, work / "accounts.yaml")
     demo = cloud.http("demo")
     return demo.image("old", b"old!" * (MIB // 4)), demo.image("new", b"new!" * (MIB // 4))

@@ -17,6 +17,9 @@ from tests.tempest.network import STAND_IN
 READER = "reader"
 """Tempest reads with a user of its own who may do nothing else, in the project of `demo`."""
 
+SHARED = "shared"
+"""The type of volumes that several servers may have."""
+
 _ACTIONS = "tempest.api.compute.servers.test_server_actions"
 _VOLUMES = "tempest.api.compute.volumes"
 _EXTEND = "tempest.api.volume.test_volumes_extend"
@@ -76,6 +79,10 @@ OTHERS = Part(
             "test_attach_detach_volume",
             "test_list_get_volume_attachments",
         ),
+        f"{_VOLUMES}.test_attach_volume.AttachVolumeMultiAttachTest": (
+            "test_boot_from_multiattach_volume",
+            "test_list_get_volume_attachments_multiattach",
+        ),
         f"{_VOLUMES}.test_attach_volume_negative.AttachVolumeNegativeTest": (
             "test_attach_attached_volume_to_different_server",
             "test_attach_attached_volume_to_same_server",
@@ -134,7 +141,13 @@ def write_configuration(part: Part, url: str, images: tuple[str, str], directory
             "max_microversion": "latest",
             **waiting,
         },
-        "volume": {"catalog_type": "block-storage", "max_microversion": "latest", **waiting},
+        "compute-feature-enabled": {"volume_multiattach": "true"},
+        "volume": {
+            "catalog_type": "block-storage",
+            "max_microversion": "latest",
+            "volume_type_multiattach": SHARED,
+            **waiting,
+        },
         "volume-feature-enabled": {
             "extend_attached_volume": "true",
             "extend_volume_with_snapshot": "true",
