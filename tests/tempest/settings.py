@@ -132,7 +132,6 @@ def write_configuration(part: Part, url: str, images: tuple[str, str], directory
             "test_accounts_file": str(directory / "accounts.yaml"),
         },
         "identity": {"uri_v3": f"{url}/identity/v3", "auth_version": "v3", "region": "RegionOne"},
-        "identity-feature-enabled": {"api_v2": "false"},
         "compute": {
             "image_ref": images[0],
             "image_ref_alt": images[1],
@@ -152,7 +151,6 @@ def write_configuration(part: Part, url: str, images: tuple[str, str], directory
             "extend_attached_volume": "true",
             "extend_volume_with_snapshot": "true",
         },
-        "network-feature-enabled": {"floating_ips": "false"},
         "service_available": {"swift": "false", **part.settings["service_available"]},
         "validation": {**part.settings["validation"]},
     }
