@@ -11,6 +11,7 @@ async def make(dock: Dock, name: str, **fields: object) -> str:
     body = {"volume_type": {"name": name, **fields}}
     answer = await dock.ask("POST", "/types", body, who="admin")
     assert answer.status == 200, answer.content
+    assert "qos_specs_id" not in answer.json["volume_type"]
     return answer.json["volume_type"]["id"]
 
 
@@ -36,7 +37,10 @@ async def test_an_administrator_makes_changes_and_deletes_types(dock: Dock) -> N
     )
     assert answer.json["volume_type"]["name"] == "silver"
     assert answer.json["volume_type"]["description"] == "fast"
-    assert "qos_specs_id" in answer.json["volume_type"]
+    kept = {"qos_specs_id", "os-volume-type-access:is_public"}
+    assert not kept & set(answer.json["volume_type"])
+    shown = await dock.ask("GET", f"/types/{type_id}", who="admin")
+    assert kept <= set(shown.json["volume_type"])
     volume_id = await dock.make(volume_type="__DEFAULT__")
     await dock.set(volume_id, volume_type_id=type_id)
     assert (await dock.ask("DELETE", f"/types/{type_id}", who="admin")).status == 400

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -105,7 +105,8 @@ async def create_type(call: Call[Volume], body: CreateType) -> Reply:
         extra_specs=values.check_metadata(wanted.extra_specs or {}),
         created_at=call.service.clock.now(),
     )
-    return _reply(call, await call.service.store.write(lambda tx: types.create(tx, row)))
+    made = await call.service.store.write(lambda tx: types.create(tx, row))
+    return _reply(call, made, without=("qos_specs_id",))
 
 
 @api.put("/types/{type_id}", UpdateType, policy="volume_extension:type_update")
@@ -124,7 +125,8 @@ async def update_type(call: Call[Volume], body: UpdateType) -> Reply:
         row.updated_at = call.service.clock.now()
         return row
 
-    return _reply(call, await call.service.store.write(change))
+    changed = await call.service.store.write(change)
+    return _reply(call, changed, without=("qos_specs_id", "os-volume-type-access:is_public"))
 
 
 @api.delete("/types/{type_id}", policy="volume_extension:type_delete")
@@ -284,6 +286,7 @@ async def _read(call: Call[Volume], look: Callable[[Session], T]) -> T:
     return await call.service.store.read(look)
 
 
-def _reply(call: Call[Volume], row: TypeRow) -> Reply:
+def _reply(call: Call[Volume], row: TypeRow, *, without: Sequence[str] = ()) -> Reply:
+    """Show a type. Strict clients know fewer keys in the answer to whoever made or changed one."""
     shown: dict[str, Any] = views.volume_type(call, row)
-    return Reply(200, {"volume_type": shown})
+    return Reply(200, {"volume_type": {key: shown[key] for key in shown if key not in without}})
