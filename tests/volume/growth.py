@@ -47,6 +47,8 @@ class Nova:
         self.answers: list[tuple[int, Any]] = []
         self.maximum: tuple[int, int] = (2, 105)
         self.knows_operations = True
+        self.refusal = 0
+        """The status with which it refuses to give up an operation, or 0."""
         self.meanwhile: Callable[[], Awaitable[Any]] | None = None
         """What happens before an event is answered."""
 
@@ -71,6 +73,8 @@ class Nova:
         if path.startswith(_OPERATIONS):
             if not self.knows_operations:
                 return 404, {"itemNotFound": {"message": "Not found."}}
+            if self.refusal:
+                return self.refusal, {"forbidden": {"message": "Policy does not allow this."}}
             self.buried.append(path.removeprefix(_OPERATIONS))
             return 200, {"made": []}
         assert path == _EVENTS

@@ -60,6 +60,49 @@ async def test_at_the_deadline_compute_is_told_to_give_up_before_it_is_an_error(
     assert await harbour.is_at_peace()
 
 
+async def test_a_compute_service_that_will_not_give_up_is_waited_for(
+    harbour: Harbour, volume_id: str
+) -> None:
+    harbour.nova.refusal = 403
+    await harbour.dock.engine.settle(3000.0)
+    assert await harbour.state(volume_id) == ("extending", 1)
+    assert await harbour.gigabytes() == (1, 1)
+    (listed,) = (await harbour.dock.ask("GET", "/mooring/operations", who="admin")).json[
+        "operations"
+    ]
+    shown = await harbour.dock.ask("GET", f"/mooring/operations/{listed['id']}", who="admin")
+    assert "403: Policy does not allow this." in shown.json["timeline"][-1]["error"]
+    await harbour.grow(volume_id)
+    harbour.nova.refusal = 0
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("in-use", 2)
+    assert await harbour.is_at_peace()
+
+
+async def test_a_reset_does_not_go_by_the_file_while_compute_may_grow_it(
+    harbour: Harbour, volume_id: str
+) -> None:
+    harbour.nova.refusal = 403
+    assert (await harbour.reset(volume_id, status="in-use")).status == 202
+    await harbour.rest()
+    await harbour.grow(volume_id)
+    assert await harbour.state(volume_id) == ("in-use", 1)
+    harbour.nova.refusal = 0
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("in-use", 2)
+    assert await harbour.is_at_peace()
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_compute_service_that_knows_nothing_of_operations_keeps_nobody_waiting(
+    harbour: Harbour, volume_id: str, status: int
+) -> None:
+    harbour.nova.refusal = status
+    await pass_deadline(harbour)
+    assert await harbour.state(volume_id) == ("error_extending", 1)
+    assert await harbour.is_at_peace()
+
+
 async def test_a_volume_service_that_was_down_still_takes_the_completion(
     harbour: Harbour, volume_id: str
 ) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from mooring.errors import MooringError
+from mooring.errors import MooringError, Unavailable
 from mooring.fence.operation import Operation
 from mooring.saga.journal import is_unavailable
 from mooring.volume import backends, quota, statuses
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 GIB = 1024**3
+_GONE = 410
 DONE, FAILED = "done", "failed"
 NO_KEYS: dict[str, Any] = {"extend_new_size": None, "extend_reservations": None}
 """The columns of a volume whose completion nobody awaits."""
@@ -102,7 +103,8 @@ async def find_bytes(run: Run[Volume], host: str, volume_id: str, asked: Operati
 async def stop_compute(run: Run[Volume], event: str) -> None:
     """Tell compute to give up what an event made it do; when this returns it does no more.
 
-    A compute service that does not know the call is a real Nova, which has no such work.
+    A compute service that does not know the call is a real Nova, which has no such work. Raises
+    Unavailable for any other refusal: nobody knows then whether compute still grows the file.
     """
     if not event:
         return
@@ -110,8 +112,14 @@ async def stop_compute(run: Run[Volume], event: str) -> None:
     try:
         await run.service.compute.forget_event(Operation(saga, step, 1, 0))
     except MooringError as error:
+        status = error.detail.get("http_status")
+        if status == _GONE:
+            return
         if is_unavailable(error):
             raise
-        # It will not be told: then the file is all that there is to go by, and an operator must see
-        # to it that this service may speak to compute.
         log.warning("compute refuses to give up an event", operation=event, error=str(error))
+        raise Unavailable(
+            f"Compute refuses ({status}: {error.public}) to say whether it still lets the volume "
+            "grow. It is asked again by itself; give this service's user the role `service` there.",
+            private=str(error),
+        ) from error

@@ -177,7 +177,7 @@ async def confirm_size(notes: ExtendVolume, run: Run[Volume]) -> None:
     """See that the file has grown: what compute says is only a hint."""
     if not notes.by_compute:
         return
-    _require_time(run, "The storage")
+    _require_time(run, "The storage, or compute that was told to give up,")
     if notes.overdue:
         await growing.stop_compute(run, _event_of(run))
     found = await growing.find_bytes(run, notes.host, notes.volume_id, _asked_of(run))
