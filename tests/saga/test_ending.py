@@ -12,10 +12,11 @@ import pytest
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Unavailable
-from mooring.saga.define import Run, Saga, Step, exclusive, shared
+from mooring.saga.define import REGISTRY, Run, Saga, Step, exclusive, shared
 from mooring.saga.engine import END_WAIT_S
 from mooring.saga.laws import LawProbe
-from tests.saga.shop import CANCEL, SEND, Desk, Ledger, Order, Shop
+from mooring.saga.locks import LOCK_WAIT_S
+from tests.saga.shop import CANCEL, PACK, SEND, Desk, Ledger, Order, Shop
 
 pytestmark = pytest.mark.anyio
 T = TypeVar("T")
@@ -160,3 +161,26 @@ async def test_who_is_served_in_the_moment_of_giving_up_runs(desk: Desk) -> None
     await desk.engine.settle()
     await desk.engine.ended(second)
     assert await desk.statuses() == {"o1": "cancelled"}
+
+
+async def test_time_in_which_no_engine_ran_is_no_waiting(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    # A release that does not know the holder cannot end it.
+    monkeypatch.delitem(REGISTRY, (PACK.name, PACK.version))
+    second = await desk.start(CANCEL, "o1")
+    await desk.engine.schedule.quiet()
+    await desk.engine.stop()
+    desk.clock.advance(2 * LOCK_WAIT_S)
+    await desk.let_leases_end()
+    monkeypatch.undo()
+    desk.ledger.fail_next = [Unavailable("not now")]
+    await desk.restart()
+    await desk.engine.settle()
+    await desk.engine.ended(second)
+    with pytest.raises(Conflict, match="aborted"):
+        await desk.engine.ended(first)
+    assert await desk.statuses() == {"o1": "cancelled"}
+    assert desk.ledger.parcels == {}

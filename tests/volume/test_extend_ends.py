@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from mooring.errors import Unavailable
-from mooring.saga.engine import LOCK_WAIT_S
+from mooring.saga.locks import LOCK_WAIT_S
 from mooring.volume.loops.watch_pools import look_once
 from mooring.volume.tables import ReservationRow
 from tests.volume.dock import SERVER, Dock

@@ -23,6 +23,7 @@ from mooring.probe import Probe
 from mooring.saga import journal, locks, ownership
 from mooring.saga.define import REGISTRY, Lock, Saga, Step
 from mooring.saga.journal import ABORT_ASKED, ABORT_PREEMPTED, Bookmark
+from mooring.saga.locks import LOCK_WAIT_S
 from mooring.saga.plan import Place, Plan
 from mooring.saga.runner import Runner
 from mooring.saga.schedule import Schedule
@@ -38,7 +39,6 @@ T = TypeVar("T")
 N = TypeVar("N", bound=Struct)
 
 VISIBLE_WAIT_S = 5.0
-LOCK_WAIT_S = 3600.0
 ANSWER_WAIT_S = 60.0
 END_WAIT_S = 10.0
 """How long `end` waits at a time: its caller may be a saga, which holds a slot until the answer."""

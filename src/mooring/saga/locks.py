@@ -18,6 +18,8 @@ from mooring.saga.define import Lock
 from mooring.saga.tables import CounterRow, LockRow, SagaRow
 
 GENERATION = "generation"
+LOCK_WAIT_S = 3600.0
+"""How long a saga waits for its locks, while there is somebody to advance those who hold them."""
 _rows = cast("Table", LockRow.__table__)
 _counters = cast("Table", CounterRow.__table__)
 

@@ -40,10 +40,13 @@ def lease_end(store: Store, now: datetime) -> ColumnElement[datetime] | datetime
     return now + timedelta(days=36500)
 
 
-def claim(tx: Session, store: Store, owner: str, *, everything: bool) -> list[str]:
+def claim(
+    tx: Session, store: Store, owner: str, *, everything: bool, patient_until: datetime
+) -> list[str]:
     """Take over unfinished sagas whose owner is gone; return their ids, oldest first.
 
-    With `everything` each unfinished saga is taken, whoever owned it.
+    With `everything` each unfinished saga is taken, whoever owned it. Those that wait for locks do
+    so until `patient_until`: while nobody advanced sagas, no holder could end either.
     """
     query = select(_sagas.c.id).where(_sagas.c.state != "ended").order_by(_sagas.c.created_at)
     if not everything:
@@ -57,6 +60,14 @@ def claim(tx: Session, store: Store, owner: str, *, everything: bool) -> list[st
         if is_shared(store):
             values["lease_until"] = lease_end(store, datetime.min)  # noqa: DTZ901  (unused there)
         tx.execute(mine.values(values))
+        waiting = update(_sagas).where(
+            _sagas.c.owner == owner,
+            _sagas.c.id.in_(found),
+            _sagas.c.state == "locked",
+            _sagas.c.abort == 0,
+            _sagas.c.wake_at.is_not(None),
+        )
+        tx.execute(waiting.values(wake_at=patient_until))
     return found
 
 

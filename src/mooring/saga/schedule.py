@@ -109,7 +109,7 @@ class Schedule(Generic[S]):
         """Own what a predecessor left: everything on SQLite, what has no lease on PostgreSQL."""
         store, owner = self._host.store, self._host.owner
         everything = not ownership.is_shared(store)
-        await store.write(lambda tx: ownership.claim(tx, store, owner, everything=everything))
+        await self._claim(everything=everything)
         ready = await store.read(lambda tx: ownership.runnable(tx, owner))
         resting = await store.read(lambda tx: ownership.resting(tx, owner))
         self._is_open = True
@@ -119,6 +119,13 @@ class Schedule(Generic[S]):
         for saga_id in ready:
             self.wake(saga_id)
         self._dispatch()
+
+    async def _claim(self, *, everything: bool) -> list[str]:
+        store, owner = self._host.store, self._host.owner
+        until = self._host.clock.now() + timedelta(seconds=locks.LOCK_WAIT_S)
+        return await store.write(
+            lambda tx: ownership.claim(tx, store, owner, everything=everything, patient_until=until)
+        )
 
     async def run(self) -> None:
         """Look after leases, other processes and old rows until `stop` or a probe ends us."""
@@ -294,9 +301,7 @@ class Schedule(Generic[S]):
         store, owner, clock = self._host.store, self._host.owner, self._host.clock
         if renew:
             await store.write(lambda tx: ownership.renew(tx, store, owner, clock.now()))
-            claimed = await store.write(
-                lambda tx: ownership.claim(tx, store, owner, everything=False)
-            )
+            claimed = await self._claim(everything=False)
             resting = await store.read(lambda tx: ownership.resting(tx, owner)) if claimed else []
             for saga_id, wake_at in resting:
                 self.wake(saga_id, at=wake_at)
