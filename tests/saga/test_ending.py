@@ -12,11 +12,21 @@ import pytest
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Unavailable
-from mooring.saga.define import REGISTRY, Run, Saga, Step, exclusive, shared
+from mooring.saga.define import REGISTRY, Park, Run, Saga, Step, exclusive, shared
 from mooring.saga.engine import END_WAIT_S
 from mooring.saga.laws import LawProbe
 from mooring.saga.locks import LOCK_WAIT_S
-from tests.saga.shop import CANCEL, PACK, SEND, Desk, Ledger, Order, Shop
+from tests.saga.shop import (
+    CANCEL,
+    PACK,
+    SEND,
+    Desk,
+    Ledger,
+    Order,
+    Shop,
+    begin_cancelling,
+    record_cancelled,
+)
 
 pytestmark = pytest.mark.anyio
 T = TypeVar("T")
@@ -39,6 +49,11 @@ async def close(notes: Order, run: Run[Shop]) -> None:
     run.service.ledger.put(f"closed:{notes.order_id}", "closed")
 
 
+async def linger(notes: Order, run: Run[Shop]) -> None:
+    del notes, run
+    raise Park(timeout_s=86400.0)
+
+
 TAKE_STOCK = Saga(
     "stall.take_stock",
     Order,
@@ -46,6 +61,12 @@ TAKE_STOCK = Saga(
     Step(close),
     locks=lambda _: [exclusive("shop")],
     mode="wait",
+)
+LINGER = Saga(
+    "stall.linger",
+    Order,
+    Step(linger),
+    locks=lambda notes: [exclusive(f"order:{notes.order_id}")],
 )
 LOOK_AROUND = Saga(
     "stall.look_around", Order, Step(count), locks=lambda _: [shared("shop")], mode="wait"
@@ -161,6 +182,42 @@ async def test_who_is_served_in_the_moment_of_giving_up_runs(desk: Desk) -> None
     await desk.engine.settle()
     await desk.engine.ended(second)
     assert await desk.statuses() == {"o1": "cancelled"}
+
+
+CLEAR = Saga(
+    "stall.clear",
+    Order,
+    Step(begin_cancelling),
+    Step(record_cancelled),
+    locks=lambda _: [exclusive("order:o1"), exclusive("order:o2")],
+    mode="preempt",
+    pivot="begin_cancelling",
+)
+
+
+@pytest.mark.parametrize("is_preempted", [True, False])
+async def test_who_absorbed_one_holder_waits_for_the_other_without_end(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, *, is_preempted: bool
+) -> None:
+    await desk.add("o2")
+    await desk.pack("o1", wait=True)
+    other = await desk.engine.submit(lambda tx: desk.engine.start(tx, LINGER, Order("o2")))
+    await desk.engine.schedule.quiet()
+    # A release that does not know the other holder cannot end it.
+    monkeypatch.delitem(REGISTRY, (LINGER.name, LINGER.version))
+    desk.ledger.fail_next = [Unavailable("gone") for _ in range(2)]
+    heir = await desk.start(CLEAR, "o1")
+    await desk.engine.settle(60.0)
+    assert ("shop.pack_order", "ended", "absorbed") in await desk.sagas()
+    if is_preempted:
+        await desk.start(CANCEL, "o2")
+    await desk.engine.settle(3 * LOCK_WAIT_S)
+    assert ("stall.clear", "locked", "") in await desk.sagas()
+    monkeypatch.undo()
+    desk.engine.schedule.wake(other)
+    await desk.engine.settle()
+    await desk.engine.ended(heir)
+    assert (await desk.statuses())["o1"] == "cancelled"
 
 
 async def test_time_in_which_no_engine_ran_is_no_waiting(

@@ -306,9 +306,11 @@ class Engine(Generic[S]):
     def _ask_abort(self, tx: Session, saga_id: str, how: int) -> None:
         asked = update(_sagas).where(_sagas.c.id == saga_id, _sagas.c.abort < how)
         tx.execute(asked.values(abort=how))
-        # One that still waits for its locks has nothing to wait for any more.
+        # One that still waits for its locks has nothing to wait for any more, unless it has
+        # absorbed another: then nobody else would end what that one began.
         waiting = update(_sagas).where(_sagas.c.id == saga_id, _sagas.c.state == "locked")
-        tx.execute(waiting.values(wake_at=self.clock.now()))
+        gives_up = waiting.where(_sagas.c.wake_at.is_not(None))
+        tx.execute(gives_up.values(wake_at=self.clock.now()))
         self._rouse(tx, saga_id)
         after_commit(tx, lambda: self.schedule.interrupt(saga_id))
 

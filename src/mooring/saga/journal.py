@@ -109,6 +109,13 @@ def save(tx: Session, mark: Bookmark, now: datetime) -> None:
     mark.abort = abort
 
 
+def bind_heir(tx: Session, saga_id: str) -> bool:
+    """Let a saga wait for its locks without end; False when it was to give up and owes nobody."""
+    free = (_sagas.c.abort == 0) | _sagas.c.wake_at.is_(None)
+    mine = update(_sagas).where(_sagas.c.id == saga_id, _sagas.c.state == "locked", free)
+    return tx.execute(mine.values(wake_at=None).returning(_sagas.c.id)).first() is not None
+
+
 def note_progress(tx: Session, mark: Bookmark, percent: int) -> None:
     """Write how far the present step is. Raises LostLeaseError as `save` does."""
     mine = update(_sagas).where(_sagas.c.id == mark.id, _sagas.c.epoch == mark.epoch)

@@ -218,11 +218,11 @@ class Schedule(Generic[S]):
     def _give_up(self, tx: Session, saga_id: str) -> bool:
         """Let go of the locks that a saga waits for; False when it has been given them meanwhile.
 
-        Whoever gave them may have left its work to this saga.
+        Whoever gave them, or one of several who hold them, may have left its work to this saga.
         """
         locks.serialize(tx)
         mark = journal.load(tx, saga_id)
-        if mark is None or mark.state != "locked":
+        if mark is None or mark.state != "locked" or mark.wake_at is None:
             return False
         self._host.let_go(tx, saga_id)
         return True

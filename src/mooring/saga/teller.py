@@ -176,7 +176,7 @@ class Teller(Generic[S]):
         elif behind and not again and self.work.saga.failed_end:
             mark.error, mark.heading = journal.encode_error(error), "failing"
             self._stand_at(self.plan().first("failing"))
-        elif mark.attempts >= ABSORB_AFTER_ATTEMPTS and self._has_heir(tx):
+        elif mark.attempts >= ABSORB_AFTER_ATTEMPTS and self._leave_to_heir(tx):
             mark.error = mark.error or journal.encode_error(error)
             mark.state, mark.outcome = "ended", "absorbed"
         else:
@@ -196,7 +196,7 @@ class Teller(Generic[S]):
             self.notes = park.notes
             mark.notes = msgspec.to_builtins(park.notes)
         behind = mark.heading == "forward" and self.plan().is_behind_pivot(place)
-        if behind and self._has_heir(tx):
+        if behind and self._leave_to_heir(tx):
             mark.state, mark.outcome = "ended", "absorbed"
             return
         if mark.spent_s > park.timeout_s:
@@ -206,21 +206,18 @@ class Teller(Generic[S]):
         mark.state, mark.waits_for, mark.parked_since = "parked", park.signal, self.now
         mark.wake_at = self.now + timedelta(seconds=min(park.seconds, COUNTED_REST_S))
 
-    def _has_heir(self, tx: Session) -> bool:
-        """Whether a saga that took this one's place still waits for it.
+    def _leave_to_heir(self, tx: Session) -> bool:
+        """Leave this one's work to a saga that took its place, if one still waits for it.
 
         It may have given up waiting since it asked, and then nobody would end what this one began.
+        From now on it waits for as long as it takes, also for others that hold locks of its.
         """
         if self.mark.abort != ABORT_PREEMPTED:
             return False
         locks.serialize(tx)
-        heirs = (journal.load(tx, saga_id) for saga_id in locks.waiting_on(tx, self.mark.id))
         return any(
-            heir is not None
-            and not heir.abort
-            and (saga := REGISTRY.get((heir.name, heir.version))) is not None
-            and saga.mode == "preempt"
-            for heir in heirs
+            _preempts(journal.load(tx, saga_id)) and journal.bind_heir(tx, saga_id)
+            for saga_id in locks.waiting_on(tx, self.mark.id)
         )
 
     def _lose_the_way(self) -> None:
@@ -256,6 +253,11 @@ class Teller(Generic[S]):
         if made is None or made.state != "ended":
             return Rested(_until_ended(child_id))
         return Done() if made.outcome == "done" else Failed(from_record(made.error or {}))
+
+
+def _preempts(heir: Bookmark | None) -> bool:
+    saga = REGISTRY.get((heir.name, heir.version)) if heir else None
+    return saga is not None and saga.mode == "preempt"
 
 
 _ABORTED = Conflict("The operation was aborted.")
