@@ -220,6 +220,52 @@ async def test_who_absorbed_one_holder_waits_for_the_other_without_end(
     assert (await desk.statuses())["o1"] == "cancelled"
 
 
+async def let_go(notes: Order, run: Run[Shop]) -> None:
+    run.service.ledger.remove(f"label:{notes.order_id}")
+
+
+GIVE_AWAY = Saga(
+    "stall.give_away",
+    Order,
+    Step(begin_cancelling),
+    Step(let_go, may_be_forgone=True),
+    Step(close),
+    Step(record_cancelled),
+    pivot="begin_cancelling",
+)
+
+
+async def insist(desk: Desk, saga_id: str) -> None:
+    await desk.store.write(lambda tx: desk.engine.abort(tx, saga_id, insists=True))
+    await desk.engine.settle(60.0)
+
+
+async def test_an_operator_s_abort_lets_go_of_what_may_be_forgone_and_of_nothing_else(
+    desk: Desk,
+) -> None:
+    desk.ledger.fail_next = [Unavailable("gone") for _ in range(9)]
+    saga_id = await desk.start(GIVE_AWAY, "o1")
+    await desk.engine.schedule.quiet()
+    with pytest.raises(Conflict, match="past the point of return"):
+        await desk.store.write(lambda tx: desk.engine.abort(tx, saga_id))
+    desk.ledger.fail_next = [Unavailable("gone") for _ in range(3)]
+    await insist(desk, saga_id)
+    await desk.engine.ended(saga_id)
+    assert desk.ledger.fail_next == [], "close was tried until it went well"
+    assert desk.ledger.parcels == {"closed:o1": "closed"}
+    assert await desk.statuses() == {"o1": "cancelled"}
+
+
+async def test_what_answers_after_all_is_done_and_not_forgone(desk: Desk) -> None:
+    desk.ledger.parcels["label:o1"] = "1"
+    desk.ledger.fail_next = [Unavailable("gone")]
+    saga_id = await desk.start(GIVE_AWAY, "o1")
+    await desk.engine.schedule.quiet()
+    await insist(desk, saga_id)
+    await desk.engine.ended(saga_id)
+    assert desk.ledger.parcels == {"closed:o1": "closed"}
+
+
 async def test_time_in_which_no_engine_ran_is_no_waiting(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -252,6 +252,57 @@ async def test_a_host_that_never_answers_leaves_error_extending(harbour: Harbour
     assert await harbour.is_at_peace()
 
 
+async def abort(harbour: Harbour) -> list[int]:
+    """Insist, as an operator, that every operation there is ends; return the answers."""
+    listed = (await harbour.dock.ask("GET", "/mooring/operations", who="admin")).json["operations"]
+    paths = [f"/mooring/operations/{one['id']}/action" for one in listed]
+    asked = [await harbour.dock.ask("POST", path, {"abort": None}, who="admin") for path in paths]
+    await harbour.rest()
+    return [answer.status for answer in asked]
+
+
+async def test_an_operator_ends_what_waits_for_a_host_that_is_gone_for_good(
+    harbour: Harbour,
+) -> None:
+    dock, volume_id = harbour.dock, await harbour.dock.make(size=1)
+    known = dock.agents["host1"]
+    dock.agents.remove("host1")
+    assert (await dock.act(volume_id, "os-extend", {"new_size": 2})).status == 202
+    await harbour.rest()
+    assert await abort(harbour) == [409], "it has not failed yet"
+    await dock.engine.settle(3000.0)
+    assert await harbour.state(volume_id) == ("error_extending", 1)
+    assert await harbour.gigabytes() == (1, 1)
+    assert await abort(harbour) == [202]
+    assert await harbour.state(volume_id) == ("error_extending", 1)
+    assert await harbour.gigabytes() == (1, 0)
+    assert await dock.complaints() == []
+    assert (await harbour.reset(volume_id, status="available")).status == 202
+    assert await abort(harbour) == [202]
+    assert await harbour.state(volume_id) == ("available", 1)
+    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    await harbour.rest()
+    assert await abort(harbour) == [202]
+    assert await dock.count_volumes() == 0
+    dock.agents.add(known)
+    assert await dock.complaints() == []
+
+
+async def test_a_size_nobody_could_read_is_the_file_s_after_a_reset(harbour: Harbour) -> None:
+    dock, volume_id = harbour.dock, await harbour.dock.make(size=1)
+    known = dock.agents["host1"]
+    dock.agents.remove("host1")
+    await dock.act(volume_id, "os-extend", {"new_size": 2})
+    await dock.engine.settle(3000.0)
+    assert await abort(harbour) == [202]
+    await known.extend_volume(volume_id, 2)
+    dock.agents.add(known)
+    assert (await harbour.reset(volume_id, status="available")).status == 202
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("available", 2)
+    assert await harbour.is_at_peace()
+
+
 async def test_a_call_to_storage_that_comes_late_is_refused(harbour: Harbour) -> None:
     dock, volume_id = harbour.dock, await harbour.dock.make(size=1)
     agent = dock.agents["host1"]

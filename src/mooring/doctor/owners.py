@@ -39,7 +39,10 @@ def _operations(books: Books) -> Iterator[Finding]:
             yield Finding(thing, "operation", message, advice)
         elif work.stuck:
             message = f"{work.name} has been tried for more than an hour"
-            advice = f"See why: mooring operations show {work.id}"
+            advice = (
+                f"See why: mooring operations show {work.id}. What waits for a host that is gone "
+                "for good ends by mooring operations abort"
+            )
             yield Finding(thing, "operation", message, advice)
 
 

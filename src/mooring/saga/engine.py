@@ -22,7 +22,7 @@ from mooring.errors import Conflict, NotFound, Unavailable, from_record
 from mooring.probe import Probe
 from mooring.saga import journal, locks, ownership
 from mooring.saga.define import REGISTRY, Lock, Saga, Step
-from mooring.saga.journal import ABORT_ASKED, ABORT_PREEMPTED, Bookmark
+from mooring.saga.journal import ABORT_ASKED, ABORT_INSISTED, ABORT_PREEMPTED, Bookmark
 from mooring.saga.locks import LOCK_WAIT_S
 from mooring.saga.plan import Place, Plan
 from mooring.saga.runner import Runner
@@ -257,8 +257,11 @@ class Engine(Generic[S]):
         """Return the ids of the sagas that hold a key or wait for it, in order."""
         return locks.holders(tx, key)
 
-    def abort(self, tx: Session, saga_id: str) -> None:
-        """Ask a saga to unwind. Raises NotFound, or Conflict when there is only forward for it."""
+    def abort(self, tx: Session, saga_id: str, *, insists: bool = False) -> None:
+        """Ask a saga to unwind. Raises NotFound, or Conflict when there is only forward for it.
+
+        When an operator `insists`, one that has only forward goes on without what may be forgone.
+        """
         mark = journal.load(tx, saga_id)
         saga = REGISTRY.get((mark.name, mark.version)) if mark else None
         if mark is None or saga is None:
@@ -272,6 +275,9 @@ class Engine(Generic[S]):
         if mark.heading == "failing" or (
             mark.heading == "forward" and place is not None and plan.is_behind_pivot(place)
         ):
+            if insists and place is not None and place.may_be_forgone and mark.attempts:
+                self._ask_abort(tx, saga_id, ABORT_INSISTED)
+                return
             message = f"Operation {saga_id} is past the point of return; it will be finished."
             raise Conflict(message)
         self._ask_abort(tx, saga_id, ABORT_ASKED)

@@ -28,6 +28,11 @@ class Place(Struct, frozen=True):
         return self.part.deadline_s if isinstance(self.part, Step) else CHILD_DEADLINE_S
 
     @property
+    def may_be_forgone(self) -> bool:
+        """Whether an operator may have the saga go on without it."""
+        return isinstance(self.part, Step) and self.part.may_be_forgone
+
+    @property
     def key(self) -> str:
         """The name that sets this place apart from the same step for another item."""
         return f"{self.name}:{self.item}" if self.item else self.name

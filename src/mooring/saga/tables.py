@@ -23,7 +23,8 @@ class SagaRow(Base):
     step     the step, and in an Each the item, that is to be run next in this heading
     wake_at  when it is to be looked at again; one that is locked gives up then, and one without
              has absorbed another saga, whose work is its own now, and waits without end
-    abort    0 no, 1 asked for by somebody, 2 pre-empted by a saga that may also absorb it
+    abort    0 no, 1 asked for by somebody, 2 pre-empted by a saga that may also absorb it,
+             3 insisted on by an operator: what fails and may be forgone is
     """
 
     __tablename__ = "saga_sagas"

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
 from mooring.saga import journal, locks
 from mooring.saga.define import REGISTRY, Child, Park, Saga, Step, Together
-from mooring.saga.journal import ABORT_PREEMPTED, Bookmark, LostLeaseError
+from mooring.saga.journal import ABORT_INSISTED, ABORT_PREEMPTED, Bookmark, LostLeaseError
 from mooring.saga.plan import Place, Plan
 from mooring.saga.running import StepRun
 from mooring.saga.turn import (
@@ -176,6 +176,8 @@ class Teller(Generic[S]):
         elif behind and not again and self.work.saga.failed_end:
             mark.error, mark.heading = journal.encode_error(error), "failing"
             self._stand_at(self.plan().first("failing"))
+        elif mark.abort == ABORT_INSISTED and place.may_be_forgone:
+            self._move_on(place)
         elif mark.attempts >= ABSORB_AFTER_ATTEMPTS and self._leave_to_heir(tx):
             mark.error = mark.error or journal.encode_error(error)
             mark.state, mark.outcome = "ended", "absorbed"

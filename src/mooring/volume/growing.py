@@ -59,7 +59,8 @@ def servers_of(tx: Session, volume_id: str) -> list[str]:
 def forget(tx: Session, row: VolumeRow, now: datetime) -> Left:
     """Roll back what is reserved for a volume and remove its keys, whoever wrote them."""
     reserved = quota.settle(tx, row.id)
-    left = Left(event=row.extend_event or "", unsure=reserved or row.status == "extending")
+    grew = row.status in ("extending", "error_extending")
+    left = Left(event=row.extend_event or "", unsure=reserved or grew)
     if left.event or row.extend_new_size is not None or row.extend_answer is not None:
         statuses.change(tx, row.id, allowed=None, now=now, **SETTLED)
     return left

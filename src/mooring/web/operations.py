@@ -55,7 +55,7 @@ def build_api(kind: type[S]) -> Api[S]:
     async def abort(call: Call[S], _: None) -> Reply:
         _require_admin(call)
         service, saga_id = call.service, call.path["saga_id"]
-        await service.store.write(lambda tx: service.sagas.abort(tx, saga_id))
+        await service.store.write(lambda tx: service.sagas.abort(tx, saga_id, insists=True))
         return Reply(202)
 
     @api.action("/mooring/operations/{saga_id}/action", "retry", policy=None)

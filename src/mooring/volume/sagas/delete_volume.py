@@ -85,9 +85,9 @@ def _define(name: str, mode: Mode) -> Saga[DeleteVolume]:
         DeleteVolume,
         # Undone only when it gives up waiting for whoever is at work on the volume.
         Step(begin_deleting, undo=show_error),
-        Step(stop_compute),
-        Each("exports", lambda notes: notes.exports, Step(end_export)),
-        Step(remove_storage),
+        Step(stop_compute, may_be_forgone=True),
+        Each("exports", lambda notes: notes.exports, Step(end_export, may_be_forgone=True)),
+        Step(remove_storage, may_be_forgone=True),
         Step(forget_volume),
         locks=_locks,
         mode=mode,

@@ -268,6 +268,18 @@ async def look_again(notes: ExtendVolume, run: Run[Volume]) -> ExtendVolume | No
     return replace(notes, file_bytes=found)
 
 
+def show_again(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> ExtendVolume | None:
+    """Show how big the file was found; the volume keeps its size when an operator forwent that.
+
+    Its host is gone for good then. Should it come back after all, resetting the status looks again.
+    """
+    if notes.settled or notes.file_bytes is not None:
+        return show_outcome(tx, notes, run)
+    quota.settle(tx, notes.volume_id)
+    statuses.change(tx, notes.volume_id, allowed=None, now=run.now(), **growing.SETTLED)
+    return replace(notes, settled=True)
+
+
 def _commit(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> None:
     if growing.commit(tx, notes.volume_id, notes.new_gib, run.now()):
         notices.send(tx, run.service, notes.volume_id, "resize.end")
@@ -333,11 +345,11 @@ EXTEND_VOLUME = Saga(
     pivot="ask_storage",
     failed_end=[
         Step(claim_answer),
-        Step(stop_compute),
+        Step(stop_compute, may_be_forgone=True),
         Step(look_at_file),
         Step(show_outcome),
-        Step(look_again),
-        Step(show_outcome, name="show_again"),
+        Step(look_again, may_be_forgone=True),
+        Step(show_again),
     ],
     residue=("volumes", "messages"),
 )
