@@ -34,6 +34,8 @@ class StandInArray:
         self.share = share
         self.asked: list[str] = []
         self.refuses_clones = False
+        self.targets: list[str] = []
+        """The files that clones were asked for."""
         self.total_bytes, self.free_bytes = 500 * GIB, 300 * GIB
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -113,6 +115,7 @@ class StandInOntap(StandInArray):
             return 200, {"records": records, "num_records": len(records)}
         if path == "/api/storage/file/clone" and method == "POST":
             assert body["volume"]["uuid"] == "uuid-1"
+            self.targets.append(body["destination_path"])
             if self.refuses_clones:
                 return 500, {"error": {"message": "clones are off", "code": "13565952"}}
             shutil.copy(self.share / body["source_path"], self.share / body["destination_path"])

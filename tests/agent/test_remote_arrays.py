@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mooring.agent import files
 from mooring.agent.drivers.base import SourceImage
 from mooring.agent.qemu_img import GIB
 from mooring.errors import Unavailable
@@ -63,6 +64,27 @@ async def test_what_the_array_does_not_clone_is_copied(
         await remote.driver.close()
 
 
+@pytest.mark.parametrize("kind", ARRAYS)
+async def test_a_clone_that_comes_late_comes_over_nothing(
+    kind: str, tmp_path: Path, journal: Journal, image: SourceImage
+) -> None:
+    async with remote_pool(kind, "raw", tmp_path, journal) as remote:
+        await remote.driver.setup()
+        remote.array.refuses_clones = True
+        remote.shares.tell("refuse")
+        path = remote.driver.path("v1")
+        for _ in range(2):
+            await remote.driver.create(volume(remote), image, "op")
+            await remote.driver.delete("v1")
+        assert len(set(targets(remote))) == 2
+        assert {files.partial(path, "op").name, path.name}.isdisjoint(targets(remote))
+        (path.parent / targets(remote)[0]).write_bytes(b"late")
+        await remote.driver.create(volume(remote), image, "again")
+        assert await remote.driver.leftovers() == []
+        assert await content(path, "raw", tmp_path) == CONTENT
+        await remote.driver.close()
+
+
 async def test_what_lies_on_the_share_already_is_not_kept_as_an_image(
     tmp_path: Path, journal: Journal, image: SourceImage
 ) -> None:
@@ -74,6 +96,12 @@ async def test_what_lies_on_the_share_already_is_not_kept_as_an_image(
         assert clones(remote) == 1
         assert await content(remote.driver.path("v2"), "raw", tmp_path) == CONTENT
         await remote.driver.close()
+
+
+def targets(remote: RemotePool) -> list[str]:
+    """The names of the files that the array was asked to clone to."""
+    told = [line for line in remote.shares.calls() if line.startswith("dellfcopy -o fastclone")]
+    return [*remote.array.targets, *(Path(line.split()[6]).name for line in told)]
 
 
 def clones(remote: RemotePool) -> int:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -276,18 +277,25 @@ class RemoteFiles(FileSnapshots):
     async def _write_clone(
         self, path: Path, wanted: VolumeFile, source: SourceImage, operation_key: str
     ) -> None:
-        """Let the array clone the image, which the share keeps; copy it if the array cannot."""
+        """Let the array clone the image, which the share keeps; copy it if the array cannot.
+
+        Each try has a name of its own: a clone of which nobody heard in time may still come, and
+        must not come over what is copied in its place.
+        """
         cached = await self._cache.keep(self.directory, source, wanted.format, operation_key)
         if self._array is None:
             return
+        tried = path.with_name(f"{path.stem}.{uuid.uuid4().hex}{files.PARTIAL}")
         try:
-            await self._array.clone(cached, path, operation_key=operation_key)
+            await self._array.clone(cached, tried, operation_key=operation_key)
+            await run_to_end(lambda: tried.replace(path))
         except MooringError as error:
             log.warning("the array did not clone, so it is copied", reason=str(error))
-            await run_to_end(lambda: path.unlink(missing_ok=True))
             kept = replace(source, path=cached, format=wanted.format)
             await super()._write(path, wanted, kept, operation_key)
             return
+        finally:
+            await run_to_end(lambda: tried.unlink(missing_ok=True))
         size_bytes = wanted.size_gib * GIB
         await self._qemu_img.resize(path, wanted.format, size_bytes, operation_key=operation_key)
 
