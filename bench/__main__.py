@@ -19,7 +19,15 @@ from bench.machine import RESULTS, flush_ms, scratch
 from bench.rows import Row, render
 
 CHECKOUT = Path(__file__).parents[1]
-PARTS: tuple[str, ...] = ("ready", "attach", "listing", "steps", "recovery", "source_lines")
+PARTS: tuple[str, ...] = (
+    "ready",
+    "attach",
+    "rebuild",
+    "listing",
+    "steps",
+    "recovery",
+    "source_lines",
+)
 
 
 def measure(checkout: Path, parts: list[str]) -> list[Row]:
