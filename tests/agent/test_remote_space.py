@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mooring.agent.qemu_img import GIB
+from mooring.agent.run import Budget, Output, Runner
 from mooring.agent_api.volumes import VolumeFile
 from mooring.fence.journal import Journal
 from tests.agent.remote_pools import remote_pool
@@ -27,3 +30,37 @@ async def test_a_thick_volume_takes_the_space_that_it_grows_by_and_nothing_else(
         os.truncate(path, GIB)
         assert (await remote.driver.extend("v1", 2, "op")).virtual_bytes == 2 * GIB
         assert GIB <= path.stat().st_blocks * 512 < 1.5 * GIB
+
+
+class DeadError(Exception):
+    """The agent died here."""
+
+
+@pytest.mark.parametrize("size_gib", [2, 3])
+async def test_the_space_that_a_dead_agent_did_not_take_is_taken_by_the_next_extension(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, size_gib: int
+) -> None:
+    wanted = VolumeFile(volume_id="v1", pool="pool", size_gib=1, format="raw")
+    run = Runner.run
+
+    async def die(self: Runner, argv: Sequence[str], *budget: Budget, **more: Any) -> Output:
+        if argv[0] == "fallocate":
+            raise DeadError
+        return await run(self, argv, *budget, **more)
+
+    async with remote_pool("nfs", "raw", tmp_path, journal, nfs_sparsed_volumes=False) as remote:
+        await remote.driver.setup()
+        await remote.driver.create(wanted, None, "op")
+        path = remote.driver.path("v1")
+        os.truncate(path, 0)
+        os.truncate(path, GIB)
+        monkeypatch.setattr(Runner, "run", die)
+        with pytest.raises(DeadError):
+            await remote.driver.extend("v1", 2, "op")
+        monkeypatch.undo()
+        assert path.stat().st_size == 2 * GIB
+        assert path.stat().st_blocks * 512 < GIB
+        grown = await remote.driver.extend("v1", size_gib, "op")
+        assert grown.virtual_bytes == size_gib * GIB
+        taken = (size_gib - 1) * GIB
+        assert taken <= path.stat().st_blocks * 512 < taken + GIB / 2

@@ -42,11 +42,13 @@ class Record(Struct, frozen=True):
     """What a volume is, and the hosts that it is exported to, by attachment.
 
     `chain` is there from its first snapshot on; before, the volume is one file of `format`.
+    `thin_from` is the byte from which on a thick volume has still to get its space, None for none.
     """
 
     format: str
     exports: dict[str, str] = {}
     chain: Chain | None = None
+    thin_from: int | None = None
 
 
 class FileVolumes(ABC):

@@ -29,7 +29,7 @@ from mooring.agent.drivers.base import (
     require,
 )
 from mooring.agent.drivers.file_snapshots import FileSnapshots
-from mooring.agent.drivers.file_volumes import RECORDS
+from mooring.agent.drivers.file_volumes import RECORDS, Record
 from mooring.agent.drivers.remote_cache import CACHED, ShareCache
 from mooring.agent.drivers.remote_options import Secure
 from mooring.agent.mounts import Mounts, Space, mount_point
@@ -157,6 +157,8 @@ class RemoteFiles(FileSnapshots):
     async def extend(self, volume_id: str, size_gib: int, operation_key: str) -> VolumeFile:
         known = require(await self.find(volume_id), volume_id)
         if known.virtual_bytes >= size_gib * GIB:
+            if not known.exports:
+                await self._take_tail(known, operation_key)
             return known
         pool, more_gib = await self.stats(), size_gib - known.size_gib
         check_room(pool, self.pool, more_gib)
@@ -164,11 +166,15 @@ class RemoteFiles(FileSnapshots):
             self._check_space(pool, more_gib)
         if known.exports and not await self._mounts.shows_locks(self.directory):
             raise ExtendNeedsCompute(known)
-        grown = await super().extend(volume_id, size_gib, operation_key)
-        if self._share.thick and known.format == "raw":
-            # What was there stays untouched: a guest may start meanwhile and write to it.
-            span = (known.virtual_bytes, grown.virtual_bytes)
-            await self._allocate(self.path(volume_id), span, operation_key)
+        if not (self._share.thick and known.format == "raw"):
+            return await super().extend(volume_id, size_gib, operation_key)
+        thin_from = await run_to_end(lambda: self._note_tail(volume_id, known.virtual_bytes))
+        try:
+            grown = await super().extend(volume_id, size_gib, operation_key)
+        except ExtendNeedsCompute:
+            await run_to_end(lambda: self._set_tail(volume_id, thin_from))
+            raise
+        await self._take_tail(grown, operation_key)
         return grown
 
     async def export(
@@ -298,6 +304,32 @@ class RemoteFiles(FileSnapshots):
             await run_to_end(lambda: tried.unlink(missing_ok=True))
         size_bytes = wanted.size_gib * GIB
         await self._qemu_img.resize(path, wanted.format, size_bytes, operation_key=operation_key)
+
+    def _note_tail(self, volume_id: str, begin: int) -> int | None:
+        """Write down that the space from `begin` on is still to be taken; return what was there.
+
+        Whoever extends the volume again takes it, should this agent die before it has.
+        """
+        record = files.read_record(self.record_path(volume_id), Record)
+        known = record.thin_from if record else None
+        self._set_tail(volume_id, begin if known is None else known)
+        return known
+
+    def _set_tail(self, volume_id: str, begin: int | None) -> None:
+        self._change_record(volume_id, lambda record: replace(record, thin_from=begin))
+
+    async def _take_tail(self, grown: VolumeFile, operation_key: str) -> None:
+        """Take the space that an extension has still to get.
+
+        What was there before stays untouched: a guest may start meanwhile and write to it.
+        """
+        path = self.record_path(grown.volume_id)
+        record = await run_to_end(lambda: files.read_record(path, Record))
+        if record is None or record.thin_from is None:
+            return
+        span = (record.thin_from, grown.virtual_bytes)
+        await self._allocate(self.path(grown.volume_id), span, operation_key)
+        await run_to_end(lambda: self._set_tail(grown.volume_id, None))
 
     async def _allocate(self, path: Path, span: tuple[int, int], operation_key: str) -> None:
         """Take the space of a raw file from one byte to another, keeping what it holds.
