@@ -214,7 +214,7 @@ class Teller(Generic[S]):
         It may have given up waiting since it asked, and then nobody would end what this one began.
         From now on it waits for as long as it takes, also for others that hold locks of its.
         """
-        if self.mark.abort != ABORT_PREEMPTED:
+        if self.mark.abort < ABORT_PREEMPTED:
             return False
         locks.serialize(tx)
         return any(
