@@ -84,7 +84,7 @@ async def remote_pool(
     mounts = Mounts(shares.settings(), directory / "state", runner)
     mounts.prepare()
     try:
-        [driver] = open_remote_pools(pool, Tools(QemuImg(runner), mounts, runner))
+        [driver] = open_remote_pools(pool, Tools("h1", QemuImg(runner), mounts, runner))
         yield RemotePool(driver, shares, mounts, array)
     finally:
         await mounts.close()

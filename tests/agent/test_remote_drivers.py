@@ -73,7 +73,7 @@ async def test_a_share_in_a_file_of_shares_is_a_pool_with_its_own_options(
     pool = msgspec.convert({"name": "pool", "driver": "nfs", "nfs": options}, PoolSettings)
     share = shares.export()
     mounts = shares.mounts(journal)
-    tools = Tools(QemuImg(Runner(journal)), mounts, Runner(journal))
+    tools = Tools("h1", QemuImg(Runner(journal)), mounts, Runner(journal))
     drivers = open_remote_pools(pool, tools)
     assert [one.pool.name for one in drivers] == [
         "pool-192.0.2.7-volumes",
@@ -280,7 +280,7 @@ async def test_cached_images_go_when_space_is_short_and_nobody_used_them(
     tmp_path: Path, journal: Journal, image: SourceImage
 ) -> None:
     policy = CachePolicy(start_percent=101, stop_percent=101, expiry_minutes=60)
-    cache = ShareCache(QemuImg(Runner(journal)), policy)
+    cache = ShareCache("h1", QemuImg(Runner(journal)), policy)
     share = tmp_path / "share"
     share.mkdir()
     old, recent = share / "img-cache-old.raw", share / "img-cache-recent.raw"
@@ -338,7 +338,7 @@ def test_wrong_options_are_told_in_one_line(
     runner = Runner(journal)
     mounts = Mounts(Shares(tmp_path / "outside").settings(), tmp_path, runner)
     with pytest.raises(Invalid, match=told) as caught:
-        open_remote_pools(pool, Tools(QemuImg(runner), mounts, runner))
+        open_remote_pools(pool, Tools("h1", QemuImg(runner), mounts, runner))
     assert "\n" not in caught.value.public
 
 

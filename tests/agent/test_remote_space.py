@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from mooring.agent import files
+from mooring.agent.drivers.file_volumes import RECORDS
+from mooring.agent.drivers.remote_cache import CACHED
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Budget, Output, Runner
 from mooring.agent_api.volumes import VolumeFile
@@ -64,3 +67,27 @@ async def test_the_space_that_a_dead_agent_did_not_take_is_taken_by_the_next_ext
         assert grown.virtual_bytes == size_gib * GIB
         taken = (size_gib - 1) * GIB
         assert taken <= path.stat().st_blocks * 512 < taken + GIB / 2
+
+
+async def test_what_another_host_is_writing_to_the_share_is_left_alone(
+    tmp_path: Path, journal: Journal
+) -> None:
+    wanted = VolumeFile(volume_id="v1", pool="pool", size_gib=1, format="raw")
+    async with remote_pool("nfs", "raw", tmp_path, journal) as remote:
+        share = remote.shares.export()
+        (share / RECORDS).mkdir()
+        path, cached = share / "volume-v1", share / f"{CACHED}i1.raw"
+        record = share / RECORDS / "volume-v1.json"
+        ours, theirs = (
+            [files.partial(one, "op", host) for one in (path, cached, record)]
+            for host in ("h1", "h2")
+        )
+        for left in (*ours, *theirs):
+            left.touch()
+        await remote.driver.setup()
+        assert [left.exists() for left in ours] == [False] * 3
+        await remote.driver.create(wanted, None, "op")
+        await remote.driver.delete("v1")
+        assert [left.exists() for left in theirs] == [True] * 3
+        told = {Path(left).name for left in await remote.driver.leftovers()}
+        assert told == {left.name for left in theirs}

@@ -94,7 +94,7 @@ async def _build(
     mounts = Mounts(settings.mounts, settings.state_dir, runner)
     mounts.prepare()
     stack.push_async_callback(mounts.close)
-    tools = Tools(qemu_img, mounts, runner)
+    tools = Tools(settings.name, qemu_img, mounts, runner)
     pools = _pools(settings, simulated=simulated)
     drivers = [driver for pool in pools for driver in _drivers(settings, pool, tools)]
     _check_names(settings, drivers)

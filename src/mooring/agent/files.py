@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -18,14 +19,22 @@ PARTIAL = ".partial"
 S = TypeVar("S", bound=Struct)
 
 
-def partial(path: Path, operation_key: str) -> Path:
-    """Return the name under which an operation writes a file until it is whole."""
-    return path.with_name(f"{path.name}.{operation_key}{PARTIAL}")
+def partial(path: Path, operation_key: str, host: str = "") -> Path:
+    """Return the name under which an operation writes a file until it is whole.
+
+    `host` is whose operation it is, where several hosts write into one directory.
+    """
+    owner = f"@{host}@" if host else ""
+    return path.with_name(f"{path.name}.{owner}{operation_key}{PARTIAL}")
 
 
-def partials(path: Path) -> Iterator[Path]:
-    """Return what operations have left of a file that never became whole."""
-    yield from path.parent.glob(f"{path.name}.*{PARTIAL}")
+def partials(path: Path, host: str = "") -> Iterator[Path]:
+    """Return what operations, of one host if it is named, have left of a file never made whole.
+
+    The last part of `path` may be a pattern.
+    """
+    owner = f"*@{glob.escape(host)}@*" if host else "*"
+    yield from path.parent.glob(f"{path.name}.{owner}{PARTIAL}")
 
 
 def force(path: Path) -> None:
@@ -50,10 +59,10 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def write_record(path: Path, record: Struct, *, forced: bool = False) -> None:
+def write_record(path: Path, record: Struct, *, forced: bool = False, host: str = "") -> None:
     """Write a record, replacing the one before in one go; `forced` to disk, too."""
     with full_disk_told(path):
-        written = path.with_name(path.name + PARTIAL)
+        written = partial(path, "", host) if host else path.with_name(path.name + PARTIAL)
         written.write_bytes(msgspec.json.encode(record))
         if forced:
             finish(written, path)

@@ -17,8 +17,7 @@ class DirectoryDriver(FileSnapshots):
     """A directory that no other host sees."""
 
     def __init__(self, pool: PoolSettings, directory: Path, host: str, qemu_img: QemuImg) -> None:
-        super().__init__(pool, directory, qemu_img)
-        self._host = host
+        super().__init__(pool, directory, host, qemu_img)
 
     def connect_info(self, volume: VolumeFile, connector: Mapping[str, Any]) -> dict[str, Any]:
         """Return the path of the file. Raises Invalid for another host."""

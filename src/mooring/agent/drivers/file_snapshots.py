@@ -104,7 +104,7 @@ class FileSnapshots(FileVolumes):
         layer = Layer(name, OVERLAY_FORMAT, snapshot_id, known.virtual_bytes)
         prepared = chain.prepare(layer)
         path = self.directory / layer.file
-        written = files.partial(path, operation_key)
+        written = files.partial(path, operation_key, self._host)
         try:
             await self._qemu_img.create(
                 written,
@@ -224,7 +224,7 @@ class FileSnapshots(FileVolumes):
     def _remove_strays(self, volume_id: str, snapshot_id: str) -> None:
         chain = self._chain(volume_id)
         path = self.directory / f"{self.path(volume_id).name}.{snapshot_id}"
-        for left in files.partials(path):
+        for left in files.partials(path, self._host):
             left.unlink(missing_ok=True)
         if path.name not in chain.files:
             path.unlink(missing_ok=True)

@@ -61,8 +61,10 @@ class FileVolumes(ABC):
 
     storage_protocol: ClassVar[str] = "local"
 
-    def __init__(self, pool: PoolSettings, directory: Path, qemu_img: QemuImg) -> None:
+    def __init__(self, pool: PoolSettings, directory: Path, host: str, qemu_img: QemuImg) -> None:
         self._pool, self._directory, self._qemu_img = pool, directory, qemu_img
+        # Other hosts may have the same directory: what they are at must be left alone.
+        self._host = host
         self._copies: dict[str, tuple[Path, Path]] = {}
         """By volume: what is being written, and what it is copied from."""
         self._records = threading.Lock()
@@ -144,10 +146,11 @@ class FileVolumes(ABC):
         _check_content(pool, source)
         path = self.path(wanted.volume_id)
         self._remove_partials(wanted.volume_id)
-        written = files.partial(path, operation_key)
+        written = files.partial(path, operation_key, self._host)
         try:
             await self._write(written, wanted, source, operation_key)
-            files.write_record(self.record_path(wanted.volume_id), Record(wanted.format))
+            record = Record(wanted.format)
+            files.write_record(self.record_path(wanted.volume_id), record, host=self._host)
             await run_to_end(lambda: files.finish(written, path))
         finally:
             written.unlink(missing_ok=True)
@@ -190,7 +193,7 @@ class FileVolumes(ABC):
             )
         _check_content(await self.stats(), source)
         self._remove_partials(volume_id)
-        written = files.partial(path, operation_key)
+        written = files.partial(path, operation_key, self._host)
         try:
             await self._write(written, known, source, operation_key)
             await run_to_end(lambda: files.finish(written, path))
@@ -246,11 +249,11 @@ class FileVolumes(ABC):
         self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
         (self.directory / RECORDS).mkdir(mode=0o700, exist_ok=True)
         for directory in (self.directory, self.directory / RECORDS):
-            for left in directory.glob(f"{PREFIX}*{files.PARTIAL}"):
+            for left in files.partials(directory / f"{PREFIX}*", self._host):
                 left.unlink(missing_ok=True)
 
     def _remove_partials(self, volume_id: str) -> None:
-        for left in files.partials(self.path(volume_id)):
+        for left in files.partials(self.path(volume_id), self._host):
             left.unlink(missing_ok=True)
 
     def _find(self, volume_id: str) -> VolumeFile | None:
@@ -291,7 +294,8 @@ class FileVolumes(ABC):
             record = files.read_record(path, Record)
             if record is not None and (changed := change(record)) != record:
                 # Without the chain nobody could tell what the files are worth.
-                files.write_record(path, changed, forced=changed.chain is not None)
+                forced = changed.chain is not None
+                files.write_record(path, changed, forced=forced, host=self._host)
 
     def _volumes(self) -> list[VolumeFile]:
         names = sorted(path.stem for path in (self.directory / RECORDS).glob(f"{PREFIX}*.json"))

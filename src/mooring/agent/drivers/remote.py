@@ -54,7 +54,7 @@ def _netapp(pool: PoolSettings, tools: Tools) -> list[RemoteFiles]:
 
     def make(name: str, share: Share) -> RemoteFiles:
         array: Array = NetappArray(options, share.mount.export, tools.runner)
-        cache = ShareCache(tools.qemu_img, policy)
+        cache = ShareCache(tools.host, tools.qemu_img, policy)
         return RemoteFiles(replace(formed, name=name), share, tools, array=array, cache=cache)
 
     return [make(name, share) for name, share in read_nfs_shares(pool, options, tools.mounts)]

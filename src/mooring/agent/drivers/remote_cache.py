@@ -33,13 +33,13 @@ class CachePolicy(Struct, frozen=True):
 class ShareCache:
     """The cached images of one share. An image never changes, so its id names its content."""
 
-    def __init__(self, qemu_img: QemuImg, policy: CachePolicy | None = None) -> None:
-        self._qemu_img, self._policy = qemu_img, policy or CachePolicy()
+    def __init__(self, host: str, qemu_img: QemuImg, policy: CachePolicy | None = None) -> None:
+        self._host, self._qemu_img, self._policy = host, qemu_img, policy or CachePolicy()
         self._turns: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def prepare(self, directory: Path) -> None:
-        """Remove copies that an agent before this one did not finish."""
-        for left in directory.glob(f"{CACHED}*{files.PARTIAL}"):
+        """Remove copies that this host's agent before this one did not finish."""
+        for left in files.partials(directory / f"{CACHED}*", self._host):
             left.unlink(missing_ok=True)
 
     async def keep(
@@ -51,7 +51,7 @@ class ShareCache:
             if await run_to_end(lambda: _use(path)):
                 return path
             await run_to_end(lambda: self._clear(directory, path))
-            written = files.partial(path, operation_key)
+            written = files.partial(path, operation_key, self._host)
             try:
                 await self._qemu_img.convert(
                     (source.path, source.format),
@@ -65,7 +65,7 @@ class ShareCache:
 
     def _clear(self, directory: Path, wanted: Path) -> None:
         """Remove what earlier copies left, and images that nobody used when space is short."""
-        for left in files.partials(wanted):
+        for left in files.partials(wanted, self._host):
             left.unlink(missing_ok=True)
         if _free_percent(directory) >= self._policy.start_percent:
             return

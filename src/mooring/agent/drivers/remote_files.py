@@ -85,6 +85,8 @@ class Share(Struct, frozen=True, kw_only=True):
 class Tools(Struct, frozen=True):
     """What a host gives to all its drivers."""
 
+    host: str
+    """The host's name."""
     qemu_img: QemuImg
     mounts: Mounts
     runner: Runner
@@ -103,10 +105,10 @@ class RemoteFiles(FileSnapshots):
         cache: ShareCache | None = None,
     ) -> None:
         directory = mount_point(Path(share.mount.base), share.mount.export)
-        super().__init__(pool, directory, tools.qemu_img)
+        super().__init__(pool, directory, tools.host, tools.qemu_img)
         self._share, self._mounts, self._runner = share, tools.mounts, tools.runner
         self._array = array
-        self._cache = cache or ShareCache(tools.qemu_img)
+        self._cache = cache or ShareCache(tools.host, tools.qemu_img)
         self._prepared, self._fresh_until = False, 0.0
         self._preparing: asyncio.Task[None] | None = None
         self._failure, self._failed_until = "", 0.0
