@@ -30,6 +30,7 @@ _NOTICES = {"on": "power_on", "off": "power_off", "reboot": "reboot"}
 class ChangePower(Struct, frozen=True, kw_only=True):
     """The notes.
 
+    begun  whether it has said so: it may be ended while it waits for whoever is at work
     lost   block devices whose attachment somebody deleted
     found  the state in which the guest was found after a failure; empty when nobody looked
     """
@@ -40,11 +41,12 @@ class ChangePower(Struct, frozen=True, kw_only=True):
     state: State
     mode: Mode
     task_state: str
+    begun: bool = False
     lost: list[str] = []
     found: str = ""
 
 
-def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> ChangePower:
     """Open the event; a hard reboot makes what waits to be released try at once."""
     event = EVENTS.get(notes.state, REBOOTED)
     actions.begin_event(tx, notes.action_id, event, run.now(), host=notes.host)
@@ -52,6 +54,7 @@ def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     _notify(tx, notes, run, "start")
     if notes.state == "reboot" and notes.mode == "hard":
         hurry(tx, run.service, notes.server_id)
+    return replace(notes, begun=True)
 
 
 async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
@@ -67,7 +70,7 @@ def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))
     faults.record(tx, notes.server_id, run.error, run.now())
     actions.fail(tx, notes.action_id, run.error, run.now())
-    if notes.state == "reboot":
+    if notes.state == "reboot" and notes.begun:
         _notify(tx, notes, run, "error")
 
 
