@@ -29,7 +29,7 @@ from mooring.fence.operation import HEADER
 from mooring.saga.define import Saga
 from mooring.saga.laws import Crash, LawProbe, Outcome, learn
 from tests.cloud import Answer, SimulatedCloud
-from tests.laws import told
+from tests.laws import history, told
 from tests.laws.sight import see
 
 HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume",)}
@@ -228,7 +228,8 @@ class Trial:
         return await self.cloud.ending(saga)
 
     async def complaints(self) -> list[str]:
-        return [*await self.cloud.complaints(), *await told.complain(self.cloud)]
+        unfinished = history.find_unfinished(self.cloud.settings.state_path)
+        return [*await self.cloud.complaints(), *await told.complain(self.cloud), *unfinished]
 
 
 class Yard:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, select, update
 
 from mooring.compute.tables import InstanceAction, InstanceActionEvent
+from mooring.errors import Conflict
+from mooring.saga import journal
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -74,6 +76,23 @@ def fail(tx: Session, action_id: int, error: MooringError | None, now: datetime)
     }
     _end_events(tx, action_id, values)
     tx.execute(_row(action_id).values(updated_at=now, message=ERROR))
+
+
+def fail_left(tx: Session, server_id: str, now: datetime) -> None:
+    """End badly what sagas of a server began that were absorbed: nobody else ends it.
+
+    For sagas that pre-empt others.
+    """
+    left = (
+        select(InstanceAction.id, InstanceAction.saga_id)
+        .join(InstanceActionEvent, InstanceActionEvent.action_id == InstanceAction.id)
+        .where(InstanceAction.server_id == server_id, InstanceActionEvent.finished_at.is_(None))
+        .distinct()
+    )
+    for action_id, saga_id in tx.execute(left).all():
+        mark = journal.load(tx, saga_id) if saga_id else None
+        if mark is not None and mark.outcome == "absorbed":
+            fail(tx, action_id, Conflict("Another operation took its place."), now)
 
 
 def record_done(

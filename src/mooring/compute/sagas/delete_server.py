@@ -53,6 +53,7 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     """See what there is to end, now that nothing else holds the server."""
     states.move(tx, notes.server_id, "deleting", run.now())
     server = tx.get_one(Server, notes.server_id)
+    actions.fail_left(tx, notes.server_id, run.now())
     actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=server.host)
     _notify(tx, notes, run, "delete.start")
     _notify(tx, notes, run, "shutdown.start")
@@ -70,6 +71,7 @@ def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     faults.record(tx, notes.server_id, run.error, run.now())
     actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=None)
     actions.fail(tx, notes.action_id, run.error, run.now())
+    actions.fail_left(tx, notes.server_id, run.now())
 
 
 async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> Together | None:

@@ -49,6 +49,7 @@ class ChangePower(Struct, frozen=True, kw_only=True):
 def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> ChangePower:
     """Open the event; a hard reboot makes what waits to be released try at once."""
     event = EVENTS.get(notes.state, REBOOTED)
+    actions.fail_left(tx, notes.server_id, run.now())
     actions.begin_event(tx, notes.action_id, event, run.now(), host=notes.host)
     states.move(tx, notes.server_id, notes.task_state, run.now())
     _notify(tx, notes, run, "start")
@@ -70,6 +71,7 @@ def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))
     faults.record(tx, notes.server_id, run.error, run.now())
     actions.fail(tx, notes.action_id, run.error, run.now())
+    actions.fail_left(tx, notes.server_id, run.now())
     if notes.state == "reboot" and notes.begun:
         _notify(tx, notes, run, "error")
 

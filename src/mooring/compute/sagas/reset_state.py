@@ -24,8 +24,9 @@ class ResetState(Struct, frozen=True, kw_only=True):
 
 
 def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
-    """Set vm_state, and task_state to nothing; touch nothing else."""
+    """Set vm_state, and task_state to nothing, and end the actions that were given up."""
     now = run.now()
+    actions.fail_left(tx, notes.server_id, now)
     values = {"vm_state": notes.vm_state, "task_state": None, "state_before_error": None}
     states.change(tx, notes.server_id, now, **values)
     actions.succeed(tx, notes.action_id, now)
