@@ -128,7 +128,11 @@ def watch_operation(state_dir: str | None, operation_id: str) -> None:
 @_state_dir
 @click.argument("operation_id")
 def abort_operation(state_dir: str | None, operation_id: str) -> None:
-    """Have an operation undone, unless it is past its point of return."""
+    """Have an operation undone.
+
+    One that is past its point of return goes on: without a step that keeps failing and may be left
+    out, such as asking a host that is gone for good.
+    """
     from mooring import operator_tools
 
     _ask(state_dir, lambda cloud: operator_tools.act(cloud, operation_id, "abort"))
