@@ -29,6 +29,7 @@ from tests.agent.shares import EXPORT, Shares
 
 KINDS = ("nfs", "netapp_nfs", "powerstore_nfs", "quobyte")
 CONTENT = b"MOORING" + b"\1" * 65529
+HOST = "host-1"
 QUOBYTE = "registry.example.com/volumes"
 _DELLFCOPY = """#!/bin/sh
 echo "dellfcopy $*" >>{here}/calls
@@ -83,10 +84,11 @@ async def remote_pool(
     runner = Runner(journal)
     mounts = Mounts(shares.settings(), directory / "state", runner)
     mounts.prepare()
+    [driver] = open_remote_pools(pool, Tools(HOST, QemuImg(runner), mounts, runner))
     try:
-        [driver] = open_remote_pools(pool, Tools("h1", QemuImg(runner), mounts, runner))
         yield RemotePool(driver, shares, mounts, array)
     finally:
+        await driver.close()
         await mounts.close()
         if array is not None:
             array.close()

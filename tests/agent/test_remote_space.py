@@ -16,7 +16,7 @@ from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Budget, Output, Runner
 from mooring.agent_api.volumes import VolumeFile
 from mooring.fence.journal import Journal
-from tests.agent.remote_pools import remote_pool
+from tests.agent.remote_pools import HOST, remote_pool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 
@@ -80,7 +80,7 @@ async def test_what_another_host_is_writing_to_the_share_is_left_alone(
         record = share / RECORDS / "volume-v1.json"
         ours, theirs = (
             [files.partial(one, "op", host) for one in (path, cached, record)]
-            for host in ("h1", "h2")
+            for host in (HOST, "host-2")
         )
         for left in (*ours, *theirs):
             left.touch()

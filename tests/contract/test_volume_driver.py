@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,24 +13,23 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mooring.agent import simulated_pool
+from mooring.agent import files, simulated_pool
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
 from mooring.agent.drivers.file_snapshots import FileSnapshots
 from mooring.agent.drivers.file_volumes import FileVolumes
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.qemu_img import FORMATS, GIB, QemuImg
-from mooring.agent.run import Runner, start_time
+from mooring.agent.run import Runner
 from mooring.agent.settings import PoolSettings
-from mooring.agent.waiting import until
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, World
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
 from mooring.fence.journal import Journal
-from tests.agent.remote_pools import KINDS, remote_pool
+from tests.agent.remote_pools import HOST, KINDS, remote_pool
 
 pytestmark = pytest.mark.anyio
-HERE = {"host": "host-1"}
+HERE = {"host": HOST}
 REMOTE = ("nfs/raw", "nfs/qcow2", "netapp_nfs/raw", "powerstore_nfs/qcow2", "quobyte/qcow2")
 """Their files are made alike, so each format once is enough here."""
 MIB = 1024**2
@@ -63,7 +63,7 @@ def make_driver(kind: str, directory: Path, journal: Journal) -> VolumeDriver:
         pool = PoolSettings(name="pool", driver="simulated", total_gib=100, oversubscription=1)
         return SimulatedDriver(pool, directory / "pool.sqlite")
     pool = PoolSettings(name="pool", format="qcow2" if kind == "qcow2" else "raw")
-    return DirectoryDriver(pool, directory / "volumes", "host-1", QemuImg(Runner(journal)))
+    return DirectoryDriver(pool, directory / "volumes", HOST, QemuImg(Runner(journal)))
 
 
 async def run(*argv: str) -> int:
@@ -230,12 +230,15 @@ async def held_by_qemu(path: Path, disk_format: str, *, read_only: bool) -> Asyn
     )
     device = ["-device", "virtio-blk-pci,drive=d0"]
     assert await run(*words.split(), "-pidfile", str(pid_file), "-drive", drive, *device) == 0
-    pid = int(pid_file.read_text())
+    process = os.pidfd_open(int(pid_file.read_text()))
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGKILL)
-        assert await until(lambda: start_time(pid) < 0, 10)
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        # The last of its threads, and not the first, lets go of the file.
+        ended, _, _ = await asyncio.to_thread(select.select, [process], [], [], 10)
+        os.close(process)
+        assert ended
 
 
 async def test_exports_are_kept_and_hold_the_volume(driver: VolumeDriver) -> None:
@@ -271,7 +274,7 @@ async def test_a_pool_promises_no_more_than_it_may(driver: VolumeDriver) -> None
 
 async def test_what_a_dead_agent_left_is_gone_after_setup(driver: VolumeDriver) -> None:
     if isinstance(driver, FileVolumes):
-        driver.path("v1.op.partial").write_bytes(b"half")
+        files.partial(driver.path("v1"), "op", HOST).write_bytes(b"half")
         assert await driver.leftovers() != []
     await driver.setup()
     assert await driver.leftovers() == []

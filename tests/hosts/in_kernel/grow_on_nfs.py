@@ -19,6 +19,7 @@ from mooring.agent.settings import MountSettings
 from mooring.agent.waiting import until_told
 from mooring.agent_api.client import AgentClient, Agents
 from mooring.agent_api.servers import PowerRequest
+from mooring.errors import Unavailable
 from tests.agent.hosts import operation
 from tests.hosts.nfs_agent import FORMATS, NAME, Sleeper, settings
 from tests.hosts.written import BLOCK, Written, read_written
@@ -53,9 +54,18 @@ class Host:
 
     async def find(self, disk_format: str) -> None:
         """See that a volume is there, which takes until its share is mounted."""
-        shown = await self.client.show_volume(self.sleeper.volumes[disk_format])
-        assert shown is not None
-        assert shown.virtual_bytes == GIB, shown
+
+        async def shown() -> bool:
+            try:
+                found = await self.client.show_volume(self.sleeper.volumes[disk_format])
+            except Unavailable:
+                # Asked again, as a service does: mounting may take longer than one call may.
+                return False
+            assert found is not None
+            assert found.virtual_bytes == GIB, found
+            return True
+
+        assert await until_told(shown, HEARS_S), "its share was never mounted"
 
     async def power(self, state: str) -> None:
         """Switch the guest on, or off without asking it."""
