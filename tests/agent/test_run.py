@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,21 @@ async def test_a_cancelled_caller_leaves_no_program(notes: Notes) -> None:
     assert task.cancelled()
     assert start_time(pid) == -1
     assert notes.noted == {}
+
+
+async def test_a_process_is_there_until_its_last_thread_has_ended() -> None:
+    program = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    stat = Path(f"/proc/{process.pid}/stat")
+    assert await until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z", 10)
+    assert start_time(process.pid) > 0
+    process.kill()
+    await process.wait()
+    assert start_time(process.pid) == -1
 
 
 async def test_what_an_earlier_agent_started_is_ended(notes: Notes) -> None:

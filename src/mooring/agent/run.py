@@ -194,13 +194,17 @@ class Conversation:
 
 
 def start_time(pid: int) -> float:
-    """Return when a process started, in clock ticks since the machine did; -1 when it is gone."""
+    """Return when a process started, in clock ticks since the machine did; -1 when it is gone.
+
+    It is there, and has its files open, until the last of its threads has ended.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except OSError:
         return -1.0
     fields = text.rpartition(")")[2].split()
-    return -1.0 if fields[0] in {"Z", "X"} else float(fields[19])
+    state, threads, started = fields[0], int(fields[17]), float(fields[19])
+    return -1.0 if state in {"Z", "X"} and threads <= 1 else started
 
 
 def find_processes(words: str) -> list[int]:
