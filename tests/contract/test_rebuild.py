@@ -112,7 +112,6 @@ def run_nova(cloud: Cloud, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.skipif(not NOVA.exists(), reason="no nova command: `make test` installs it")
 def test_the_old_command_reimages_the_root_volume_without_being_told_to(
     running_cloud: Cloud, member: Http, guest: str
 ) -> None:
