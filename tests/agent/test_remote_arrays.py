@@ -29,7 +29,6 @@ async def test_the_array_tells_the_capacity(kind: str, tmp_path: Path, journal: 
         asked = len(remote.array.asked)
         await remote.driver.stats()
         assert len(remote.array.asked) == asked, "it is asked once a minute"
-        await remote.driver.close()
 
 
 @pytest.mark.parametrize("disk_format", ["raw", "qcow2"])
@@ -46,7 +45,6 @@ async def test_the_array_clones_the_image_that_the_share_keeps(
         assert (remote.shares.export() / f"img-cache-i1.{disk_format}").exists()
         assert await remote.driver.leftovers() == []
         assert clones(remote) == 2
-        await remote.driver.close()
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
@@ -61,7 +59,6 @@ async def test_what_the_array_does_not_clone_is_copied(
         assert clones(remote) == 1
         with remote.driver.path("v1").open("rb") as file:
             assert file.read(len(CONTENT)) == CONTENT
-        await remote.driver.close()
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
@@ -82,7 +79,6 @@ async def test_a_clone_that_comes_late_comes_over_nothing(
         await remote.driver.create(volume(remote), image, "again")
         assert await remote.driver.leftovers() == []
         assert await content(path, "raw", tmp_path) == CONTENT
-        await remote.driver.close()
 
 
 async def test_what_lies_on_the_share_already_is_not_kept_as_an_image(
@@ -95,7 +91,6 @@ async def test_what_lies_on_the_share_already_is_not_kept_as_an_image(
         await remote.driver.create(volume(remote, "v2"), layer, "op")
         assert clones(remote) == 1
         assert await content(remote.driver.path("v2"), "raw", tmp_path) == CONTENT
-        await remote.driver.close()
 
 
 def targets(remote: RemotePool) -> list[str]:
@@ -135,7 +130,6 @@ async def test_a_login_that_the_array_refuses_is_named(
             await remote.driver.stats()
         assert "wrong" not in str(caught.value)
         assert await remote.driver.volumes() == [], "what is there can still be used"
-        await remote.driver.close()
 
 
 @pytest.mark.parametrize(
@@ -155,4 +149,3 @@ async def test_an_array_that_does_not_know_the_share_makes_the_pool_unusable(
         await remote.driver.setup()
         with pytest.raises(Unavailable, match=told):
             await remote.driver.stats()
-        await remote.driver.close()

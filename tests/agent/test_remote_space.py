@@ -14,23 +14,27 @@ from mooring.agent.drivers.file_volumes import RECORDS
 from mooring.agent.drivers.remote_cache import CACHED
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Budget, Output, Runner
-from mooring.agent_api.volumes import VolumeFile
 from mooring.fence.journal import Journal
-from tests.agent.remote_pools import HOST, remote_pool
+from tests.agent.remote_pools import HOST, RemotePool, remote_pool, volume
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
+
+
+async def make_hollow(remote: RemotePool) -> Path:
+    """Make volume v1 of 1 GiB, take its space away again, and return its file."""
+    await remote.driver.setup()
+    await remote.driver.create(volume(remote), None, "op")
+    path = remote.driver.path("v1")
+    os.truncate(path, 0)
+    os.truncate(path, GIB)
+    return path
 
 
 async def test_a_thick_volume_takes_the_space_that_it_grows_by_and_nothing_else(
     tmp_path: Path, journal: Journal
 ) -> None:
-    wanted = VolumeFile(volume_id="v1", pool="pool", size_gib=1, format="raw")
     async with remote_pool("nfs", "raw", tmp_path, journal, nfs_sparsed_volumes=False) as remote:
-        await remote.driver.setup()
-        await remote.driver.create(wanted, None, "op")
-        path = remote.driver.path("v1")
-        os.truncate(path, 0)
-        os.truncate(path, GIB)
+        path = await make_hollow(remote)
         assert (await remote.driver.extend("v1", 2, "op")).virtual_bytes == 2 * GIB
         assert GIB <= path.stat().st_blocks * 512 < 1.5 * GIB
 
@@ -43,7 +47,6 @@ class DeadError(Exception):
 async def test_the_space_that_a_dead_agent_did_not_take_is_taken_by_the_next_extension(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, size_gib: int
 ) -> None:
-    wanted = VolumeFile(volume_id="v1", pool="pool", size_gib=1, format="raw")
     run = Runner.run
 
     async def die(self: Runner, argv: Sequence[str], *budget: Budget, **more: Any) -> Output:
@@ -52,11 +55,7 @@ async def test_the_space_that_a_dead_agent_did_not_take_is_taken_by_the_next_ext
         return await run(self, argv, *budget, **more)
 
     async with remote_pool("nfs", "raw", tmp_path, journal, nfs_sparsed_volumes=False) as remote:
-        await remote.driver.setup()
-        await remote.driver.create(wanted, None, "op")
-        path = remote.driver.path("v1")
-        os.truncate(path, 0)
-        os.truncate(path, GIB)
+        path = await make_hollow(remote)
         monkeypatch.setattr(Runner, "run", die)
         with pytest.raises(DeadError):
             await remote.driver.extend("v1", 2, "op")
@@ -72,7 +71,6 @@ async def test_the_space_that_a_dead_agent_did_not_take_is_taken_by_the_next_ext
 async def test_what_another_host_is_writing_to_the_share_is_left_alone(
     tmp_path: Path, journal: Journal
 ) -> None:
-    wanted = VolumeFile(volume_id="v1", pool="pool", size_gib=1, format="raw")
     async with remote_pool("nfs", "raw", tmp_path, journal) as remote:
         share = remote.shares.export()
         (share / RECORDS).mkdir()
@@ -86,7 +84,7 @@ async def test_what_another_host_is_writing_to_the_share_is_left_alone(
             left.touch()
         await remote.driver.setup()
         assert [left.exists() for left in ours] == [False] * 3
-        await remote.driver.create(wanted, None, "op")
+        await remote.driver.create(volume(remote), None, "op")
         await remote.driver.delete("v1")
         assert [left.exists() for left in theirs] == [True] * 3
         told = {Path(left).name for left in await remote.driver.leftovers()}
