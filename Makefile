@@ -2,8 +2,9 @@
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
-# A process of tests for each core; who has done its share takes over what others have left.
-ON_EVERY_CORE := -n logical --maxprocesses 8 --dist worksteal
+# A process of tests more than there are cores: tests wait for guests and for processes that they
+# have killed about as long as they work. Who has done its share takes over what others have left.
+ON_EVERY_CORE := -n $(shell expr $$(nproc) + 1) --maxprocesses 8 --dist worksteal
 
 .PHONY: help demo test check kill tempest bench golden migration pins
 
