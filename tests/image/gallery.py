@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from mooring.clients.transport import Network
 from mooring.clock import SimulatedClock
 from mooring.image.app import build
 from mooring.image.service import Image, ImageSettings
-from mooring.probe import Probe
+from mooring.probe import NoProbe, Probe
 from mooring.store.base import Store
 from tests.web.harbour import PROJECT, Tokens
 
@@ -50,6 +51,18 @@ class OwnToken:
         return "volume"
 
 
+class Opened:
+    """A probe that tells when an upload has its file, and passes each point on to another."""
+
+    def __init__(self, other: Probe) -> None:
+        self.event, self._other = asyncio.Event(), other
+
+    def at(self, point: str) -> None:
+        if point == "image.upload/file/opened":
+            self.event.set()
+        self._other.at(point)
+
+
 class Gallery:
     """The service and everything to talk to it with."""
 
@@ -58,12 +71,13 @@ class Gallery:
     ) -> None:
         self.clock = SimulatedClock()
         self.directory = directory
+        self._opened = Opened(probe or NoProbe())
         self.image = Image(
             store=store,
             directory=directory,
             clock=self.clock,
             owner=owner,
-            probe=probe,
+            probe=self._opened,
             settings=ImageSettings(size_bytes=8 << 20),
         )
         self.app = build(self.image, validator=People(), public_url=URL)
@@ -115,6 +129,10 @@ class Gallery:
         headers = {"Content-Type": media} if media else {}
         path = f"/images/{image_id}/file"
         return await self.ask("PUT", path, content=content, who=who, headers=headers)
+
+    async def upload_begun(self) -> None:
+        """Wait until the first upload has its file. What a client has sent is not there yet."""
+        await self._opened.event.wait()
 
     async def filled(self, content: bytes = b"data", **attributes: Any) -> str:
         """Make an active raw image; return its id."""

@@ -26,15 +26,14 @@ MEMBER = Who(user_id="member", project_id=PROJECT, token="member")
 
 
 async def test_a_client_that_breaks_off_leaves_a_queued_image(gallery: Gallery) -> None:
-    image_id, begun = await gallery.make(), asyncio.Event()
+    image_id = await gallery.make()
 
     async def endless() -> AsyncIterator[bytes]:
         yield b"one"
-        begun.set()
         await asyncio.Event().wait()
 
     client = asyncio.create_task(gallery.upload(image_id, endless()))
-    await begun.wait()
+    await gallery.upload_begun()
     client.cancel()
     with pytest.raises(asyncio.CancelledError):
         await client
@@ -101,15 +100,14 @@ async def test_of_several_processes_only_a_silent_one_loses_its_upload(
 ) -> None:
     stores = [await open_store(postgres_url, "image") for _ in range(2)]
     one, two = (Gallery(store, tmp_path / "images", owner=str(store)) for store in stores)
-    image_id, begun, go_on = await one.make(), asyncio.Event(), asyncio.Event()
+    image_id, go_on = await one.make(), asyncio.Event()
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"one"
-        begun.set()
         await go_on.wait()
 
     first = asyncio.create_task(one.upload(image_id, slowly()))
-    await begun.wait()
+    await one.upload_begun()
     await app.prepare(two.image)
     assert (await two.show(image_id))["status"] == "saving"
     long_ago = datetime(2020, 1, 1, tzinfo=UTC)
@@ -126,15 +124,14 @@ async def test_of_several_processes_only_a_silent_one_loses_its_upload(
 
 async def test_the_watch_keeps_own_uploads_and_ends_dead_ones(gallery: Gallery) -> None:
     dead, alive = await gallery.make(), await gallery.make()
-    begun, go_on = asyncio.Event(), asyncio.Event()
+    go_on = asyncio.Event()
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"one"
-        begun.set()
         await go_on.wait()
 
     upload = asyncio.create_task(gallery.upload(alive, slowly()))
-    await begun.wait()
+    await gallery.upload_begun()
     await gallery.image.store.write(lambda tx: lose(tx, dead))
     watch = asyncio.create_task(app.run(gallery.image))
     while (await gallery.show(dead))["status"] == "saving":

@@ -162,16 +162,15 @@ async def test_a_body_over_the_limit_is_413(gallery: Gallery) -> None:
 
 
 async def test_a_second_upload_meanwhile_is_409(gallery: Gallery) -> None:
-    image_id, begun, go_on = await gallery.make(), asyncio.Event(), asyncio.Event()
+    image_id, go_on = await gallery.make(), asyncio.Event()
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"one"
-        begun.set()
         await go_on.wait()
         yield b"two"
 
     first = asyncio.create_task(gallery.upload(image_id, slowly()))
-    await begun.wait()
+    await gallery.upload_begun()
     assert (await gallery.upload(image_id, b"other")).status_code == 409
     assert (await gallery.show(image_id))["status"] == "saving"
     frozen = {"op": "replace", "path": "/disk_format", "value": "qcow2"}
@@ -183,15 +182,14 @@ async def test_a_second_upload_meanwhile_is_409(gallery: Gallery) -> None:
 
 
 async def test_an_image_deleted_meanwhile_leaves_nothing(gallery: Gallery) -> None:
-    image_id, begun, go_on = await gallery.make(), asyncio.Event(), asyncio.Event()
+    image_id, go_on = await gallery.make(), asyncio.Event()
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"one"
-        begun.set()
         await go_on.wait()
 
     first = asyncio.create_task(gallery.upload(image_id, slowly()))
-    await begun.wait()
+    await gallery.upload_begun()
     assert (await gallery.ask("DELETE", f"/images/{image_id}")).status_code == 204
     go_on.set()
     assert (await first).status_code == 410
