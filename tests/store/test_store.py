@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from sqlalchemy.orm import Session
 
 from mooring.errors import Bug, Conflict, Invalid, Unavailable
-from mooring.store.base import Store, after_commit, open_store
+from mooring.store.base import Store, after_commit, open_store, savepoint
 from tests.store import boats
 from tests.store.boats import Boat
 from tests.store.conftest import Points
@@ -124,6 +124,25 @@ async def test_callbacks_run_on_the_loop_in_order_before_the_writer_goes_on(stor
     await store.write(sail)
     heard.append("written")
     assert heard == ["first", loop_thread.name, "written"]
+
+
+async def test_the_callbacks_of_a_savepoint_that_was_taken_back_never_run(store: Store) -> None:
+    heard: list[str] = []
+
+    def add_again(tx: Session) -> None:
+        with savepoint(tx):
+            after_commit(tx, lambda: heard.append("wrong"))
+            tx.execute(insert(Boat).values(name="ark", trips=0))
+
+    def add_both(tx: Session) -> None:
+        after_commit(tx, lambda: heard.append("before"))
+        with pytest.raises(IntegrityError):
+            add_again(tx)
+        with savepoint(tx):
+            after_commit(tx, lambda: heard.append("inside"))
+
+    await store.write(add_both)
+    assert heard == ["before", "inside"]
 
 
 async def test_callbacks_never_run_after_a_rollback(store: Store, probe: Points) -> None:

@@ -28,6 +28,7 @@ from mooring.saga.turn import (
     is_transaction,
     must_turn_back,
 )
+from mooring.store.base import savepoint
 
 S = TypeVar("S")
 
@@ -109,7 +110,7 @@ class Teller(Generic[S]):
     def _write(self, tx: Session, together: Together) -> Result:
         """Write what an outside step left to the bookmark's transaction."""
         try:
-            with tx.begin_nested():
+            with savepoint(tx):
                 together.write(tx)
         except Exception as error:  # noqa: BLE001  (it decides where the saga goes, as in a step)
             return Failed(error)
@@ -128,7 +129,7 @@ class Teller(Generic[S]):
         point = f"{self.work.saga.name}/{place.name}/{mark.heading}"
         try:
             self.tools.probe.at(f"{point}/before")
-            with tx.begin_nested():
+            with savepoint(tx):
                 answer = function(tx, *arguments)
                 self.tools.probe.at(f"{point}/after")
         except LostLeaseError:
@@ -248,7 +249,7 @@ class Teller(Generic[S]):
         made = journal.load(tx, child_id)
         if made is None:
             try:
-                with tx.begin_nested():
+                with savepoint(tx):
                     self.tools.start_child(tx, saga, notes, child_id, self.mark)
             except MooringError as error:
                 return Failed(error)

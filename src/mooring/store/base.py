@@ -19,10 +19,10 @@ from sqlalchemy.orm import DeclarativeBase, Session
 
 from mooring.errors import Invalid
 from mooring.probe import Probe
-from mooring.store.call import after_commit
+from mooring.store.call import after_commit, savepoint
 from mooring.store.types import INTEGER, Json, UtcTime
 
-__all__ = ["Json", "Store", "UtcTime", "after_commit", "open_store", "service_base"]
+__all__ = ["Json", "Store", "UtcTime", "after_commit", "open_store", "savepoint", "service_base"]
 
 T = TypeVar("T")
 _NAMES = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy.orm import Session
@@ -22,10 +23,23 @@ def after_commit(tx: Session, callback: Callable[[], None]) -> None:
     """Run `callback` on the caller's event loop once the transaction of `tx` has committed.
 
     Callbacks run in the order of their registration, before the writer's own `await` returns, also
-    when the writer was cancelled meanwhile. After a rollback of the transaction they never run;
-    the rollback of a savepoint inside it does not take one back, so a callback is a hint to look.
+    when the writer was cancelled meanwhile. After a rollback of the transaction, or of the
+    `savepoint` inside it that they were registered in, they never run.
     """
     tx.info.setdefault(_CALLBACKS, []).append(callback)
+
+
+@contextmanager
+def savepoint(tx: Session) -> Generator[None]:
+    """Run a part of a transaction that an error takes back alone, its callbacks with it."""
+    callbacks: list[Callable[[], None]] = tx.info.setdefault(_CALLBACKS, [])
+    before = len(callbacks)
+    try:
+        with tx.begin_nested():
+            yield
+    except BaseException:
+        del callbacks[before:]
+        raise
 
 
 class Call(Generic[T]):
