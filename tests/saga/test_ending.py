@@ -49,11 +49,31 @@ async def close(notes: Order, run: Run[Shop]) -> None:
     run.service.ledger.put(f"closed:{notes.order_id}", "closed")
 
 
+class BusyLedger(Ledger):
+    """A ledger that notes what was ever written, and lets nobody go until it is free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+        self.free = asyncio.Event()
+
+    def put(self, key: str, value: str) -> None:
+        self.written.append(key)
+        super().put(key, value)
+
+
+async def occupy(notes: Order, run: Run[Shop]) -> None:
+    del notes
+    assert isinstance(run.service.ledger, BusyLedger)
+    await run.service.ledger.free.wait()
+
+
 async def linger(notes: Order, run: Run[Shop]) -> None:
     del notes, run
     raise Park(timeout_s=86400.0)
 
 
+OCCUPY = Saga("stall.occupy", Order, Step(occupy), locks=lambda _: [])
 TAKE_STOCK = Saga(
     "stall.take_stock",
     Order,
@@ -114,6 +134,19 @@ async def test_an_abort_does_not_wait_for_a_lock(desk: Desk) -> None:
     with pytest.raises(Conflict, match="aborted"):
         await desk.engine.ended(second)
     assert await desk.statuses() == {"o1": "packing"}
+
+
+async def test_what_is_aborted_before_it_has_a_slot_does_nothing_outside(desk: Desk) -> None:
+    ledger = desk.ledger = BusyLedger()
+    await desk.restart()
+    for _ in range(16):
+        await desk.start(OCCUPY, "o1")
+    saga_id = await desk.pack("o1")
+    await desk.engine.store.write(lambda tx: desk.engine.abort(tx, saga_id))
+    ledger.free.set()
+    await desk.engine.schedule.quiet()
+    assert ("shop.pack_order", "ended", "undone") in await desk.sagas()
+    assert ledger.written == []
 
 
 async def test_who_stood_behind_one_that_gave_up_waiting_is_served(desk: Desk) -> None:

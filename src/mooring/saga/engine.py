@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any, Generic, TypeVar, cast
@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 import structlog
 from msgspec import Struct
-from sqlalchemy import Table, insert, select, update
+from sqlalchemy import Table, select, update
 from sqlalchemy.orm import Session
 
 from mooring.clock import Clock
@@ -24,13 +24,13 @@ from mooring.saga import journal, locks, ownership
 from mooring.saga.define import REGISTRY, Lock, Saga, Step
 from mooring.saga.journal import ABORT_ASKED, ABORT_INSISTED, ABORT_PREEMPTED, Bookmark
 from mooring.saga.locks import LOCK_WAIT_S
-from mooring.saga.plan import Place, Plan
+from mooring.saga.plan import Plan
 from mooring.saga.runner import Runner
 from mooring.saga.schedule import Schedule
 from mooring.saga.seal import Sealer
 from mooring.saga.tables import SagaRow
 from mooring.saga.teller import ended_signal
-from mooring.saga.turn import Tools, Work, load_work
+from mooring.saga.turn import Tools, Work
 from mooring.store.base import Store, after_commit
 from mooring.who import Who
 
@@ -45,7 +45,6 @@ END_WAIT_S = 10.0
 GATEWAY_TIMEOUT = 504
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
-_start = insert(_sagas)
 
 
 class HeldError(Conflict):
@@ -106,62 +105,40 @@ class Engine(Generic[S]):
 
         Raises HeldError, a Conflict, when the saga refuses to wait and somebody holds its locks.
         """
-        saga_id = saga_id or str(uuid.uuid4())
         wanted = _unique(saga.locks(notes))
         held = self._claim(tx, saga, wanted, parent_id)
         first = Plan(saga, notes).places[0]
-        wake_at = None if held else self.clock.now() + timedelta(seconds=wait_s)
-        row = self._new_row(saga, notes, first, who) | {
-            "id": saga_id,
-            "state": "ready" if held else "locked",
-            "wake_at": wake_at,
-            "parent_id": parent_id,
-        }
-        lease = ownership.lease_end(self.store, self.clock.now())
-        # Only a value can be a parameter: what the database reckons is part of the statement.
-        if isinstance(lease, datetime):
-            tx.execute(_start, {**row, "lease_until": lease})
-        else:
-            tx.execute(_start.values(lease_until=lease), row)
-        if wanted:
-            locks.take(tx, saga_id, wanted, held=held)
-        if held and isinstance(first.part, Step) and first.part.do_is_transaction:
-            self._begin(tx, saga_id)
-        after_commit(tx, lambda: self.schedule.wake(saga_id, at=wake_at))
-        return saga_id
-
-    def _new_row(
-        self, saga: Saga[Any], notes: Struct, first: Place, who: Who | None
-    ) -> dict[str, Any]:
         now = self.clock.now()
-        return {
-            "name": saga.name,
-            "version": saga.version,
-            "heading": "forward",
-            "step": first.name,
-            "item": first.item,
-            "notes": msgspec.to_builtins(notes),
-            "epoch": 1,
-            "owner": self.owner,
-            "sealed_who": self._sealer.seal(msgspec.json.encode(who)) if who else None,
-            "project_id": who.project_id if who else "",
-            "request_id": who.request_id if who else "",
-            "created_at": now,
-            "updated_at": now,
-        }
+        mark = Bookmark(
+            id=saga_id or str(uuid.uuid4()),
+            name=saga.name,
+            version=saga.version,
+            state="ready" if held else "locked",
+            step=first.name,
+            item=first.item,
+            notes=msgspec.to_builtins(notes),
+            owner=self.owner,
+            wake_at=None if held else now + timedelta(seconds=wait_s),
+            sealed_who=self._sealer.seal(msgspec.json.encode(who)) if who else None,
+            project_id=who.project_id if who else "",
+            request_id=who.request_id if who else "",
+            parent_id=parent_id,
+        )
+        journal.add(tx, mark, now, ownership.lease_end(self.store, now))
+        work: Work[S] = Work(mark, saga, locks.take(tx, mark.id, wanted, held=held))
+        if held and isinstance(first.part, Step) and first.part.do_is_transaction:
+            self._begin(tx, work)
+        after_commit(tx, lambda: self.schedule.begin(work))
+        return mark.id
 
-    def _begin(self, tx: Session, saga_id: str) -> None:
+    def _begin(self, tx: Session, work: Work[S]) -> None:
         """Run the leading transactions of a saga right in the transaction that starts it.
 
         One that fails takes the start back: its error is the caller's, and nothing has happened.
         """
-        loaded = load_work(tx, saga_id, REGISTRY)
-        if loaded is None or loaded[1] is None:
-            return
-        work: Work[S] = Work(loaded[0], loaded[1], loaded[2])
-        begun, _ = self._runner.write_down(tx, work, None)
-        if begun.error:
-            raise from_record(begun.error)
+        work.mark, work.notes = self._runner.write_down(tx, work, None)
+        if work.mark.error:
+            raise from_record(work.mark.error)
 
     async def submit(self, fn: Callable[[Session], T]) -> T:
         """Run a transaction that starts a saga; wait 5 s for a holder whose work is visible."""
@@ -220,10 +197,11 @@ class Engine(Generic[S]):
         self, saga_id: str, seen: Callable[[Bookmark], bool], timeout_s: float
     ) -> Bookmark:
         deadline = self.clock.monotonic() + timeout_s
-        with self.schedule.watching(saga_id) as changed:
+        with self.schedule.watching(saga_id) as watch:
             while True:
-                changed.clear()
-                mark = await self.store.read(lambda tx: journal.load(tx, saga_id))
+                mark = watch.take()
+                if mark is None:
+                    mark = await self.store.read(lambda tx: journal.load(tx, saga_id))
                 if mark is None:
                     message = f"Operation {saga_id} is not known."
                     raise NotFound(message)
@@ -235,7 +213,7 @@ class Engine(Generic[S]):
                     raise Unavailable(message, operation=saga_id, status=GATEWAY_TIMEOUT)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left, ownership.poll_s(self.store))):
-                        await changed.wait()
+                        await watch.changed.wait()
 
     async def _ends_within(self, saga_id: str, seconds: float) -> bool:
         try:
@@ -345,8 +323,7 @@ class Engine(Generic[S]):
             self.signal(tx, ended_signal(mark.id))
 
     def _saved(self, tx: Session, mark: Bookmark) -> None:
-        wake_at, rests = mark.wake_at, mark.state == "parked"
-        after_commit(tx, lambda: self.schedule.changed(mark.id, wake_at if rests else None))
+        after_commit(tx, lambda: self.schedule.saved(mark))
 
     def _start_child(
         self, tx: Session, saga: Saga[Any], notes: Any, child_id: str, parent: Bookmark

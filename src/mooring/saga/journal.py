@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import CursorResult, Table, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, CursorResult, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, to_record
@@ -38,49 +38,36 @@ class Bookmark(Struct):
     name: str
     version: int
     state: str
-    heading: Heading
     step: str
     item: str
     notes: Any
-    error: Any
-    epoch: int
     owner: str
     wake_at: datetime | None
-    waits_for: str
-    parked_since: datetime | None
-    attempts: int
-    spent_s: float
-    stuck: bool
-    abort: int
-    answered: bool
-    visible: bool
     sealed_who: bytes | None
     project_id: str
     request_id: str
     parent_id: str
+    heading: Heading = "forward"
+    error: Any = None
+    epoch: int = 1
+    waits_for: str = ""
+    parked_since: datetime | None = None
+    attempts: int = 0
+    spent_s: float = 0.0
+    stuck: bool = False
+    abort: int = 0
+    answered: bool = False
+    visible: bool = False
     outcome: str = ""
 
 
-_LOADED = (
-    *("id", "name", "version", "state", "heading", "step", "item", "notes", "error", "epoch"),
-    *(
-        "owner",
-        "wake_at",
-        "waits_for",
-        "parked_since",
-        "attempts",
-        "spent_s",
-        "stuck",
-        "abort",
-        "answered",
-    ),
-    *("visible", "sealed_who", "project_id", "request_id", "parent_id", "outcome"),
-)
+_LOADED = Bookmark.__struct_fields__
 _SAVED = (
     *("state", "heading", "step", "item", "notes", "error", "wake_at", "waits_for", "parked_since"),
     *("attempts", "spent_s", "stuck", "answered", "visible", "outcome"),
 )
 # Every step of every saga runs these, so they are built once: building costs more than running.
+_add = insert(_sagas)
 _load = select(*(_sagas.c[name] for name in _LOADED)).where(_sagas.c.id == bindparam("of_id"))
 _save = (
     update(_sagas)
@@ -88,6 +75,18 @@ _save = (
     .returning(_sagas.c.abort)
 )
 _add_history = insert(_history)
+
+
+def add(
+    tx: Session, mark: Bookmark, now: datetime, lease_until: datetime | ColumnElement[datetime]
+) -> None:
+    """Write down a new saga, whose lease ends at a time or at what the database reckons."""
+    row = {name: getattr(mark, name) for name in _LOADED} | {"created_at": now, "updated_at": now}
+    # Only a value can be a parameter: what the database reckons is part of the statement.
+    if isinstance(lease_until, datetime):
+        tx.execute(_add, {**row, "lease_until": lease_until})
+    else:
+        tx.execute(_add.values(lease_until=lease_until), row)
 
 
 def load(tx: Session, saga_id: str) -> Bookmark | None:

@@ -89,8 +89,13 @@ def serialize(tx: Session) -> None:
         draw(tx)
 
 
-def take(tx: Session, saga_id: str, wanted: Sequence[Lock], *, held: bool) -> None:
-    """Write down that a saga holds these locks, or stands in the queue for them."""
+def take(tx: Session, saga_id: str, wanted: Sequence[Lock], *, held: bool) -> dict[str, int]:
+    """Write down that a saga holds these locks, or stands in the queue for them.
+
+    Return the generation of each that it holds, as `generations` does.
+    """
+    if not wanted:
+        return {}
     number = draw(tx)
     tx.execute(
         _take,
@@ -106,6 +111,8 @@ def take(tx: Session, saga_id: str, wanted: Sequence[Lock], *, held: bool) -> No
             for lock in wanted
         ],
     )
+    in_order = sorted(wanted, key=lambda lock: (lock.shared, lock.key))
+    return {lock.key: number for lock in in_order} if held else {}
 
 
 def release(tx: Session, saga_id: str) -> list[str]:

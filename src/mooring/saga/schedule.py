@@ -45,6 +45,25 @@ class Host(Protocol):
         ...
 
 
+class Watch:
+    """What somebody who waits for a saga has not seen yet of it."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self._mark: Bookmark | None = None
+
+    def show(self, mark: Bookmark) -> None:
+        """Show a bookmark as it was saved."""
+        self._mark = mark
+        self.changed.set()
+
+    def take(self) -> Bookmark | None:
+        """Return the bookmark shown last; None when there was none since the last look."""
+        mark, self._mark = self._mark, None
+        self.changed.clear()
+        return mark
+
+
 class Schedule(Generic[S]):
     """Dispatches sagas to slots. A saga that rests or waits holds neither slot nor task."""
 
@@ -56,7 +75,8 @@ class Schedule(Generic[S]):
         self._again: set[str] = set()
         self._works: dict[str, Work[S]] = {}
         self._timers: list[tuple[datetime, str]] = []
-        self._watchers: dict[str, set[asyncio.Event]] = {}
+        self._fresh: dict[str, Work[S]] = {}
+        self._watchers: dict[str, set[Watch]] = {}
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._timekeeper: asyncio.Task[None] | None = None
@@ -79,27 +99,40 @@ class Schedule(Generic[S]):
             self._queue.append(saga_id)
             self._dispatch()
 
-    def changed(self, saga_id: str, wake_at: datetime | None) -> None:
-        """Take note that a bookmark was saved; `wake_at` when the saga rests until then."""
-        if wake_at is not None:
-            self.wake(saga_id, at=wake_at)
-        for event in self._watchers.get(saga_id, ()):
-            event.set()
+    def begin(self, work: Work[S]) -> None:
+        """Advance a saga that was started here and has been committed."""
+        mark = work.mark
+        if mark.state == "ready" and not ownership.is_shared(self._host.store):
+            self._fresh[mark.id] = work
+        if mark.state != "ended":
+            self.wake(mark.id, at=mark.wake_at)
+
+    def saved(self, mark: Bookmark) -> None:
+        """Take note that a bookmark was saved and has been committed."""
+        if mark.state == "parked" and mark.wake_at is not None:
+            self.wake(mark.id, at=mark.wake_at)
+        for watch in self._watchers.get(mark.id, ()):
+            watch.show(mark)
 
     def interrupt(self, saga_id: str) -> None:
         """Stop the outside work of a running step, because an abort was asked for."""
+        # One that has not begun looks at its bookmark again before it does.
+        self._fresh.pop(saga_id, None)
         if work := self._works.get(saga_id):
             work.interrupt()
 
     @contextlib.contextmanager
-    def watching(self, saga_id: str) -> Generator[asyncio.Event]:
-        """Give an event that is set whenever this saga's bookmark was saved here."""
-        event = asyncio.Event()
-        self._watchers.setdefault(saga_id, set()).add(event)
+    def watching(self, saga_id: str) -> Generator[Watch]:
+        """Tell what becomes of a saga, as far as this process saves it."""
+        watch = Watch()
+        work = self._works.get(saga_id) or self._fresh.get(saga_id)
+        if work is not None and not ownership.is_shared(self._host.store):
+            watch.show(work.mark)
+        self._watchers.setdefault(saga_id, set()).add(watch)
         try:
-            yield event
+            yield watch
         finally:
-            self._watchers[saga_id].discard(event)
+            self._watchers[saga_id].discard(watch)
             if not self._watchers[saga_id]:
                 del self._watchers[saga_id]
 
@@ -112,6 +145,8 @@ class Schedule(Generic[S]):
         await self._claim(everything=everything)
         ready = await store.read(lambda tx: ownership.runnable(tx, owner))
         resting = await store.read(lambda tx: ownership.resting(tx, owner))
+        # What was started before is of an epoch that has passed.
+        self._fresh.clear()
         self._is_open = True
         for saga_id, wake_at in resting:
             if wake_at is not None:
@@ -143,6 +178,7 @@ class Schedule(Generic[S]):
     async def stop(self) -> None:
         """Cancel everything that runs and dispatch nothing any more."""
         self._is_open = False
+        self._fresh.clear()
         tasks = list(self._running.values())
         if self._timekeeper is not None:
             tasks.append(self._timekeeper)
@@ -182,20 +218,25 @@ class Schedule(Generic[S]):
         self._dispatch()
 
     async def _advance(self, saga_id: str) -> None:
+        work = self._fresh.pop(saga_id, None) or await self._load(saga_id)
+        if work is not None:
+            self._works[saga_id] = work
+            await self._runner.advance(work)
+
+    async def _load(self, saga_id: str) -> Work[S] | None:
+        """Return a saga that may be advanced now, as the database has it."""
         store = self._host.store
         loaded = await store.read(lambda tx: load_work(tx, saga_id, REGISTRY))
         if loaded is None or loaded[0].state == "ended" or loaded[0].owner != self._host.owner:
-            return
+            return None
         mark, saga, generations = loaded
         if saga is None:
             self.unknown.add(saga_id)
             log.error("saga.unknown", saga=saga_id, name=mark.name, version=mark.version)
-            return
+            return None
         if mark.state != "ready" and not await self._rise(mark):
-            return
-        work: Work[S] = Work(mark, saga, generations)
-        self._works[saga_id] = work
-        await self._runner.advance(work)
+            return None
+        return Work(mark, saga, generations)
 
     async def _rise(self, mark: Bookmark) -> bool:
         """Ready a resting saga whose time has come; False when it has not."""
