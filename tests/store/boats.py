@@ -28,6 +28,8 @@ class Sailor(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     boat: Mapped[str] = mapped_column(ForeignKey("boats.name"))
+    rank: Mapped[str | None] = mapped_column("title")
+    hired_at: Mapped[datetime | None]
 
 
 def build(tx: Session) -> None:

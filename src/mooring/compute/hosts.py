@@ -9,7 +9,7 @@ import uuid
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 
 from mooring.compute.tables import Host
 from mooring.errors import Conflict
@@ -24,12 +24,16 @@ ATTACHMENTS_VERSION = 24
 EXTEND_VERSION = 74
 """From this service version on, hosts grow a volume under its guest (specs 000)."""
 
+# Built once, because every action on a server asks them: building costs more than running.
+_by_name = select(Host).where(Host.name == bindparam("of_name"))
+_lowest_version = select(func.min(Host.version)).where(Host.version > 0)
+
 
 def find(tx: Session, name: str | None) -> Host | None:
     """Return a host by its name."""
     if name is None:
         return None
-    return tx.execute(select(Host).where(Host.name == name)).scalar()
+    return tx.execute(_by_name, {"of_name": name}).scalar()
 
 
 def find_all(tx: Session) -> list[Host]:
@@ -67,7 +71,7 @@ def require_up(tx: Session, name: str | None, now: datetime, down_after_s: float
 
 def lowest_version(tx: Session) -> int:
     """Return the smallest service version, 0 for none; a dead host counts until it is removed."""
-    return tx.execute(select(func.min(Host.version)).where(Host.version > 0)).scalar() or 0
+    return tx.execute(_lowest_version).scalar() or 0
 
 
 def require_attachments(tx: Session) -> None:

@@ -18,6 +18,7 @@ from mooring.compute.tables import (
     ServerTag,
 )
 from mooring.errors import Conflict
+from mooring.store.rows import Change
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -38,6 +39,7 @@ ATTACHABLE = frozenset(
     }
 )
 """vm_states in which volumes are attached and detached."""
+_change_living = Change(Server, Server.deleted_at.is_(None))
 
 
 def require(
@@ -133,8 +135,7 @@ def give_back(tx: Session, server_id: str, now: datetime) -> bool:
 
 def change(tx: Session, server_id: str, now: datetime, **values: Any) -> bool:
     """Change columns of a server that is not deleted; False when there is none."""
-    living = update(Server).where(Server.id == server_id, Server.deleted_at.is_(None))
-    return _change(tx, living.values(**values, updated_at=now))
+    return _change_living(tx, server_id, {**values, "updated_at": now})
 
 
 def host_of(tx: Session, server_id: str) -> str | None:

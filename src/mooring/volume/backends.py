@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, NoCapacity
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 VENDOR = "Mooring"
 _NAMESPACE = uuid.UUID("6f0d4f2e-7a0c-5b57-9a31-2b7f0c0d9c11")
 _SPECIAL = ("RESKEY:", "provisioning:", "multiattach", "replication_enabled", "reimage_")
+_backend_of = select(VolumeRow.backend).where(VolumeRow.id == bindparam("of_id"))
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -76,7 +77,7 @@ def split(backend: str) -> tuple[str, str, str]:
 
 def host_of(tx: Session, volume_id: str) -> str:
     """Return the host whose agent has a volume. Raises Conflict for one that lies nowhere yet."""
-    backend = tx.execute(select(VolumeRow.backend).where(VolumeRow.id == volume_id)).scalar()
+    backend = tx.execute(_backend_of, {"of_id": volume_id}).scalar()
     if backend is None:
         raise Conflict(
             f"Resource conflict: Volume {volume_id} has no storage yet. Try again when it is "

@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Forbidden, Invalid
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 Mode = Literal["rw", "ro"]
+_connectors = select(AttachmentRow.connection.is_not(None), AttachmentRow.digest).where(
+    AttachmentRow.volume_id == bindparam("of_volume")
+)
 
 
 class NewAttachment(Struct, frozen=True, kw_only=True):
@@ -97,8 +100,7 @@ def check_sole_connector(tx: Session, row: VolumeRow) -> None:
     """Raise Conflict while any attachment of a volume with several is connected, or about to be."""
     if row.multiattach:
         return
-    query = select(AttachmentRow.connection.is_not(None), AttachmentRow.digest)
-    found = tx.execute(query.where(AttachmentRow.volume_id == row.id)).all()
+    found = tx.execute(_connectors, {"of_volume": row.id}).all()
     if len(found) > 1 and any(connected or digest for connected, digest in found):
         raise Conflict(
             f"Resource conflict: Duplicate connectors of volume {row.id} are not allowed: another "

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import CursorResult, select, update
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring.fence.operation import Operation
+from mooring.store.rows import Change
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.who import Who
 
@@ -28,6 +29,16 @@ RETURNED: dict[str, Any] = {"borrowed_by": "", "borrowed_for": "", "borrowed_at"
 
 _LIVE = ("attached", "attaching", "detaching", "reserved")
 _AT_REST = (None, "success", "error")
+_change_any = Change(VolumeRow)
+_first_of = (
+    select(AttachmentRow)
+    .where(
+        AttachmentRow.volume_id == bindparam("of_volume"), AttachmentRow.attach_status.in_(_LIVE)
+    )
+    .order_by(AttachmentRow.attach_status)
+    .limit(1)
+)
+_change_allowed = Change(VolumeRow, VolumeRow.status.in_(bindparam("allowed", expanding=True)))
 
 
 def borrowed(who: Who, operation: Operation | None, now: datetime) -> dict[str, Any]:
@@ -43,11 +54,10 @@ def change(
     tx: Session, volume_id: str, *, allowed: Collection[str] | None, now: datetime, **values: Any
 ) -> bool:
     """Change a volume whose status is one of `allowed` (None: any); tell whether it was."""
-    guarded = update(VolumeRow).where(VolumeRow.id == volume_id)
-    if allowed is not None:
-        guarded = guarded.where(VolumeRow.status.in_(allowed))
-    result = tx.execute(guarded.values(updated_at=now, **values))
-    return cast("CursorResult[Any]", result).rowcount == 1
+    changed = {"updated_at": now, **values}
+    if allowed is None:
+        return _change_any(tx, volume_id, changed)
+    return _change_allowed(tx, volume_id, changed, allowed=list(allowed))
 
 
 def recompute(tx: Session, volume_id: str, now: datetime, *, settle: bool = False) -> None:
@@ -76,10 +86,7 @@ def recompute(tx: Session, volume_id: str, now: datetime, *, settle: bool = Fals
 
 
 def _find_first(tx: Session, volume_id: str) -> AttachmentRow | None:
-    query = select(AttachmentRow).where(
-        AttachmentRow.volume_id == volume_id, AttachmentRow.attach_status.in_(_LIVE)
-    )
-    return tx.execute(query.order_by(AttachmentRow.attach_status).limit(1)).scalar()
+    return tx.execute(_first_of, {"of_volume": volume_id}).scalar()
 
 
 def _may_follow(volume: VolumeRow, first: AttachmentRow | None) -> bool:

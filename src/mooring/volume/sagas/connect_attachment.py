@@ -7,19 +7,25 @@ clients see the volume and the attachment as they were before.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import CursorResult, delete, select, update
+from sqlalchemy import bindparam, delete, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
+from mooring.store.rows import Change
 from mooring.volume import backends, connections, notices, statuses
 from mooring.volume.tables import AttachmentRow, VolumeRow
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
+
+
+_change_any = Change(AttachmentRow)
+_change_mine = Change(AttachmentRow, AttachmentRow.saga_id == bindparam("of_saga"))
+_status_of = select(VolumeRow.status).where(VolumeRow.id == bindparam("of_id"))
 
 
 class ConnectAttachment(Struct, frozen=True, kw_only=True):
@@ -41,7 +47,7 @@ class ConnectAttachment(Struct, frozen=True, kw_only=True):
 
 def check_volume(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
     """Refuse a volume that turned bad since the request was accepted."""
-    status = tx.execute(select(VolumeRow.status).where(VolumeRow.id == notes.volume_id)).scalar()
+    status = tx.execute(_status_of, {"of_id": notes.volume_id}).scalar()
     if status is None or "error" in status or status == "deleting":
         raise Conflict(
             f"Resource conflict: Volume {notes.volume_id} is {status or 'gone'} and cannot be "
@@ -59,7 +65,7 @@ def let_go(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
     values: dict[str, Any] = {"saga_id": ""}
     if notes.fresh:
         values["digest"] = ""
-    tx.execute(_mine(notes, run).values(**values))
+    _change_mine(tx, notes.attachment_id, values, of_saga=run.saga_id)
 
 
 async def export_volume(notes: ConnectAttachment, run: Run[Volume]) -> Together:
@@ -69,10 +75,10 @@ async def export_volume(notes: ConnectAttachment, run: Run[Volume]) -> Together:
         notes.volume_id, notes.attachment_id, notes.connector, operation=run.operation
     )
     sealed = connections.seal(run.service.sealer, connection)
-    kept = _mine(notes, run).values(connection=sealed, connector=notes.connector)
+    kept = {"connection": sealed, "connector": notes.connector}
 
     def keep(tx: Session) -> None:
-        if not _changed(tx.execute(kept)):
+        if not _change_mine(tx, notes.attachment_id, kept, of_saga=run.saga_id):
             raise Conflict(
                 f"Resource conflict: Attachment {notes.attachment_id} was deleted while it was "
                 "being connected. The volume is not exported for it any more.",
@@ -87,26 +93,26 @@ async def end_export(notes: ConnectAttachment, run: Run[Volume]) -> None:
         return
     agent = await backends.agent_of(run, notes.host)
     await agent.unexport_volume(notes.volume_id, notes.attachment_id, operation=run.operation)
-    emptied = update(AttachmentRow).where(AttachmentRow.id == notes.attachment_id)
-    forgotten = emptied.values(connection=None, connector=None)
-    await run.service.store.write(lambda tx: tx.execute(forgotten) and None)
+    emptied = {"connection": None, "connector": None}
+    await run.service.store.write(lambda tx: _change_any(tx, notes.attachment_id, emptied))
 
 
 def announce(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
     """Show the attachment, and with it the volume, as attaching: the caller's turn."""
     now = run.now()
     owner = {"borrowed_by": notes.borrowed_by, "borrowed_for": notes.borrowed_for}
-    shown = _mine(notes, run).values(
-        attach_status="attaching",
-        attach_mode=notes.mode,
-        attached_host=notes.connector["host"],
-        mountpoint=str(notes.connector.get("mountpoint", "na")),
-        attached_at=now,
-        saga_id="",
-        borrowed_at=now,
+    shown: dict[str, Any] = {
+        "attach_status": "attaching",
+        "attach_mode": notes.mode,
+        "attached_host": notes.connector["host"],
+        "mountpoint": str(notes.connector.get("mountpoint", "na")),
+        "attached_at": now,
+        "saga_id": "",
+        "borrowed_at": now,
         **owner,
-    )
-    if not _changed(tx.execute(shown)) or not _turn_volume(tx, notes, owner, now):
+    }
+    mine = _change_mine(tx, notes.attachment_id, shown, of_saga=run.saga_id)
+    if not mine or not _turn_volume(tx, notes, owner, now):
         raise Conflict(
             f"Resource conflict: Volume {notes.volume_id} or its attachment was changed while it "
             "was being connected. The export was ended again.",
@@ -126,17 +132,6 @@ def _turn_volume(
         borrowed_at=now,
         **owner,
     )
-
-
-def _mine(notes: ConnectAttachment, run: Run[Volume]) -> Any:
-    """Return an update of the attachment, as long as it is this saga's."""
-    return update(AttachmentRow).where(
-        AttachmentRow.id == notes.attachment_id, AttachmentRow.saga_id == run.saga_id
-    )
-
-
-def _changed(result: Any) -> bool:
-    return cast("CursorResult[Any]", result).rowcount == 1
 
 
 CONNECT_ATTACHMENT = Saga(

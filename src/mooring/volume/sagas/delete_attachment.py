@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import delete, update
+from sqlalchemy import bindparam, delete
 from sqlalchemy.orm import Session
 
 from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.store.rows import Change
 from mooring.volume import backends, notices, statuses
 from mooring.volume.tables import AttachmentRow
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
+
+
+_change_mine = Change(AttachmentRow, AttachmentRow.saga_id == bindparam("of_saga"))
 
 
 class DeleteAttachment(Struct, frozen=True, kw_only=True):
@@ -40,10 +44,8 @@ def forget_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) ->
 
 def keep_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) -> None:
     """Leave the attachment as it was, so that deleting may be tried again."""
-    mine = update(AttachmentRow).where(
-        AttachmentRow.id == notes.attachment_id, AttachmentRow.saga_id == run.saga_id
-    )
-    tx.execute(mine.values(saga_id="", deleting=False))
+    kept = {"saga_id": "", "deleting": False}
+    _change_mine(tx, notes.attachment_id, kept, of_saga=run.saga_id)
 
 
 # It takes the attachment from whoever is connecting it: that one is undone, or, where its undo
