@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -147,6 +148,37 @@ async def test_what_is_aborted_before_it_has_a_slot_does_nothing_outside(desk: D
     await desk.engine.schedule.quiet()
     assert ("shop.pack_order", "ended", "undone") in await desk.sagas()
     assert ledger.written == []
+
+
+async def test_whoever_watches_between_a_commit_and_the_runners_turn_sees_the_end(
+    desk: Desk,
+) -> None:
+    ledger = desk.ledger = BusyLedger()
+    await desk.restart()
+    saga_id = await desk.start(OCCUPY, "o1")
+    writing, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def hold(tx: Session) -> None:
+        del tx
+        loop.call_soon_threadsafe(writing.set)
+        assert go_on.wait(10)
+
+    async def watch() -> None:
+        await desk.engine.store.write(lambda _: None)
+        await desk.engine.ended(saga_id)
+
+    holding = asyncio.create_task(desk.engine.store.write(hold))
+    await writing.wait()
+    # What comes behind it is committed as a group: the watcher's write, then the saga's last one.
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    ledger.free.set()
+    for _ in range(9):
+        await asyncio.sleep(0)
+    go_on.set()
+    async with asyncio.timeout(2):
+        await asyncio.gather(holding, watching)
 
 
 async def test_who_stood_behind_one_that_gave_up_waiting_is_served(desk: Desk) -> None:

@@ -111,6 +111,9 @@ class Schedule(Generic[S]):
         """Take note that a bookmark was saved and has been committed."""
         if mark.state == "parked" and mark.wake_at is not None:
             self.wake(mark.id, at=mark.wake_at)
+        if work := self._works.get(mark.id):
+            # Somebody may come to watch before the runner goes on with it.
+            work.saved = mark
         for watch in self._watchers.get(mark.id, ()):
             watch.show(mark)
 
@@ -127,7 +130,7 @@ class Schedule(Generic[S]):
         watch = Watch()
         work = self._works.get(saga_id) or self._fresh.get(saga_id)
         if work is not None and not ownership.is_shared(self._host.store):
-            watch.show(work.mark)
+            watch.show(work.saved or work.mark)
         self._watchers.setdefault(saga_id, set()).add(watch)
         try:
             yield watch

@@ -60,6 +60,8 @@ class Work(Generic[S]):
     def __init__(self, mark: Bookmark, saga: Saga[Any], generations: dict[str, int]) -> None:
         self.mark, self.saga, self.generations = mark, saga, generations
         self.notes = msgspec.convert(mark.notes, saga.notes)
+        self.saved: Bookmark | None = None
+        """What was committed last; `mark` becomes it when the runner has its turn."""
         self.step_task: asyncio.Task[Any] | None = None
         self.interrupted = False
 
