@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import bindparam
 from sqlalchemy.orm import Session
 
-from mooring.store.base import Store
+from mooring.errors import Conflict
+from mooring.store.base import Store, savepoint
 from mooring.store.rows import Change
 from tests.store.boats import Sailor
 
@@ -58,6 +59,24 @@ async def test_what_the_session_has_loaded_or_changed_stays_right(crew: Store) -
 
     assert await crew.write(look) == ("cook", HIRED)
     assert await seen(crew) == [("cook", HIRED), ("mate", None)]
+
+
+async def test_what_a_savepoint_takes_back_is_not_seen_any_more(crew: Store) -> None:
+    def fail(tx: Session) -> None:
+        with savepoint(tx):
+            assert change(tx, 1, {"rank": "cook"})
+            with savepoint(tx):
+                assert change(tx, 2, {"rank": "cook"})
+            raise Conflict("No cook is wanted.")
+
+    def look(tx: Session) -> list[str | None]:
+        sailors = [tx.get_one(Sailor, number) for number in (1, 2)]
+        assert change(tx, 1, {"rank": "boatswain"})
+        with pytest.raises(Conflict):
+            fail(tx)
+        return [sailor.rank for sailor in sailors]
+
+    assert await crew.write(look) == ["boatswain", "mate"]
 
 
 async def test_an_attribute_that_is_not_there_is_refused(crew: Store) -> None:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
+from weakref import ref
 
 from sqlalchemy.orm import Session
 
@@ -16,6 +17,7 @@ from mooring.store import failures
 
 T = TypeVar("T")
 _CALLBACKS = "mooring.after_commit"
+_CHANGED = "mooring.changed"
 _log = logging.getLogger(__name__)
 
 
@@ -29,16 +31,28 @@ def after_commit(tx: Session, callback: Callable[[], None]) -> None:
     tx.info.setdefault(_CALLBACKS, []).append(callback)
 
 
+def note_changed(tx: Session, row: object) -> None:
+    """Have a loaded object that shows a change read anew when a `savepoint` takes that back.
+
+    For changes that were not made by the session itself, which knows of its own only.
+    """
+    tx.info.setdefault(_CHANGED, []).append(ref(row))
+
+
 @contextmanager
 def savepoint(tx: Session) -> Generator[None]:
     """Run a part of a transaction that an error takes back alone, its callbacks with it."""
     callbacks: list[Callable[[], None]] = tx.info.setdefault(_CALLBACKS, [])
-    before = len(callbacks)
+    changed: list[ref[object]] = tx.info.setdefault(_CHANGED, [])
+    callbacks_before, changed_before = len(callbacks), len(changed)
     try:
         with tx.begin_nested():
             yield
     except BaseException:
-        del callbacks[before:]
+        del callbacks[callbacks_before:]
+        for row in [found() for found in changed[changed_before:]]:
+            if row is not None and row in tx:
+                tx.expire(row)
         raise
 
 

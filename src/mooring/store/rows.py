@@ -14,6 +14,8 @@ from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.orm.attributes import set_committed_value
 from sqlalchemy.orm.util import identity_key
 
+from mooring.store.call import note_changed
+
 
 class Change:
     """Sets columns of one row of a table, found by its `id`, where a condition holds.
@@ -36,7 +38,8 @@ class Change:
     def __call__(self, tx: Session, row_id: Any, values: dict[str, Any], **given: Any) -> bool:
         """Set attributes to plain values (no expressions); tell whether there was such a row.
 
-        An object of the row that `tx` has loaded shows the new values.
+        An object of the row that `tx` has loaded shows the new values, until a `savepoint` around
+        this is taken back.
         """
         tx.flush()
         columns = {self._columns[name]: value for name, value in values.items()}
@@ -47,4 +50,5 @@ class Change:
         if loaded is not None:
             for name, value in values.items():
                 set_committed_value(loaded, name, value)
+            note_changed(tx, loaded)
         return True
