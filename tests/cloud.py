@@ -226,23 +226,32 @@ class SimulatedCloud:
         Raises nothing: a crash is seen by `settle`.
         """
         while not asking.done():
-            settling = asyncio.create_task(self._rest())
-            await asyncio.wait({asking, settling}, return_when=asyncio.FIRST_COMPLETED)
-            settling.cancel()
-            await asyncio.gather(settling, return_exceptions=True)
+            await self._go_on(asking)
             if self.probe.crashed:
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
                 return None
-            if self.is_still:
-                await asyncio.wait({asking}, timeout=PATIENCE_S)
-            elif not asking.done():
-                await self._turn_clock()
         return asking.result()
 
-    async def until(self, event: asyncio.Event) -> None:
-        """Wait for an event while sagas move."""
-        await self.until_answered(asyncio.create_task(event.wait()))
+    async def until(self, event: asyncio.Event, acting: asyncio.Task[Any]) -> bool:
+        """Wait for an event while sagas move; False when all is over without it."""
+        waiting = asyncio.create_task(event.wait())
+        while not (event.is_set() or self.probe.crashed or (acting.done() and self._is_over())):
+            await self._go_on(waiting)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return event.is_set()
+
+    async def _go_on(self, asking: asyncio.Task[Any]) -> None:
+        """Let sagas run until none can or a task is done, then turn the clock for it."""
+        settling = asyncio.create_task(self._rest())
+        await asyncio.wait({asking, settling}, return_when=asyncio.FIRST_COMPLETED)
+        settling.cancel()
+        await asyncio.gather(settling, return_exceptions=True)
+        if self.is_still:
+            await asyncio.wait({asking}, timeout=PATIENCE_S)
+        elif not (asking.done() or self.probe.crashed):
+            await self._turn_clock()
 
     async def until_done(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for something while sagas move."""
@@ -261,10 +270,15 @@ class SimulatedCloud:
             await self._rest()
             if self.probe.crashed:
                 raise Crash
-            at = self._next_wake()
-            if self._is_quiet() and (at is None or at > limit):
+            if self._is_over(limit):
                 return
             await self._turn_clock()
+
+    def _is_over(self, limit: datetime | None = None) -> bool:
+        """Whether nothing moves, nor will until a time: if none is given, for a long while."""
+        at = self._next_wake()
+        limit = limit or self.clock.now() + timedelta(seconds=HORIZON_S)
+        return self._is_quiet() and (at is None or at > limit)
 
     async def _rest(self) -> None:
         """Return when nothing runs, or when what runs waits for one who sleeps.

@@ -23,6 +23,16 @@ class Meddling:
         self.late: Callable[[], Awaitable[Any]] | None = None
         self.held, self.released = asyncio.Event(), asyncio.Event()
 
+    @property
+    def name(self) -> str:
+        """The call that was meddled with.
+
+        Who waits for another service looks as often as it takes, so a scenario may make fewer calls
+        than when they were counted.
+        """
+        made = self.calls[self.nth - 1] if self.nth <= len(self.calls) else "not made this time"
+        return f"call {self.nth} ({made})"
+
     async def pass_on(self, call: Call) -> Any:
         """Deliver a call in the way of this kind."""
         self.calls.append(call.what)

@@ -61,7 +61,7 @@ async def count_calls(yard: Yard, scenario: Scenario) -> int:
 async def hold(yard: Yard, case: Calls, trial: Trial, call: Meddling) -> None:
     """Hold a trial to the law, once all is over."""
     outcome = await yard.learn(case.scenario)
-    when = f"call {call.nth} ({call.calls[call.nth - 1]}) {call.kind}"
+    when = f"{call.name} {call.kind}"
     await laws.require_peace(trial, when)
     await laws.require_end(trial, case.scenario.saga, outcome, when)
 
@@ -83,7 +83,7 @@ async def hold_still(trial: Trial, call: Meddling) -> None:
     before = await trial.snapshot()
     await trial.cloud.until_done(call.deliver_late())
     await trial.settle()
-    when = f"call {call.nth} ({call.calls[call.nth - 1]}) delivered after the end"
+    when = f"{call.name} delivered after the end"
     await laws.require_peace(trial, when)
     assert await trial.snapshot() == before, when
 
@@ -124,7 +124,8 @@ async def test_a_sleeper_changes_nothing_when_it_goes_on(yard: Yard, case: Calls
             call = Meddling(trial.cloud, case.kind, nth)
             trial.site.meddler = call
             acting = asyncio.create_task(trial.act())
-            await trial.cloud.until(call.held)
+            if not await trial.cloud.until(call.held, acting):
+                continue
             await trial.cloud.take_over()
             await trial.settle()
             finished = await trial.snapshot()

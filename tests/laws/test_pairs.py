@@ -96,7 +96,8 @@ async def test_two_operations_on_the_same_things_both_end(yard: Yard, case: Pair
             call = Meddling(trial.cloud, "held_before", nth)
             trial.site.meddler = call
             first = asyncio.create_task(trial.act())
-            await trial.cloud.until(call.held)
+            if not await trial.cloud.until(call.held, first):
+                continue
             second = asyncio.create_task(ACTS[case.second](trial.site))
             await asyncio.wait({second}, timeout=0.05)
             call.release()
@@ -115,7 +116,7 @@ async def test_who_waits_too_long_gives_up_and_leaves_no_trace(yard: Yard, name:
         last = "compute.attach_volume/plug_disk/forward/after"
         trial.probe.arm(last, lambda: Conflict("A law let this step fail."))
         first = asyncio.create_task(trial.act())
-        await trial.cloud.until(call.held)
+        assert await trial.cloud.until(call.held, first)
         second = asyncio.create_task(ACTS[name](trial.site))
         await asyncio.wait({second}, timeout=0.1)
         await trial.cloud.pass_time(LOCK_WAIT_S + 1.0)
