@@ -79,7 +79,7 @@ CONNECT_LEGACY = Saga(
 END_LEGACY = Saga(
     "volume.end_legacy",
     ConnectLegacy,
-    Step(end_export),
+    Step(end_export, may_be_forgone=True),
     Step(forget_export),
     locks=lambda notes: (exclusive(f"export:{notes.export_id}"),),
     mode="wait",

@@ -54,7 +54,7 @@ DELETE_ATTACHMENT = Saga(
     "volume.delete_attachment",
     DeleteAttachment,
     # Undone only when it gives up waiting for whoever is connecting the attachment.
-    Step(end_export, undo=keep_attachment),
+    Step(end_export, undo=keep_attachment, may_be_forgone=True),
     Step(forget_attachment),
     locks=lambda notes: (exclusive(f"attachment:{notes.attachment_id}"),),
     mode="preempt",
