@@ -51,12 +51,12 @@ async def close(notes: Order, run: Run[Shop]) -> None:
 
 
 class BusyLedger(Ledger):
-    """A ledger that notes what was ever written, and lets nobody go until it is free."""
+    """A ledger that notes what was ever written, is busy, and lets nobody go until it is free."""
 
     def __init__(self) -> None:
         super().__init__()
         self.written: list[str] = []
-        self.free = asyncio.Event()
+        self.busy, self.free = asyncio.Event(), asyncio.Event()
 
     def put(self, key: str, value: str) -> None:
         self.written.append(key)
@@ -66,7 +66,13 @@ class BusyLedger(Ledger):
 async def occupy(notes: Order, run: Run[Shop]) -> None:
     del notes
     assert isinstance(run.service.ledger, BusyLedger)
+    run.service.ledger.busy.set()
     await run.service.ledger.free.wait()
+
+
+async def dawdle(notes: Order, run: Run[Shop]) -> None:
+    del notes, run
+    await asyncio.Event().wait()
 
 
 async def linger(notes: Order, run: Run[Shop]) -> None:
@@ -75,6 +81,7 @@ async def linger(notes: Order, run: Run[Shop]) -> None:
 
 
 OCCUPY = Saga("stall.occupy", Order, Step(occupy), locks=lambda _: [])
+DAWDLE = Saga("stall.dawdle", Order, Step(occupy), Step(dawdle), locks=lambda _: [])
 TAKE_STOCK = Saga(
     "stall.take_stock",
     Order,
@@ -179,6 +186,60 @@ async def test_whoever_watches_between_a_commit_and_the_runners_turn_sees_the_en
     go_on.set()
     async with asyncio.timeout(2):
         await asyncio.gather(holding, watching)
+
+
+async def turn_loop() -> None:
+    """Let every task that can run on come to where it waits for something else."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_an_abort_that_is_committed_with_the_step_before_stops_the_next(desk: Desk) -> None:
+    ledger = desk.ledger = BusyLedger()
+    await desk.restart()
+    saga_id = await desk.start(DAWDLE, "o1")
+    await ledger.busy.wait()
+    gate = threading.Event()
+    held = asyncio.create_task(desk.store.write(lambda tx: gate.wait(10)))
+    await turn_loop()
+    ledger.free.set()
+    await turn_loop()
+    aborting = asyncio.create_task(desk.store.write(lambda tx: desk.engine.abort(tx, saga_id)))
+    await turn_loop()
+    gate.set()
+    await asyncio.gather(held, aborting)
+    async with asyncio.timeout(10):
+        await desk.engine.schedule.quiet()
+    assert ("stall.dawdle", "ended", "undone") in await desk.sagas()
+
+
+async def test_an_abort_that_comes_while_a_saga_is_read_is_not_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = desk.ledger = BusyLedger()
+    await desk.restart()
+    saga_id = await desk.start(DAWDLE, "o1")
+    await ledger.busy.wait()
+    await desk.let_leases_end()
+    await desk.close()
+    await desk.open()
+    has_read, go_on = asyncio.Event(), asyncio.Event()
+    read = desk.store.read
+
+    async def read_slowly(fn: Callable[[Session], T]) -> T:
+        found = await read(fn)
+        has_read.set()
+        await go_on.wait()
+        return found
+
+    monkeypatch.setattr(desk.store, "read", read_slowly)
+    await has_read.wait()
+    await desk.store.write(lambda tx: desk.engine.abort(tx, saga_id))
+    go_on.set()
+    async with asyncio.timeout(10):
+        await desk.engine.schedule.quiet()
+    monkeypatch.undo()
+    assert ("stall.dawdle", "ended", "undone") in await desk.sagas()
 
 
 async def test_who_stood_behind_one_that_gave_up_waiting_is_served(desk: Desk) -> None:

@@ -57,6 +57,10 @@ class Runner(Generic[S]):
 
     def _find_outside(self, work: Work[S]) -> tuple[Place, Step] | None:
         """Return the place whose outside work comes next, or None when a transaction does."""
+        if work.interrupted:
+            # An abort came while nothing was performed. A transaction reads what was asked for.
+            work.interrupted = False
+            return None
         mark = work.mark
         place = work.plan().find(mark.heading, mark.step, mark.item)
         if place is None or isinstance(place.part, Child) or is_transaction(place.part, mark):
@@ -92,6 +96,7 @@ class Runner(Generic[S]):
         except asyncio.CancelledError:
             if not work.interrupted:
                 raise
+            work.interrupted = False
             result = Failed(Conflict("The operation was aborted."))
         except Exception as error:  # noqa: BLE001  (whatever a step raises decides where the saga goes)
             result = Failed(error)

@@ -76,6 +76,7 @@ class Schedule(Generic[S]):
         self._works: dict[str, Work[S]] = {}
         self._timers: list[tuple[datetime, str]] = []
         self._fresh: dict[str, Work[S]] = {}
+        self._interrupted: set[str] = set()
         self._watchers: dict[str, set[Watch]] = {}
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -123,6 +124,8 @@ class Schedule(Generic[S]):
         self._fresh.pop(saga_id, None)
         if work := self._works.get(saga_id):
             work.interrupt()
+        elif saga_id in self._running:
+            self._interrupted.add(saga_id)
 
     @contextlib.contextmanager
     def watching(self, saga_id: str) -> Generator[Watch]:
@@ -206,6 +209,7 @@ class Schedule(Generic[S]):
     def _done(self, saga_id: str, task: asyncio.Task[None]) -> None:
         self._running.pop(saga_id, None)
         self._works.pop(saga_id, None)
+        self._interrupted.discard(saga_id)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, Exception):
             self._is_open, self._crash = False, error
@@ -222,9 +226,12 @@ class Schedule(Generic[S]):
 
     async def _advance(self, saga_id: str) -> None:
         work = self._fresh.pop(saga_id, None) or await self._load(saga_id)
-        if work is not None:
-            self._works[saga_id] = work
-            await self._runner.advance(work)
+        if work is None:
+            return
+        # What was read may be older than the abort.
+        work.interrupted = saga_id in self._interrupted
+        self._works[saga_id] = work
+        await self._runner.advance(work)
 
     async def _load(self, saga_id: str) -> Work[S] | None:
         """Return a saga that may be advanced now, as the database has it."""
