@@ -16,7 +16,7 @@ from tests.store.boats import Sailor
 pytestmark = pytest.mark.anyio
 HIRED = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
 change = Change(Sailor)
-promote = Change(Sailor, Sailor.rank.in_(bindparam("among", expanding=True)))
+promote = Change(Sailor, lambda columns: columns.title.in_(bindparam("among", expanding=True)))
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ ATTACHABLE = frozenset(
     }
 )
 """vm_states in which volumes are attached and detached."""
-_change_living = Change(Server, Server.deleted_at.is_(None))
+_change_living = Change(Server, lambda columns: columns.deleted_at.is_(None))
 
 
 def require(

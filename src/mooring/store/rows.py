@@ -7,31 +7,37 @@ one by one, by their id, so they go this way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, CursorResult, Table, bindparam, inspect, update
+from sqlalchemy import Column, ColumnElement, CursorResult, Table, bindparam, inspect, update
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.orm.attributes import set_committed_value
 from sqlalchemy.orm.util import identity_key
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from mooring.store.call import note_changed
+
+Condition = Callable[[ReadOnlyColumnCollection[str, Column[Any]]], ColumnElement[bool]]
 
 
 class Change:
     """Sets columns of one row of a table, found by its `id`, where a condition holds.
 
-    _living = Change(Server, Server.deleted_at.is_(None))
+    _living = Change(Server, lambda columns: columns.deleted_at.is_(None))
     ...
     if not _living(tx, server_id, {"task_state": None}): ...
 
-    What a condition compares with may be a `bindparam`, whose value each call gives by its name;
-    the name must be of no column.
+    A condition is of the table's columns: with a class's attributes SQLAlchemy would take the
+    statement for one of its own. What it compares with may be a `bindparam`, whose value each call
+    gives by its name; the name must be of no column.
     """
 
-    def __init__(self, row: type[DeclarativeBase], *conditions: ColumnElement[bool]) -> None:
+    def __init__(self, row: type[DeclarativeBase], *conditions: Condition) -> None:
         self._row = row
         table = cast("Table", row.__table__)
-        self._statement = update(table).where(table.c["id"] == bindparam("of_id"), *conditions)
+        holds = [condition(table.c) for condition in conditions]
+        self._statement = update(table).where(table.c["id"] == bindparam("of_id"), *holds)
         mapped = inspect(row).column_attrs
         self._columns = {attribute.key: attribute.columns[0].key for attribute in mapped}
 

@@ -38,7 +38,9 @@ _first_of = (
     .order_by(AttachmentRow.attach_status)
     .limit(1)
 )
-_change_allowed = Change(VolumeRow, VolumeRow.status.in_(bindparam("allowed", expanding=True)))
+_change_allowed = Change(
+    VolumeRow, lambda columns: columns.status.in_(bindparam("allowed", expanding=True))
+)
 
 
 def borrowed(who: Who, operation: Operation | None, now: datetime) -> dict[str, Any]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _change_any = Change(AttachmentRow)
-_change_mine = Change(AttachmentRow, AttachmentRow.saga_id == bindparam("of_saga"))
+_change_mine = Change(AttachmentRow, lambda columns: columns.saga_id == bindparam("of_saga"))
 _status_of = select(VolumeRow.status).where(VolumeRow.id == bindparam("of_id"))
 
 

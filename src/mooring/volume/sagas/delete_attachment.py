@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mooring.volume.service import Volume
 
 
-_change_mine = Change(AttachmentRow, AttachmentRow.saga_id == bindparam("of_saga"))
+_change_mine = Change(AttachmentRow, lambda columns: columns.saga_id == bindparam("of_saga"))
 
 
 class DeleteAttachment(Struct, frozen=True, kw_only=True):
