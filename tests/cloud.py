@@ -92,6 +92,8 @@ class SimulatedCloud:
         self._agent_stack = AsyncExitStack()
         self._starts = 0
         self._users: dict[str, ServiceUser] = {}
+        self._is_up = asyncio.Event()
+        """Whether there is a control plane to ask: a client tries until it gets through."""
         self.is_still = False
         """Whether the clock stands while a client waits for an answer."""
         self._former: list[tuple[Cloud, Network, Agents]] = []
@@ -113,9 +115,10 @@ class SimulatedCloud:
             self.agents[name] = await self._agent_stack.enter_async_context(open_agent(wanted))
 
     async def open_control(self) -> None:
+        self._is_up.clear()
         self._starts += 1
-        known, self.network = Agents(), Network()
-        known.deliver, self.network.deliver = self._deliver_to_host, self._deliver
+        known, network = Agents(), Network()
+        known.deliver, network.deliver = self._deliver_to_host, self._deliver
         for name, agent in self.agents.items():
             known.in_process(name, agent.app)
         outside = Outside(
@@ -126,11 +129,11 @@ class SimulatedCloud:
             random=Random(self._starts),
             probe=self.probe,
             owner=f"control-{self._starts}",
-            network=self.network,
+            network=network,
             inline=self.inline,
         )
-        self.known_agents = known
         self.cloud = await open_cloud(outside)
+        self.network, self.known_agents = network, known
         _, admin = access.read_login(self.settings.state_path)
         passwords = json.loads((self.settings.state_path / access.PASSWORDS).read_text())
         logins = {
@@ -141,6 +144,7 @@ class SimulatedCloud:
             name: ServiceUser(self.network, f"{URL}/identity/v3", login, clock=self.clock)
             for name, login in {"admin": admin, **logins}.items()
         }
+        self._is_up.set()
         await self.cloud.look_at_hosts()
 
     async def _deliver(self, request: httpx2.Request, forward: Forward) -> httpx2.Response:
@@ -201,6 +205,7 @@ class SimulatedCloud:
 
         `user` is admin or demo, or the service user compute or volume, who sends a service token.
         """
+        await self._is_up.wait()
         service = path.split("/")[1]
         token = await self._users[user].token()
         sent = {"X-Auth-Token": token, **(headers or {})}

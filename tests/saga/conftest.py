@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
+from mooring.saga.laws import LawProbe
+from tests.saga.shop import Desk, Ledger
 
 DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 
@@ -15,3 +19,13 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgresql":
         return request.getfixturevalue("postgres_url")
     return str(tmp_path)
+
+
+@pytest.fixture
+async def desk(location: str) -> AsyncIterator[Desk]:
+    """A shop with one order, "o1"."""
+    made = Desk(location, Ledger(), LawProbe())
+    await made.open()
+    await made.add("o1")
+    yield made
+    await made.close()

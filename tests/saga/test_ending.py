@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Literal, TypeVar
@@ -15,14 +14,12 @@ from sqlalchemy.orm import Session
 from mooring.errors import Conflict, Unavailable
 from mooring.saga.define import REGISTRY, Park, Run, Saga, Step, exclusive, shared
 from mooring.saga.engine import END_WAIT_S
-from mooring.saga.laws import LawProbe
 from mooring.saga.locks import LOCK_WAIT_S
 from tests.saga.shop import (
     CANCEL,
     PACK,
     SEND,
     Desk,
-    Ledger,
     Order,
     Shop,
     begin_cancelling,
@@ -33,15 +30,6 @@ pytestmark = pytest.mark.anyio
 T = TypeVar("T")
 
 
-@pytest.fixture
-async def desk(location: str) -> AsyncIterator[Desk]:
-    made = Desk(location, Ledger(), LawProbe())
-    await made.open()
-    await made.add("o1")
-    yield made
-    await made.close()
-
-
 def count(tx: Session, notes: Order, run: Run[Shop]) -> None:
     del tx, notes, run
 
@@ -50,38 +38,11 @@ async def close(notes: Order, run: Run[Shop]) -> None:
     run.service.ledger.put(f"closed:{notes.order_id}", "closed")
 
 
-class BusyLedger(Ledger):
-    """A ledger that notes what was ever written, is busy, and lets nobody go until it is free."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written: list[str] = []
-        self.busy, self.free = asyncio.Event(), asyncio.Event()
-
-    def put(self, key: str, value: str) -> None:
-        self.written.append(key)
-        super().put(key, value)
-
-
-async def occupy(notes: Order, run: Run[Shop]) -> None:
-    del notes
-    assert isinstance(run.service.ledger, BusyLedger)
-    run.service.ledger.busy.set()
-    await run.service.ledger.free.wait()
-
-
-async def dawdle(notes: Order, run: Run[Shop]) -> None:
-    del notes, run
-    await asyncio.Event().wait()
-
-
 async def linger(notes: Order, run: Run[Shop]) -> None:
     del notes, run
     raise Park(timeout_s=86400.0)
 
 
-OCCUPY = Saga("stall.occupy", Order, Step(occupy), locks=lambda _: [])
-DAWDLE = Saga("stall.dawdle", Order, Step(occupy), Step(dawdle), locks=lambda _: [])
 TAKE_STOCK = Saga(
     "stall.take_stock",
     Order,
@@ -142,104 +103,6 @@ async def test_an_abort_does_not_wait_for_a_lock(desk: Desk) -> None:
     with pytest.raises(Conflict, match="aborted"):
         await desk.engine.ended(second)
     assert await desk.statuses() == {"o1": "packing"}
-
-
-async def test_what_is_aborted_before_it_has_a_slot_does_nothing_outside(desk: Desk) -> None:
-    ledger = desk.ledger = BusyLedger()
-    await desk.restart()
-    for _ in range(16):
-        await desk.start(OCCUPY, "o1")
-    saga_id = await desk.pack("o1")
-    await desk.engine.store.write(lambda tx: desk.engine.abort(tx, saga_id))
-    ledger.free.set()
-    await desk.engine.schedule.quiet()
-    assert ("shop.pack_order", "ended", "undone") in await desk.sagas()
-    assert ledger.written == []
-
-
-async def test_whoever_watches_between_a_commit_and_the_runners_turn_sees_the_end(
-    desk: Desk,
-) -> None:
-    ledger = desk.ledger = BusyLedger()
-    await desk.restart()
-    saga_id = await desk.start(OCCUPY, "o1")
-    writing, go_on = asyncio.Event(), threading.Event()
-    loop = asyncio.get_running_loop()
-
-    def hold(tx: Session) -> None:
-        del tx
-        loop.call_soon_threadsafe(writing.set)
-        assert go_on.wait(10)
-
-    async def watch() -> None:
-        await desk.engine.store.write(lambda _: None)
-        await desk.engine.ended(saga_id)
-
-    holding = asyncio.create_task(desk.engine.store.write(hold))
-    await writing.wait()
-    # What comes behind it is committed as a group: the watcher's write, then the saga's last one.
-    watching = asyncio.create_task(watch())
-    await asyncio.sleep(0)
-    ledger.free.set()
-    for _ in range(9):
-        await asyncio.sleep(0)
-    go_on.set()
-    async with asyncio.timeout(2):
-        await asyncio.gather(holding, watching)
-
-
-async def turn_loop() -> None:
-    """Let every task that can run on come to where it waits for something else."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
-async def test_an_abort_that_is_committed_with_the_step_before_stops_the_next(desk: Desk) -> None:
-    ledger = desk.ledger = BusyLedger()
-    await desk.restart()
-    saga_id = await desk.start(DAWDLE, "o1")
-    await ledger.busy.wait()
-    gate = threading.Event()
-    held = asyncio.create_task(desk.store.write(lambda tx: gate.wait(10)))
-    await turn_loop()
-    ledger.free.set()
-    await turn_loop()
-    aborting = asyncio.create_task(desk.store.write(lambda tx: desk.engine.abort(tx, saga_id)))
-    await turn_loop()
-    gate.set()
-    await asyncio.gather(held, aborting)
-    async with asyncio.timeout(10):
-        await desk.engine.schedule.quiet()
-    assert ("stall.dawdle", "ended", "undone") in await desk.sagas()
-
-
-async def test_an_abort_that_comes_while_a_saga_is_read_is_not_lost(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = desk.ledger = BusyLedger()
-    await desk.restart()
-    saga_id = await desk.start(DAWDLE, "o1")
-    await ledger.busy.wait()
-    await desk.let_leases_end()
-    await desk.close()
-    await desk.open()
-    has_read, go_on = asyncio.Event(), asyncio.Event()
-    read = desk.store.read
-
-    async def read_slowly(fn: Callable[[Session], T]) -> T:
-        found = await read(fn)
-        has_read.set()
-        await go_on.wait()
-        return found
-
-    monkeypatch.setattr(desk.store, "read", read_slowly)
-    await has_read.wait()
-    await desk.store.write(lambda tx: desk.engine.abort(tx, saga_id))
-    go_on.set()
-    async with asyncio.timeout(10):
-        await desk.engine.schedule.quiet()
-    monkeypatch.undo()
-    assert ("stall.dawdle", "ended", "undone") in await desk.sagas()
 
 
 async def test_who_stood_behind_one_that_gave_up_waiting_is_served(desk: Desk) -> None:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Unavailable
 from mooring.saga.engine import HeldError
-from mooring.saga.laws import LawProbe
-from tests.saga.shop import CANCEL, PACK, SEND, Desk, Ledger, Order
+from tests.saga.shop import CANCEL, PACK, SEND, Desk, Order
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def desk(location: str) -> AsyncIterator[Desk]:
-    made = Desk(location, Ledger(), LawProbe())
-    await made.open()
-    await made.add("o1")
-    yield made
-    await made.close()
 
 
 async def test_a_saga_runs_to_its_end(desk: Desk) -> None:
