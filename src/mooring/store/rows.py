@@ -8,6 +8,7 @@ one by one, by their id, so they go this way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, cast
 
 from sqlalchemy import Column, ColumnElement, CursorResult, Table, bindparam, inspect, update
@@ -38,8 +39,12 @@ class Change:
         table = cast("Table", row.__table__)
         holds = [condition(table.c) for condition in conditions]
         self._statement = update(table).where(table.c["id"] == bindparam("of_id"), *holds)
-        mapped = inspect(row).column_attrs
-        self._columns = {attribute.key: attribute.columns[0].key for attribute in mapped}
+
+    @cached_property
+    def _columns(self) -> dict[str, str]:
+        """The column of each attribute; not known before every class of the service is."""
+        mapped = inspect(self._row).column_attrs
+        return {attribute.key: attribute.columns[0].key for attribute in mapped}
 
     def __call__(self, tx: Session, row_id: Any, values: dict[str, Any], **given: Any) -> bool:
         """Set attributes to plain values (no expressions); tell whether there was such a row.
