@@ -45,7 +45,7 @@ def script(directory: Path, state_dir: Path, shares: Shares, sleeper: Sleeper) -
         f"rm -rf {state}/mnt",
         f"mount --bind {state} {state_dir}",
         f"cd {CHECKOUT}",
-        "export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=src:.",
+        "export PYTHONDONTWRITEBYTECODE=1 PYTHONFAULTHANDLER=1 PYTHONPATH=src:.",
         f"exec {sys.executable} -m {module} {state_dir} '{msgspec.json.encode(sleeper).decode()}'",
     ]
     path.write_text("\n".join([*lines, ""]))
