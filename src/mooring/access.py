@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring import typed
 from mooring.clients.identity import Login
 from mooring.errors import Invalid, Unavailable
 from mooring.identity import bootstrap
@@ -97,7 +98,7 @@ def _load(path: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        return typed.decode(path.read_bytes(), dict[str, str])
     except (OSError, msgspec.DecodeError) as error:
         message = f"{path} cannot be read: {error}. Restore it; without it nobody can log in."
         raise Invalid(message) from error

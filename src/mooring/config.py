@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
+from mooring import typed
 from mooring.errors import Invalid
 
 PREFIX = "MOORING_"
@@ -251,7 +252,7 @@ def _checked(values: Mapping[str, Any], place: str, *, strict: bool) -> dict[str
         is_text_list = not strict and get_origin(get_type_hints(Settings)[key]) is tuple
         given = [part for part in value.split(",") if part] if is_text_list else value
         try:
-            checked[key] = msgspec.convert(given, hints[key], strict=strict)
+            checked[key] = typed.convert(given, hints[key], strict=strict)
         except msgspec.ValidationError as error:
             raise Invalid(f"The setting {key} in {place} does not fit: {error}.") from error
     return checked

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mooring import state_dir
+from mooring import state_dir, typed
 from mooring.access import read_login
 from mooring.agent_api.client import Agents
 from mooring.clients.identity import ServiceUser, ask
@@ -52,7 +52,7 @@ async def _ask_cloud(settings: Settings, *, fix: bool) -> list[Finding]:
         answer = await ask(network, method, f"{url}{PATH}", headers)
     finally:
         await network.aclose()
-    return msgspec.convert(msgspec.json.decode(answer.content)["findings"], list[Finding])
+    return typed.convert(msgspec.json.decode(answer.content)["findings"], list[Finding])
 
 
 async def _look(settings: Settings) -> list[Finding]:

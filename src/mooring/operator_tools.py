@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
+from mooring import typed
 from mooring.access import read_login
 from mooring.clients.identity import ServiceUser
 from mooring.clients.session import Session
@@ -42,7 +42,7 @@ class RunningCloud:
                 answer = await session.request("GET", path, caller=None)
             except NotFound:
                 continue
-            return session, msgspec.convert(answer.json(), Operation)
+            return session, typed.convert(answer.json(), Operation)
         message = f"No service knows operation {operation_id}. What has ended is kept for 30 days."
         raise NotFound(message)
 
@@ -69,7 +69,7 @@ async def list_operations(cloud: RunningCloud, *, everything: bool) -> None:
     found: list[Summary] = []
     for session in cloud.sessions.values():
         answer = await session.request("GET", f"/mooring/operations{query}", caller=None)
-        found += msgspec.convert(answer.json()["operations"], list[Summary])
+        found += typed.convert(answer.json()["operations"], list[Summary])
     found.sort(key=lambda one: one.created_at, reverse=True)
     rows = [("ID", "OPERATION", "STATUS", "AT STEP", "SINCE", "ON")]
     for one in found:

@@ -76,6 +76,30 @@ def test_a_library_is_used_in_its_one_place(module: str) -> None:
     assert not found, violations(found)
 
 
+def makes_typed(name: str, call: ast.Call) -> bool:
+    """Whether a call has msgspec make values of a type."""
+    if name in {"msgspec.json.decode", "msgspec.msgpack.decode"}:
+        return len(call.args) > 1 or any(word.arg == "type" for word in call.keywords)
+    return name == "msgspec.convert" or name.endswith(".Decoder")
+
+
+def test_values_get_their_types_where_no_second_thread_interferes() -> None:
+    found = [
+        f"{path}:{call.lineno}: calls {name}; mooring.typed does that"
+        for path in tree.python("src/")
+        if path != "src/mooring/typed.py"
+        for name, call in tree.calls(path)
+        if makes_typed(name, call)
+    ]
+    found += [
+        f"{path}:{line}: imports {name}; mooring.typed has it"
+        for path in tree.python("src/")
+        for name, line in tree.imports(path)
+        if name.startswith(("msgspec.json", "msgspec.msgpack", "msgspec.convert"))
+    ]
+    assert not found, violations(found)
+
+
 def test_agents_know_no_database() -> None:
     found = [
         f"{path}:{line}: imports {name}"

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from mooring import typed
 from mooring.errors import NoCapacity
 
 PARTIAL = ".partial"
@@ -73,7 +74,7 @@ def write_record(path: Path, record: Struct, *, forced: bool = False, host: str 
 def read_record(path: Path, kind: type[S]) -> S | None:
     """Return the record of a file, None when there is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return typed.decode(path.read_bytes(), kind)
     except FileNotFoundError:
         return None
 

@@ -10,10 +10,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.agent import qcow2
 from mooring.agent.run import Budget, Output, Runner
 from mooring.errors import Conflict, Invalid, NoCapacity, Unavailable
@@ -127,7 +126,7 @@ class QemuImg:
         argv = ["qemu-img", "info", "-f", disk_format, "--output=json", "--", str(path)]
         output = await self._runner.run(argv)
         _expect_success(output, f"reading {path.name}")
-        found = msgspec.json.decode(output.out.encode(), type=dict[str, Any])
+        found = typed.decode(output.out.encode(), dict[str, Any])
         if "backing-filename" in found or found.get("virtual-size") != claimed:
             raise Invalid("The qcow2 data contradicts itself. Convert the image anew.")
         return ImageInfo(disk_format, claimed)

@@ -19,6 +19,7 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from mooring import typed
 from mooring.agent_api.wire import body_of, status_of
 from mooring.errors import Bug, Conflict, Invalid, MooringError, NotFound, Unavailable
 from mooring.fence.journal import Answer, Journal
@@ -235,6 +236,6 @@ async def _read_body(request: Request, kind: Any) -> Any:
         if len(body) > AGENT_BODY_BYTES:
             raise Invalid(f"The body is larger than {AGENT_BODY_BYTES} bytes.")
     try:
-        return msgspec.json.decode(bytes(body), type=kind)
+        return typed.decode(bytes(body), kind)
     except msgspec.DecodeError as error:
         raise Invalid(f"The body is not what this verb takes: {error}.") from error

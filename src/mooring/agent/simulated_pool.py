@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from mooring import typed
 from mooring.agent import world
 from mooring.agent.drivers.chains import Chain, Layer
 from mooring.errors import NotFound
@@ -58,7 +59,7 @@ def chain_of(connection: sqlite3.Connection, volume_id: str) -> Chain:
     query = "SELECT body FROM chains WHERE volume_id = ?"
     row = connection.execute(query, (volume_id,)).fetchone()
     if row is not None:
-        return msgspec.json.decode(row[0], type=Chain)
+        return typed.decode(row[0], Chain)
     query = "SELECT format FROM volumes WHERE id = ?"
     found = connection.execute(query, (volume_id,)).fetchone()
     return Chain((Layer(f"{PREFIX}{volume_id}", found[0] if found else "raw"),))

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from mooring import typed
 from mooring.agent.settings import MountSettings, PoolSettings
 from mooring.errors import Invalid
 
@@ -27,7 +28,7 @@ def read_storage(file: str) -> Storage:
     path = Path(file).expanduser()
     try:
         told = tomllib.loads(path.read_text("utf-8"))
-        storage = msgspec.convert(told, Storage)
+        storage = typed.convert(told, Storage)
         readable = stat.S_IMODE(path.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise Invalid(f"The storage file {path} cannot be read: {error}.") from error

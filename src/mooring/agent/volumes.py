@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mooring import typed
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.host import Agent
 from mooring.agent.router import Call, Verbs
@@ -37,7 +38,7 @@ async def show_image(call: Call[Agent]) -> Answer:
 async def put_image(call: Call[Agent]) -> Answer:
     """Take an image in from the request's body."""
     try:
-        spec = msgspec.convert(dict(call.query), ImageSpec, strict=False)
+        spec = typed.convert(dict(call.query), ImageSpec, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid(f"The image is not declared as it must be: {error}.") from error
     image = await call.agent.images.put(

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.agent.run import SYSTEM_PATH, Budget, Conversation, Runner
 from mooring.errors import Bug, Unavailable, from_record
 
@@ -95,7 +95,7 @@ class Worker:
             finally:
                 if not whole:
                     await self._end()
-        reply = msgspec.json.decode(answer, type=Reply)
+        reply = typed.decode(answer, Reply)
         if reply.error is not None:
             raise from_record(reply.error)
         return reply.result
@@ -138,6 +138,6 @@ class Worker:
 def decode_arguments(kind: type[Struct], arguments: Any) -> Any:
     """Return the arguments of a verb on the helper's side. Raises Bug when they do not fit."""
     try:
-        return msgspec.convert(arguments, kind)
+        return typed.convert(arguments, kind)
     except msgspec.ValidationError as error:
         raise Bug("A helper process was asked in a wrong way.", private=str(error)) from error

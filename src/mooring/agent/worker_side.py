@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mooring import typed
 from mooring.agent.worker import Reply, Request
 from mooring.errors import Bug, to_record
 
@@ -26,7 +27,7 @@ def serve(verbs: Mapping[str, Verb]) -> None:
 
 def _answer(verbs: Mapping[str, Verb], line: bytes) -> Reply:
     try:
-        request = msgspec.json.decode(line, type=Request)
+        request = typed.decode(line, Request)
         if (verb := verbs.get(request.verb)) is None:
             raise Bug(f"A helper process does not know {request.verb}.")
         return Reply(result=verb(request.arguments))

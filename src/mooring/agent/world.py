@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from mooring import typed
 from mooring.agent_api.servers import GuestState
 
 _TABLES = """
@@ -86,7 +87,7 @@ def find_path(file: Path, volume_id: str) -> str:
         bodies = [row[0] for row in connection.execute("SELECT body FROM guests ORDER BY id")]
     finally:
         connection.close()
-    guests = (msgspec.json.decode(body, type=SimulatedGuest) for body in bodies)
+    guests = (typed.decode(body, SimulatedGuest) for body in bodies)
     disks = (disk for guest in guests for disk in guest.disks if disk.live)
     return next((disk.path for disk in disks if disk.volume_id == volume_id), "")
 
@@ -108,13 +109,13 @@ class World:
     def guests(self) -> list[SimulatedGuest]:
         """Return all guests, by id."""
         rows = self._connection.execute("SELECT body FROM guests ORDER BY id")
-        return [msgspec.json.decode(row[0], type=SimulatedGuest) for row in rows]
+        return [typed.decode(row[0], SimulatedGuest) for row in rows]
 
     def find(self, server_id: str) -> SimulatedGuest | None:
         """Return one guest, or None."""
         query = "SELECT body FROM guests WHERE id = ?"
         row = self._connection.execute(query, (server_id,)).fetchone()
-        return None if row is None else msgspec.json.decode(row[0], type=SimulatedGuest)
+        return None if row is None else typed.decode(row[0], SimulatedGuest)
 
     def save(self, guest: SimulatedGuest) -> None:
         """Keep a guest, and note which volumes it can write to from now on."""

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from mooring import typed
 from mooring.agent_api.transport import Request, Response, Wire
 from mooring.agent_api.wire import error_of
 from mooring.errors import Bug, NotFound, Unavailable
@@ -63,7 +64,7 @@ class Calls:
         deadline = time.monotonic() + timeout_s
         answer = await self._wire.send(request, timeout_s)
         while answer.status == 202:
-            ticket = msgspec.json.decode(answer.body, type=dict[str, str])["ticket"]
+            ticket = typed.decode(answer.body, dict[str, str])["ticket"]
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Unavailable(
@@ -93,6 +94,6 @@ def decode(kind: Any, answer: Response) -> Any:
     if kind is None:
         return None
     try:
-        return msgspec.json.decode(answer.body, type=kind)
+        return typed.decode(answer.body, kind)
     except msgspec.DecodeError as error:
         raise Bug("An agent gave an answer that makes no sense.", private=str(error)) from error

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mooring import errors
+from mooring import errors, typed
 
 STATUS: dict[str, int] = {
     "invalid": 400,
@@ -41,7 +41,7 @@ def body_of(error: BaseException) -> bytes:
 def error_of(status: int, body: bytes, host: str) -> errors.MooringError:
     """Return the error behind an answer of 400 or more, whoever wrote it."""
     try:
-        record = msgspec.json.decode(body, type=dict[str, Any])
+        record = typed.decode(body, dict[str, Any])
     except msgspec.DecodeError:
         record = {}
     if record.get("kind") in errors.KINDS:

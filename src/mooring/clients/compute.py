@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from mooring import typed
 from mooring.errors import Conflict
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class ComputeClient:
         answer = await self.session.request(
             "GET", path, caller=caller, version=_SHOW_ATTACHMENT_VERSION
         )
-        return msgspec.convert(answer.json()["volumeAttachment"], VolumeAttachment)
+        return typed.convert(answer.json()["volumeAttachment"], VolumeAttachment)
 
     async def send_events(
         self,
@@ -100,7 +101,7 @@ class ComputeClient:
             operation=operation,
         )
         try:
-            return msgspec.convert(answer.json()["events"], list[EventAnswer])
+            return typed.convert(answer.json()["events"], list[EventAnswer])
         except (KeyError, TypeError, msgspec.ValidationError) as error:
             raise Conflict(
                 "The compute service did not say what it made of the events.", private=str(error)

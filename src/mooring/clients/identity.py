@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.clients import catalog
 from mooring.clients.refusals import refusal
 from mooring.clients.token import TokenInfo
@@ -149,7 +149,7 @@ class ServiceUser:
                 private=f"{self._login.user_name}: {error}",
             ) from error
         self._token = answer.headers["x-subject-token"]
-        self._body = msgspec.json.decode(answer.content, type=_Body).token
+        self._body = typed.decode(answer.content, _Body).token
         life: timedelta = self._body.expires_at - self._clock.now()
         self._renew_at = self._clock.monotonic() + 0.8 * life.total_seconds()
 
@@ -189,7 +189,7 @@ class RemoteValidator:
                     "The identity service does not accept our service user's token."
                 ) from error
             return await self._ask(token, refused=own)
-        return msgspec.json.decode(answer.content, type=_Body).token.info()
+        return typed.decode(answer.content, _Body).token.info()
 
     def _remember(self, token: str, info: TokenInfo) -> None:
         self._known[token] = (self._clock.monotonic() + limits.TOKEN_CACHE_S, info)

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
+from mooring import typed
 from mooring.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def read_image(body: dict[str, Any]) -> Image:
     if known.get("min_disk_gib", 0) is None or known.get("min_ram_mib", 0) is None:
         known |= {name: known.get(name) or 0 for name in ("min_disk_gib", "min_ram_mib")}
     try:
-        return convert({**known, "properties": properties}, Image)
+        return typed.convert({**known, "properties": properties}, Image)
     except ValueError as error:
         raise Unavailable(
             "The image service sent an image that makes no sense; ask its operator.",

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, to_builtins
 
+from mooring import typed
 from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 from mooring.limits import PLACEMENT_ATTEMPTS
 
@@ -116,7 +117,7 @@ class PlacementClient:
         wanted |= {"limit": str(limit), "required": needed, "in_tree": in_tree}
         query = urlencode({key: value for key, value in wanted.items() if value})
         body = await self._get(f"/allocation_candidates?{query}")
-        summaries = convert(body["provider_summaries"], dict[str, Summary])
+        summaries = typed.convert(body["provider_summaries"], dict[str, Summary])
         return [_candidate(request, summaries) for request in body["allocation_requests"]]
 
     async def allocations(self, consumer_id: str) -> Claim:
@@ -199,13 +200,13 @@ class PlacementClient:
 
     async def provider(self, uuid: str) -> Provider:
         """Return one resource provider. Raises NotFound."""
-        return convert(await self._get(f"/resource_providers/{_part(uuid)}"), Provider)
+        return typed.convert(await self._get(f"/resource_providers/{_part(uuid)}"), Provider)
 
     async def providers(self, *, name: str = "") -> list[Provider]:
         """Return all resource providers, or the one of that name."""
         query = "?" + urlencode({"name": name}) if name else ""
         body = await self._get(f"/resource_providers{query}")
-        return convert(body["resource_providers"], list[Provider])
+        return typed.convert(body["resource_providers"], list[Provider])
 
     async def provider_allocations(self, uuid: str) -> dict[str, dict[str, int]]:
         """Return who holds what of a provider: resources by consumer. Raises NotFound."""
@@ -217,7 +218,7 @@ class PlacementClient:
         try:
             body = {"name": name, "uuid": uuid}
             answer = await self._send("POST", "/resource_providers", body)
-            return convert(answer, Provider)
+            return typed.convert(answer, Provider)
         except Conflict as error:
             try:
                 there = await self.provider(uuid)
@@ -226,7 +227,7 @@ class PlacementClient:
         if there.name == name:
             return there
         renamed = await self._send("PUT", f"/resource_providers/{_part(uuid)}", {"name": name})
-        return convert(renamed, Provider)
+        return typed.convert(renamed, Provider)
 
     async def delete_provider(self, uuid: str) -> None:
         """Delete a provider; one that is gone is fine. Raises Conflict: something is allocated."""
@@ -238,7 +239,7 @@ class PlacementClient:
     async def inventory(self, uuid: str) -> dict[str, Inventory]:
         """Return what a provider has, by resource class. Raises NotFound."""
         body = await self._get(f"/resource_providers/{_part(uuid)}/inventories")
-        return convert(body["inventories"], dict[str, Inventory])
+        return typed.convert(body["inventories"], dict[str, Inventory])
 
     async def put_inventory(self, uuid: str, inventories: Mapping[str, Inventory]) -> None:
         """Make a provider have exactly this. Raises Conflict: a class left out is still in use."""
@@ -246,7 +247,7 @@ class PlacementClient:
 
         async def attempt() -> None:
             there = await self._get(path)
-            if convert(there["inventories"], dict[str, Inventory]) == dict(inventories):
+            if typed.convert(there["inventories"], dict[str, Inventory]) == dict(inventories):
                 return
             generation = there["resource_provider_generation"]
             wanted = {name: to_builtins(inventory) for name, inventory in inventories.items()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring import typed
 from mooring.errors import (
     Conflict,
     Forbidden,
@@ -77,12 +78,12 @@ def _explain(media: str, content: bytes) -> tuple[str, str]:
         text = html.unescape(_TAG.sub(" ", content[:4096].decode("utf-8", "replace")))
         return " ".join(text.split()), ""
     try:
-        body = msgspec.json.decode(content, type=dict[str, Any])
+        body = typed.decode(content, dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return "", ""
     inner: Any = body if "message" in body else next(iter(body.values()), None)
     try:
-        faults = msgspec.convert(inner, list[_Fault] | _Fault)
+        faults = typed.convert(inner, list[_Fault] | _Fault)
     except msgspec.ValidationError:
         return "", ""
     fault = faults if isinstance(faults, _Fault) else next(iter(faults), _Fault())

@@ -16,7 +16,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.clients.refusals import refusal
 from mooring.errors import NotFound, Unauthenticated, Unavailable
 from mooring.fence import operation as operations
@@ -182,7 +182,7 @@ class Session:
             answer = await self.request("DELETE", path, caller=None)
         except NotFound:
             return None
-        return msgspec.convert(answer.json()["made"], list[str])
+        return typed.convert(answer.json()["made"], list[str])
 
     async def _ask(
         self,

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct, field
 
+from mooring import typed
 from mooring.clients.volume import VERSION
 from mooring.errors import Unavailable
 
@@ -60,7 +61,7 @@ class SnapshotClient:
         path = f"/snapshots/{quote(snapshot_id, safe='')}"
         answer = await self._session.request("GET", path, caller=caller, version=VERSION)
         try:
-            return msgspec.convert(answer.json()["snapshot"], Snapshot)
+            return typed.convert(answer.json()["snapshot"], Snapshot)
         except (KeyError, TypeError, msgspec.ValidationError) as error:
             raise Unavailable(
                 "The volume service sent an answer that makes no sense; ask its operator.",

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct, field
 
+from mooring import typed
 from mooring.errors import Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
@@ -320,7 +321,7 @@ class VolumeClient:
         """Return the newest microversion that the service speaks; (3, 0) when it names none."""
         answer = await self.session.request("GET", "/", caller=caller)
         try:
-            document = msgspec.convert(answer.json(), _Versions)
+            document = typed.convert(answer.json(), _Versions)
         except msgspec.ValidationError as error:
             raise Unavailable(
                 "The volume service does not tell its versions; ask its operator.",
@@ -356,7 +357,7 @@ class VolumeClient:
     async def _read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
         answer = await self.session.request(method, path, version=VERSION, **how)
         try:
-            return msgspec.convert(answer.json()[key], form)
+            return typed.convert(answer.json()[key], form)
         except (KeyError, TypeError, msgspec.ValidationError) as error:
             raise Unavailable(
                 "The volume service sent an answer that makes no sense; ask its operator.",

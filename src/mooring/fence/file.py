@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.errors import Conflict, MooringError, NoCapacity, Unavailable
 from mooring.fence import rules
 from mooring.fence.operation import Operation
@@ -174,7 +174,7 @@ class JournalFile:
     def answer(self, key: str, resource: str, verb: Verb) -> Answer | None:
         query = "SELECT answer FROM calls WHERE key = ? AND resource = ? AND verb = ?"
         row = self._marks.execute(query, (key, resource, verb)).fetchone()
-        return None if row is None or row[0] is None else msgspec.json.decode(row[0], type=Answer)
+        return None if row is None or row[0] is None else typed.decode(row[0], Answer)
 
     def keep(self, key: str, resource: str, verb: Verb, answer: Answer) -> None:
         self._put_call(key, resource, verb, msgspec.json.encode(answer))

@@ -11,6 +11,7 @@ from uuid import uuid4
 import msgspec
 from msgspec import UNSET, Struct
 
+from mooring import typed
 from mooring.errors import Invalid
 from mooring.web.body import explain
 
@@ -20,7 +21,7 @@ T = TypeVar("T", bound=Struct)
 def known(values: dict[str, Any], form: type[T]) -> T:
     """Return the known attributes. Raises Invalid, naming the one that does not fit."""
     try:
-        return msgspec.convert(values, form)
+        return typed.convert(values, form)
     except msgspec.ValidationError as error:
         raise Invalid(explain(str(error))) from error
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import delete, select
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.clients.token import TokenInfo
 from mooring.errors import Unauthenticated
 from mooring.identity import standing
@@ -76,7 +76,7 @@ def issue(identity: Identity, token: Token) -> str:
 def read(identity: Identity, text: str) -> Token:
     """Return what a token holds, whether it still stands or not. Raises Unauthenticated."""
     try:
-        packed = msgspec.msgpack.decode(identity.keys.decrypt(text), type=_Packed)
+        packed = typed.unpack(identity.keys.decrypt(text), _Packed)
     except msgspec.MsgspecError as error:
         raise Unauthenticated(INVALID, private="a token of an unknown form") from error
     kind = _KINDS[packed.kind]

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.errors import Forbidden, Invalid, OverQuota
 
 DISK_FORMATS = (
@@ -101,7 +101,7 @@ def check_value(name: str, value: Any) -> Any:
     if name not in _TYPES:
         return _property(name, value)
     try:
-        kept = msgspec.convert(value, _TYPES[name])
+        kept = typed.convert(value, _TYPES[name])
     except msgspec.ValidationError as error:
         raise Invalid(f"Invalid value for attribute '{name}'. {error}.") from error
     if name == "tags":
@@ -132,7 +132,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
 def check_id(value: Any) -> str:
     """Return an image's id as it was sent. Raises Invalid unless it is a uuid with dashes."""
     try:
-        text = msgspec.convert(value, str)
+        text = typed.convert(value, str)
         canonical = str(UUID(text))
     except ValueError as error:
         raise Invalid("Invalid value for attribute 'id': it must be a uuid.") from error

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import ValidationError, convert
+from msgspec import ValidationError
 
+from mooring import typed
 from mooring.errors import Invalid
 from mooring.image.images import Change
 
@@ -56,7 +57,7 @@ def _change(op: str, path: Any, fields: dict[str, Any]) -> Change:
 
 def _fields(entry: Any) -> dict[str, Any]:
     try:
-        return convert(entry, dict[str, Any])
+        return typed.convert(entry, dict[str, Any])
     except ValidationError as error:
         raise Invalid("Operations must be JSON objects.") from error
 

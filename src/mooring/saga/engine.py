@@ -17,6 +17,7 @@ from msgspec import Struct
 from sqlalchemy import Table, select, update
 from sqlalchemy.orm import Session
 
+from mooring import typed
 from mooring.clock import Clock
 from mooring.errors import Conflict, NotFound, Unavailable, from_record
 from mooring.probe import Probe
@@ -248,7 +249,7 @@ class Engine(Generic[S]):
         if mark.state == "ended":
             message = f"Operation {saga_id} has ended ({mark.outcome}); there is nothing to abort."
             raise Conflict(message)
-        plan = Plan(saga, msgspec.convert(mark.notes, saga.notes))
+        plan = Plan(saga, typed.convert(mark.notes, saga.notes))
         place = plan.find(mark.heading, mark.step, mark.item)
         if mark.heading == "failing" or (
             mark.heading == "forward" and place is not None and plan.is_behind_pivot(place)
@@ -330,7 +331,7 @@ class Engine(Generic[S]):
     ) -> None:
         who = None
         if parent.sealed_who is not None:
-            who = msgspec.json.decode(self._sealer.open(parent.sealed_who), type=Who)
+            who = typed.decode(self._sealer.open(parent.sealed_who), Who)
         self.start(tx, saga, notes, who=who, saga_id=child_id, parent_id=parent.id)
 
     def _abort_child(self, tx: Session, child_id: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-import msgspec
-
+from mooring import typed
 from mooring.errors import Bug, MooringError, from_record
 from mooring.fence.operation import Operation
 from mooring.saga import journal
@@ -49,7 +48,7 @@ class StepRun(Generic[S]):
         sealed = self._mark.sealed_who
         if sealed is None:
             return None
-        return msgspec.json.decode(self._tools.sealer.open(sealed), type=Who)
+        return typed.decode(self._tools.sealer.open(sealed), Who)
 
     @property
     def operation(self) -> Operation:

@@ -8,10 +8,10 @@ from datetime import datetime
 from random import Random
 from typing import Any, Generic, TypeVar
 
-import msgspec
 from msgspec import Struct
 from sqlalchemy.orm import Session
 
+from mooring import typed
 from mooring.clock import Clock
 from mooring.probe import Probe
 from mooring.saga import journal, locks
@@ -59,7 +59,7 @@ class Work(Generic[S]):
 
     def __init__(self, mark: Bookmark, saga: Saga[Any], generations: dict[str, int]) -> None:
         self.mark, self.saga, self.generations = mark, saga, generations
-        self.notes = msgspec.convert(mark.notes, saga.notes)
+        self.notes = typed.convert(mark.notes, saga.notes)
         self.saved: Bookmark | None = None
         """What was committed last; `mark` becomes it when the runner has its turn."""
         self.step_task: asyncio.Task[Any] | None = None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from mooring import typed
 from mooring.errors import Conflict, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
@@ -185,7 +185,7 @@ def _recall(tx: Session, earlier: Answer | None) -> Begun | None:
     """Return what the same operation led to before; None when that failed and may be run again."""
     if earlier is None:
         return None
-    begun = msgspec.convert(earlier.body, Begun)
+    begun = typed.convert(earlier.body, Begun)
     mark = journal.load(tx, begun.saga_id) if begun.saga_id else None
     failed = mark is not None and mark.state == "ended" and mark.outcome != "done"
     return None if failed else begun

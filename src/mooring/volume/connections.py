@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring import typed
 from mooring.errors import Invalid
 from mooring.volume.tables import AttachmentRow
 
@@ -44,7 +45,7 @@ def seal(sealer: Sealer, connection: Mapping[str, Any]) -> bytes:
 
 def open_nested(sealer: Sealer, sealed: bytes) -> dict[str, Any]:
     """Return `{driver_volume_type, data}`, the form that drivers and the legacy calls use."""
-    return msgspec.json.decode(sealer.open(sealed), type=dict[str, Any])
+    return typed.decode(sealer.open(sealed), dict[str, Any])
 
 
 def open_flat(sealer: Sealer, row: AttachmentRow) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.errors import Invalid
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def decode(route: Route, content: bytes | msgspec.Raw, *, place: str = "$") -> A
     if not content:
         raise Invalid("The request has no body. Send a JSON object.")
     try:
-        return msgspec.json.decode(content, type=route.body)
+        return typed.decode(content, route.body)
     except msgspec.ValidationError as error:
         raise Invalid(explain(str(error), place)) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -65,7 +65,7 @@ def decode(route: Route, content: bytes | msgspec.Raw, *, place: str = "$") -> A
 def decode_action(content: bytes) -> tuple[str, msgspec.Raw]:
     """Return name and value of an action's body. Raises Invalid unless it has exactly one key."""
     try:
-        actions = msgspec.json.decode(content or b"null", type=dict[str, msgspec.Raw])
+        actions = typed.decode(content or b"null", dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise Invalid(
             "Malformed request body: it must be a JSON object.", private=str(error)

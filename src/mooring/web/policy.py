@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.errors import Bug, Invalid
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _read(file: Path) -> dict[str, str]:
 
     try:
         loaded: Any = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-        rules = msgspec.convert(loaded, dict[str, str])
+        rules = typed.convert(loaded, dict[str, str])
     except (OSError, yaml.YAMLError) as error:
         raise Invalid(f"The policy file {file} cannot be read: {error}") from error
     except msgspec.ValidationError as error:

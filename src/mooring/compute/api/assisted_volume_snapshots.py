@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from mooring import typed
 from mooring.compute import assisted_snapshots
 from mooring.compute.api import queries
 from mooring.compute.assisted_snapshots import NewSnapshot, OldSnapshot
@@ -86,13 +87,13 @@ def _read(text: str | None) -> DeleteInfo:
     if text is None:
         raise Invalid("The query must have delete_info. Nothing was changed.")
     try:
-        return msgspec.json.decode(text, type=DeleteInfo)
+        return typed.decode(text, DeleteInfo)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise Invalid(f"Invalid input for delete_info: {error}. Nothing was changed.") from error
 
 
 def _check_id(text: str) -> str:
     try:
-        return msgspec.convert(text, Id)
+        return typed.convert(text, Id)
     except msgspec.ValidationError:
         raise Invalid(f"{text[:64]!r} is no id of a snapshot. Nothing was changed.") from None
