@@ -182,8 +182,8 @@ AGENT_BODY_BYTES = 1024**2
 AGENT_DISKS = 26
 """Disks that one guest may have: a letter and a free PCIe port for each."""
 
-AGENT_KVM_PROBE_S = 6.0
-"""How long KVM may take to boot one sector before it counts as unusable."""
+AGENT_KVM_LATER_S = 1.0
+"""How much longer than without it KVM may take to boot one sector before it counts as unusable."""
 
 AGENT_TICKET_S = 600.0
 """How long the outcome of a verb waits for whoever was answered 202."""

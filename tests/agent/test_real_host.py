@@ -35,11 +35,15 @@ class Booter:
         self._outputs = list(outputs)
         self.tried: list[str] = []
 
+        self.allowed_s: list[float] = []
+
     async def run(
         self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
     ) -> Output:
-        del budget, operation_key
+        del operation_key
+        assert budget is not None
         self.tried.append(argv[2])
+        self.allowed_s.append(budget.timeout_s)
         output = self._outputs.pop(0)
         if isinstance(output, Exception):
             raise output
@@ -61,8 +65,30 @@ async def test_kvm_that_does_not_boot_is_not_used_and_not_tried_again(tmp_path: 
 
 @pytest.mark.hosts
 async def test_a_qemu_that_boots_nothing_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="boots nothing"):
+    with pytest.raises(Unavailable, match=r"ended with 1 .* reinstall") as told:
         await choose(Booter(Output(1, "", "broken")), tmp_path)
+    assert told.value.private == "broken"
+
+
+@pytest.mark.hosts
+async def test_a_host_that_is_slow_now_has_a_minute_to_boot(tmp_path: Path) -> None:
+    booter = Booter(Unavailable("qemu took longer than 60 s."))
+    with pytest.raises(Unavailable, match=r"took longer than 60 s\..*keeps the host busy"):
+        await choose(booter, tmp_path)
+    assert booter.allowed_s == [60.0]
+    assert await choose(Booter(BOOTED, BOOTED), tmp_path) in {"tcg", "kvm"}
+
+
+@pytest.mark.hosts
+async def test_kvm_has_little_longer_than_emulation_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kvm").touch()
+    monkeypatch.setattr(accelerator, "_KVM", tmp_path / "kvm")
+    booter = Booter(BOOTED, BOOTED)
+    assert await choose(booter, tmp_path) == "kvm"
+    assert booter.tried == ["tcg", "kvm"]
+    assert 1.0 <= booter.allowed_s[1] < 2.0
 
 
 async def test_without_the_binding_a_host_says_what_to_install(

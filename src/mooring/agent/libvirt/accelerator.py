@@ -17,7 +17,7 @@ from mooring.agent import files
 from mooring.agent.run import Budget, Runner, find_program
 from mooring.errors import Unavailable
 from mooring.fence.threads import run_to_end
-from mooring.limits import AGENT_KVM_PROBE_S
+from mooring.limits import AGENT_KVM_LATER_S, AGENT_PROGRAM_S
 
 log = structlog.get_logger()
 Accelerator = Literal["kvm", "tcg"]
@@ -28,7 +28,6 @@ _VALUE = 0x10
 # mov al, VALUE; out PORT, al; hlt. QEMU's debug port makes of a value the exit code 2 * value + 1.
 _SECTOR = bytes([0xB0, _VALUE, 0xE6, _PORT, 0xF4]).ljust(510, b"\0") + b"\x55\xaa"
 _BOOTED = 2 * _VALUE + 1
-_SLOWER_S = 1.0
 
 
 class _Found(Struct, frozen=True):
@@ -41,7 +40,7 @@ class _Found(Struct, frozen=True):
 async def choose(runner: Runner, state_dir: Path) -> Accelerator:
     """Return what guests should run on; found once for each kernel and QEMU, then remembered.
 
-    Raises Unavailable when QEMU boots nothing at all.
+    Raises Unavailable, with what QEMU did instead, when it boots nothing at all.
     """
     record = state_dir / "accelerator.json"
     about = await run_to_end(_about)
@@ -69,31 +68,38 @@ def why_emulated() -> str:
 
 
 async def _try_both(runner: Runner, sector: Path) -> Accelerator:
-    without = await _boot(runner, sector, "tcg")
-    if without is None:
+    try:
+        without = await _boot(runner, sector, "tcg", AGENT_PROGRAM_S)
+    except Unavailable as error:
         raise Unavailable(
-            f"{EMULATOR} on this host boots nothing, not even one sector. Reinstall the package "
-            "qemu-system-x86, or choose the simulated hypervisor."
-        )
+            f"No guest can run here: {error.public} {EMULATOR} was to boot one sector. See what "
+            "keeps the host busy and start the agent again; if it is idle, reinstall the package "
+            "qemu-system-x86, or choose the simulated hypervisor.",
+            private=error.private,
+        ) from error
     if not await run_to_end(_KVM.exists):
         return "tcg"
-    with_kvm = await _boot(runner, sector, "kvm")
-    log.info("tried KVM", kvm_s=with_kvm, tcg_s=without)
-    return "kvm" if with_kvm is not None and with_kvm < without + _SLOWER_S else "tcg"
+    try:
+        with_kvm = await _boot(runner, sector, "kvm", without + AGENT_KVM_LATER_S)
+    except Unavailable as error:
+        log.info("KVM is of no use", tcg_s=without, reason=error.public, private=error.private)
+        return "tcg"
+    log.info("KVM is used", kvm_s=with_kvm, tcg_s=without)
+    return "kvm"
 
 
-async def _boot(runner: Runner, sector: Path, accelerator: Accelerator) -> float | None:
-    """Return how long one sector takes to boot in seconds, None when it does not."""
+async def _boot(runner: Runner, sector: Path, accelerator: Accelerator, timeout_s: float) -> float:
+    """Return how long one sector takes to boot in seconds. Raises Unavailable when it does not."""
     argv = [EMULATOR, "-accel", accelerator, "-nodefaults", "-no-user-config", "-m", "16"]
     argv += ["-display", "none", "-device", f"isa-debug-exit,iobase={_PORT},iosize=4"]
     argv += ["-drive", f"file={sector},format=raw,if=ide,read-only=off"]
     began = time.monotonic()
-    try:
-        budget = Budget(timeout_s=AGENT_KVM_PROBE_S, cpu_s=0, memory_bytes=0)
-        output = await runner.run(argv, budget)
-    except Unavailable:
-        return None
-    return time.monotonic() - began if output.code == _BOOTED else None
+    output = await runner.run(argv, Budget(timeout_s=timeout_s, cpu_s=0, memory_bytes=0))
+    if output.code != _BOOTED:
+        raise Unavailable(
+            f"QEMU ended with {output.code} instead of {_BOOTED}.", private=output.err
+        )
+    return time.monotonic() - began
 
 
 def _about() -> str:
