@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from tests.laws.sampling import choose
-from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.mutant import Mutant
 
 CHECKOUT = Path(__file__).parents[2]
 SAMPLE = 2
 LIMIT_S = 120
+
+
+def find_mutants() -> list[Mutant]:
+    """Return the faults of every area, in the order of their modules' names."""
+    modules = pkgutil.iter_modules([str(Path(__file__).parent)])
+    areas = [one.name for one in modules if one.name not in {"mutant", "test_mutants"}]
+    return [one for area in areas for one in import_module(f"tests.mutants.{area}").MUTANTS]
+
+
+MUTANTS = find_mutants()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -27,6 +39,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.mark.parametrize("known", MUTANTS, ids=str)
 def test_every_fault_still_fits(known: Mutant) -> None:
     assert (CHECKOUT / "src/mooring" / known.file).read_text("utf-8").count(known.old) == 1
+
+
+def test_every_fault_has_a_name_of_its_own() -> None:
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(names) == len(set(names))
 
 
 def test_the_fault_is_noticed(mutant: Mutant, tmp_path: Path) -> None:

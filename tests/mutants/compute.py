@@ -1,0 +1,56 @@
+"""Faults seeded in the compute service."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import FAILING, STEPS, Mutant
+
+MUTANTS = [
+    Mutant(
+        "an undo knows only what it remembers",
+        "compute/volume_calls.py",
+        "made = await volumes.session.bury(run.operation)",
+        "made: list[str] | None = [remembered] if remembered else []",
+        STEPS,
+        f"{FAILING} and attach_volume and create_attachment",
+    ),
+    Mutant(
+        "a failure keeps the place on its host",
+        "compute/sagas/create_server.py",
+        "    if not notes.abandoned:\n        await run.service.placement.release",
+        "    if notes.abandoned:\n        await run.service.placement.release",
+        STEPS,
+        f"{FAILING} and create_server and spawn_guest",
+    ),
+    Mutant(
+        "a detach that failed leaves the volume detaching",
+        "compute/sagas/detach_volume.py",
+        '    operation = guests.other(run.operation, "roll")\n',
+        "    return\n",
+        STEPS,
+        f"{FAILING} and detach_volume",
+    ),
+    Mutant(
+        "hosts that are back pay no debts",
+        "compute/loops/watch_hosts.py",
+        "        await _pay_debts(compute, agent)\n",
+        "",
+        "tests/laws/test_dead_host.py",
+        "delete or create",
+    ),
+    Mutant(
+        "a power change that failed goes on for ever",
+        "compute/sagas/power.py",
+        "    states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))\n",
+        "",
+        STEPS,
+        f"{FAILING} and stop_server",
+    ),
+    Mutant(
+        "a deletion that gave up waiting leaves the server deleting",
+        "compute/sagas/delete_server.py",
+        "Step(find_belongings, undo=give_up)",
+        "Step(find_belongings)",
+        "tests/laws/test_pairs.py",
+        "too_long",
+    ),
+]
