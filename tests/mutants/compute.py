@@ -48,8 +48,8 @@ MUTANTS = [
     Mutant(
         "a deletion that gave up waiting leaves the server deleting",
         "compute/sagas/delete_server.py",
-        "Step(find_belongings, undo=give_up)",
-        "Step(find_belongings)",
+        'Step("find_belongings", find_belongings, undo=give_up)',
+        'Step("find_belongings", find_belongings)',
         "tests/laws/test_pairs.py",
         "too_long",
     ),

@@ -46,19 +46,19 @@ async def linger(notes: Order, run: Run[Shop]) -> None:
 TAKE_STOCK = Saga(
     "stall.take_stock",
     Order,
-    Step(count),
-    Step(close),
+    Step("count", count),
+    Step("close", close),
     locks=lambda _: [exclusive("shop")],
     mode="wait",
 )
 LINGER = Saga(
     "stall.linger",
     Order,
-    Step(linger),
+    Step("linger", linger),
     locks=lambda notes: [exclusive(f"order:{notes.order_id}")],
 )
 LOOK_AROUND = Saga(
-    "stall.look_around", Order, Step(count), locks=lambda _: [shared("shop")], mode="wait"
+    "stall.look_around", Order, Step("count", count), locks=lambda _: [shared("shop")], mode="wait"
 )
 
 
@@ -176,8 +176,8 @@ async def test_who_is_served_in_the_moment_of_giving_up_runs(desk: Desk) -> None
 CLEAR = Saga(
     "stall.clear",
     Order,
-    Step(begin_cancelling),
-    Step(record_cancelled),
+    Step("begin_cancelling", begin_cancelling),
+    Step("record_cancelled", record_cancelled),
     locks=lambda _: [exclusive("order:o1"), exclusive("order:o2")],
     mode="preempt",
     pivot="begin_cancelling",
@@ -216,10 +216,10 @@ async def let_go(notes: Order, run: Run[Shop]) -> None:
 GIVE_AWAY = Saga(
     "stall.give_away",
     Order,
-    Step(begin_cancelling),
-    Step(let_go, may_be_forgone=True),
-    Step(close),
-    Step(record_cancelled),
+    Step("begin_cancelling", begin_cancelling),
+    Step("let_go", let_go, may_be_forgone=True),
+    Step("close", close),
+    Step("record_cancelled", record_cancelled),
     pivot="begin_cancelling",
 )
 

@@ -43,8 +43,10 @@ async def dawdle(notes: Order, run: Run[Shop]) -> None:
     await asyncio.Event().wait()
 
 
-OCCUPY = Saga("stall.occupy", Order, Step(occupy), locks=lambda _: [])
-DAWDLE = Saga("stall.dawdle", Order, Step(occupy), Step(dawdle), locks=lambda _: [])
+OCCUPY = Saga("stall.occupy", Order, Step("occupy", occupy), locks=lambda _: [])
+DAWDLE = Saga(
+    "stall.dawdle", Order, Step("occupy", occupy), Step("dawdle", dawdle), locks=lambda _: []
+)
 
 
 @pytest.fixture

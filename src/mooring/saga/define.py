@@ -123,23 +123,25 @@ def exclusive(key: str) -> Lock:
 
 
 class Step:
-    """One thing to do, and how to undo it. Named after the function that does it.
+    """One thing to do, and how to undo it.
 
+    `name`: what journals, timelines, operations and laws call it. Bookmarks store it, so it stays
+    when the function that does it gets another name.
     `may_be_forgone`: what has no way back and may have nobody to answer it any more, such as a host
     that is gone for good, an operator's abort lets go of when it fails once more.
     """
 
     def __init__(
         self,
+        name: str,
         do: Callable[..., Any],
         undo: Callable[..., Any] | None = None,
         *,
         deadline_s: float = 300.0,
-        name: str = "",
         may_be_forgone: bool = False,
     ) -> None:
-        self.do, self.undo, self.may_be_forgone = do, undo, may_be_forgone
-        self.name: str = name or do.__name__
+        self.name, self.do, self.undo = name, do, undo
+        self.may_be_forgone = may_be_forgone
         self.deadline_s = deadline_s
         self.do_is_transaction = not inspect.iscoroutinefunction(do)
         self.undo_is_transaction = undo is not None and not inspect.iscoroutinefunction(undo)

@@ -85,15 +85,15 @@ async def report_deleted(notes: DeleteVolumeSnapshot, run: Run[Compute]) -> None
 DELETE_VOLUME_SNAPSHOT = Saga(
     "compute.delete_volume_snapshot",
     DeleteVolumeSnapshot,
-    Step(check_device, undo=report_failure),
-    Step(merge_disk, undo=stop_merge, deadline_s=COMPUTE_MERGE_TRIES_S),
-    Step(report_deleted),
+    Step("check_device", check_device, undo=report_failure),
+    Step("merge_disk", merge_disk, undo=stop_merge, deadline_s=COMPUTE_MERGE_TRIES_S),
+    Step("report_deleted", report_deleted),
     locks=lambda notes: [
         shared(f"server:{notes.server_id}"),
         exclusive(f"volume:{notes.volume_id}"),
     ],
     mode="wait",
     pivot="report_deleted",
-    failed_end=(Step(report_late_failure),),
+    failed_end=(Step("report_late_failure", report_late_failure),),
     residue=("snapshots",),
 )

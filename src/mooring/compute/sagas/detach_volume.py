@@ -176,14 +176,14 @@ def _disk(notes: DetachVolume) -> guests.Disk:
 DETACH_VOLUME = Saga(
     "compute.detach_volume",
     DetachVolume,
-    Step(check_device, undo=keep_device),
-    Step(begin_detaching, undo=roll_detaching),
-    Step(accept),
-    Step(unplug_disk, undo=plug_back),
-    Step(mark_released),
-    Step(disconnect_host),
-    Step(delete_attachment),
-    Step(forget_device),
+    Step("check_device", check_device, undo=keep_device),
+    Step("begin_detaching", begin_detaching, undo=roll_detaching),
+    Step("accept", accept),
+    Step("unplug_disk", unplug_disk, undo=plug_back),
+    Step("mark_released", mark_released),
+    Step("disconnect_host", disconnect_host),
+    Step("delete_attachment", delete_attachment),
+    Step("forget_device", forget_device),
     locks=lambda notes: [
         shared(f"server:{notes.server_id}"),
         exclusive(f"volume:{notes.volume_id}"),
@@ -192,6 +192,10 @@ DETACH_VOLUME = Saga(
     # A client may see the volume available while `delete_attachment` still waits for its answer.
     visible_after="disconnect_host",
     pivot="mark_released",
-    failed_end=(Step(record_failure), Step(return_volume), Step(start_release)),
+    failed_end=(
+        Step("record_failure", record_failure),
+        Step("return_volume", return_volume),
+        Step("start_release", start_release),
+    ),
     residue=("faults", "instance_actions"),
 )

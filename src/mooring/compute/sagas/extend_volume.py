@@ -208,11 +208,11 @@ def _save_size(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
 EXTEND_VOLUME = Saga(
     "compute.extend_volume",
     ExtendVolume,
-    Step(open_event, undo=answer_failure),
-    Step(look_at_volume),
-    Step(resize_disk, undo=forget_resize),
-    Step(complete_extend),
-    Step(record_extended),
+    Step("open_event", open_event, undo=answer_failure),
+    Step("look_at_volume", look_at_volume),
+    Step("resize_disk", resize_disk, undo=forget_resize),
+    Step("complete_extend", complete_extend),
+    Step("record_extended", record_extended),
     locks=lambda notes: [
         shared(f"server:{notes.server_id}"),
         exclusive(f"volume:{notes.volume_id}"),
@@ -221,7 +221,7 @@ EXTEND_VOLUME = Saga(
     # A client may see the new size while `complete_extend` still waits for its answer.
     visible_after="resize_disk",
     pivot="complete_extend",
-    failed_end=(Step(record_refusal),),
+    failed_end=(Step("record_refusal", record_refusal),),
     # No file shrinks: what has grown before a failure stays so, and is told as grown.
     residue=("faults", "instance_actions", "block_devices", "disk_sizes", "storage"),
 )

@@ -184,15 +184,15 @@ def _make(name: str, mode: LockMode = "refuse") -> Saga[ChangePower]:
     return Saga(
         name,
         ChangePower,
-        Step(begin_change, undo=give_up),
-        Step(find_lost_volumes),
-        Step(forget_lost_volumes),
-        Step(set_power, deadline_s=700.0),
-        Step(record_power),
+        Step("begin_change", begin_change, undo=give_up),
+        Step("find_lost_volumes", find_lost_volumes),
+        Step("forget_lost_volumes", forget_lost_volumes),
+        Step("set_power", set_power, deadline_s=700.0),
+        Step("record_power", record_power),
         locks=_locks,
         mode=mode,
         pivot="set_power",
-        failed_end=(Step(look_at_guest), Step(give_up)),
+        failed_end=(Step("look_at_guest", look_at_guest), Step("give_up", give_up)),
         residue=("faults", "instance_actions"),
     )
 

@@ -88,10 +88,10 @@ def give_back(tx: Session, notes: ReleaseDevice, run: Run[Compute]) -> None:
 RELEASE_DEVICE = Saga(
     "compute.release_device",
     ReleaseDevice,
-    Step(unplug_disk),
-    Step(disconnect_host),
-    Step(delete_attachment),
-    Step(give_back),
+    Step("unplug_disk", unplug_disk),
+    Step("disconnect_host", disconnect_host),
+    Step("delete_attachment", delete_attachment),
+    Step("give_back", give_back),
     locks=lambda notes: [exclusive(lock_of(notes.block_device_id))],
     pivot="unplug_disk",
 )

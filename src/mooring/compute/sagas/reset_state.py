@@ -35,7 +35,7 @@ def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
 RESET_STATE = Saga(
     "compute.reset_state",
     ResetState,
-    Step(set_state),
+    Step("set_state", set_state),
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
     mode="preempt",
     answered_after="set_state",

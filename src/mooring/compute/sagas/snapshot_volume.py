@@ -120,15 +120,18 @@ async def return_to_former_file(notes: SnapshotVolume, run: Run[Compute]) -> Sna
 SNAPSHOT_VOLUME = Saga(
     "compute.snapshot_volume",
     SnapshotVolume,
-    Step(check_device, undo=report_failure),
-    Step(snapshot_disk, undo=take_back_snapshot),
-    Step(report_created),
-    Step(await_recorded),
+    Step("check_device", check_device, undo=report_failure),
+    Step("snapshot_disk", snapshot_disk, undo=take_back_snapshot),
+    Step("report_created", report_created),
+    Step("await_recorded", await_recorded),
     locks=lambda notes: [
         shared(f"server:{notes.server_id}"),
         exclusive(f"volume:{notes.volume_id}"),
     ],
     pivot="report_created",
-    failed_end=(Step(withdraw_report), Step(return_to_former_file)),
+    failed_end=(
+        Step("withdraw_report", withdraw_report),
+        Step("return_to_former_file", return_to_former_file),
+    ),
     residue=("snapshots",),
 )

@@ -137,9 +137,9 @@ def _turn_volume(
 CONNECT_ATTACHMENT = Saga(
     "volume.connect_attachment",
     ConnectAttachment,
-    Step(check_volume, undo=let_go),
-    Step(export_volume, undo=end_export),
-    Step(announce),
+    Step("check_volume", check_volume, undo=let_go),
+    Step("export_volume", export_volume, undo=end_export),
+    Step("announce", announce),
     locks=lambda notes: (
         exclusive(f"attachment:{notes.attachment_id}"),
         shared(f"volume:{notes.volume_id}"),

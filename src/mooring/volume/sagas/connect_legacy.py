@@ -67,7 +67,7 @@ def doubt_export(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> None:
 CONNECT_LEGACY = Saga(
     "volume.connect_legacy",
     ConnectLegacy,
-    Step(export_volume, undo=take_back),
+    Step("export_volume", export_volume, undo=take_back),
     locks=lambda notes: (
         exclusive(f"export:{notes.export_id}"),
         shared(f"volume:{notes.volume_id}"),
@@ -79,11 +79,11 @@ CONNECT_LEGACY = Saga(
 END_LEGACY = Saga(
     "volume.end_legacy",
     ConnectLegacy,
-    Step(end_export, may_be_forgone=True),
-    Step(forget_export),
+    Step("end_export", end_export, may_be_forgone=True),
+    Step("forget_export", forget_export),
     locks=lambda notes: (exclusive(f"export:{notes.export_id}"),),
     mode="wait",
     answered_after="forget_export",
     pivot="end_export",
-    failed_end=[Step(doubt_export)],
+    failed_end=[Step("doubt_export", doubt_export)],
 )

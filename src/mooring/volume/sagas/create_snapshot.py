@@ -171,16 +171,18 @@ def show_available(tx: Session, notes: CreateSnapshot, run: Run[Volume]) -> None
 CREATE_SNAPSHOT = Saga(
     "volume.create_snapshot",
     CreateSnapshot,
-    Step(check_volume, undo=show_error),
-    Step(make_overlay, undo=drop_overlay),
-    Step(switch_guest, undo=settle_guest),
-    Step(record_overlay),
-    Each("connections", lambda notes: notes.attachments, Step(renew_connection)),
-    Step(show_available),
+    Step("check_volume", check_volume, undo=show_error),
+    Step("make_overlay", make_overlay, undo=drop_overlay),
+    Step("switch_guest", switch_guest, undo=settle_guest),
+    Step("record_overlay", record_overlay),
+    Each(
+        "connections", lambda notes: notes.attachments, Step("renew_connection", renew_connection)
+    ),
+    Step("show_available", show_available),
     locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
     mode="wait",
     visible_after="show_available",
     pivot="record_overlay",
-    failed_end=[Step(keep_overlay), Step(show_error, name="show_late_error")],
+    failed_end=[Step("keep_overlay", keep_overlay), Step("show_late_error", show_error)],
     residue=("snapshots", "messages"),
 )

@@ -54,11 +54,11 @@ DELETE_ATTACHMENT = Saga(
     "volume.delete_attachment",
     DeleteAttachment,
     # Undone only when it gives up waiting for whoever is connecting the attachment.
-    Step(end_export, undo=keep_attachment, may_be_forgone=True),
-    Step(forget_attachment),
+    Step("end_export", end_export, undo=keep_attachment, may_be_forgone=True),
+    Step("forget_attachment", forget_attachment),
     locks=lambda notes: (exclusive(f"attachment:{notes.attachment_id}"),),
     mode="preempt",
     answered_after="forget_attachment",
     pivot="end_export",
-    failed_end=[Step(keep_attachment)],
+    failed_end=[Step("keep_attachment", keep_attachment)],
 )

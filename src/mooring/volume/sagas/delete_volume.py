@@ -84,15 +84,19 @@ def _define(name: str, mode: Mode) -> Saga[DeleteVolume]:
         name,
         DeleteVolume,
         # Undone only when it gives up waiting for whoever is at work on the volume.
-        Step(begin_deleting, undo=show_error),
-        Step(stop_compute, may_be_forgone=True),
-        Each("exports", lambda notes: notes.exports, Step(end_export, may_be_forgone=True)),
-        Step(remove_storage, may_be_forgone=True),
-        Step(forget_volume),
+        Step("begin_deleting", begin_deleting, undo=show_error),
+        Step("stop_compute", stop_compute, may_be_forgone=True),
+        Each(
+            "exports",
+            lambda notes: notes.exports,
+            Step("end_export", end_export, may_be_forgone=True),
+        ),
+        Step("remove_storage", remove_storage, may_be_forgone=True),
+        Step("forget_volume", forget_volume),
         locks=_locks,
         mode=mode,
         pivot="begin_deleting",
-        failed_end=[Step(show_error)],
+        failed_end=[Step("show_error", show_error)],
         residue=("volumes",),
     )
 

@@ -138,14 +138,16 @@ def _end_snapshots(tx: Session, volume_id: str, now: datetime) -> None:
 RESET_STATUS = Saga(
     "volume.reset_status",
     ResetStatus,
-    Step(write_status),
+    Step("write_status", write_status),
     Each(
         "growing",
         _grew,
-        Step(stop_compute, may_be_forgone=True),
-        Step(settle_size, may_be_forgone=True),
+        Step("stop_compute", stop_compute, may_be_forgone=True),
+        Step("settle_size", settle_size, may_be_forgone=True),
     ),
-    Each("exports", lambda notes: notes.exports, Step(end_export, may_be_forgone=True)),
+    Each(
+        "exports", lambda notes: notes.exports, Step("end_export", end_export, may_be_forgone=True)
+    ),
     locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
     mode="preempt",
     answered_after="write_status",
