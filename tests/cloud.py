@@ -29,7 +29,7 @@ from mooring.clients.identity import Login, ServiceUser
 from mooring.clients.transport import Deliver, Forward, Network, deliver_once
 from mooring.clock import SimulatedClock
 from mooring.cloud import Cloud, Outside, open_cloud
-from mooring.compute.loops.heal_servers import heal_once
+from mooring.compute.hosts.loops.heal_servers import heal_once
 from mooring.config import Settings
 from mooring.doctor.examine import look
 from mooring.notify import outbox
@@ -38,7 +38,7 @@ from mooring.saga.define import Saga
 from mooring.saga.engine import Engine
 from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import SagaRow
-from mooring.volume.loops.settle_borrowed import settle_once
+from mooring.volume.attachments.loops.settle_borrowed import settle_once
 
 T = TypeVar("T")
 URL = "http://cloud.test"

@@ -23,7 +23,7 @@ from mooring.clients.transport import Network
 from mooring.clients.volume import VolumeClient
 from mooring.clients.webhook import WebhookTarget
 from mooring.compute import app as compute_app
-from mooring.compute.loops import heal_servers, watch_hosts
+from mooring.compute.hosts.loops import heal_servers, watch_hosts
 from mooring.compute.service import Compute, ComputeSettings
 from mooring.doctor import app as doctor_app
 from mooring.identity import app as identity_app
@@ -41,8 +41,8 @@ from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer, load_sealer
 from mooring.store.base import Store, open_store
 from mooring.volume import app as volume_app
-from mooring.volume.loops.settle_borrowed import settle_borrowed, settle_once
-from mooring.volume.loops.watch_pools import look_once, watch_pools
+from mooring.volume.attachments.loops.settle_borrowed import settle_borrowed, settle_once
+from mooring.volume.backends.loops.watch_pools import look_once, watch_pools
 from mooring.volume.service import Volume, VolumeSettings
 from mooring.web.app import mount
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.clients.volume import Volume
-from mooring.compute.block_devices import (
+from mooring.compute.create.block_devices import (
     NewBlockDevice,
     Wanted,
     check_count,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.compute import hosts
-from mooring.compute.loops import heal_servers
+from mooring.compute.hosts import hosts
+from mooring.compute.hosts.loops import heal_servers
 from mooring.errors import NoCapacity
 from tests.compute.yard import Yard
 

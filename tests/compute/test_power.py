@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.compute.loops import heal_servers
+from mooring.compute.hosts.loops import heal_servers
 from mooring.errors import Conflict
 from tests.compute.yard import Yard
 

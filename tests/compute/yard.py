@@ -32,7 +32,7 @@ from mooring.clients.transport import Network
 from mooring.clients.volume import VolumeClient
 from mooring.clock import SimulatedClock
 from mooring.compute import app as compute_app
-from mooring.compute.loops import watch_hosts
+from mooring.compute.hosts.loops import watch_hosts
 from mooring.compute.service import Compute, ComputeSettings
 from mooring.compute.tables import BlockDevice, Server
 from mooring.errors import Unavailable
@@ -43,7 +43,7 @@ from mooring.saga.laws import LawProbe
 from mooring.saga.seal import Sealer
 from mooring.store.base import Store, open_store
 from mooring.volume import app as volume_app
-from mooring.volume.loops import watch_pools
+from mooring.volume.backends.loops import watch_pools
 from mooring.volume.service import Volume
 from tests.web.harbour import FAR, PROJECT, Tokens
 

@@ -9,8 +9,8 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from mooring.compute.sagas.delete_volume_snapshot import DELETE_VOLUME_SNAPSHOT
-from mooring.compute.sagas.snapshot_volume import SNAPSHOT_VOLUME
+from mooring.compute.snapshots.sagas.delete_volume_snapshot import DELETE_VOLUME_SNAPSHOT
+from mooring.compute.snapshots.sagas.snapshot_volume import SNAPSHOT_VOLUME
 from tests.compute.snapshot_desk import SnapshotDesk, is_of_snapshot
 from tests.laws.sites import COMPUTE, Do, Scenario, Site
 

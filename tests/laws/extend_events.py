@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.compute.sagas.extend_volume import EXTEND_VOLUME as GROW
-from mooring.volume.sagas.extend_volume import EXTEND_VOLUME
+from mooring.compute.volumes.sagas.extend_volume import EXTEND_VOLUME as GROW
+from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from tests.laws import scenarios
 from tests.laws.extend_scenarios import extend
 from tests.laws.sites import COMPUTE, Scenario, Site

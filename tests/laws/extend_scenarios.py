@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.volume.sagas.extend_volume import EXTEND_VOLUME
-from mooring.volume.sagas.reset_status import RESET_STATUS
+from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
+from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import scenarios
 from tests.laws.sites import VOLUME, Scenario, Site
 

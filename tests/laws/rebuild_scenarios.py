@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from mooring.compute.sagas.rebuild_server import REBUILD_SERVER
-from mooring.compute.sagas.renew_server import RENEW_SERVER
+from mooring.compute.rebuild.sagas.rebuild_server import REBUILD_SERVER
+from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
 from tests.laws import scenarios
 from tests.laws.sites import COMPUTE, IMAGE, Scenario, Site
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.volume.sagas.reimage_volume import REIMAGE_VOLUME
+from mooring.volume.reimage.sagas.reimage_volume import REIMAGE_VOLUME
 from tests.laws.sites import VOLUME, Scenario, Site
 
 

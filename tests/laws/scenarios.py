@@ -5,24 +5,24 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from mooring.compute.sagas.attach_volume import ATTACH_VOLUME
-from mooring.compute.sagas.create_server import CREATE_SERVER
-from mooring.compute.sagas.delete_server import DELETE_SERVER
-from mooring.compute.sagas.detach_volume import DETACH_VOLUME
-from mooring.compute.sagas.power import (
+from mooring.compute.create.sagas.create_server import CREATE_SERVER
+from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
+from mooring.compute.power.sagas.power import (
     INSIST_ON_REBOOT,
     REBOOT_SERVER,
     START_SERVER,
     STOP_SERVER,
 )
-from mooring.compute.sagas.release_device import RELEASE_DEVICE
-from mooring.compute.sagas.reset_state import RESET_STATE
-from mooring.volume.sagas.connect_attachment import CONNECT_ATTACHMENT
-from mooring.volume.sagas.connect_legacy import CONNECT_LEGACY, END_LEGACY
-from mooring.volume.sagas.create_volume import CREATE_VOLUME
-from mooring.volume.sagas.delete_attachment import DELETE_ATTACHMENT
-from mooring.volume.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
-from mooring.volume.sagas.reset_status import RESET_STATUS
+from mooring.compute.power.sagas.reset_state import RESET_STATE
+from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME
+from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME
+from mooring.compute.volumes.sagas.release_device import RELEASE_DEVICE
+from mooring.volume.attachments.sagas.connect_attachment import CONNECT_ATTACHMENT
+from mooring.volume.attachments.sagas.connect_legacy import CONNECT_LEGACY, END_LEGACY
+from mooring.volume.attachments.sagas.delete_attachment import DELETE_ATTACHMENT
+from mooring.volume.volumes.sagas.create_volume import CREATE_VOLUME
+from mooring.volume.volumes.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
+from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import assisted_scenarios, volume_snapshot_scenarios
 from tests.laws.extend_events import EVENT_SCENARIOS
 from tests.laws.extend_scenarios import EXTEND_SCENARIOS

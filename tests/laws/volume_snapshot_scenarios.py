@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from mooring.volume.sagas.create_snapshot import CREATE_SNAPSHOT
-from mooring.volume.sagas.create_volume import CREATE_VOLUME_FROM_SNAPSHOT
-from mooring.volume.sagas.delete_snapshot import DELETE_SNAPSHOT
+from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
+from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
+from mooring.volume.volumes.sagas.create_volume import CREATE_VOLUME_FROM_SNAPSHOT
 from tests.laws.sites import VOLUME, Do, Scenario, Site
 
 

@@ -7,7 +7,7 @@ from tests.mutants.mutant import FAILING, STEPS, Mutant
 MUTANTS = [
     Mutant(
         "an undo knows only what it remembers",
-        "compute/volume_calls.py",
+        "compute/volumes/volume_calls.py",
         "made = await volumes.session.bury(run.operation)",
         "made: list[str] | None = [remembered] if remembered else []",
         STEPS,
@@ -15,7 +15,7 @@ MUTANTS = [
     ),
     Mutant(
         "a failure keeps the place on its host",
-        "compute/sagas/create_server.py",
+        "compute/create/sagas/create_server.py",
         "    if not notes.abandoned:\n        await run.service.placement.release",
         "    if notes.abandoned:\n        await run.service.placement.release",
         STEPS,
@@ -23,7 +23,7 @@ MUTANTS = [
     ),
     Mutant(
         "a detach that failed leaves the volume detaching",
-        "compute/sagas/detach_volume.py",
+        "compute/volumes/sagas/detach_volume.py",
         '    operation = guests.other(run.operation, "roll")\n',
         "    return\n",
         STEPS,
@@ -31,7 +31,7 @@ MUTANTS = [
     ),
     Mutant(
         "hosts that are back pay no debts",
-        "compute/loops/watch_hosts.py",
+        "compute/hosts/loops/watch_hosts.py",
         "        await _pay_debts(compute, agent)\n",
         "",
         "tests/laws/test_dead_host.py",
@@ -39,7 +39,7 @@ MUTANTS = [
     ),
     Mutant(
         "a power change that failed goes on for ever",
-        "compute/sagas/power.py",
+        "compute/power/sagas/power.py",
         "    states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))\n",
         "",
         STEPS,
@@ -47,7 +47,7 @@ MUTANTS = [
     ),
     Mutant(
         "a deletion that gave up waiting leaves the server deleting",
-        "compute/sagas/delete_server.py",
+        "compute/delete/sagas/delete_server.py",
         'Step("find_belongings", find_belongings, undo=give_up)',
         'Step("find_belongings", find_belongings)',
         "tests/laws/test_pairs.py",

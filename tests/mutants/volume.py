@@ -7,7 +7,7 @@ from tests.mutants.mutant import FAILING, STEPS, Mutant
 MUTANTS = [
     Mutant(
         "an undo leaves the export",
-        "volume/sagas/connect_attachment.py",
+        "volume/attachments/sagas/connect_attachment.py",
         "    if not notes.fresh:\n        return\n",
         "    return\n",
         STEPS,

@@ -30,10 +30,11 @@ from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer
 from mooring.saga.tables import LockRow, SagaRow
 from mooring.store.base import Store, open_store
-from mooring.volume import app, statuses
-from mooring.volume.loops.watch_pools import look_once
+from mooring.volume import app
+from mooring.volume.backends.loops.watch_pools import look_once
 from mooring.volume.service import Volume, VolumeSettings
 from mooring.volume.tables import AttachmentRow, VolumeRow
+from mooring.volume.volumes import statuses
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from mooring.errors import Unavailable
 from mooring.saga.locks import LOCK_WAIT_S
-from mooring.volume.loops.watch_pools import look_once
+from mooring.volume.backends.loops.watch_pools import look_once
 from mooring.volume.tables import ReservationRow
 from tests.volume.dock import SERVER, Dock
 from tests.volume.growth import GIB, SHORT_S, Harbour

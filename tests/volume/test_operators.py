@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from mooring.volume.loops.watch_pools import look_once
+from mooring.volume.backends.loops.watch_pools import look_once
 from tests.volume.dock import Dock
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from mooring.volume.loops.settle_borrowed import settle_once
+from mooring.volume.attachments.loops.settle_borrowed import settle_once
 from tests.volume.dock import IMAGE, PROJECT, Dock
 from tests.volume.growth import Harbour
 from tests.volume.test_assisted_snapshots import Assisting

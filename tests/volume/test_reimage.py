@@ -12,7 +12,7 @@ from mooring.clients.compute import EventAnswer, ExternalEvent
 from mooring.clients.session import Caller
 from mooring.errors import Invalid, MooringError, NoCapacity, NotFound, Unavailable
 from mooring.fence.operation import Operation
-from mooring.volume.reimage import KEEP
+from mooring.volume.reimage.reimage import KEEP
 from tests.volume.dock import IMAGE, SERVER, SERVER_2, UNKNOWN, Answer, Compute, Dock
 
 pytestmark = pytest.mark.anyio

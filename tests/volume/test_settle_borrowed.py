@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.errors import Unavailable
-from mooring.volume.loops.settle_borrowed import settle_once
+from mooring.volume.attachments.loops.settle_borrowed import settle_once
 from tests.volume.dock import SERVER, Dock, connector
 
 pytestmark = pytest.mark.anyio

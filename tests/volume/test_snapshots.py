@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import Conflict, NoCapacity
-from mooring.volume.loops.settle_borrowed import settle_once
+from mooring.volume.attachments.loops.settle_borrowed import settle_once
 from tests.volume.dock import IMAGE, PROJECT, SERVER, UNKNOWN, Answer, Dock
 
 pytestmark = pytest.mark.anyio

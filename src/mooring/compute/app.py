@@ -6,31 +6,26 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.compute import flavors
-from mooring.compute.api import (
-    assisted_volume_snapshots,
-    availability_zones,
-    external_events,
-    hypervisors,
-    instance_actions,
-    keypairs,
-    limits,
+from mooring.compute.actions.api import instance_actions
+from mooring.compute.events.api import external_events
+from mooring.compute.flavors import flavors
+from mooring.compute.flavors.api import flavors as flavor_routes
+from mooring.compute.hosts.api import availability_zones, hypervisors, services
+from mooring.compute.keypairs.api import keypairs
+from mooring.compute.policy import RULES
+from mooring.compute.quotas.api import limits, quota_sets
+from mooring.compute.rebuild.api import server_rebuild
+from mooring.compute.servers.api import (
     network_proxies,
-    quota_sets,
     server_actions,
     server_metadata,
     server_networks,
-    server_rebuild,
     servers,
-    services,
     unbuilt,
-    volume_attachments,
 )
-from mooring.compute.api import (
-    flavors as flavor_routes,
-)
-from mooring.compute.policy import RULES
 from mooring.compute.service import Compute
+from mooring.compute.snapshots.api import assisted_volume_snapshots
+from mooring.compute.volumes.api import volume_attachments
 from mooring.web import faces, operations
 from mooring.web.app import build_app
 from mooring.web.policy import Policy

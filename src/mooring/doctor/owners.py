@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
-from mooring.volume.statuses import BORROWED, OWNED
+from mooring.volume.volumes.statuses import BORROWED, OWNED
 
 UPLOAD_SILENT_FOR = timedelta(minutes=5)
 """Many times the beat of whoever receives an image's data."""

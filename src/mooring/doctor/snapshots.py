@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
 from mooring.doctor.owners import BORROWED_FOR
-from mooring.volume.snapshots import TRANSITIONAL
+from mooring.volume.snapshots.snapshots import TRANSITIONAL
 
 _RETRY = "Start the cloud; what it does not mend within a minute is a bug worth reporting."
 _DELETE = "Delete the snapshot: that merges its files, and the volume keeps all that it holds."

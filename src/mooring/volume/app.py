@@ -6,22 +6,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.volume import types
-from mooring.volume.api import (
-    attachments,
-    extending,
-    operators,
-    quotas,
-    reimage,
-    snapshots,
-    volume_actions,
-    volumes,
-)
-from mooring.volume.api import (
-    types as type_routes,
-)
+from mooring.volume.attachments.api import attachments
+from mooring.volume.backends.api import operators
+from mooring.volume.extend.api import extending
 from mooring.volume.policy import RULES
+from mooring.volume.quotas.api import quotas
+from mooring.volume.reimage.api import reimage
 from mooring.volume.service import Volume
+from mooring.volume.snapshots.api import snapshots
+from mooring.volume.types import types
+from mooring.volume.types.api import types as type_routes
+from mooring.volume.volumes.api import volume_actions, volumes
 from mooring.web import faces, operations
 from mooring.web.app import build_app
 from mooring.web.policy import Policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.compute.server_list import SORT_COLUMNS
+from mooring.compute.servers.server_list import SORT_COLUMNS
 from tests.compute.api.desk import IMAGE, Desk
 from tests.web.harbour import PROJECT
 

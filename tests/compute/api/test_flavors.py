@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mooring.compute import app, flavors
+from mooring.compute import app
+from mooring.compute.flavors import flavors
 from tests.compute.api.desk import OTHER_PROJECT, Desk, fault_of
 from tests.web.harbour import PROJECT
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mooring.compute.api.server_views import host_id
+from mooring.compute.servers.api.server_views import host_id
 from mooring.compute.tables import InstanceAction, InstanceActionEvent
 from tests.compute.api.desk import Desk, fault_of
 from tests.web.harbour import PROJECT

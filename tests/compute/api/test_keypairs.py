@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from mooring.compute import keypairs
+from mooring.compute.keypairs import keypairs
 from tests.compute.api.desk import Desk, fault_of
 
 pytestmark = pytest.mark.anyio

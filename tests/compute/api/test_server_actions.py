@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.compute.api.server_actions import NOT_BUILT
+from mooring.compute.servers.api.server_actions import NOT_BUILT
 from tests.compute.api.desk import Desk, fault_of
 
 pytestmark = pytest.mark.anyio

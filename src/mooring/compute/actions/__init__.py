@@ -1,0 +1,1 @@
+"""What a server went through: actions, events, faults, notices."""

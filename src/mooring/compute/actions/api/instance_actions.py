@@ -1,0 +1,130 @@
+"""/servers/{server_id}/os-instance-actions: what was done to a server (facts/compute.md 11.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from mooring import limits
+from mooring.compute.actions import action_list
+from mooring.compute.actions.action_list import ActionQuery
+from mooring.compute.servers import servers
+from mooring.compute.servers.api.server_views import host_id
+from mooring.compute.service import Compute
+from mooring.compute.tables import InstanceAction, InstanceActionEvent, Server
+from mooring.compute.wire.api import queries
+from mooring.compute.wire.api.values import microsecond, moment
+from mooring.errors import Invalid
+from mooring.web import paging
+from mooring.web.api import Api, Call, Reply
+
+api = Api[Compute]()
+
+_RULE = "os_compute_api:os-instance-actions:"
+_PATH = "/servers/{server_id}/os-instance-actions"
+_DELETED_SINCE = (2, 21)
+_PAGED_SINCE = (2, 58)
+
+
+@api.get(_PATH, policy=f"{_RULE}list")
+async def list_actions(call: Call[Compute]) -> Reply:
+    """List a server's actions, the newest first."""
+    paged = call.version >= _PAGED_SINCE
+    page = paging.read(call.query) if paged else paging.Page(limits.WEB_PAGE_ROWS)
+    query = _read_query(call, page) if paged else ActionQuery()
+
+    def read(tx: Session) -> Sequence[InstanceAction]:
+        server = _visible(tx, call)
+        return action_list.page(tx, server.id, query)
+
+    rows = await call.service.store.read(read)
+    body = {"instanceActions": [_show(row, call) for row in rows]}
+    if not paged:
+        return Reply(200, body)
+    path = f"/servers/{call.path['server_id']}/os-instance-actions"
+    ids = [row.request_id for row in rows]
+    return Reply(200, body | paging.links(call, path, page, ids, name="links"))
+
+
+@api.get(_PATH + "/{request_id}", policy=f"{_RULE}show")
+async def show_action(call: Call[Compute]) -> Reply:
+    """One action, with its events for those who may see them."""
+
+    def read(tx: Session) -> tuple[InstanceAction, Sequence[InstanceActionEvent]]:
+        server = _visible(tx, call)
+        found = action_list.find(tx, server.id, call.path["request_id"])
+        return found, action_list.events(tx, found.id)
+
+    action, events = await call.service.store.read(read)
+    body = _show(action, call)
+    target = {"project_id": action.project_id, "user_id": action.user_id}
+    knows_all = call.allowed(f"{_RULE}events", target)
+    if knows_all or call.version >= (2, 51):
+        body["events"] = [
+            _show_event(call, event, action.project_id, knows_all=knows_all) for event in events
+        ]
+    return Reply(200, {"instanceAction": body})
+
+
+def _read_query(call: Call[Compute], page: paging.Page) -> ActionQuery:
+    known = ["limit", "marker", "changes-since"]
+    if call.version >= (2, 66):
+        known.append("changes-before")
+    # This list refuses unknown keys from its first paged version on.
+    queries.check_keys(call, known, strict_since=_PAGED_SINCE)
+    since, before = call.query.get("changes-since"), call.query.get("changes-before")
+    query = ActionQuery(
+        marker=page.marker or "",
+        limit=page.limit,
+        changed_since=None if since is None else moment(since, "changes-since"),
+        changed_before=None if before is None else moment(before, "changes-before"),
+    )
+    if (
+        query.changed_since is not None
+        and query.changed_before is not None
+        and query.changed_before < query.changed_since
+    ):
+        raise Invalid("The value of changes-since must be less than or equal to changes-before.")
+    return query
+
+
+def _visible(tx: Session, call: Call[Compute]) -> Server:
+    deleted = call.version >= _DELETED_SINCE
+    return servers.visible(tx, call.who, call.path["server_id"], deleted=deleted)
+
+
+def _show(action: InstanceAction, call: Call[Compute]) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "action": action.action,
+        "instance_uuid": action.server_id,
+        "request_id": action.request_id,
+        "user_id": action.user_id,
+        "project_id": action.project_id,
+        "start_time": microsecond(action.started_at),
+        "message": action.message,
+    }
+    if call.version >= _PAGED_SINCE:
+        body["updated_at"] = microsecond(action.updated_at)
+    return body
+
+
+def _show_event(
+    call: Call[Compute], event: InstanceActionEvent, project_id: str, *, knows_all: bool
+) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "event": event.event,
+        "start_time": microsecond(event.started_at),
+        "finish_time": microsecond(event.finished_at),
+        "result": event.result,
+    }
+    if knows_all:
+        body["traceback"] = event.traceback
+    if call.version >= (2, 62):
+        body["hostId"] = host_id(project_id, event.host)
+        if knows_all:
+            body["host"] = event.host
+    if call.version >= (2, 84) and call.allowed(f"{_RULE}events:details"):
+        body["details"] = event.details
+    return body

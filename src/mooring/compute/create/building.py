@@ -1,0 +1,187 @@
+"""New servers: what a user may ask for (facts/compute.md 3, 9.5)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.compute.create import block_devices
+from mooring.compute.create.new_rows import Batch, build
+from mooring.compute.create.requests import Created, Material
+from mooring.compute.flavors import flavors
+from mooring.compute.hosts import hosts
+from mooring.compute.quotas import quota
+from mooring.compute.volumes import devices
+from mooring.errors import Forbidden, Invalid, NotFound, OverQuota
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.clients.image import Image
+    from mooring.clients.volume import Volume
+    from mooring.compute.create.requests import NewServer, Version
+    from mooring.compute.service import Compute
+    from mooring.compute.tables import Flavor
+    from mooring.who import Who
+
+MULTIATTACH_SINCE: Version = (2, 60)
+
+
+async def create(compute: Compute, who: Who, request: NewServer) -> Created:
+    """Check everything, write rows and sagas, and wait until volumes that are named are reserved.
+
+    Raises Invalid, Forbidden, OverQuota as POST /servers does; then nothing is left behind.
+    """
+    _refuse_unbuilt(request)
+    material = await _gather(compute, who, request)
+    reservation_id = f"r-{uuid.uuid4().hex[:8]}"
+
+    def begin(tx: Session) -> list[str]:
+        batch = _plan(tx, compute, who, request, material)
+        batch = replace(batch, reservation_id=reservation_id)
+        return [build(tx, compute, batch, index) for index in range(batch.count)]
+
+    try:
+        saga_ids = await compute.sagas.submit(begin)
+    except NotFound as error:
+        raise Invalid(error.public, private=error.private) from error
+    if material.volumes:
+        await compute.sagas.answered(saga_ids[0])
+    return Created(saga_ids, reservation_id)
+
+
+def _refuse_unbuilt(request: NewServer) -> None:
+    if request.config_drive:
+        raise Invalid("Config drives are not built. Nothing was created; leave config_drive out.")
+    names_volume = any(item.source_type == "volume" for item in request.block_devices)
+    if request.max_count > 1 and names_volume:
+        raise Invalid(
+            "Multiple server boot is not supported with a volume that exists. Nothing was created; "
+            "make one server at a time."
+        )
+
+
+async def _gather(compute: Compute, who: Who, request: NewServer) -> Material:
+    material = Material()
+    images = {
+        item.uuid
+        for item in request.block_devices
+        if item.source_type == "image" and item.uuid and item.uuid != request.image_id
+    }
+    for image_id in images:
+        await _show_image(compute, who, image_id)
+    image = await _show_image(compute, who, request.image_id) if request.image_id else None
+    material = Material(image)
+    for item in request.block_devices:
+        if item.source_type == "volume" and item.uuid:
+            material.volumes[item.uuid] = await _show_volume(compute, who, item.uuid)
+            there = await compute.volumes.attachments(who, volume_id=item.uuid)
+            material.known[item.uuid] = [found.id for found in there]
+    return material
+
+
+async def _show_image(compute: Compute, who: Who, image_id: str) -> Image:
+    try:
+        image = await compute.images.show(who, image_id)
+    except NotFound as error:
+        raise Invalid(f"Can not find requested image {image_id}. Nothing was created.") from error
+    if not image.is_active:
+        raise Invalid(f"Image {image_id} is not active. Nothing was created.")
+    return image
+
+
+async def _show_volume(compute: Compute, who: Who, volume_id: str) -> Volume:
+    try:
+        return await compute.volumes.show(who, volume_id)
+    except NotFound as error:
+        raise Invalid(
+            f"Block Device Mapping is Invalid: failed to get volume {volume_id}. "
+            "Nothing was created."
+        ) from error
+
+
+def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material: Material) -> Batch:
+    """Check the request against what is there, under the lock of the project's quota."""
+    flavor = flavors.visible(tx, who, request.flavor_id)
+    _check_flavor(request, flavor, material.image)
+    _check_place(tx, compute, request, material)
+    _check_volumes(tx, request, material)
+    wanted = block_devices.Wanted(
+        image_id=request.image_id,
+        image_min_disk_gib=material.image.min_disk_gib if material.image else 0,
+        disk_gib=flavor.disk_gib,
+        ephemeral_gib=flavor.ephemeral_gib,
+        swap_mib=flavor.swap_mib,
+    )
+    disks = block_devices.plan(request.block_devices, wanted, material.volumes)
+    if any(disk.destination_type == "volume" for disk in disks):
+        hosts.require_attachments(tx)
+    block_devices.check_count(len(disks) - 1, compute.settings.max_disks)
+    quota.check_metadata(tx, who.project_id, len(request.metadata))
+    count = _fit(tx, who, request, flavor)
+    return Batch(who, request, material, flavor, disks, count, reservation_id="")
+
+
+def _fit(tx: Session, who: Who, request: NewServer, flavor: Flavor) -> int:
+    """Return how many of the servers the quota allows, at least `min_count`. Raises OverQuota."""
+    for count in range(request.max_count, request.min_count, -1):
+        try:
+            quota.check(tx, who.project_id, _usage(flavor, count))
+        except OverQuota:
+            continue
+        return count
+    quota.check(tx, who.project_id, _usage(flavor, request.min_count))
+    return request.min_count
+
+
+def _usage(flavor: Flavor, count: int) -> quota.Usage:
+    return quota.Usage(count, count * flavor.vcpus, count * flavor.memory_mib)
+
+
+def _check_flavor(request: NewServer, flavor: Flavor, image: Image | None) -> None:
+    if flavor.disabled:
+        raise Invalid(f"Flavor {flavor.id} is disabled. Nothing was created.")
+    if flavor.ephemeral_gib or flavor.swap_mib:
+        raise Invalid(
+            f"Flavor {flavor.name} has ephemeral or swap disks, which are not built. Nothing was "
+            "created; choose a flavor without them."
+        )
+    if image is None:
+        return
+    if flavor.disk_gib == 0 and not request.zero_disk_allowed:
+        raise Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
+    if image.min_ram_mib > flavor.memory_mib:
+        raise Invalid("Flavor's memory is too small for requested image. Nothing was created.")
+    if flavor.disk_gib and image.min_disk_gib > flavor.disk_gib:
+        raise Invalid("Flavor's disk is too small for requested image. Nothing was created.")
+
+
+def _check_place(tx: Session, compute: Compute, request: NewServer, material: Material) -> None:
+    known = hosts.find_all(tx)
+    zones = {host.zone for host in known} | {compute.settings.default_zone}
+    if request.availability_zone is not None and request.availability_zone not in zones:
+        raise Invalid("The requested availability zone is not available. Nothing was created.")
+    if request.host is not None and request.host not in {host.name for host in known}:
+        raise Invalid(f"Compute host {request.host} could not be found. Nothing was created.")
+    if compute.settings.cross_zone_attach:
+        return
+    wished = request.availability_zone or compute.settings.default_zone
+    for volume in material.volumes.values():
+        if volume.availability_zone not in {None, wished}:
+            raise Invalid(
+                f"The volume {volume.id} and the server are not in the same availability zone: "
+                f"{volume.availability_zone} and {wished}. Nothing was created."
+            )
+
+
+def _check_volumes(tx: Session, request: NewServer, material: Material) -> None:
+    for volume in material.volumes.values():
+        if volume.multiattach and request.version < MULTIATTACH_SINCE:
+            raise Invalid(
+                f"Volume {volume.id} is multiattach, which needs compute API version 2.60. "
+                "Nothing was created."
+            )
+        if not volume.multiattach and devices.of_volume(tx, volume.id):
+            raise Invalid(f"Volume {volume.id} is attached to a server. Nothing was created.")

@@ -1,0 +1,204 @@
+"""The rows and the saga of each server that one request makes."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from sqlalchemy import insert
+
+from mooring.compute.actions import actions
+from mooring.compute.create.sagas.create_notes import CreateServer, NewDisk
+from mooring.compute.create.sagas.create_server import CREATE_SERVER
+from mooring.compute.keypairs import keypairs
+from mooring.compute.tables import BlockDevice, Flavor, Server, ServerMetadata, ServerTag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.create.block_devices import NewBlockDevice
+    from mooring.compute.create.requests import Material, NewServer
+    from mooring.compute.service import Compute
+    from mooring.who import Who
+
+TAGGING = "COMPUTE_DEVICE_TAGGING"
+"""The trait of a host that shows device tags to its guests."""
+SHARING = "COMPUTE_VOLUME_MULTI_ATTACH"
+"""The trait of a host whose guests may share a volume."""
+
+
+class Batch(Struct, frozen=True):
+    """The servers of one request: how many, of which flavor, with which disks (the root first)."""
+
+    who: Who
+    request: NewServer
+    material: Material
+    flavor: Flavor
+    disks: Sequence[NewBlockDevice]
+    count: int
+    reservation_id: str
+
+
+def build(tx: Session, compute: Compute, batch: Batch, index: int) -> str:
+    """Write one server and start its saga; return the id that both have."""
+    server_id, now = str(uuid.uuid4()), compute.clock.now()
+    row = _server(tx, compute, batch, server_id)
+    row.launch_index = index
+    row.name += f"-{index + 1}" if batch.count > 1 else ""
+    row.hostname = batch.request.hostname or hostname_of(row.name, server_id)
+    tx.add(row)
+    tx.flush()
+    _add_labels(tx, batch.request, server_id)
+    volumes = [_device(tx, compute, batch, item, server_id) for item in batch.disks]
+    action_id = actions.begin(tx, server_id, "create", batch.who, now, saga_id=server_id)
+    notes = CreateServer(
+        server_id=server_id,
+        project_id=row.project_id,
+        user_id=row.user_id,
+        action_id=action_id,
+        image_id=row.image_id,
+        disks=[volume for volume in volumes if volume is not None],
+        wished_zone=batch.request.availability_zone,
+        wished_host=batch.request.host,
+        traits=_traits(batch),
+        accepted=not batch.material.volumes,
+    )
+    return compute.sagas.start(tx, CREATE_SERVER, notes, who=batch.who, saga_id=server_id)
+
+
+def _traits(batch: Batch) -> list[str]:
+    """Return what the host must be able to do for the disks."""
+    shared = any(volume.multiattach for volume in batch.material.volumes.values())
+    tagged = any(item.tag for item in batch.disks)
+    return [name for name, needed in ((TAGGING, tagged), (SHARING, shared)) if needed]
+
+
+def hostname_of(name: str, server_id: str) -> str:
+    """Return the host name that a server's name gives: letters, digits, hyphens and dots."""
+    text = re.sub(r"[\s_]+", "-", name.strip())
+    text = re.sub(r"[^a-zA-Z0-9.-]+", "", text).strip(".-").lower()[:63].rstrip(".-")
+    return text or f"server-{server_id}"
+
+
+def _server(tx: Session, compute: Compute, batch: Batch, server_id: str) -> Server:
+    request, who, flavor, now = batch.request, batch.who, batch.flavor, compute.clock.now()
+    key = keypairs.visible(tx, who.user_id, request.key_name) if request.key_name else None
+    root = batch.disks[0]
+    return Server(
+        id=server_id,
+        project_id=who.project_id,
+        user_id=who.user_id,
+        name=request.name,
+        description=request.description,
+        vm_state="building",
+        task_state="scheduling",
+        power_state=0,
+        pinned_zone=request.availability_zone,
+        image_id=request.image_id if root.destination_type == "local" else "",
+        image_properties=_image_properties(batch),
+        network=request.network,
+        key_name=request.key_name,
+        public_key=key.public_key if key else None,
+        user_data=request.user_data,
+        config_drive=request.config_drive,
+        disk_config=request.disk_config,
+        access_ip_v4=request.access_ip_v4,
+        access_ip_v6=request.access_ip_v6,
+        root_device_name=root.device_name,
+        reservation_id=batch.reservation_id,
+        scheduler_hints=request.scheduler_hints,
+        trusted_certificates=request.trusted_certificates,
+        created_at=now,
+        updated_at=now,
+        **_size(flavor),
+    )
+
+
+def _size(flavor: Flavor) -> dict[str, Any]:
+    return {
+        "flavor_id": flavor.id,
+        "flavor_name": flavor.name,
+        "vcpus": flavor.vcpus,
+        "memory_mib": flavor.memory_mib,
+        "disk_gib": flavor.disk_gib,
+        "ephemeral_gib": flavor.ephemeral_gib,
+        "swap_mib": flavor.swap_mib,
+        "extra_specs": dict(flavor.extra_specs),
+    }
+
+
+def _image_properties(batch: Batch) -> dict[str, Any]:
+    """Return the properties of the image, also of the one that a root volume was made from."""
+    image, root = batch.material.image, batch.disks[0]
+    if image is not None:
+        return dict(image.properties)
+    volume = batch.material.volumes.get(root.uuid or "")
+    return dict(volume.volume_image_metadata) if volume else {}
+
+
+def _add_labels(tx: Session, request: NewServer, server_id: str) -> None:
+    labels = [
+        {"server_id": server_id, "key": key, "value": value}
+        for key, value in request.metadata.items()
+    ]
+    if labels:
+        tx.execute(insert(ServerMetadata), labels)
+    tags = [{"server_id": server_id, "tag": tag} for tag in dict.fromkeys(request.tags)]
+    if tags:
+        tx.execute(insert(ServerTag), tags)
+
+
+def _device(
+    tx: Session, compute: Compute, batch: Batch, item: NewBlockDevice, server_id: str
+) -> NewDisk | None:
+    """Write one block device; return it as the saga's notes have it, None for one on the host."""
+    row = _block_device(compute, batch, item, server_id)
+    tx.add(row)
+    tx.flush()
+    if item.destination_type == "local":
+        return None
+    return NewDisk(
+        block_device_id=row.id,
+        device_name=item.device_name or "",
+        source=item.source_type,
+        boot_index=item.boot_index,
+        source_id=row.source_id,
+        size_gib=item.volume_size_gib or 0,
+        volume_type=item.volume_type,
+        zone=None if compute.settings.cross_zone_attach else batch.request.availability_zone,
+        multiattach=row.multiattach,
+        known=batch.material.known.get(row.volume_id or "", []),
+        volume_id=row.volume_id or "",
+    )
+
+
+def _block_device(
+    compute: Compute, batch: Batch, item: NewBlockDevice, server_id: str
+) -> BlockDevice:
+    volume_id = item.uuid if item.source_type == "volume" else None
+    volume, now = batch.material.volumes.get(volume_id or ""), compute.clock.now()
+    return BlockDevice(
+        id=str(uuid.uuid4()),
+        server_id=server_id,
+        state="reserving",
+        source_type=item.source_type,
+        destination_type=item.destination_type,
+        boot_index=item.boot_index,
+        device_name=item.device_name,
+        source_id=item.uuid if item.source_type == "image" else None,
+        volume_id=volume_id,
+        volume_size_gib=item.volume_size_gib,
+        volume_type=item.volume_type,
+        multiattach=volume.multiattach if volume else False,
+        delete_on_termination=item.delete_on_termination,
+        tag=item.tag,
+        guest_format=item.guest_format,
+        device_type=item.device_type,
+        disk_bus=item.disk_bus,
+        created_at=now,
+        updated_at=now,
+    )

@@ -1,0 +1,95 @@
+"""What the creation of a server knows between two steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.compute.hosts.guests import Disk
+
+
+class NewDisk(Struct, frozen=True, kw_only=True):
+    """A volume of the new server.
+
+    `source` is volume (there already), image or blank (to be made). `known`: attachments of an
+    existing volume, or volumes of our name, that were there before and are never deleted.
+    """
+
+    block_device_id: str
+    device_name: str
+    source: str
+    boot_index: int | None = None
+    source_id: str | None = None
+    size_gib: int = 0
+    volume_type: str | None = None
+    zone: str | None = None
+    multiattach: bool = False
+    known: list[str] = []
+    volume_id: str = ""
+    attachment_id: str = ""
+
+
+class CreateServer(Struct, frozen=True, kw_only=True):
+    """The notes.
+
+    accepted   the user was answered: a failure leaves a server in ERROR, not nothing
+    abandoned  why the host did not let go in the unwinding: what it holds stays with the server
+               until somebody deletes it
+    """
+
+    server_id: str
+    project_id: str
+    user_id: str
+    action_id: int
+    image_id: str = ""
+    disks: list[NewDisk] = []
+    wished_zone: str | None = None
+    wished_host: str | None = None
+    traits: list[str] = []
+    accepted: bool = False
+    abandoned: str = ""
+    host: str = ""
+    zone: str = ""
+
+
+def existing(notes: CreateServer) -> list[str]:
+    """Return the block devices whose volumes are there already."""
+    return [disk.block_device_id for disk in notes.disks if disk.source == "volume"]
+
+
+def to_make(notes: CreateServer) -> list[str]:
+    """Return the block devices whose volumes are to be made."""
+    return [disk.block_device_id for disk in notes.disks if disk.source != "volume"]
+
+
+def every(notes: CreateServer) -> list[str]:
+    """Return the block devices that are volumes, in boot order."""
+    return [disk.block_device_id for disk in notes.disks]
+
+
+def find(notes: CreateServer, item: str) -> NewDisk:
+    """Return the disk of a block device."""
+    return next(disk for disk in notes.disks if disk.block_device_id == item)
+
+
+def with_disk(notes: CreateServer, item: str, **values: Any) -> CreateServer:
+    """Return the notes with what is new about one disk."""
+    disks = [
+        replace(disk, **values) if disk.block_device_id == item else disk for disk in notes.disks
+    ]
+    return replace(notes, disks=disks)
+
+
+def guest_disk(notes: CreateServer, item: str) -> Disk:
+    """Return a disk as hosts know it."""
+    disk = find(notes, item)
+    return Disk(
+        notes.server_id,
+        disk.volume_id,
+        disk.attachment_id,
+        disk.device_name,
+        disk.boot_index,
+        disk.multiattach,
+    )

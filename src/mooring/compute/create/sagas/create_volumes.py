@@ -1,0 +1,169 @@
+"""The volumes of a new server: reserved or made, and exported to its host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.clients.volume import NewVolume
+from mooring.compute.create.sagas.create_notes import CreateServer, find, guest_disk, with_disk
+from mooring.compute.hosts import guests
+from mooring.compute.volumes import devices
+from mooring.compute.volumes.volume_calls import (
+    delete_made_attachments,
+    reserve_volume,
+    say_in_use,
+    wait_until_ready,
+)
+from mooring.errors import Conflict, Invalid, NotFound, Unavailable
+from mooring.saga.journal import is_unavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+    from mooring.saga.define import Run
+
+
+async def reserve_existing(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
+    """Reserve a volume that the user named, with the user's own rights."""
+    disk = find(notes, item)
+    try:
+        made = await reserve_volume(run, notes.server_id, disk.volume_id, known=disk.known)
+    except (Conflict, NotFound) as error:
+        if is_unavailable(error):
+            raise
+        raise Invalid(
+            f"Block Device Mapping is Invalid: volume {disk.volume_id} cannot be used: "
+            f"{error.public}",
+            private=error.private,
+        ) from error
+    return with_disk(notes, item, attachment_id=made)
+
+
+async def free_existing(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
+    """Free it again."""
+    return await _free(notes, item, run)
+
+
+def save_reservation(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
+    """Note the attachment in the block device."""
+    devices.change(tx, item, run.now(), attachment_id=find(notes, item).attachment_id)
+
+
+async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
+    """Start to make a volume in the user's project, or find the one that was started before."""
+    disk, volumes = find(notes, item), run.service.volumes
+    name = _name(notes, item)
+    if guests.may_be_repeated(run):
+        mine = await volumes.volumes(run.user, name=name)
+        if mine:
+            return with_disk(notes, item, volume_id=mine[0].id)
+    new = NewVolume(
+        size_gib=disk.size_gib,
+        name=name,
+        image_id=disk.source_id if disk.source == "image" else None,
+        volume_type=disk.volume_type,
+        availability_zone=disk.zone,
+    )
+    made = await volumes.create(run.user, new, operation=run.operation)
+    return with_disk(notes, item, volume_id=made.id)
+
+
+async def delete_made_volume(
+    notes: CreateServer, item: str, run: Run[Compute]
+) -> CreateServer | None:
+    """Delete every volume that `make_volume` made."""
+    if notes.abandoned and find(notes, item).attachment_id:
+        return None
+    volumes, remembered = run.service.volumes, find(notes, item).volume_id
+    made = await volumes.bury_volumes(run.user, run.operation, name=_name(notes, item), known=())
+    for volume_id in sorted({*made, remembered} - {""}):
+        try:
+            await volumes.delete(None, volume_id, operation=guests.other(run.operation, "delete"))
+        except Invalid as error:
+            # A volume that is still being made cannot be deleted yet.
+            raise Unavailable(error.public, private=error.private) from error
+    return None
+
+
+def save_volume(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
+    """Note the volume in the block device."""
+    devices.change(tx, item, run.now(), volume_id=find(notes, item).volume_id)
+
+
+async def await_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
+    """Rest until the volume has its data."""
+    await wait_until_ready(run, find(notes, item).volume_id)
+
+
+async def reserve_made(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
+    """Reserve a volume that was made for this server."""
+    volume_id = find(notes, item).volume_id
+    made = await reserve_volume(run, notes.server_id, volume_id, known=())
+    return with_disk(notes, item, attachment_id=made)
+
+
+async def free_made(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
+    """Free it again."""
+    return await _free(notes, item, run)
+
+
+def save_attachment(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
+    """Note the attachment in the block device."""
+    devices.change(tx, item, run.now(), attachment_id=find(notes, item).attachment_id)
+
+
+async def export_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
+    """Have the volume exported to the server's host."""
+    disk, volumes = find(notes, item), run.service.volumes
+    await wait_until_ready(run, disk.volume_id)
+    connector = await guests.connector(run, notes.host, disk.device_name)
+    await volumes.connect_attachment(None, disk.attachment_id, connector, operation=run.operation)
+
+
+async def disconnect_host(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
+    """Remove the volume's device from the host, where starting the guest may have made one."""
+    if notes.abandoned or not notes.host:
+        return None
+    disk = guest_disk(notes, item)
+    undoing = guests.disconnect(run, notes.host, disk.connection_id)
+    failure = await guests.give_up_late(run, undoing)
+    return replace(notes, abandoned=failure) if failure else None
+
+
+async def complete_attachment(notes: CreateServer, item: str, run: Run[Compute]) -> None:
+    """Tell the volume service that the server has the volume: so before the guest starts (4.7)."""
+    attachment_id = find(notes, item).attachment_id
+    await run.service.volumes.complete_attachment(None, attachment_id, operation=run.operation)
+
+
+async def _free(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
+    disk = find(notes, item)
+    if notes.abandoned:
+        if disk.attachment_id:
+            await say_in_use(run, disk.attachment_id)
+        return None
+    if not disk.volume_id:
+        return None
+    failure = await delete_made_attachments(
+        run,
+        notes.server_id,
+        disk.volume_id,
+        known=disk.known,
+        remembered=disk.attachment_id,
+    )
+    if not failure:
+        return with_disk(notes, item, attachment_id="")
+    if not notes.accepted:
+        # Nobody would know of the server any more: stay with it for as long as it takes.
+        raise Unavailable(failure)
+    return replace(notes, abandoned=failure)
+
+
+def _name(notes: CreateServer, item: str) -> str:
+    """Return the name of a volume that is made for a server: no other volume has it."""
+    disk = find(notes, item)
+    last = disk.device_name.rpartition("/")[2]
+    return f"{notes.server_id}-{'blank-vol-' if disk.source == 'blank' else ''}{last}"

@@ -1,0 +1,215 @@
+"""Delete a server, whatever it is doing: end the guest, free its volumes and its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.compute.actions import actions, faults, notices
+from mooring.compute.hosts import guests
+from mooring.compute.servers import states
+from mooring.compute.tables import Server
+from mooring.compute.volumes import devices
+from mooring.compute.volumes.sagas.release_device import lock_of
+from mooring.compute.volumes.volume_calls import end_attachment
+from mooring.errors import MooringError, NotFound
+from mooring.saga.define import Each, Lock, Run, Saga, Step, Together, exclusive
+from mooring.saga.journal import is_unavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+
+EVENT = "compute_terminate_instance"
+
+
+class OldDisk(Struct, frozen=True):
+    """A volume that the server has, or was about to have."""
+
+    volume_id: str
+    attachment_id: str | None
+    state: str
+    delete_too: bool = False
+
+
+class DeleteServer(Struct, frozen=True, kw_only=True):
+    """The notes.
+
+    releases  block devices whose clean-up is taken over
+    kept      volumes that were to go too and did not, and why
+    lost      volumes that a failure freed all the same
+    """
+
+    server_id: str
+    action_id: int
+    releases: list[str] = []
+    host: str | None = None
+    disks: list[OldDisk] = []
+    kept: list[str] = []
+    lost: list[str] = []
+
+
+def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
+    """See what there is to end, now that nothing else holds the server."""
+    states.move(tx, notes.server_id, "deleting", run.now())
+    server = tx.get_one(Server, notes.server_id)
+    actions.fail_left(tx, notes.server_id, run.now())
+    actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=server.host)
+    _notify(tx, notes, run, "delete.start")
+    _notify(tx, notes, run, "shutdown.start")
+    disks = [
+        OldDisk(row.volume_id, row.attachment_id, row.state, row.delete_on_termination)
+        for row in devices.of_server(tx, notes.server_id)
+        if row.volume_id
+    ]
+    return replace(notes, host=server.host, disks=disks)
+
+
+def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
+    """Say that the server was not deleted, because what held it did not end in time."""
+    states.change(tx, notes.server_id, run.now(), task_state=None)
+    faults.record(tx, notes.server_id, run.error, run.now())
+    actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=None)
+    actions.fail(tx, notes.action_id, run.error, run.now())
+    actions.fail_left(tx, notes.server_id, run.now())
+
+
+async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> Together | None:
+    """End the guest and remove what is its own."""
+    await guests.destroy(run, notes.host, notes.server_id)
+    if not run.service.outbox.is_on:
+        return None
+    return Together(lambda tx: _notify(tx, notes, run, "shutdown.end"))
+
+
+async def disconnect_host(notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
+    """Remove a volume's device from the host."""
+    await guests.disconnect(run, notes.host, _disk(notes, volume_id).connection_id)
+
+
+async def delete_attachment(notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
+    """End the export and free the volume."""
+    disk = _disk(notes, volume_id)
+    old = _find(notes, volume_id)
+    if disk.attachment_id or old.state != "reserving":
+        await end_attachment(run, notes.host, disk)
+
+
+def forget_device(tx: Session, notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
+    """Remove the block device: the server has the volume no more."""
+    del run
+    row = devices.find_volume(tx, notes.server_id, volume_id)
+    if row is not None:
+        devices.remove(tx, row.id)
+
+
+async def delete_volume(
+    notes: DeleteServer, volume_id: str, run: Run[Compute]
+) -> DeleteServer | None:
+    """Delete a volume that was to go with its server; one that cannot be deleted is kept."""
+    if not _find(notes, volume_id).delete_too:
+        return None
+    try:
+        await run.service.volumes.delete(None, volume_id, operation=run.operation)
+    except MooringError as error:
+        if is_unavailable(error):
+            raise
+        return replace(notes, kept=[*notes.kept, f"Volume {volume_id} was kept: {error.public}"])
+    return None
+
+
+async def sweep_attachments(notes: DeleteServer, run: Run[Compute]) -> None:
+    """Delete what operations that this one took over had reserved and did not write down yet."""
+    volumes = run.service.volumes
+    for left in await volumes.attachments(None, server_id=notes.server_id):
+        operation = guests.other(run.operation, left.id)
+        await volumes.delete_attachment(None, left.id, operation=operation)
+
+
+async def release_claim(notes: DeleteServer, run: Run[Compute]) -> None:
+    """Give back what the server held of its host."""
+    await run.service.placement.release(notes.server_id, operation=run.operation)
+
+
+def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
+    """Say that the server is gone; its row stays for those who ask for deleted ones."""
+    now = run.now()
+    for row in devices.of_server(tx, notes.server_id):
+        devices.remove(tx, row.id)
+    states.settle(
+        tx,
+        notes.server_id,
+        "deleted",
+        states.NOSTATE,
+        now,
+        terminated_at=now,
+        deleted_at=now,
+    )
+    actions.succeed(tx, notes.action_id, now, details="\n".join(notes.kept) or None)
+    _notify(tx, notes, run, "delete.end")
+
+
+def _notify(tx: Session, notes: DeleteServer, run: Run[Compute], event: str) -> None:
+    notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id)
+
+
+async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
+    """Find volumes that were freed although the answer did not come."""
+    lost: list[str] = []
+    for disk in notes.disks:
+        if disk.attachment_id is None:
+            continue
+        try:
+            await run.service.volumes.show_attachment(None, disk.attachment_id)
+        except NotFound:
+            lost.append(disk.volume_id)
+    return replace(notes, lost=lost)
+
+
+def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
+    """Leave the server in ERROR with what is left of it: it can be deleted again."""
+    for volume_id in notes.lost:
+        forget_device(tx, notes, volume_id, run)
+    states.break_down(tx, notes.server_id, run.now())
+    faults.record(tx, notes.server_id, run.error, run.now())
+    actions.fail(tx, notes.action_id, run.error, run.now())
+
+
+def _find(notes: DeleteServer, volume_id: str) -> OldDisk:
+    return next(disk for disk in notes.disks if disk.volume_id == volume_id)
+
+
+def _disk(notes: DeleteServer, volume_id: str) -> guests.Disk:
+    return guests.Disk(notes.server_id, volume_id, _find(notes, volume_id).attachment_id, None)
+
+
+def _locks(notes: DeleteServer) -> list[Lock]:
+    keys = [f"server:{notes.server_id}", *(lock_of(item) for item in notes.releases)]
+    return [exclusive(key) for key in keys]
+
+
+DELETE_SERVER = Saga(
+    "compute.delete_server",
+    DeleteServer,
+    Step("find_belongings", find_belongings, undo=give_up),
+    Step("destroy_guest", destroy_guest, deadline_s=900.0),
+    Each(
+        "disks",
+        lambda notes: [disk.volume_id for disk in notes.disks],
+        Step("disconnect_host", disconnect_host),
+        Step("delete_attachment", delete_attachment),
+        Step("forget_device", forget_device),
+        Step("delete_volume", delete_volume),
+    ),
+    Step("sweep_attachments", sweep_attachments),
+    Step("release_claim", release_claim),
+    Step("bury_server", bury_server),
+    locks=_locks,
+    mode="preempt",
+    pivot="find_belongings",
+    failed_end=(Step("find_lost", find_lost), Step("fail_deletion", fail_deletion)),
+    residue=("faults", "instance_actions"),
+)

@@ -1,0 +1,1 @@
+"""Hosts: services, hypervisors, zones, guests."""

@@ -1,0 +1,147 @@
+"""/os-services: hosts, each shown as its nova-compute service (facts/compute.md 11.5, 12.2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from sqlalchemy.orm import Session
+
+from mooring.compute.hosts import host_changes, hosts
+from mooring.compute.hosts.host_changes import HostChanges
+from mooring.compute.service import Compute
+from mooring.compute.tables import Host
+from mooring.compute.wire.api import queries
+from mooring.compute.wire.api.values import Truth, canonical_uuid, microsecond, truth
+from mooring.errors import Invalid, NotFound
+from mooring.web.api import Api, Call, Reply, Version
+
+api = Api[Compute]()
+
+BINARY = "nova-compute"
+_RULE = "os_compute_api:os-services:"
+_UUID_SINCE: Version = (2, 53)
+_FORCED_SINCE: Version = (2, 11)
+_Reason = Annotated[str, Meta(min_length=1, max_length=255)]
+_Host = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class Change(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of PUT /os-services/{uuid} from 2.53 on."""
+
+    status: Literal["enabled", "disabled"] | UnsetType = UNSET
+    disabled_reason: _Reason | UnsetType = UNSET
+    forced_down: Truth | UnsetType = UNSET
+
+
+class OldChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of PUT /os-services/{action} up to 2.52."""
+
+    host: _Host
+    binary: _Host
+    disabled_reason: _Reason | UnsetType = UNSET
+    forced_down: Truth | UnsetType = UNSET
+
+
+@api.get("/os-services", policy=f"{_RULE}list")
+async def list_services(call: Call[Compute]) -> Reply:
+    """List every host's service; by host and binary when they are given."""
+    queries.check_keys(call, ("host", "binary"))
+    name, binary = call.query.get("host", ""), call.query.get("binary", "")
+    rows = await call.service.store.read(hosts.find_all)
+    wanted = [row for row in rows if name in {"", row.name} and binary in {"", BINARY}]
+    return Reply(200, {"services": [_show(row, call) for row in wanted]})
+
+
+@api.put("/os-services/{service_id}", Change, policy=f"{_RULE}update", since=_UUID_SINCE)
+async def change_service(call: Call[Compute], body: Change) -> Reply:
+    """Enable, disable, or say that a host is down."""
+    service_id = canonical_uuid(call.path["service_id"])
+    if service_id is None:
+        raise Invalid(f"Invalid uuid {call.path['service_id']}")
+    if body.status is UNSET and body.forced_down is UNSET:
+        raise Invalid(
+            "No updates were requested. Fields 'status' or 'forced_down' should be specified."
+        )
+    if body.disabled_reason is not UNSET and body.status != "disabled":
+        raise Invalid("Specifying disabled_reason requires that status is disabled.")
+    changes = HostChanges(
+        disabled=UNSET if body.status is UNSET else body.status == "disabled",
+        disabled_reason=body.disabled_reason or None,
+        forced_down=UNSET if body.forced_down is UNSET else truth(body.forced_down),
+    )
+
+    def change(tx: Session) -> Host:
+        row = host_changes.by_service(tx, service_id)
+        return host_changes.change(tx, row, changes, call.service.clock.now())
+
+    return Reply(200, {"service": _show(await call.service.store.write(change), call)})
+
+
+@api.put("/os-services/{action}", OldChange, policy=f"{_RULE}update", until=(2, 52))
+async def change_service_by_name(call: Call[Compute], body: OldChange) -> Reply:
+    """Enable, disable, or say that a host is down, in the older way."""
+    action = call.path["action"]
+    known = {"enable", "disable", "disable-log-reason"}
+    if call.version >= _FORCED_SINCE:
+        known.add("force-down")
+    if action not in known:
+        raise NotFound("Unknown action")
+    if body.binary != BINARY:
+        raise Invalid(f"Updating a {body.binary} service is not supported: only {BINARY} is.")
+    changes, answer = _read_old(action, body)
+
+    def change(tx: Session) -> None:
+        row = hosts.find(tx, body.host)
+        if row is None:
+            raise NotFound(f"Could not find binary {BINARY} on host {body.host}.")
+        host_changes.change(tx, row, changes, call.service.clock.now())
+
+    await call.service.store.write(change)
+    return Reply(200, {"service": {"host": body.host, "binary": body.binary, **answer}})
+
+
+@api.delete("/os-services/{service_id}", policy=f"{_RULE}delete")
+async def delete_service(call: Call[Compute]) -> Reply:
+    """Forget a host that is down and has no servers; 409 otherwise."""
+    text = call.path["service_id"]
+    by_uuid = call.version >= _UUID_SINCE
+    service_id = canonical_uuid(text) if by_uuid else text if text.isdecimal() else None
+    if service_id is None:
+        raise Invalid(f"Invalid service id {text}")
+    await host_changes.remove(call.service, service_id, by_uuid=by_uuid)
+    return Reply(204)
+
+
+def _read_old(action: str, body: OldChange) -> tuple[HostChanges, dict[str, Any]]:
+    if action == "force-down":
+        if body.forced_down is UNSET:
+            raise Invalid("Missing forced_down field")
+        forced = truth(body.forced_down)
+        return HostChanges(forced_down=forced), {"forced_down": forced}
+    if action == "enable":
+        return HostChanges(disabled=False), {"status": "enabled"}
+    if action == "disable":
+        return HostChanges(disabled=True), {"status": "disabled"}
+    if body.disabled_reason is UNSET:
+        raise Invalid("Missing disabled reason field")
+    reason = body.disabled_reason
+    changes = HostChanges(disabled=True, disabled_reason=reason)
+    return changes, {"status": "disabled", "disabled_reason": reason}
+
+
+def _show(row: Host, call: Call[Compute]) -> dict[str, Any]:
+    now, down_after_s = call.service.clock.now(), call.service.settings.host_down_s
+    body: dict[str, Any] = {
+        "id": row.service_uuid if call.version >= _UUID_SINCE else row.id,
+        "binary": BINARY,
+        "host": row.name,
+        "zone": row.zone,
+        "status": "disabled" if row.disabled else "enabled",
+        "state": "up" if hosts.is_up(row, now, down_after_s) else "down",
+        "updated_at": microsecond(row.last_seen_at),
+        "disabled_reason": row.disabled_reason,
+    }
+    if call.version >= _FORCED_SINCE:
+        body["forced_down"] = row.forced_down
+    return body

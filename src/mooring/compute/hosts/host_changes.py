@@ -1,0 +1,99 @@
+"""What administrators do to hosts: disable, force down, remove (facts/compute.md 12.2)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Struct, UnsetType
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from mooring.compute.hosts import hosts
+from mooring.compute.tables import Host, Server
+from mooring.errors import Conflict, NotFound
+from mooring.fence import debts
+
+if TYPE_CHECKING:
+    from mooring.compute.service import Compute
+
+
+class HostChanges(Struct, frozen=True, kw_only=True):
+    """New values of a host; what is UNSET stays. Enabling forgets why it was disabled."""
+
+    disabled: bool | UnsetType = UNSET
+    disabled_reason: str | None = None
+    forced_down: bool | UnsetType = UNSET
+
+
+def by_service(tx: Session, service_uuid: str) -> Host:
+    """Return a host by the uuid of its service. Raises NotFound."""
+    row = tx.execute(select(Host).where(Host.service_uuid == service_uuid)).scalar()
+    if row is None:
+        raise NotFound(f"Compute service {service_uuid} could not be found.")
+    return row
+
+
+def change(tx: Session, host: Host, changes: HostChanges, now: datetime) -> Host:
+    """Change a host that was just read in this transaction.
+
+    Raises Conflict for a host that is to be up again and still owes what others undid for it.
+    """
+    if changes.disabled is not UNSET:
+        host.disabled = changes.disabled
+        host.disabled_reason = changes.disabled_reason if changes.disabled else None
+    if changes.forced_down is not UNSET:
+        owed = [] if changes.forced_down else debts.owed(tx, host.name)
+        if owed:
+            raise Conflict(
+                f"Host {host.name} still owes {len(owed)} undone operations and stays down. It "
+                "pays them as soon as its agent answers; try again then.",
+                status=400,
+            )
+        host.forced_down = changes.forced_down
+    host.updated_at = now
+    tx.flush()
+    return host
+
+
+async def remove(compute: Compute, service_id: str, *, by_uuid: bool) -> None:
+    """Forget a host and its resource provider. Raises NotFound, Conflict while it is in use.
+
+    The provider goes first: a crash in between leaves a row that can be removed again, not a
+    provider that nobody knows.
+    """
+    host = await compute.store.read(lambda tx: _removable(tx, compute, service_id, by_uuid=by_uuid))
+    await compute.placement.delete_provider(host.provider_id)
+
+    def forget(tx: Session) -> None:
+        row = _removable(tx, compute, service_id, by_uuid=by_uuid)
+        tx.execute(delete(Host).where(Host.id == row.id))
+
+    await compute.store.write(forget)
+
+
+def _removable(tx: Session, compute: Compute, service_id: str, *, by_uuid: bool) -> Host:
+    if by_uuid:
+        host = by_service(tx, service_id)
+    else:
+        found = tx.execute(select(Host).where(Host.id == int(service_id))).scalar()
+        if found is None:
+            raise NotFound(f"Service {service_id} could not be found.")
+        host = found
+    used = (
+        select(func.count())
+        .select_from(Server)
+        .where(Server.host == host.name, Server.deleted_at.is_(None))
+    )
+    servers = tx.execute(used).scalar_one()
+    if servers:
+        raise Conflict(
+            f"Unable to delete compute service of host {host.name}: it hosts {servers} instances. "
+            "Delete or move them first."
+        )
+    if hosts.is_up(host, compute.clock.now(), compute.settings.host_down_s):
+        raise Conflict(
+            f"Unable to delete compute service of host {host.name}: it is up and would come back. "
+            "Stop its agent, or force it down, first."
+        )
+    return host

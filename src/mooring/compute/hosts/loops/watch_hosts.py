@@ -1,0 +1,122 @@
+"""Watch the hosts: ask each agent how it is, write it down, tell placement what there is.
+
+An agent calls nobody, so this question is the heartbeat (facts/compute.md 12.2). A host that comes
+back pays its debts before it counts as up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+from sqlalchemy import update
+
+from mooring.clients.placement import Inventory
+from mooring.compute.hosts import hosts
+from mooring.compute.tables import Host
+from mooring.errors import MooringError, NotFound
+from mooring.fence import debts
+
+if TYPE_CHECKING:
+    from mooring.agent_api.client import AgentClient
+    from mooring.agent_api.hosts import Host as Report
+    from mooring.compute.service import Compute
+    from mooring.fence.debts import Debt
+
+log = structlog.get_logger()
+
+DISABLED = "COMPUTE_STATUS_DISABLED"
+_DISK = re.compile(r"^/servers/([^/]+)/disks/([^/]+)$")
+_RESIZE = re.compile(r"^/servers/([^/]+)/disks/([^/]+)/size$")
+_SERVER = re.compile(r"^/servers/([^/]+)$")
+_CONNECTION = re.compile(r"^/connections/([^/]+)$")
+
+
+async def run(compute: Compute) -> None:
+    """Look at all hosts, again and again, until cancelled."""
+    while True:
+        await look_once(compute)
+        await compute.clock.sleep(compute.settings.host_poll_s)
+
+
+async def look_once(compute: Compute) -> None:
+    """Look at every host once; one that fails keeps none of the others waiting."""
+    await asyncio.gather(*(_look_at(compute, name) for name in list(compute.agents)))
+
+
+async def _look_at(compute: Compute, name: str) -> None:
+    try:
+        agent = compute.agents[name]
+        said = await agent.host()
+        if "compute" not in said.roles:
+            return
+        await _pay_debts(compute, agent)
+        host = await compute.store.write(
+            lambda tx: hosts.report(tx, said, compute.settings.default_zone, compute.clock.now())
+        )
+        await _announce(compute, host, said)
+    except MooringError as error:
+        log.warning("a host could not be looked at", host=name, error=str(error))
+
+
+async def _announce(compute: Compute, host: Host, said: Report) -> None:
+    """Tell placement what the host has, when that is not what placement was told last."""
+    inventories, traits = _inventories(compute, said), _traits(host, said)
+    told = msgspec.json.encode((inventories, traits), order="sorted")
+    digest = hashlib.sha256(told).hexdigest()
+    if host.announced == digest:
+        return
+    placement = compute.placement
+    await placement.put_provider(host.name, host.provider_id)
+    await placement.put_inventory(host.provider_id, inventories)
+    await placement.put_traits(host.provider_id, traits)
+    this = update(Host).where(Host.id == host.id).values(announced=digest)
+    await compute.store.write(lambda tx: tx.execute(this) and None)
+
+
+def _inventories(compute: Compute, said: Report) -> dict[str, Inventory]:
+    settings = compute.settings
+    amounts = {
+        "VCPU": (said.vcpus, settings.cpu_allocation_ratio),
+        "MEMORY_MB": (said.memory_mib, settings.memory_allocation_ratio),
+        "DISK_GB": (said.disk_gib, settings.disk_allocation_ratio),
+    }
+    return {
+        name: Inventory(total=total, max_unit=total, allocation_ratio=ratio)
+        for name, (total, ratio) in amounts.items()
+        if total > 0
+    }
+
+
+def _traits(host: Host, said: Report) -> list[str]:
+    return sorted({*said.traits, *([DISABLED] if host.disabled else [])})
+
+
+async def _pay_debts(compute: Compute, agent: AgentClient) -> None:
+    """Have the host undo what was undone in its name while it was dead."""
+    for debt in await compute.store.read(lambda tx: debts.owed(tx, agent.name)):
+        await _pay(agent, debt)
+        await compute.store.write(lambda tx, debt=debt: debts.pay(tx, debt))
+        log.info("a host paid a debt", host=agent.name, resource=debt.resource)
+
+
+async def _pay(agent: AgentClient, debt: Debt) -> None:
+    disk, server = _DISK.match(debt.resource), _SERVER.match(debt.resource)
+    connection, resize = _CONNECTION.match(debt.resource), _RESIZE.match(debt.resource)
+    try:
+        if disk:
+            await agent.unplug_disk(disk.group(1), disk.group(2), operation=debt.operation)
+        elif resize:
+            await agent.forget_resize(resize.group(1), resize.group(2), operation=debt.operation)
+        elif server:
+            await agent.delete_server(server.group(1), operation=debt.operation)
+        elif connection:
+            await agent.disconnect(connection.group(1), operation=debt.operation)
+        else:
+            log.error("a debt makes no sense", host=agent.name, resource=debt.resource)
+    except NotFound:
+        return

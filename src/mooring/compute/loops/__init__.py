@@ -1,1 +1,0 @@
-"""What the compute service does on its own account."""

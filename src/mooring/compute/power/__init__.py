@@ -1,0 +1,1 @@
+"""A server is started, stopped, rebooted; its state is reset."""

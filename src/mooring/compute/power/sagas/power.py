@@ -1,0 +1,207 @@
+"""Stop, start and reboot a server (facts/compute.md 1.4, 4.13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.agent_api.servers import PowerRequest
+from mooring.compute.actions import actions, faults, notices
+from mooring.compute.hosts import guests
+from mooring.compute.servers import states
+from mooring.compute.tables import Server
+from mooring.compute.volumes import devices
+from mooring.compute.volumes.sagas.release_device import hurry
+from mooring.errors import Conflict, NotFound
+from mooring.saga.define import Lock, Run, Saga, Step, exclusive
+from mooring.saga.define import Mode as LockMode
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+
+State = Literal["on", "off", "reboot"]
+Mode = Literal["soft", "hard"]
+EVENTS = {"on": "compute_start_instance", "off": "compute_stop_instance"}
+REBOOTED = "compute_reboot_instance"
+_NOTICES = {"on": "power_on", "off": "power_off", "reboot": "reboot"}
+
+
+class ChangePower(Struct, frozen=True, kw_only=True):
+    """The notes.
+
+    begun  whether it has said so: it may be ended while it waits for whoever is at work
+    lost   block devices whose attachment somebody deleted
+    found  the state in which the guest was found after a failure; empty when nobody looked
+    """
+
+    server_id: str
+    host: str
+    action_id: int
+    state: State
+    mode: Mode
+    task_state: str
+    begun: bool = False
+    lost: list[str] = []
+    found: str = ""
+
+
+def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> ChangePower:
+    """Open the event; a hard reboot makes what waits to be released try at once."""
+    event = EVENTS.get(notes.state, REBOOTED)
+    actions.fail_left(tx, notes.server_id, run.now())
+    actions.begin_event(tx, notes.action_id, event, run.now(), host=notes.host)
+    states.move(tx, notes.server_id, notes.task_state, run.now())
+    _notify(tx, notes, run, "start")
+    if notes.state == "reboot" and notes.mode == "hard":
+        hurry(tx, run.service, notes.server_id)
+    return replace(notes, begun=True)
+
+
+async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
+    """See what became of the guest: what failed may have happened all the same."""
+    if await guests.is_lost(run, notes.host):
+        return None
+    guest = await guests.ask(run, notes.host, lambda agent: agent.show_server(notes.server_id))
+    return replace(notes, found=guest.state if guest else "")
+
+
+def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+    """Leave the server as its guest is, and say why."""
+    states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))
+    faults.record(tx, notes.server_id, run.error, run.now())
+    actions.fail(tx, notes.action_id, run.error, run.now())
+    actions.fail_left(tx, notes.server_id, run.now())
+    if notes.state == "reboot" and notes.begun:
+        _notify(tx, notes, run, "error")
+
+
+def _seen(tx: Session, notes: ChangePower) -> dict[str, Any]:
+    """Return the columns that a look at the guest changes; a server in ERROR stays so."""
+    server = tx.get_one(Server, notes.server_id)
+    if server.vm_state not in {"active", "stopped"}:
+        return {}
+    if notes.found == "running":
+        return {"vm_state": "active", "power_state": states.RUNNING}
+    if notes.found in {"stopped", "crashed"}:
+        return {"vm_state": "stopped", "power_state": states.SHUTDOWN}
+    return {}
+
+
+async def find_lost_volumes(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
+    """Find volumes whose attachment somebody deleted: the guest could not be started with them.
+
+    Attachments that no block device knows are left alone (specs 001): they may belong to a
+    clean-up, or to an operation that has not ended.
+    """
+    if not _takes_disks(notes):
+        return None
+    rows = await run.service.store.read(
+        lambda tx: guests.attached(devices.of_server(tx, notes.server_id))
+    )
+    lost: list[str] = []
+    for row in rows:
+        if row.attachment_id is None:
+            continue
+        try:
+            await run.service.volumes.show_attachment(None, row.attachment_id)
+        except NotFound as error:
+            if row.boot_index == 0:
+                raise Conflict(
+                    f"The attachment of the root volume {row.volume_id} is gone. The server was "
+                    "left as it is; it cannot boot without it.",
+                    private=str(error),
+                ) from error
+            lost.append(row.id)
+    return replace(notes, lost=lost)
+
+
+def forget_lost_volumes(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+    """Forget the block devices of volumes that the server has lost."""
+    del run
+    for block_device_id in notes.lost:
+        devices.remove(tx, block_device_id)
+
+
+async def set_power(notes: ChangePower, run: Run[Compute]) -> None:
+    """Have the host do it, with connection data that is fresh."""
+    if await guests.is_lost(run, notes.host):
+        raise Conflict(
+            f"Host {notes.host} was forced down. The server was left as it is; evacuate or delete "
+            "it."
+        )
+    disks = None
+    if _takes_disks(notes):
+        disks = await guests.specify_all(run, notes.host, notes.server_id)
+    request = PowerRequest(
+        state=notes.state,
+        mode=notes.mode,
+        timeout_s=run.service.settings.shutdown_timeout_s,
+        disks=disks,
+    )
+    await guests.ask(
+        run,
+        notes.host,
+        lambda agent: agent.set_power(notes.server_id, request, operation=run.operation),
+    )
+
+
+def record_power(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+    """Say what became of it. A soft reboot changes no vm_state."""
+    now = run.now()
+    if notes.state == "off":
+        states.settle(tx, notes.server_id, "stopped", states.SHUTDOWN, now)
+    elif notes.state == "reboot" and notes.mode == "soft":
+        states.change(tx, notes.server_id, now, task_state=None, power_state=states.RUNNING)
+    else:
+        states.settle(tx, notes.server_id, "active", states.RUNNING, now)
+    actions.succeed(tx, notes.action_id, now)
+    _notify(tx, notes, run, "end")
+
+
+def _notify(tx: Session, notes: ChangePower, run: Run[Compute], phase: str) -> None:
+    """Tell how far it is; of the three only a reboot's failure has a name upstream."""
+    notices.send(
+        tx,
+        run.service,
+        notes.server_id,
+        f"{_NOTICES[notes.state]}.{phase}",
+        action_id=notes.action_id,
+        error=run.error,
+    )
+
+
+def _takes_disks(notes: ChangePower) -> bool:
+    """Whether the guest is defined anew: starting and hard reboots do."""
+    return notes.state == "on" or (notes.state == "reboot" and notes.mode == "hard")
+
+
+def _locks(notes: ChangePower) -> list[Lock]:
+    return [exclusive(f"server:{notes.server_id}")]
+
+
+def _make(name: str, mode: LockMode = "refuse") -> Saga[ChangePower]:
+    return Saga(
+        name,
+        ChangePower,
+        Step("begin_change", begin_change, undo=give_up),
+        Step("find_lost_volumes", find_lost_volumes),
+        Step("forget_lost_volumes", forget_lost_volumes),
+        Step("set_power", set_power, deadline_s=700.0),
+        Step("record_power", record_power),
+        locks=_locks,
+        mode=mode,
+        pivot="set_power",
+        failed_end=(Step("look_at_guest", look_at_guest), Step("give_up", give_up)),
+        residue=("faults", "instance_actions"),
+    )
+
+
+STOP_SERVER = _make("compute.stop_server")
+START_SERVER = _make("compute.start_server")
+REBOOT_SERVER = _make("compute.reboot_server")
+INSIST_ON_REBOOT = _make("compute.insist_on_reboot", "preempt")
+"""A hard reboot in the place of a reboot, pause or resume that does not come to its end."""

@@ -1,0 +1,44 @@
+"""Set a server's state by hand, ending whatever holds it (os-resetState)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from mooring.compute.actions import actions
+from mooring.compute.servers import states
+from mooring.saga.define import Run, Saga, Step, exclusive
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+
+
+class ResetState(Struct, frozen=True, kw_only=True):
+    """The notes: `vm_state` is active or error."""
+
+    server_id: str
+    action_id: int
+    vm_state: str
+
+
+def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
+    """Set vm_state, and task_state to nothing, and end the actions that were given up."""
+    now = run.now()
+    actions.fail_left(tx, notes.server_id, now)
+    values = {"vm_state": notes.vm_state, "task_state": None, "state_before_error": None}
+    states.change(tx, notes.server_id, now, **values)
+    actions.succeed(tx, notes.action_id, now)
+
+
+RESET_STATE = Saga(
+    "compute.reset_state",
+    ResetState,
+    Step("set_state", set_state),
+    locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
+    mode="preempt",
+    answered_after="set_state",
+    pivot="set_state",
+)

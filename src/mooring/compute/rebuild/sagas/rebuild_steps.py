@@ -1,0 +1,289 @@
+"""The steps that every rebuild of a server has (facts/compute.md 4.13, 5.3).
+
+From the moment the guest is switched off there is only forward: a call that got no answer is asked
+again until it has one, so none of them can come late. A bad end brings the server back when what it
+boots from is as it was, and puts it into ERROR otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.agent_api.servers import PowerRequest
+from mooring.compute.actions import actions, faults, notices
+from mooring.compute.create import spawning
+from mooring.compute.hosts import guests
+from mooring.compute.servers import server_changes, states
+from mooring.compute.tables import Server
+from mooring.compute.volumes import devices
+from mooring.errors import Conflict, MooringError, NotFound
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS
+from mooring.saga.define import Lock, Run, exclusive
+from mooring.saga.journal import is_unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from sqlalchemy.orm import Session
+
+    from mooring.agent_api.client import AgentClient
+    from mooring.agent_api.servers import ServerSpec
+    from mooring.clients.volume import Attachment
+    from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer
+    from mooring.compute.service import Compute
+    from mooring.compute.tables import BlockDevice
+
+EVENT = "compute_rebuild_instance"
+
+
+def locks_of(notes: RebuildServer) -> list[Lock]:
+    """Return what a rebuild holds: the server and each of its volumes, alone."""
+    volumes = [exclusive(f"volume:{volume_id}") for volume_id in notes.volumes]
+    return [exclusive(f"server:{notes.server_id}"), *volumes]
+
+
+def begin_rebuild(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    """Open the event."""
+    actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=notes.host)
+    states.move(tx, notes.server_id, "rebuilding", run.now())
+    notify(tx, notes, run, "start")
+
+
+def give_up(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    """Say why nothing was changed."""
+    give_back(tx, notes, run)
+    _record_failure(tx, notes, run)
+
+
+async def look_at_guest(notes: RebuildServer, run: Run[Compute]) -> RebuildServer:
+    """See how the guest is; a server in ERROR may have none."""
+    await require_host(notes, run)
+    guest = await guests.ask(run, notes.host, lambda agent: agent.show_server(notes.server_id))
+    return replace(notes, found=guest.state if guest else "")
+
+
+async def switch_off(notes: RebuildServer, run: Run[Compute]) -> None:
+    """Shut the guest down, so that its other volumes are left in order."""
+    if not notes.was_running:
+        return
+    await require_host(notes, run)
+    timeout_s = run.service.settings.shutdown_timeout_s
+    request = PowerRequest(state="off", mode="soft", timeout_s=timeout_s)
+    await _switch(notes, run, request)
+
+
+async def destroy_guest(notes: RebuildServer, run: Run[Compute]) -> RebuildServer:
+    """Remove the guest and what is its own on the host; its volumes stay connected."""
+    await guests.destroy(run, notes.host, notes.server_id)
+    return replace(notes, destroyed=True)
+
+
+def begin_mapping(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    """Say that the volumes are being connected."""
+    states.move(tx, notes.server_id, "rebuild_block_device_mapping", run.now())
+
+
+async def connect_volume(notes: RebuildServer, item: str, run: Run[Compute]) -> None:
+    """Give a volume's empty attachment the host's connector: it is exported again."""
+    row = await run.service.store.read(lambda tx: devices.find(tx, item))
+    if row is not None:
+        await guests.insist(run, connect_reserved(notes, row, run))
+
+
+def begin_spawning(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    """Say that the guest is being started."""
+    states.move(tx, notes.server_id, "rebuild_spawning", run.now())
+
+
+async def spawn_guest(notes: RebuildServer, run: Run[Compute]) -> None:
+    """Define the guest with all its volumes and start it, unless the server was stopped."""
+    await require_host(notes, run)
+    power_on = notes.vm_state != "stopped"
+    spec = await _specify(notes, run, power_on=power_on)
+
+    async def put(agent: AgentClient) -> None:
+        await agent.put_server(notes.server_id, spec, operation=run.operation)
+
+    await guests.insist(run, guests.ask(run, notes.host, put))
+
+
+async def complete_volume(notes: RebuildServer, item: str, run: Run[Compute]) -> None:
+    """Tell the volume service that the guest has the volume."""
+    del notes
+    row = await run.service.store.read(lambda tx: devices.find(tx, item))
+    if row is not None and row.attachment_id:
+        volumes = run.service.volumes
+        completing = volumes.complete_attachment(None, row.attachment_id, operation=run.operation)
+        await guests.insist(run, completing)
+
+
+def record_rebuilt(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    """Say that the server is rebuilt; one that was stopped is stopped."""
+    now = run.now()
+    if notes.vm_state == "stopped":
+        vm_state, power_state = "stopped", states.SHUTDOWN
+    else:
+        vm_state, power_state = "active", states.RUNNING
+    states.settle(tx, notes.server_id, vm_state, power_state, now, launched_at=now)
+    actions.succeed(tx, notes.action_id, now)
+    notify(tx, notes, run, "end")
+
+
+# -- bad ends ----------------------------------------------------------------------------------
+
+
+async def connect_again(notes: RebuildServer, run: Run[Compute]) -> RebuildServer | None:
+    """Let the guest that is to come back have its volumes."""
+    if not _comes_back(notes):
+        return None
+    rows = await run.service.store.read(lambda tx: _rows(tx, notes))
+    for row in rows:
+        failure = await give_up_late(run, connect_reserved(notes, row, run))
+        if failure:
+            return replace(notes, broken=failure)
+    return None
+
+
+async def return_guest(notes: RebuildServer, run: Run[Compute]) -> RebuildServer | None:
+    """Let the server have the guest that it had, on or off."""
+    if not _comes_back(notes):
+        return None
+    failure = await give_up_late(run, _return_guest(notes, run))
+    return replace(notes, broken=failure) if failure else None
+
+
+async def complete_again(notes: RebuildServer, run: Run[Compute]) -> None:
+    """Leave no volume between reserved and in-use."""
+    rows = await run.service.store.read(lambda tx: _rows(tx, notes))
+    for row in rows:
+        attachment = await find_attachment(run, row.attachment_id)
+        if attachment is not None and attachment.status == "attaching":
+            operation = guests.other(run.operation, row.id)
+            completing = run.service.volumes.complete_attachment(
+                None, attachment.id, operation=operation
+            )
+            await give_up_late(run, completing)
+
+
+def end_badly(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    """Give the server its former state back, or put it into ERROR; and say why."""
+    if notes.kept and not notes.broken:
+        give_back(tx, notes, run)
+    else:
+        states.break_down(tx, notes.server_id, run.now())
+    _record_failure(tx, notes, run)
+
+
+# -- shared ------------------------------------------------------------------------------------
+
+
+def give_back(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    """Give the server back what the request changed."""
+    states.change(tx, notes.server_id, run.now(), task_state=None, **notes.before)
+    if notes.metadata_before is not None:
+        server_changes.replace_metadata(tx, notes.server_id, notes.metadata_before)
+
+
+def notify(tx: Session, notes: RebuildServer, run: Run[Compute], phase: str) -> None:
+    """Tell how far the rebuild is."""
+    event, error = f"rebuild.{phase}", run.error
+    notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id, error=error)
+
+
+async def require_host(notes: RebuildServer, run: Run[Compute]) -> None:
+    """Raise Conflict when the host was removed or forced down."""
+    if await guests.is_lost(run, notes.host):
+        raise Conflict(
+            f"Host {notes.host} was forced down. Server {notes.server_id} was not rebuilt; "
+            "delete it, or rebuild it when its host is back."
+        )
+
+
+async def connect_reserved(notes: RebuildServer, row: BlockDevice, run: Run[Compute]) -> None:
+    """Give an empty attachment the host's connector; one that is connected is left alone."""
+    attachment = await find_attachment(run, row.attachment_id)
+    if attachment is None or attachment.status not in {"reserved", "attaching"}:
+        return
+    connector = await guests.connector(run, notes.host, row.device_name)
+    await run.service.volumes.connect_attachment(
+        None, attachment.id, connector, operation=guests.other(run.operation, row.id)
+    )
+
+
+async def find_attachment(run: Run[Compute], attachment_id: str | None) -> Attachment | None:
+    """Return an attachment as the volume service has it, or None."""
+    if not attachment_id:
+        return None
+    try:
+        return await run.service.volumes.show_attachment(None, attachment_id)
+    except NotFound:
+        return None
+
+
+def _comes_back(notes: RebuildServer) -> bool:
+    return notes.kept and not notes.broken and bool(notes.found)
+
+
+def _rows(tx: Session, notes: RebuildServer) -> list[BlockDevice]:
+    found = [devices.find(tx, item) for item in notes.to_connect]
+    return [row for row in found if row is not None]
+
+
+async def _return_guest(notes: RebuildServer, run: Run[Compute]) -> None:
+    await require_host(notes, run)
+    there = await guests.ask(run, notes.host, lambda agent: agent.show_server(notes.server_id))
+    if there is not None:
+        if notes.was_running:
+            await _switch(notes, run, PowerRequest(state="on"))
+        return
+    if notes.has_local_root:
+        raise Conflict(f"The guest of server {notes.server_id} is gone; rebuild it once more.")
+    name = str(notes.before.get("name", ""))
+    spec = await _specify(notes, run, name=name, power_on=notes.was_running)
+    await guests.ask(
+        run,
+        notes.host,
+        lambda agent: agent.put_server(notes.server_id, spec, operation=run.operation),
+    )
+
+
+async def _switch(notes: RebuildServer, run: Run[Compute], request: PowerRequest) -> None:
+    try:
+        await guests.ask(
+            run,
+            notes.host,
+            lambda agent: agent.set_power(notes.server_id, request, operation=run.operation),
+        )
+    except NotFound:
+        # A guest that is gone is off; one that is to run is missed by whoever compares.
+        if request.state == "on":
+            raise
+
+
+async def _specify(
+    notes: RebuildServer, run: Run[Compute], *, power_on: bool, name: str = ""
+) -> ServerSpec:
+    disks = await guests.specify_all(run, notes.host, notes.server_id)
+    server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    image_id = notes.image_id if notes.has_local_root else ""
+    power = "on" if power_on else "off"
+    return spawning.specify_guest(server, image_id, disks, name=name, power=power)
+
+
+async def give_up_late(run: Run[Compute], work: Awaitable[None]) -> str:
+    """Await work of a bad end; return "" or, when it will not go, why."""
+    try:
+        await work
+    except MooringError as error:
+        if is_unavailable(error) and run.attempt < COMPUTE_UNDO_ATTEMPTS:
+            raise
+        return str(error.public)
+    return ""
+
+
+def _record_failure(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    faults.record(tx, notes.server_id, run.error, run.now())
+    actions.fail(tx, notes.action_id, run.error, run.now())
+    notify(tx, notes, run, "error")

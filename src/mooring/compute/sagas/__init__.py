@@ -1,1 +1,0 @@
-"""The operations on servers that take longer than one transaction."""

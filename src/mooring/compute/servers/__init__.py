@@ -1,0 +1,1 @@
+"""Servers: shown, listed, changed."""

@@ -1,0 +1,125 @@
+"""Resources that stock clients list and that this cloud has none of: their lists are empty.
+
+Making one is refused with 501, so that nobody believes it was made (facts/compute.md 10.2, 13.5).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.compute.servers import servers
+from mooring.compute.service import Compute
+from mooring.errors import Invalid, NotFound
+from mooring.web.api import Api, Call, Reply
+
+api = Api[Compute]()
+
+_RULE = "os_compute_api:"
+
+
+@api.get("/os-server-groups", policy=f"{_RULE}os-server-groups:index")
+async def list_server_groups(call: Call[Compute]) -> Reply:
+    """No server group."""
+    return Reply(200, {"server_groups": []})
+
+
+@api.post("/os-server-groups", Any, policy=f"{_RULE}os-server-groups:create")
+async def create_server_group(call: Call[Compute], body: Any) -> Reply:
+    """Say that server groups are not built."""
+    raise _refusal("Server groups")
+
+
+@api.get("/os-server-groups/{group_id}", policy=f"{_RULE}os-server-groups:show")
+async def show_server_group(call: Call[Compute]) -> Reply:
+    """Say that there is no such group."""
+    raise NotFound(f"Instance group {call.path['group_id']} could not be found.")
+
+
+@api.delete("/os-server-groups/{group_id}", policy=f"{_RULE}os-server-groups:delete")
+async def delete_server_group(call: Call[Compute]) -> Reply:
+    """Say that there is no such group."""
+    raise NotFound(f"Instance group {call.path['group_id']} could not be found.")
+
+
+@api.get("/os-aggregates", policy=f"{_RULE}os-aggregates:index")
+async def list_aggregates(call: Call[Compute]) -> Reply:
+    """No aggregate."""
+    return Reply(200, {"aggregates": []})
+
+
+@api.post("/os-aggregates", Any, policy=f"{_RULE}os-aggregates:create")
+async def create_aggregate(call: Call[Compute], body: Any) -> Reply:
+    """Say that aggregates are not built."""
+    raise _refusal("Host aggregates")
+
+
+@api.get("/os-aggregates/{aggregate_id}", policy=f"{_RULE}os-aggregates:show")
+async def show_aggregate(call: Call[Compute]) -> Reply:
+    """Say that there is no such aggregate."""
+    raise NotFound(f"Aggregate {call.path['aggregate_id']} could not be found.")
+
+
+@api.get("/os-migrations", policy=f"{_RULE}os-migrations:index")
+async def list_migrations(call: Call[Compute]) -> Reply:
+    """No migration."""
+    return Reply(200, {"migrations": []})
+
+
+@api.get(
+    "/servers/{server_id}/migrations", policy=f"{_RULE}servers:migrations:index", since=(2, 23)
+)
+async def list_server_migrations(call: Call[Compute]) -> Reply:
+    """No migration of a server."""
+    await _check_server(call)
+    return Reply(200, {"migrations": []})
+
+
+@api.get(
+    "/servers/{server_id}/migrations/{migration_id}",
+    policy=f"{_RULE}servers:migrations:show",
+    since=(2, 23),
+)
+async def show_server_migration(call: Call[Compute]) -> Reply:
+    """Say that there is no such migration."""
+    await _check_server(call)
+    raise NotFound(f"Migration {call.path['migration_id']} could not be found.")
+
+
+@api.post(
+    "/servers/{server_id}/remote-consoles",
+    Any,
+    policy=f"{_RULE}os-remote-consoles",
+    since=(2, 6),
+)
+async def create_remote_console(call: Call[Compute], body: Any) -> Reply:
+    """Say that there is only the console's text."""
+    await _check_server(call)
+    raise _refusal("Remote consoles")
+
+
+@api.get("/servers/{server_id}/diagnostics", policy=f"{_RULE}os-server-diagnostics")
+async def show_diagnostics(call: Call[Compute]) -> Reply:
+    """Say that diagnostics are not built."""
+    await _check_server(call)
+    raise _refusal("Diagnostics")
+
+
+@api.get("/extensions", policy=f"{_RULE}extensions")
+async def list_extensions(call: Call[Compute]) -> Reply:
+    """No extension: everything is part of the API."""
+    return Reply(200, {"extensions": []})
+
+
+@api.get("/extensions/{alias}", policy=f"{_RULE}extensions")
+async def show_extension(call: Call[Compute]) -> Reply:
+    """Say that there is no such extension."""
+    raise NotFound(f"Extension {call.path['alias']} could not be found.")
+
+
+async def _check_server(call: Call[Compute]) -> None:
+    server_id = call.path["server_id"]
+    await call.service.store.read(lambda tx: servers.visible(tx, call.who, server_id).id)
+
+
+def _refusal(what: str) -> Invalid:
+    return Invalid(f"{what} are not built in this cloud. Nothing was changed.", status=501)

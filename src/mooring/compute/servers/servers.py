@@ -1,0 +1,230 @@
+"""Servers: what a user may ask of one, and when (facts/compute.md 1.3, 1.4).
+
+Each verb takes the service, who asks, and the server's id; policy is checked by the route. It
+answers once the request is accepted; the rest is the saga's. Errors:
+
+- NotFound    the server is not there, or not for this caller
+- Conflict    locked, wrong vm_state or task_state, or another operation holds it; the message is
+              OpenStack's "Cannot '<action>' instance <id> while it is in <attr> <state>"
+- Invalid     the request makes no sense
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from sqlalchemy import bindparam, select
+
+from mooring.compute.actions import actions, notices
+from mooring.compute.create.block_devices import NewBlockDevice
+from mooring.compute.create.building import create
+from mooring.compute.create.requests import Created, NewServer
+from mooring.compute.delete.sagas.delete_server import DELETE_SERVER, DeleteServer
+from mooring.compute.hosts import hosts
+from mooring.compute.power.sagas.power import (
+    INSIST_ON_REBOOT,
+    REBOOT_SERVER,
+    START_SERVER,
+    STOP_SERVER,
+    ChangePower,
+    Mode,
+    State,
+)
+from mooring.compute.power.sagas.reset_state import RESET_STATE, ResetState
+from mooring.compute.servers import states
+from mooring.compute.tables import Server
+from mooring.compute.volumes import devices
+from mooring.errors import Conflict, NotFound, Unavailable
+from mooring.saga.engine import HeldError
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+    from mooring.who import Who
+
+    T = TypeVar("T")
+
+__all__ = ["Created", "NewBlockDevice", "NewServer", "create", "delete", "lock", "reboot"]
+__all__ += ["reset_state", "start", "stop", "submit", "unlock", "visible"]
+
+_HARD_FROM = frozenset({"active", "stopped", "paused", "suspended", "error"})
+_REPLACED_BY_HARD = frozenset(
+    {
+        "rebooting",
+        "reboot_pending",
+        "reboot_started",
+        "rebooting_hard",
+        "resuming",
+        "unpausing",
+        "pausing",
+        "suspending",
+    }
+)
+
+
+class _PowerRule(Struct, frozen=True):
+    """One verb on a guest's power, as facts/compute.md 1.4 describes it."""
+
+    action: str
+    state: State
+    mode: Mode
+    task_state: str
+    vm_states: Collection[str]
+    task_states: Collection[str | None] = states.IDLE
+
+
+_STOP = _PowerRule("stop", "off", "soft", "powering-off", {"active", "error"})
+_START = _PowerRule("start", "on", "hard", "powering-on", {"stopped"})
+_SOFT = _PowerRule("reboot", "reboot", "soft", "rebooting", {"active"})
+_HARD = _PowerRule(
+    "reboot", "reboot", "hard", "rebooting_hard", _HARD_FROM, {None, *_REPLACED_BY_HARD}
+)
+
+_SAGAS = {"stop": STOP_SERVER, "start": START_SERVER, "reboot": REBOOT_SERVER}
+
+
+# Built once, because nearly each request asks it: building costs more than running.
+_by_id = select(Server).where(Server.id == bindparam("of_id"))
+
+
+def visible(tx: Session, who: Who, server_id: str, *, deleted: bool = False) -> Server:
+    """Return the server that this caller may see, a deleted one when asked for. Raises NotFound."""
+    server = tx.execute(_by_id, {"of_id": server_id}).scalar()
+    sees = who.is_admin or who.is_service
+    if (
+        server is None
+        or (server.deleted_at is not None and not deleted)
+        or not (sees or server.project_id == who.project_id)
+    ):
+        raise NotFound(f"Instance {server_id} could not be found.")
+    return server
+
+
+async def submit(compute: Compute, action: str, server_id: str, fn: Callable[[Session], T]) -> T:
+    """Run a transaction that starts a saga on a server; the 409 names who holds it."""
+    try:
+        return await compute.sagas.submit(fn)
+    except HeldError as error:
+        raise Conflict(
+            f"Cannot '{action}' instance {server_id} while another operation holds it: "
+            f"{error.public}",
+            holder=error.holder,
+        ) from error
+
+
+async def delete(compute: Compute, who: Who, server_id: str) -> None:
+    """Delete it, whatever it is doing; a second call meanwhile is accepted. Conflict: locked."""
+
+    def begin(tx: Session) -> None:
+        server = visible(tx, who, server_id)
+        states.require_unlocked(server, who)
+        if server.task_state == "deleting" and compute.sagas.holders(tx, f"server:{server_id}"):
+            return
+        now, saga_id = compute.clock.now(), str(uuid.uuid4())
+        states.move(tx, server_id, "deleting", now)
+        action_id = actions.begin(tx, server_id, "delete", who, now, saga_id=saga_id)
+        releases = [row.id for row in devices.of_server(tx, server_id, state="released")]
+        notes = DeleteServer(server_id=server_id, action_id=action_id, releases=releases)
+        compute.sagas.start(tx, DELETE_SERVER, notes, who=who, saga_id=saga_id)
+
+    await compute.store.write(begin)
+
+
+async def stop(compute: Compute, who: Who, server_id: str) -> None:
+    """Shut the guest down; switch it off when it takes too long."""
+    await _change_power(compute, who, server_id, _STOP)
+
+
+async def start(compute: Compute, who: Who, server_id: str) -> None:
+    """Start a stopped guest, with fresh connections to its volumes."""
+    await _change_power(compute, who, server_id, _START)
+
+
+async def reboot(compute: Compute, who: Who, server_id: str, kind: Literal["SOFT", "HARD"]) -> None:
+    """Reboot the guest. HARD asks nobody, connects its volumes anew and ends in active."""
+    await _change_power(compute, who, server_id, _SOFT if kind == "SOFT" else _HARD)
+
+
+async def _change_power(compute: Compute, who: Who, server_id: str, rule: _PowerRule) -> None:
+    def begin(tx: Session) -> None:
+        server = visible(tx, who, server_id)
+        now, down_after_s = compute.clock.now(), compute.settings.host_down_s
+        states.require(server, who, rule.action, rule.vm_states, rule.task_states)
+        host = hosts.require_up(tx, server.host, now, down_after_s)
+        saga = INSIST_ON_REBOOT if server.task_state is not None else _SAGAS[rule.action]
+        states.begin(tx, server, rule.action, rule.task_state, now)
+        saga_id = str(uuid.uuid4())
+        notes = ChangePower(
+            server_id=server_id,
+            host=host.name,
+            action_id=actions.begin(tx, server_id, rule.action, who, now, saga_id=saga_id),
+            state=rule.state,
+            mode=rule.mode,
+            task_state=rule.task_state,
+        )
+        compute.sagas.start(tx, saga, notes, who=who, saga_id=saga_id)
+
+    await submit(compute, rule.action, server_id, begin)
+
+
+async def reset_state(
+    compute: Compute, who: Who, server_id: str, state: Literal["active", "error"]
+) -> None:
+    """Set vm_state by hand, ending whatever holds the server; waits for it, for a while."""
+
+    def begin(tx: Session) -> str:
+        visible(tx, who, server_id)
+        saga_id = str(uuid.uuid4())
+        now = compute.clock.now()
+        action_id = actions.begin(tx, server_id, "resetState", who, now, saga_id=saga_id)
+        notes = ResetState(server_id=server_id, action_id=action_id, vm_state=state)
+        return compute.sagas.start(tx, RESET_STATE, notes, who=who, saga_id=saga_id)
+
+    await until_answered(compute, await compute.store.write(begin))
+
+
+async def until_answered(compute: Compute, saga_id: str) -> bool:
+    """Wait for a saga's answer; False when it goes on for longer than a request may last.
+
+    Raises the saga's error when it failed before its answer.
+    """
+    try:
+        await compute.sagas.answered(saga_id)
+    except Unavailable as error:
+        if error.detail.get("operation") == saga_id:
+            return False
+        raise
+    return True
+
+
+async def lock(compute: Compute, who: Who, server_id: str, reason: str | None = None) -> None:
+    """Keep all but administrators from changing it; the reason has at most 255 characters."""
+
+    def change(tx: Session) -> None:
+        server = visible(tx, who, server_id)
+        now = compute.clock.now()
+        by = "owner" if server.project_id == who.project_id and not who.is_admin else "admin"
+        states.change(tx, server_id, now, locked_by=by, locked_reason=reason)
+        actions.record_done(tx, server_id, "lock", who, now, event="api_lock")
+        notices.send(tx, compute, server_id, "lock")
+
+    await compute.store.write(change)
+
+
+async def unlock(compute: Compute, who: Who, server_id: str) -> None:
+    """End a lock. The route checks who may end an administrator's (`locked_by`)."""
+
+    def change(tx: Session) -> None:
+        visible(tx, who, server_id)
+        now = compute.clock.now()
+        states.change(tx, server_id, now, locked_by=None, locked_reason=None)
+        actions.record_done(tx, server_id, "unlock", who, now, event="api_unlock")
+        notices.send(tx, compute, server_id, "unlock")
+
+    await compute.store.write(change)

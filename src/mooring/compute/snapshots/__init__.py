@@ -1,0 +1,1 @@
+"""Snapshots of volumes that a guest uses."""

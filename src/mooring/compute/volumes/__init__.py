@@ -1,0 +1,1 @@
+"""A server's volumes: attached, detached, extended, released."""

@@ -1,0 +1,247 @@
+"""/servers/{server_id}/os-volume_attachments (facts/compute.md 2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from mooring.compute.service import Compute
+from mooring.compute.tables import BlockDevice
+from mooring.compute.volumes import volume_attachments
+from mooring.compute.volumes.volume_attachments import UNAWAITED_SINCE, NewAttachment, Update
+from mooring.compute.wire.api import queries
+from mooring.compute.wire.api.values import Tag, Truth, Uuid, truth
+from mooring.errors import Conflict
+from mooring.web import paging
+from mooring.web.api import Api, Call, Reply, Version
+
+api = Api[Compute]()
+
+PATH = "/servers/{server_id}/os-volume_attachments"
+_ONE = f"{PATH}/{{volume_id}}"
+_RULE = "os_compute_api:os-volumes-attachments:"
+_TAGS_SINCE: Version = (2, 70)
+_TERMINATION_SINCE: Version = (2, 79)
+
+Device = Annotated[
+    str, Meta(max_length=255, pattern=r"(^/dev/x{0,1}[a-z]{0,1}d{0,1})([a-z]+)[0-9]*\Z")
+]
+
+
+class Attach(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What to attach, up to 2.48."""
+
+    volume_id: Uuid
+    device: Device | None = None
+
+
+class AttachTagged(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The same from 2.49 on."""
+
+    volume_id: Uuid
+    device: Device | None = None
+    tag: Tag | UnsetType = UNSET
+
+
+class AttachTerminated(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The same from 2.79 on."""
+
+    volume_id: Uuid
+    device: Device | None = None
+    tag: Tag | UnsetType = UNSET
+    delete_on_termination: Truth = field(name="delete_on_termination", default=False)
+
+
+class Swap(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What PUT takes up to 2.84: always another volume."""
+
+    volume_id: Uuid
+
+
+class Change(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What PUT takes from 2.85 on."""
+
+    volume_id: Uuid
+    id: str | None = None
+    server_id: str | None = None
+    device: Device | None = None
+    tag: Tag | None = None
+    delete_on_termination: Truth | None = field(name="delete_on_termination", default=None)
+
+
+class AttachBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """POST up to 2.48."""
+
+    attachment: Attach = field(name="volumeAttachment")
+
+
+class AttachTaggedBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """POST from 2.49 on."""
+
+    attachment: AttachTagged = field(name="volumeAttachment")
+
+
+class AttachTerminatedBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """POST from 2.79 on."""
+
+    attachment: AttachTerminated = field(name="volumeAttachment")
+
+
+class SwapBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """PUT up to 2.84."""
+
+    attachment: Swap = field(name="volumeAttachment")
+
+
+class ChangeBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """PUT from 2.85 on."""
+
+    attachment: Change = field(name="volumeAttachment")
+
+
+@api.get(PATH, policy=f"{_RULE}index")
+async def list_attachments(call: Call[Compute]) -> Reply:
+    """List the volumes of a server, in the order in which they came."""
+    queries.check_keys(call, ("limit", "offset"))
+    page = paging.read(call.query)
+    rows = await call.service.store.read(
+        lambda tx: volume_attachments.page(
+            tx,
+            call.who,
+            call.path["server_id"],
+            call.version,
+            offset=page.offset,
+            limit=page.limit,
+        )
+    )
+    return Reply(200, {"volumeAttachments": [view(row, call.version) for row in rows]})
+
+
+@api.get(_ONE, policy=f"{_RULE}show")
+async def show_attachment(call: Call[Compute]) -> Reply:
+    """Show one of them. The volume service's delete guard reads `attachment_id` here."""
+    row = await call.service.store.read(
+        lambda tx: volume_attachments.visible(
+            tx, call.who, call.path["server_id"], call.path["volume_id"], call.version
+        )
+    )
+    return Reply(200, {"volumeAttachment": view(row, call.version)})
+
+
+@api.post(PATH, AttachBody, policy=f"{_RULE}create", until=(2, 48))
+async def attach(call: Call[Compute], body: AttachBody) -> Reply:
+    """Attach a volume; answers with the device once the volume is reserved."""
+    wanted = body.attachment
+    return await _attach(
+        call,
+        NewAttachment(volume_id=wanted.volume_id, device=wanted.device, version=call.version),
+    )
+
+
+@api.post(PATH, AttachTaggedBody, policy=f"{_RULE}create", since=(2, 49), until=(2, 78))
+async def attach_tagged(call: Call[Compute], body: AttachTaggedBody) -> Reply:
+    """Attach a volume under a tag."""
+    wanted = body.attachment
+    return await _attach(
+        call,
+        NewAttachment(
+            volume_id=wanted.volume_id,
+            device=wanted.device,
+            tag=wanted.tag or None,
+            version=call.version,
+        ),
+    )
+
+
+@api.post(PATH, AttachTerminatedBody, policy=f"{_RULE}create", since=(2, 79))
+async def attach_terminated(call: Call[Compute], body: AttachTerminatedBody) -> Reply:
+    """Attach a volume that may go with its server; from 2.101 on without waiting for anything."""
+    wanted = body.attachment
+    return await _attach(
+        call,
+        NewAttachment(
+            volume_id=wanted.volume_id,
+            device=wanted.device,
+            tag=wanted.tag or None,
+            delete_on_termination=truth(wanted.delete_on_termination),
+            version=call.version,
+        ),
+    )
+
+
+@api.put(_ONE, SwapBody, policy=f"{_RULE}swap", until=(2, 84))
+async def swap(call: Call[Compute], body: SwapBody) -> Reply:
+    """Put another volume in the place of one: not built."""
+    raise _refuse_swap(call.path["volume_id"], body.attachment.volume_id)
+
+
+@api.put(_ONE, ChangeBody, policy=None, since=(2, 85))
+async def change(call: Call[Compute], body: ChangeBody) -> Reply:
+    """Change whether a volume goes with its server."""
+    wanted, volume_id = body.attachment, call.path["volume_id"]
+    if wanted.volume_id != volume_id:
+        call.require(f"{_RULE}swap")
+        raise _refuse_swap(volume_id, wanted.volume_id)
+    call.require(f"{_RULE}update")
+    keep = wanted.delete_on_termination
+    update = Update(
+        id=wanted.id,
+        server_id=wanted.server_id,
+        device=wanted.device,
+        tag=wanted.tag,
+        delete_on_termination=None if keep is None else truth(keep),
+    )
+    server_id = call.path["server_id"]
+    await volume_attachments.update(call.service, call.who, server_id, volume_id, update)
+    return Reply(202)
+
+
+@api.delete(_ONE, policy=f"{_RULE}delete")
+async def detach(call: Call[Compute]) -> Reply:
+    """Detach a volume; answers once the volume service has agreed."""
+    server_id, volume_id = call.path["server_id"], call.path["volume_id"]
+    await volume_attachments.detach(call.service, call.who, server_id, volume_id, call.version)
+    return Reply(202)
+
+
+def view(row: BlockDevice, version: Version) -> dict[str, Any]:
+    """Return a volume of a server as GET shows it (facts/compute.md 2.2)."""
+    shown: dict[str, Any] = {"volumeId": row.volume_id, "serverId": row.server_id}
+    if row.device_name is not None:
+        shown["device"] = row.device_name
+    shown |= _grown(row, version)
+    if version >= volume_attachments.ID_SHOWN_SINCE:
+        return shown | {"attachment_id": row.attachment_id, "bdm_uuid": row.id}
+    return shown | {"id": row.volume_id}
+
+
+def _grown(row: BlockDevice, version: Version) -> dict[str, Any]:
+    grown: dict[str, Any] = {}
+    if version >= _TAGS_SINCE:
+        grown["tag"] = row.tag
+    if version >= _TERMINATION_SINCE:
+        grown["delete_on_termination"] = row.delete_on_termination
+    return grown
+
+
+async def _attach(call: Call[Compute], wanted: NewAttachment) -> Reply:
+    server_id = call.path["server_id"]
+    row = await volume_attachments.attach(call.service, call.who, server_id, wanted)
+    if call.version >= UNAWAITED_SINCE:
+        return Reply(202)
+    answer = {
+        "id": row.volume_id,
+        "volumeId": row.volume_id,
+        "serverId": row.server_id,
+        "device": row.device_name,
+        **_grown(row, call.version),
+    }
+    return Reply(200, {"volumeAttachment": answer})
+
+
+def _refuse_swap(old: str, new: str) -> Conflict:
+    return Conflict(
+        f"Volume {old} was not swapped with {new}: swapping volumes is not built. Nothing was "
+        "changed; detach the one and attach the other."
+    )

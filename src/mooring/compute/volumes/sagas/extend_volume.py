@@ -1,0 +1,229 @@
+"""Grow a volume under its guest, and tell the volume service how it went (specs 000).
+
+The volume service asks by the event `volume-extended`. While the volume is `extending`, only the
+hypervisor of the guest can grow its file, and the volume waits for the completion action. In any
+other status the file has its size already, and the guest is told of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.compute.actions import actions, faults
+from mooring.compute.hosts import guests, hosts
+from mooring.compute.tables import Server
+from mooring.compute.volumes import devices
+from mooring.errors import Conflict, MooringError, NotFound
+from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
+from mooring.saga.journal import is_unavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.agent_api.client import AgentClient
+    from mooring.clients.volume import Volume
+    from mooring.compute.service import Compute
+
+log = structlog.get_logger()
+
+ACTION, EVENT = "extend_volume", "compute_extend_volume"
+EXTENDING, NEW_SIZE = "extending", "extend_new_size"
+GIB = 1 << 30
+
+
+class ExtendVolume(Struct, frozen=True, kw_only=True):
+    """The notes. Sizes in GiB, those read back from a host in bytes.
+
+    answers      the sender waits for the completion action (compute 2.105)
+    extending    what the volume was found to be; None while nobody has looked
+    target_gib   the size that the disk is to have
+    image_bytes  what the image has, as its host said last
+    """
+
+    server_id: str
+    volume_id: str
+    host: str
+    action_id: int
+    answers: bool
+    block_device_id: str = ""
+    extending: bool | None = None
+    target_gib: int = 0
+    image_bytes: int = 0
+
+    @property
+    def owes_answer(self) -> bool:
+        """Whether the volume service may wait for a completion."""
+        return self.answers and self.extending is not False
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether the image is known to have the new size."""
+        return bool(self.extending) and self.image_bytes >= self.target_gib * GIB
+
+
+def open_event(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
+    """Record that the host is at work. Never fails: the sender is answered by the completion."""
+    actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=notes.host)
+
+
+async def answer_failure(notes: ExtendVolume, run: Run[Compute]) -> Together:
+    """Tell the volume service, until it has taken or refused it, and record why.
+
+    A file cannot shrink: one that has grown all the same is told as grown. One who refuses to hear
+    of it goes by the file at its deadline, and waits for the end of this saga before it looks.
+    """
+    if notes.owes_answer:
+        try:
+            await _complete(notes, run, error=not notes.has_grown)
+        except MooringError as error:
+            if is_unavailable(error):
+                raise
+            log.warning("nobody hears of an extend", volume=notes.volume_id, reason=str(error))
+    return Together(lambda tx: _record_failure(tx, notes, run))
+
+
+async def look_at_volume(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
+    """See that the server has the volume on a host that is new enough, and read the new size."""
+    device_id = await run.service.store.read(lambda tx: _find_device(tx, notes))
+    volume = await run.service.volumes.show(None, notes.volume_id)
+    is_extending = notes.answers and volume.status == EXTENDING
+    target = _read_target(volume) if is_extending else volume.size_gib
+    return replace(notes, block_device_id=device_id, extending=is_extending, target_gib=target)
+
+
+async def resize_disk(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
+    """Have the host grow the disk, and compare what guest and image have then."""
+    if await guests.is_lost(run, notes.host):
+        raise Conflict(
+            f"Host {notes.host} was forced down. Volume {notes.volume_id} was not extended."
+        )
+    wanted = notes.target_gib * GIB
+    found = await guests.ask(
+        run,
+        notes.host,
+        lambda agent: agent.resize_disk(
+            notes.server_id, notes.volume_id, wanted, operation=run.operation
+        ),
+    )
+    if min(found.guest_bytes, found.image_bytes) < wanted:
+        raise Conflict(
+            f"Volume {notes.volume_id} was to have {wanted} bytes; its guest sees "
+            f"{found.guest_bytes} and its image has {found.image_bytes}."
+        )
+    return replace(notes, image_bytes=found.image_bytes)
+
+
+async def forget_resize(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
+    """See that the host leaves the disk alone from now on, and read what became of it."""
+    sizes: list[int] = []
+
+    async def verb(agent: AgentClient) -> None:
+        try:
+            await agent.forget_resize(notes.server_id, notes.volume_id, operation=run.operation)
+            left = await agent.show_disk_size(notes.server_id, notes.volume_id)
+        except NotFound:
+            return
+        sizes.append(left.image_bytes)
+
+    path = f"/servers/{notes.server_id}/disks/{notes.volume_id}/size"
+    await guests.take_back(run, notes.host, path, verb)
+    return replace(notes, image_bytes=max(sizes, default=0))
+
+
+async def complete_extend(notes: ExtendVolume, run: Run[Compute]) -> None:
+    """Tell the volume service that the volume has grown, if it waits for that."""
+    if notes.owes_answer:
+        await _complete(notes, run, error=False)
+
+
+def record_extended(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
+    """Note the size that the disk has now."""
+    _save_size(tx, notes, run)
+    actions.succeed(tx, notes.action_id, run.now())
+
+
+def record_refusal(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
+    """Say that the disk has grown and that the volume service would not hear of it."""
+    _save_size(tx, notes, run)
+    _record_failure(tx, notes, run)
+
+
+def _find_device(tx: Session, notes: ExtendVolume) -> str:
+    """Return the id of the block device to grow. Raises Conflict when there is none to grow."""
+    server = tx.get(Server, notes.server_id)
+    if server is None or server.deleted_at is not None or server.host != notes.host:
+        raise Conflict(
+            f"Server {notes.server_id} left host {notes.host}. Volume {notes.volume_id} was not "
+            "extended there."
+        )
+    row = devices.find_volume(tx, notes.server_id, notes.volume_id)
+    if row is None or row.state != "attached":
+        raise Conflict(
+            f"Volume {notes.volume_id} is not attached to server {notes.server_id}. It was not "
+            "extended there."
+        )
+    host = hosts.find(tx, notes.host)
+    if host is None or host.version < hosts.EXTEND_VERSION:
+        raise Conflict(
+            f"Host {notes.host} is older than service version {hosts.EXTEND_VERSION} and cannot "
+            f"extend volume {notes.volume_id} under a guest. Upgrade the host, or detach the "
+            "volume first."
+        )
+    return row.id
+
+
+def _read_target(volume: Volume) -> int:
+    """Return the size that an extending volume is to have. Raises Conflict when it tells none."""
+    told = volume.metadata.get(NEW_SIZE, "")
+    if not (told.isascii() and told.isdigit() and int(told) > volume.size_gib):
+        raise Conflict(
+            f"Volume {volume.id} of {volume.size_gib} GiB is extending and names no larger size. "
+            "It was not extended.",
+            private=f"{NEW_SIZE} is {told[:64]!r}",
+        )
+    return int(told)
+
+
+async def _complete(notes: ExtendVolume, run: Run[Compute], *, error: bool) -> None:
+    taken = await run.service.volumes.complete_extend(
+        None, notes.volume_id, error=error, operation=run.operation
+    )
+    if not taken:
+        log.info("extend was finished by somebody else", volume=notes.volume_id, error=error)
+
+
+def _record_failure(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
+    if notes.has_grown:
+        _save_size(tx, notes, run)
+    faults.record(tx, notes.server_id, run.error, run.now())
+    actions.fail(tx, notes.action_id, run.error, run.now())
+
+
+def _save_size(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
+    devices.change(tx, notes.block_device_id, run.now(), volume_size_gib=notes.target_gib)
+
+
+EXTEND_VOLUME = Saga(
+    "compute.extend_volume",
+    ExtendVolume,
+    Step("open_event", open_event, undo=answer_failure),
+    Step("look_at_volume", look_at_volume),
+    Step("resize_disk", resize_disk, undo=forget_resize),
+    Step("complete_extend", complete_extend),
+    Step("record_extended", record_extended),
+    locks=lambda notes: [
+        shared(f"server:{notes.server_id}"),
+        exclusive(f"volume:{notes.volume_id}"),
+    ],
+    mode="wait",
+    # A client may see the new size while `complete_extend` still waits for its answer.
+    visible_after="resize_disk",
+    pivot="complete_extend",
+    failed_end=(Step("record_refusal", record_refusal),),
+    # No file shrinks: what has grown before a failure stays so, and is told as grown.
+    residue=("faults", "instance_actions", "block_devices", "disk_sizes", "storage"),
+)

@@ -1,0 +1,319 @@
+"""Volumes of a server: what a user may ask for, and when (facts/compute.md 2)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.clients.placement import has_trait
+from mooring.compute.actions import actions
+from mooring.compute.create import block_devices
+from mooring.compute.hosts import hosts
+from mooring.compute.servers import servers, states
+from mooring.compute.tables import BlockDevice, Server
+from mooring.compute.volumes import devices
+from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME, AttachVolume
+from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME, DetachVolume
+from mooring.errors import Conflict, Invalid, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from sqlalchemy.orm import Session
+
+    from mooring.clients.volume import Volume
+    from mooring.compute.service import Compute
+    from mooring.compute.tables import Host
+    from mooring.who import Who
+
+    T = TypeVar("T")
+
+Version = tuple[int, int]
+SHELVED_SINCE: Version = (2, 20)
+MULTIATTACH_SINCE: Version = (2, 60)
+ID_SHOWN_SINCE: Version = (2, 89)
+UNAWAITED_SINCE: Version = (2, 101)
+
+
+class NewAttachment(Struct, frozen=True, kw_only=True):
+    """What POST os-volume_attachments asks for; `version` is the request's microversion."""
+
+    volume_id: str
+    device: str | None = None
+    tag: str | None = None
+    delete_on_termination: bool = False
+    version: Version = (2, 1)
+
+
+class Update(Struct, frozen=True, kw_only=True):
+    """What PUT asks for from 2.85 on; None where the body says nothing."""
+
+    id: str | None = None
+    server_id: str | None = None
+    device: str | None = None
+    tag: str | None = None
+    delete_on_termination: bool | None = None
+
+
+def page(
+    tx: Session, who: Who, server_id: str, version: Version, *, offset: int = 0, limit: int = 1000
+) -> Sequence[BlockDevice]:
+    """Return the volumes of a server, as many as this microversion shows."""
+    servers.visible(tx, who, server_id)
+    rows = [row for row in devices.of_server(tx, server_id) if _is_shown(row, version)]
+    return rows[offset : offset + limit]
+
+
+def visible(tx: Session, who: Who, server_id: str, volume_id: str, version: Version) -> BlockDevice:
+    """Return the block device by which a server has a volume. Raises NotFound."""
+    servers.visible(tx, who, server_id)
+    row = devices.find_volume(tx, server_id, volume_id)
+    if row is None or not _is_shown(row, version):
+        raise _not_attached(server_id, volume_id)
+    return row
+
+
+async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachment) -> BlockDevice:
+    """Record the wish and its saga at once; up to 2.100 wait until the volume is reserved.
+
+    Raises NotFound, Conflict, Invalid and Forbidden as facts/compute.md 2.4 lists them.
+    """
+    await compute.store.read(lambda tx: _check_state(tx, who, server_id, wanted.version, _ATTACH))
+    if wanted.device is not None:
+        block_devices.check_device_name(wanted.device)
+    volume = await compute.volumes.show(who, wanted.volume_id)
+    there = await compute.volumes.attachments(who, volume_id=volume.id)
+    known = [found.id for found in there]
+
+    def begin(tx: Session) -> tuple[BlockDevice, str]:
+        server = _check_state(tx, who, server_id, wanted.version, _ATTACH)
+        host = _check_host(tx, compute, server)
+        _check_volume(tx, compute, server, volume, wanted)
+        _check_abilities(host, volume, wanted)
+        row = _reserve(tx, compute, server, host, wanted)
+        row.multiattach = volume.multiattach
+        notes = _plan_attaching(row, server, known)
+        notes = replace(notes, accepted=wanted.version >= UNAWAITED_SINCE)
+        return row, _start_attaching(tx, compute, who, notes)
+
+    row, saga_id = await _submit(compute, _ATTACH, (server_id, volume.id), begin)
+    if wanted.version < UNAWAITED_SINCE:
+        await compute.sagas.answered(saga_id)
+    return row
+
+
+async def detach(
+    compute: Compute, who: Who, server_id: str, volume_id: str, version: Version
+) -> None:
+    """Begin to detach; answers once the volume service has agreed.
+
+    Raises NotFound, Conflict and Invalid as facts/compute.md 2.6 lists them: what the volume
+    service refuses, a second call among it, is Invalid.
+    """
+    await compute.store.read(lambda tx: _check_shelved(tx, who, server_id, version, _DETACH))
+    volume = await compute.volumes.show(who, volume_id)
+
+    def begin(tx: Session) -> str:
+        server = servers.visible(tx, who, server_id)
+        row = devices.find_volume(tx, server_id, volume_id)
+        if row is None:
+            raise _not_attached(server_id, volume_id)
+        if row.boot_index == 0:
+            raise Invalid(
+                f"Cannot detach a root device volume. Volume {volume_id} stays attached to server "
+                f"{server_id}; delete the server instead."
+            )
+        states.require(server, who, _DETACH, states.ATTACHABLE)
+        host = _check_host(tx, compute, server)
+        # Were it `detaching` already, an unwinding could not tell whose doing that was.
+        if row.state != "attached" or volume.status != "in-use":
+            raise Invalid(
+                f"Invalid volume: volume {volume_id} is {volume.status}; only one that is in-use "
+                "and attached can be detached. Nothing was changed; look at it again."
+                f"{server_id} again."
+            )
+        return _start_detaching(tx, compute, who, row, host)
+
+    saga_id = await _submit(compute, _DETACH, (server_id, volume_id), begin)
+    await servers.until_answered(compute, saga_id)
+
+
+async def update(
+    compute: Compute, who: Who, server_id: str, volume_id: str, wanted: Update
+) -> None:
+    """Change what may change: delete_on_termination. Raises Invalid for the rest, NotFound."""
+
+    def change(tx: Session) -> None:
+        servers.visible(tx, who, server_id)
+        row = devices.find_volume(tx, server_id, volume_id)
+        if row is None:
+            raise _not_attached(server_id, volume_id)
+        fixed = {
+            "id": (wanted.id, volume_id),
+            "serverId": (wanted.server_id, server_id),
+            "device": (wanted.device, row.device_name),
+            "tag": (wanted.tag, row.tag),
+        }
+        for name, (asked, present) in fixed.items():
+            if asked is not None and asked != present:
+                raise Invalid(f"The {name} of a volume attachment is not mutable. Nothing changed.")
+        if wanted.delete_on_termination is not None:
+            values = {"delete_on_termination": wanted.delete_on_termination}
+            devices.change(tx, row.id, compute.clock.now(), **values)
+
+    await compute.store.write(change)
+
+
+_ATTACH, _DETACH = "attach_volume", "detach_volume"
+_TAGGED, _SHARED = "COMPUTE_VOLUME_ATTACH_WITH_TAG", "COMPUTE_VOLUME_MULTI_ATTACH"
+
+
+async def _submit(
+    compute: Compute, action: str, ids: tuple[str, str], begin: Callable[[Session], T]
+) -> T:
+    """Run `begin`. A volume that another operation holds is Invalid, as for the volume service."""
+    server_id, volume_id = ids
+    try:
+        return await servers.submit(compute, action, server_id, begin)
+    except Conflict as error:
+        if "holder" not in error.detail:
+            raise
+        holders = await compute.store.read(
+            lambda tx: compute.sagas.holders(tx, f"volume:{volume_id}")
+        )
+        if error.detail["holder"] not in holders:
+            raise
+        raise Invalid(
+            f"Invalid volume: volume {volume_id} is being attached or detached (operation "
+            f"{error.detail['holder']}). Nothing was changed; wait until that has ended.",
+        ) from error
+
+
+def _is_shown(row: BlockDevice, version: Version) -> bool:
+    """From 2.89 on, only what has an attachment is shown: the delete guard reads exactly this."""
+    if row.volume_id is None:
+        return False
+    return version < ID_SHOWN_SINCE or row.attachment_id is not None
+
+
+def _not_attached(server_id: str, volume_id: str) -> NotFound:
+    return NotFound(f"Instance {server_id} is not attached to volume {volume_id}.")
+
+
+def _check_shelved(tx: Session, who: Who, server_id: str, version: Version, action: str) -> Server:
+    server = servers.visible(tx, who, server_id)
+    if server.vm_state.startswith("shelved") and version < SHELVED_SINCE:
+        raise states.refusal(server_id, action, "vm_state", server.vm_state)
+    return server
+
+
+def _check_state(tx: Session, who: Who, server_id: str, version: Version, action: str) -> Server:
+    server = _check_shelved(tx, who, server_id, version, action)
+    states.require(server, who, action, states.ATTACHABLE)
+    return server
+
+
+def _check_host(tx: Session, compute: Compute, server: Server) -> Host:
+    now, down_after_s = compute.clock.now(), compute.settings.host_down_s
+    return hosts.require_up(tx, server.host, now, down_after_s)
+
+
+def _check_volume(
+    tx: Session, compute: Compute, server: Server, volume: Volume, wanted: NewAttachment
+) -> None:
+    hosts.require_attachments(tx)
+    if devices.find_volume(tx, server.id, volume.id) is not None:
+        raise Invalid(f"Invalid volume: volume {volume.id} is attached to server {server.id}.")
+    if not volume.multiattach and devices.of_volume(tx, volume.id):
+        raise Invalid(f"Invalid volume: volume {volume.id} is attached to another server.")
+    if volume.multiattach and wanted.version < MULTIATTACH_SINCE:
+        raise Invalid(
+            f"Volume {volume.id} is multiattach, which needs compute API version 2.60. Nothing was "
+            "attached."
+        )
+    zone = volume.availability_zone
+    if not compute.settings.cross_zone_attach and zone not in {None, server.zone}:
+        raise Invalid(
+            f"Invalid volume: server {server.id} and volume {volume.id} are not in the same "
+            f"availability zone: {server.zone} and {zone}."
+        )
+
+
+def _check_abilities(host: Host, volume: Volume, wanted: NewAttachment) -> None:
+    for needed, trait, what in (
+        (wanted.tag is not None, _TAGGED, "show tags to its guests"),
+        (volume.multiattach, _SHARED, "share volumes between guests"),
+    ):
+        if needed and not has_trait(host.traits, trait):
+            raise Invalid(
+                f"Host {host.name} cannot {what} (it lacks the trait {trait}). Volume {volume.id} "
+                "was not attached."
+            )
+
+
+def _reserve(
+    tx: Session, compute: Compute, server: Server, host: Host, wanted: NewAttachment
+) -> BlockDevice:
+    """Add the block device with the name that the disk will have. Raises Conflict, Forbidden."""
+    present, now = devices.of_server(tx, server.id), compute.clock.now()
+    block_devices.check_count(len(present), compute.settings.max_disks)
+    used = [row.device_name for row in present if row.device_name]
+    # libvirt names disks by itself: the guest's kernel decides in any case (facts/compute.md 2.7).
+    requested = None if host.hypervisor == "libvirt" else wanted.device
+    row = BlockDevice(
+        id=str(uuid.uuid4()),
+        server_id=server.id,
+        state="reserving",
+        source_type="volume",
+        destination_type="volume",
+        device_name=block_devices.choose_device_name(
+            used, requested=requested, root=server.root_device_name
+        ),
+        volume_id=wanted.volume_id,
+        tag=wanted.tag,
+        delete_on_termination=wanted.delete_on_termination,
+        created_at=now,
+        updated_at=now,
+    )
+    tx.add(row)
+    tx.flush()
+    return row
+
+
+def _plan_attaching(row: BlockDevice, server: Server, known: list[str]) -> AttachVolume:
+    return AttachVolume(
+        server_id=row.server_id,
+        volume_id=row.volume_id or "",
+        block_device_id=row.id,
+        host=server.host or "",
+        device_name=row.device_name or "",
+        multiattach=row.multiattach,
+        known=known,
+    )
+
+
+def _start_attaching(tx: Session, compute: Compute, who: Who, notes: AttachVolume) -> str:
+    saga_id, now = str(uuid.uuid4()), compute.clock.now()
+    action_id = actions.begin(tx, notes.server_id, _ATTACH, who, now, saga_id=saga_id)
+    notes = replace(notes, action_id=action_id)
+    return compute.sagas.start(tx, ATTACH_VOLUME, notes, who=who, saga_id=saga_id)
+
+
+def _start_detaching(tx: Session, compute: Compute, who: Who, row: BlockDevice, host: Host) -> str:
+    saga_id, now = str(uuid.uuid4()), compute.clock.now()
+    notes = DetachVolume(
+        server_id=row.server_id,
+        volume_id=row.volume_id or "",
+        block_device_id=row.id,
+        host=host.name,
+        action_id=actions.begin(tx, row.server_id, _DETACH, who, now, saga_id=saga_id),
+        device_name=row.device_name,
+        attachment_id=row.attachment_id,
+        boot_index=row.boot_index,
+        multiattach=row.multiattach,
+    )
+    return compute.sagas.start(tx, DETACH_VOLUME, notes, who=who, saga_id=saga_id)

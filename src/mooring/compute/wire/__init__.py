@@ -1,0 +1,1 @@
+"""What the bodies and queries of all features have in common."""

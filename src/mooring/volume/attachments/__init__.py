@@ -1,0 +1,1 @@
+"""Attachments, and the calls of before them."""

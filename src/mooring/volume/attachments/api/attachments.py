@@ -1,0 +1,152 @@
+"""Attachments: /attachments. Source: facts/block_storage.md 2.1 to 2.3."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from mooring.errors import Invalid
+from mooring.volume.attachments import attachments
+from mooring.volume.attachments.reserving import NewAttachment
+from mooring.volume.service import Volume
+from mooring.volume.volumes import listing
+from mooring.volume.wire import views
+from mooring.volume.wire.api import queries
+from mooring.volume.wire.api.values import Uuid, asked
+from mooring.web.api import Api, Call, Reply
+
+api = Api[Volume]()
+
+
+class AttachmentBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """An attachment to make."""
+
+    volume_uuid: Uuid
+    instance_uuid: Uuid | UnsetType = UNSET
+    connector: dict[str, Any] | None = None
+
+
+class AttachmentBody54(AttachmentBody, frozen=True, forbid_unknown_fields=True):
+    """The same from 3.54 on."""
+
+    mode: Literal["rw", "ro"] | None = None
+
+
+class CreateAttachment(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of POST /attachments."""
+
+    attachment: AttachmentBody
+
+
+class CreateAttachment54(Struct, frozen=True, forbid_unknown_fields=True):
+    """The same from 3.54 on."""
+
+    attachment: AttachmentBody54
+
+
+class ConnectorBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The connector of a host."""
+
+    connector: dict[str, Any]
+
+
+class UpdateAttachment(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of PUT /attachments/{attachment_id}."""
+
+    attachment: ConnectorBody
+
+
+@api.post(
+    "/attachments",
+    CreateAttachment,
+    policy="volume:attachment_create",
+    since=(3, 27),
+    until=(3, 53),
+)
+async def create_attachment(call: Call[Volume], body: CreateAttachment) -> Reply:
+    """Reserve a volume for a server."""
+    return await _create(call, body.attachment, None)
+
+
+@api.post("/attachments", CreateAttachment54, policy="volume:attachment_create", since=(3, 54))
+async def create_attachment_with_mode(call: Call[Volume], body: CreateAttachment54) -> Reply:
+    """Reserve a volume for a server."""
+    return await _create(call, body.attachment, body.attachment.mode)
+
+
+@api.get("/attachments", policy=None, since=(3, 27))
+async def list_attachments(call: Call[Volume]) -> Reply:
+    """List without connections. There are no links: clients page until a page is empty."""
+    query = queries.attachments(call)
+    rows = await call.service.store.read(lambda tx: listing.attachments(tx, query))
+    return Reply(200, {"attachments": [views.attachment_summary(row) for row in rows]})
+
+
+@api.get("/attachments/detail", policy=None, since=(3, 27))
+async def list_details(call: Call[Volume]) -> Reply:
+    """List with connections."""
+    query, sealer = queries.attachments(call), call.service.sealer
+    rows = await call.service.store.read(lambda tx: listing.attachments(tx, query))
+    return Reply(200, {"attachments": [views.attachment(row, sealer) for row in rows]})
+
+
+@api.get("/attachments/{attachment_id}", policy=None, since=(3, 27))
+async def show_attachment(call: Call[Volume]) -> Reply:
+    """Show one, with its connection."""
+    return await _show(call, call.path["attachment_id"])
+
+
+@api.put(
+    "/attachments/{attachment_id}",
+    UpdateAttachment,
+    policy="volume:attachment_update",
+    since=(3, 27),
+)
+async def update_attachment(call: Call[Volume], body: UpdateAttachment) -> Reply:
+    """Export the volume to a host."""
+    if not body.attachment.connector:
+        raise Invalid(
+            "Invalid input for field/attribute connector. Value: {}. It has no properties.",
+        )
+    attachment_id = call.path["attachment_id"]
+    await attachments.connect(asked(call), attachment_id, body.attachment.connector)
+    return await _show(call, attachment_id)
+
+
+@api.delete("/attachments/{attachment_id}", policy="volume:attachment_delete", since=(3, 27))
+async def delete_attachment(call: Call[Volume]) -> Reply:
+    """End the export and forget the attachment; show what the volume has left."""
+    left = await attachments.delete(asked(call), call.path["attachment_id"])
+    return Reply(200, {"attachments": [views.attachment_summary(row) for row in left]})
+
+
+@api.action(
+    "/attachments/{attachment_id}/action",
+    "os-complete",
+    policy="volume:attachment_complete",
+    since=(3, 44),
+)
+async def complete_attachment(call: Call[Volume]) -> Reply:
+    """Tell that the server has the volume."""
+    await attachments.complete(asked(call), call.path["attachment_id"])
+    return Reply(204)
+
+
+async def _create(
+    call: Call[Volume], body: AttachmentBody, mode: Literal["rw", "ro"] | None
+) -> Reply:
+    wanted = NewAttachment(
+        volume_id=body.volume_uuid,
+        server_id=None if body.instance_uuid is UNSET else body.instance_uuid,
+        connector=body.connector or None,
+        mode=mode,
+        may_share_bootable=call.allowed("volume:multiattach_bootable_volume"),
+    )
+    return await _show(call, await attachments.create(asked(call), wanted))
+
+
+async def _show(call: Call[Volume], attachment_id: str) -> Reply:
+    read = call.service.store.read
+    row = await read(lambda tx: attachments.visible(tx, call.who, attachment_id))
+    return Reply(200, {"attachment": views.attachment(row, call.service.sealer)})

@@ -1,0 +1,90 @@
+"""Exports of the legacy calls: they belong to a volume and a host, and know no attachment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from sqlalchemy import delete, update
+from sqlalchemy.orm import Session
+
+from mooring.saga.define import Run, Saga, Step, exclusive, shared
+from mooring.volume.attachments import connections
+from mooring.volume.backends import backends
+from mooring.volume.tables import ExportRow
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+
+
+class ConnectLegacy(Struct, frozen=True, kw_only=True):
+    """The notes. `made`: whether this request wrote the export's row."""
+
+    export_id: str
+    volume_id: str
+    host: str
+    """The agent that has the volume."""
+    connector: dict[str, Any] = {}
+    made: bool = False
+
+
+async def export_volume(notes: ConnectLegacy, run: Run[Volume]) -> None:
+    """Export the volume to the connector's host and keep the connection."""
+    agent = await backends.agent_of(run, notes.host)
+    connection = await agent.export_volume(
+        notes.volume_id, notes.export_id, notes.connector, operation=run.operation
+    )
+    sealed = connections.seal(run.service.sealer, connection)
+    kept = update(ExportRow).where(ExportRow.id == notes.export_id).values(connection=sealed)
+    await run.service.store.write(lambda tx: tx.execute(kept) and None)
+
+
+async def take_back(notes: ConnectLegacy, run: Run[Volume]) -> None:
+    """End the export and forget it, unless it was there before."""
+    if notes.made:
+        agent = await backends.agent_of(run, notes.host)
+        await agent.unexport_volume(notes.volume_id, notes.export_id, operation=run.operation)
+        gone = delete(ExportRow).where(ExportRow.id == notes.export_id)
+        await run.service.store.write(lambda tx: tx.execute(gone) and None)
+
+
+async def end_export(notes: ConnectLegacy, run: Run[Volume]) -> None:
+    """End the export; one that never was is fine."""
+    agent = await backends.agent_of(run, notes.host)
+    await agent.unexport_volume(notes.volume_id, notes.export_id, operation=run.operation)
+
+
+def forget_export(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> None:
+    """Delete the export's row."""
+    tx.execute(delete(ExportRow).where(ExportRow.id == notes.export_id))
+
+
+def doubt_export(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> None:
+    """Forget the connection of an export that the storage would not end: it may be half gone."""
+    doubted = update(ExportRow).where(ExportRow.id == notes.export_id)
+    tx.execute(doubted.values(connection=None))
+
+
+CONNECT_LEGACY = Saga(
+    "volume.connect_legacy",
+    ConnectLegacy,
+    Step("export_volume", export_volume, undo=take_back),
+    locks=lambda notes: (
+        exclusive(f"export:{notes.export_id}"),
+        shared(f"volume:{notes.volume_id}"),
+    ),
+    mode="wait",
+    answered_after="export_volume",
+)
+
+END_LEGACY = Saga(
+    "volume.end_legacy",
+    ConnectLegacy,
+    Step("end_export", end_export, may_be_forgone=True),
+    Step("forget_export", forget_export),
+    locks=lambda notes: (exclusive(f"export:{notes.export_id}"),),
+    mode="wait",
+    answered_after="forget_export",
+    pivot="end_export",
+    failed_end=[Step("doubt_export", doubt_export)],
+)

@@ -1,0 +1,1 @@
+"""Hosts with storage, and their pools."""

@@ -1,0 +1,1 @@
+"""A volume's content is replaced by an image."""

@@ -1,0 +1,153 @@
+"""What the two snapshot sagas share: compute is asked, and its answer, or the truth, is awaited.
+
+Compute answers a request at once and does the work later; it tells the end by the snapshot action
+`os-update_snapshot_status`, kept in the snapshot's row. An answer is a hint: what the storage shows
+counts for more. Source: facts/block_storage.md 5.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from mooring.errors import Conflict, Unavailable
+from mooring.saga.define import Park
+from mooring.volume.attachments import connections
+from mooring.volume.tables import AttachmentRow, SnapshotRow
+
+if TYPE_CHECKING:
+    from mooring.agent_api.client import AgentClient
+    from mooring.agent_api.snapshots import SnapshotFile
+    from mooring.fence.operation import Operation
+    from mooring.saga.define import Run
+    from mooring.volume.service import Volume
+
+CLOSED = "closed"
+"""What `told` says when nobody listens any more."""
+WORK_DONE = 90
+"""The progress, in percent, with which compute says that its part is done."""
+ACCEPTED = 95
+"""The progress that says that its word was taken: from then on it cannot be taken back."""
+_FAILED = ("error", "error_deleting")
+
+
+def signal_of(snapshot_id: str) -> str:
+    """Return the name of the signal that compute's answer gives."""
+    return f"snapshot-told:{snapshot_id}"
+
+
+class Told:
+    """What compute has said so far: that its part is done, that it failed, or neither."""
+
+    def __init__(self, status: str, progress: int) -> None:
+        self.failed = status in _FAILED
+        self.done = not self.failed and progress >= WORK_DONE
+
+
+async def hear(run: Run[Volume], snapshot_id: str) -> Told:
+    """Return what compute has said of a snapshot."""
+    query = select(SnapshotRow.told, SnapshotRow.progress).where(SnapshotRow.id == snapshot_id)
+    found = await run.service.store.read(lambda tx: tx.execute(query).first())
+    return Told("", 0) if found is None else Told(found[0], found[1])
+
+
+class Waiting(Protocol):
+    """Notes of a saga that waits for compute."""
+
+    @property
+    def snapshot_id(self) -> str:
+        """The snapshot that compute works on."""
+        ...
+
+    @property
+    def give_up_at(self) -> float:
+        """When nobody waits any more, a Unix time in seconds."""
+        ...
+
+
+def rest(run: Run[Volume], notes: Waiting, deadline_s: float) -> Park:
+    """Return what puts a saga to rest until compute says something, or its time is over."""
+    left_s = max(1.0, notes.give_up_at - run.now().timestamp())
+    return Park(
+        signal=signal_of(notes.snapshot_id),
+        seconds=min(30.0, left_s),
+        timeout_s=10 * deadline_s,
+        notes=notes,
+    )
+
+
+async def give_up(run: Run[Volume], snapshot_id: str, operation: Operation) -> Told:
+    """See that compute works on the snapshot no more, and return its last word.
+
+    Ours ends the operation, and tells how, before it answers; a real Nova knows no operations.
+    After that a late word is refused.
+    """
+    await run.service.compute.session.bury(operation)
+    told = await hear(run, snapshot_id)
+    silent = update(SnapshotRow).where(SnapshotRow.id == snapshot_id, SnapshotRow.told == "")
+    await run.service.store.write(lambda tx: tx.execute(silent.values(told=CLOSED)) and None)
+    return told
+
+
+def accept(tx: Session, snapshot_id: str) -> None:
+    """Take compute's word for the snapshot, and refuse what it may still say.
+
+    Raises Unavailable when it has taken its word back by now: then the guest goes back too.
+    """
+    row = tx.get(SnapshotRow, snapshot_id, populate_existing=True, with_for_update=True)
+    if row is not None and row.told in _FAILED:
+        raise Unavailable("The compute service has just taken its word back.")
+    if row is not None:
+        row.told, row.progress = CLOSED, ACCEPTED
+
+
+def is_switched(file: SnapshotFile, told: Told) -> bool:
+    """Whether a guest writes to the overlay, for good.
+
+    Compute takes the guest back before it says that it failed. Short of that the locks on the files
+    know best, where there are any.
+    """
+    if told.failed or file.held == "below":
+        return False
+    return told.done or file.held == "overlay"
+
+
+def is_merged(file: SnapshotFile | None, told: Told) -> bool:
+    """Whether the files of a snapshot were merged: the header of the file knows best."""
+    if file is None:
+        return True
+    return told.done if file.merged is None else file.merged
+
+
+async def renew_connection(
+    run: Run[Volume], agent: AgentClient, volume_id: str, attachment_id: str
+) -> bytes | None:
+    """Return an attachment's connection as it is now, sealed; None when it has none any more."""
+    query = select(AttachmentRow.connector).where(
+        AttachmentRow.id == attachment_id, AttachmentRow.connection.is_not(None)
+    )
+    connector = await run.service.store.read(lambda tx: tx.execute(query).scalar())
+    if connector is None:
+        return None
+    connection = await agent.export_volume(
+        volume_id, attachment_id, connector, operation=run.operation
+    )
+    return connections.seal(run.service.sealer, connection)
+
+
+def keep_connection(tx: Session, attachment_id: str, sealed: bytes) -> None:
+    """Write an attachment's connection down, unless it was ended meanwhile."""
+    mine = update(AttachmentRow).where(
+        AttachmentRow.id == attachment_id, AttachmentRow.connection.is_not(None)
+    )
+    tx.execute(mine.values(connection=sealed))
+
+
+def refused(snapshot_id: str) -> Conflict:
+    """Return why a saga turns back when compute did not do its part."""
+    return Conflict(
+        f"The compute service did not do its part for snapshot {snapshot_id}. The volume is as it "
+        "was; see to the server and try again.",
+    )

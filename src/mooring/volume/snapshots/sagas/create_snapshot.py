@@ -1,0 +1,190 @@
+"""Take a snapshot: an overlay is put on top of the volume's files and takes all that is written.
+
+The files of a volume that nobody has are changed by its host at once. Where a guest has it, the
+host prepares the overlay and compute lets the guest switch over (facts/block_storage.md 5.2); the
+saga rests meanwhile. The request was answered when the row was written; a failure leaves the
+snapshot in `error`, with a message for its owner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy.orm import Session
+
+from mooring.agent_api.snapshots import SnapshotSpec
+from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
+from mooring.volume.backends import backends
+from mooring.volume.snapshots import uses
+from mooring.volume.snapshots.sagas import assisted
+from mooring.volume.tables import SnapshotRow
+from mooring.volume.volumes import messages
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+
+
+class CreateSnapshot(Struct, frozen=True, kw_only=True):
+    """The notes. `attachments` are those whose connection names the active file."""
+
+    snapshot_id: str
+    volume_id: str
+    host: str = ""
+    server_id: str = ""
+    """Whose guest has the volume; empty when nobody does."""
+    attachments: list[str] = []
+    give_up_at: float = 0.0
+    """When compute's time is over, as a Unix time; 0 before it was asked."""
+
+
+def check_volume(tx: Session, notes: CreateSnapshot, run: Run[Volume]) -> CreateSnapshot:
+    """See who has the volume. Raises Conflict while that changes, Invalid with several servers."""
+    use = uses.find(tx, notes.volume_id)
+    return replace(notes, host=use.host, server_id=use.server_id, attachments=list(use.attachments))
+
+
+def show_error(tx: Session, notes: CreateSnapshot, run: Run[Volume]) -> None:
+    """Put the snapshot into `error` and say why."""
+    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
+    if row is None:
+        return
+    if row.saga_id == run.saga_id:
+        row.status, row.saga_id, row.told, row.updated_at = "error", "", "", run.now()
+    messages.add(tx, row, ("create_snapshot", "snapshot"), request_id=run.request_id, now=run.now())
+
+
+async def make_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
+    """Put the overlay on top; for a guest's volume only make it ready."""
+    agent = await backends.agent_of(run, notes.host)
+    spec = SnapshotSpec("prepared" if notes.server_id else "taken")
+    await agent.put_snapshot(notes.volume_id, notes.snapshot_id, spec, operation=run.operation)
+
+
+async def drop_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
+    """Remove the overlay, unless a guest has switched over to it: then it stays part of the disk.
+
+    The snapshot is in `error` then, and deleting it merges the files.
+    """
+    agent = await backends.agent_of(run, notes.host)
+    known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
+    if notes.server_id and known is not None and known.state == "taken":
+        return
+    await agent.delete_snapshot(notes.volume_id, notes.snapshot_id, operation=run.operation)
+
+
+async def switch_guest(notes: CreateSnapshot, run: Run[Volume]) -> Together | None:
+    """Ask compute to switch the guest over, and rest until it has. Raises Conflict if it has not.
+
+    At the end of its time compute is told to give up, and what is true then counts.
+    """
+    if not notes.server_id:
+        return None
+    deadline_s = run.service.settings.snapshot_deadline_s
+    if not notes.give_up_at:
+        await _ask(notes, run)
+        give_up_at = run.now().timestamp() + deadline_s
+        raise assisted.rest(run, replace(notes, give_up_at=give_up_at), deadline_s)
+    told = await assisted.hear(run, notes.snapshot_id)
+    is_late = run.now().timestamp() >= notes.give_up_at
+    if is_late:
+        told = await assisted.give_up(run, notes.snapshot_id, run.operation)
+    if await _has_switched(notes, run, told):
+        return Together(lambda tx: assisted.accept(tx, notes.snapshot_id))
+    if told.failed or is_late:
+        raise assisted.refused(notes.snapshot_id)
+    raise assisted.rest(run, notes, deadline_s)
+
+
+async def _ask(notes: CreateSnapshot, run: Run[Volume]) -> None:
+    told = await assisted.hear(run, notes.snapshot_id)
+    if told.done or told.failed:
+        return
+    agent = await backends.agent_of(run, notes.host)
+    known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
+    if known is None or known.held == "overlay":
+        return
+    await run.service.compute.create_assisted_snapshot(
+        None, notes.volume_id, notes.snapshot_id, known.file, operation=run.operation
+    )
+
+
+async def _has_switched(notes: CreateSnapshot, run: Run[Volume], told: assisted.Told) -> bool:
+    agent = await backends.agent_of(run, notes.host)
+    known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
+    if known is None:
+        return False
+    return known.state == "taken" or assisted.is_switched(known, told)
+
+
+async def settle_guest(notes: CreateSnapshot, run: Run[Volume]) -> None:
+    """See that compute leaves the guest alone, and keep the overlay if the guest has it by now."""
+    if not notes.server_id:
+        return
+    told = await assisted.give_up(run, notes.snapshot_id, run.operation)
+    if await _has_switched(notes, run, told):
+        await keep_overlay(notes, run)
+
+
+async def keep_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
+    """See that all who connect the volume get the overlay, which its guest writes to."""
+    if not notes.server_id:
+        return
+    agent = await backends.agent_of(run, notes.host)
+    operation = run.operation.again()
+    spec = SnapshotSpec("taken")
+    await agent.put_snapshot(notes.volume_id, notes.snapshot_id, spec, operation=operation)
+    for attachment_id in notes.attachments:
+        sealed = await assisted.renew_connection(run, agent, notes.volume_id, attachment_id)
+        if sealed is not None:
+            await run.service.store.write(
+                lambda tx, it=attachment_id, to=sealed: assisted.keep_connection(tx, it, to)
+            )
+
+
+async def record_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
+    """Let the volume's host know that the overlay is the active file."""
+    if notes.server_id:
+        agent = await backends.agent_of(run, notes.host)
+        spec = SnapshotSpec("taken")
+        await agent.put_snapshot(notes.volume_id, notes.snapshot_id, spec, operation=run.operation)
+
+
+async def renew_connection(
+    notes: CreateSnapshot, attachment_id: str, run: Run[Volume]
+) -> Together | None:
+    """Let an attachment's connection name the new active file."""
+    agent = await backends.agent_of(run, notes.host)
+    sealed = await assisted.renew_connection(run, agent, notes.volume_id, attachment_id)
+    if sealed is None:
+        return None
+    return Together(lambda tx: assisted.keep_connection(tx, attachment_id, sealed))
+
+
+def show_available(tx: Session, notes: CreateSnapshot, run: Run[Volume]) -> None:
+    """Tell that the snapshot is there."""
+    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
+    if row is not None and row.saga_id == run.saga_id:
+        row.status, row.progress, row.saga_id, row.told = "available", 100, "", ""
+        row.updated_at = run.now()
+
+
+CREATE_SNAPSHOT = Saga(
+    "volume.create_snapshot",
+    CreateSnapshot,
+    Step("check_volume", check_volume, undo=show_error),
+    Step("make_overlay", make_overlay, undo=drop_overlay),
+    Step("switch_guest", switch_guest, undo=settle_guest),
+    Step("record_overlay", record_overlay),
+    Each(
+        "connections", lambda notes: notes.attachments, Step("renew_connection", renew_connection)
+    ),
+    Step("show_available", show_available),
+    locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
+    mode="wait",
+    visible_after="show_available",
+    pivot="record_overlay",
+    failed_end=[Step("keep_overlay", keep_overlay), Step("show_late_error", show_error)],
+    residue=("snapshots", "messages"),
+)

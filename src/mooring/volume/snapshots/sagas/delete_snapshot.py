@@ -1,0 +1,165 @@
+"""Delete a snapshot: its files are merged, and the volume keeps all that it holds.
+
+The host merges the files of a volume that nobody has. Where a guest has it, its hypervisor does,
+asked through compute (facts/block_storage.md 5.2), and the host records the outcome. What cannot be
+done now leaves the snapshot as it was. A merge that has begun cannot be taken back: what went wrong
+half-way leaves `error_deleting`, and deleting may be asked for again; the volume's data is whole in
+any case.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy.orm import Session
+
+from mooring.agent_api.snapshots import Merge, SnapshotSpec
+from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.volume.backends import backends
+from mooring.volume.snapshots import uses
+from mooring.volume.snapshots.sagas import assisted
+from mooring.volume.tables import SnapshotRow
+from mooring.volume.volumes import messages
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+
+
+class DeleteSnapshot(Struct, frozen=True, kw_only=True):
+    """The notes. `former` is the status to go back to while nothing was done."""
+
+    snapshot_id: str
+    volume_id: str
+    former: str
+    host: str = ""
+    server_id: str = ""
+    """Whose guest has the volume; empty when nobody does."""
+    merge: Merge | None = None
+    """What its hypervisor is to do; None when there is nothing to do."""
+    give_up_at: float = 0.0
+    """When compute's time is over, as a Unix time; 0 before it was asked."""
+
+
+def check_volume(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> DeleteSnapshot:
+    """See who has the volume. Raises Conflict while that changes, Invalid with several servers."""
+    use = uses.find(tx, notes.volume_id)
+    return replace(notes, host=use.host, server_id=use.server_id)
+
+
+def show_status(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> None:
+    """Give the snapshot its status back: nothing was done."""
+    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
+    if row is not None and row.saga_id == run.saga_id:
+        _show(tx, row, notes.former, run)
+
+
+async def plan_merge(notes: DeleteSnapshot, run: Run[Volume]) -> DeleteSnapshot | None:
+    """Look what has to be merged. An overlay that a guest took late counts as taken."""
+    if not notes.server_id:
+        return None
+    agent = await backends.agent_of(run, notes.host)
+    known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
+    if known is not None and known.state == "prepared" and known.held == "overlay":
+        known = await agent.put_snapshot(
+            notes.volume_id, notes.snapshot_id, SnapshotSpec("taken"), operation=run.operation
+        )
+    return None if known is None else replace(notes, merge=known.merge)
+
+
+async def merge_by_guest(notes: DeleteSnapshot, run: Run[Volume]) -> None:
+    """Ask compute to let the hypervisor merge, and rest until it has. Raises Conflict if not."""
+    if notes.merge is None:
+        return
+    deadline_s = run.service.settings.merge_deadline_s
+    if not notes.give_up_at:
+        await _ask(notes, notes.merge, run)
+        give_up_at = run.now().timestamp() + deadline_s
+        raise assisted.rest(run, replace(notes, give_up_at=give_up_at), deadline_s)
+    told = await assisted.hear(run, notes.snapshot_id)
+    is_late = run.now().timestamp() >= notes.give_up_at
+    if is_late:
+        told = await assisted.give_up(run, notes.snapshot_id, run.operation)
+    if (told.done or told.failed or is_late) and await _is_merged(notes, run, told):
+        return
+    if told.failed or is_late:
+        raise assisted.refused(notes.snapshot_id)
+    raise assisted.rest(run, notes, deadline_s)
+
+
+async def _ask(notes: DeleteSnapshot, merge: Merge, run: Run[Volume]) -> None:
+    told = await assisted.hear(run, notes.snapshot_id)
+    if told.done or told.failed:
+        return
+    await run.service.compute.delete_assisted_snapshot(
+        None,
+        notes.volume_id,
+        notes.snapshot_id,
+        (merge.file_to_merge, merge.merge_target_file),
+        operation=run.operation,
+    )
+
+
+async def _is_merged(notes: DeleteSnapshot, run: Run[Volume], told: assisted.Told) -> bool:
+    agent = await backends.agent_of(run, notes.host)
+    known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
+    return assisted.is_merged(known, told)
+
+
+async def settle_guest(notes: DeleteSnapshot, run: Run[Volume]) -> None:
+    """See that compute leaves the guest alone, and record what it has merged by now."""
+    if notes.merge is None:
+        return
+    told = await assisted.give_up(run, notes.snapshot_id, run.operation)
+    if await _is_merged(notes, run, told):
+        agent = await backends.agent_of(run, notes.host)
+        operation = run.operation
+        await agent.record_merge(notes.volume_id, notes.snapshot_id, operation=operation)
+
+
+async def remove_files(notes: DeleteSnapshot, run: Run[Volume]) -> None:
+    """Merge the files, or record that the hypervisor has, and remove the one nobody needs."""
+    agent, names = await backends.agent_of(run, notes.host), (notes.volume_id, notes.snapshot_id)
+    if notes.merge is not None:
+        await agent.record_merge(*names, operation=run.operation)
+    else:
+        await agent.delete_snapshot(*names, operation=run.operation)
+
+
+def forget_snapshot(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> None:
+    """Delete the row; the quota has it back."""
+    row = tx.get(SnapshotRow, notes.snapshot_id)
+    if row is not None:
+        tx.delete(row)
+
+
+def show_end(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> None:
+    """Tell that the files were not merged: a snapshot that was not touched is as good as before."""
+    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
+    if row is None or row.saga_id != run.saga_id:
+        return
+    untouched = notes.merge is not None and not notes.give_up_at
+    _show(tx, row, notes.former if untouched else "error_deleting", run)
+
+
+def _show(tx: Session, row: SnapshotRow, status: str, run: Run[Volume]) -> None:
+    row.status, row.saga_id, row.told, row.updated_at = status, "", "", run.now()
+    row.progress = 100 if status == "available" else row.progress
+    messages.add(tx, row, ("delete_snapshot", "unknown"), request_id=run.request_id, now=run.now())
+
+
+DELETE_SNAPSHOT = Saga(
+    "volume.delete_snapshot",
+    DeleteSnapshot,
+    Step("check_volume", check_volume, undo=show_status),
+    Step("plan_merge", plan_merge),
+    Step("merge_by_guest", merge_by_guest),
+    Step("remove_files", remove_files, deadline_s=3600.0),
+    Step("forget_snapshot", forget_snapshot),
+    locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
+    mode="wait",
+    pivot="merge_by_guest",
+    failed_end=[Step("settle_guest", settle_guest), Step("show_end", show_end)],
+    residue=("snapshots", "messages"),
+)

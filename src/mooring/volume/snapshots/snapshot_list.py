@@ -1,0 +1,71 @@
+"""Lists of snapshots. Rows are Core rows, not objects. Source: facts/block_storage.md 7.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Text, func, select, type_coerce
+from sqlalchemy.orm import Session
+
+from mooring.errors import NotFound
+from mooring.volume.tables import SnapshotRow, VolumeRow
+from mooring.volume.volumes import listing
+from mooring.volume.volumes.listing import Column, Query, Rows
+
+COLUMNS: Mapping[str, Column] = {
+    "availability_zone": VolumeRow.zone,
+    "created_at": SnapshotRow.created_at,
+    "description": SnapshotRow.description,
+    "display_name": SnapshotRow.name,
+    "id": SnapshotRow.id,
+    "name": SnapshotRow.name,
+    "project_id": SnapshotRow.project_id,
+    "progress": SnapshotRow.progress,
+    "status": SnapshotRow.status,
+    "updated_at": SnapshotRow.updated_at,
+    "user_id": SnapshotRow.user_id,
+    "volume_id": SnapshotRow.volume_id,
+    "volume_size": SnapshotRow.size_gib,
+}
+"""What snapshots are filtered by."""
+SORTED_BY: Mapping[str, Column] = {
+    name: column for name, column in COLUMNS.items() if column.class_ is SnapshotRow
+}
+"""What snapshots are sorted by."""
+
+_ALL = tuple(SnapshotRow.__table__.columns)
+
+
+def snapshots(tx: Session, query: Query) -> Rows:
+    """Return one page of snapshots. Raises NotFound for a bad marker."""
+    wanted = select(*_ALL).join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
+    return listing.page_of(tx, wanted.where(*_found_by(tx, query)), SORTED_BY, query)
+
+
+def count(tx: Session, query: Query) -> int:
+    """Return how many snapshots the filters find, on all pages."""
+    counted = select(func.count()).select_from(SnapshotRow)
+    joined = counted.join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
+    return tx.execute(joined.where(*_found_by(tx, query))).scalar_one()
+
+
+def snapshot(tx: Session, snapshot_id: str) -> Any:
+    """Return one snapshot. Raises NotFound."""
+    row = tx.execute(select(*_ALL).where(SnapshotRow.id == snapshot_id)).first()
+    if row is None:
+        raise NotFound(f"Snapshot {snapshot_id} could not be found.")
+    return row
+
+
+def _found_by(tx: Session, query: Query) -> list[ColumnElement[bool]]:
+    found = listing.equal_to(query, COLUMNS)
+    if query.project_id is not None:
+        found.append(SnapshotRow.project_id == query.project_id)
+    for name, text in query.like.items():
+        found.append(type_coerce(COLUMNS[name], Text).icontains(text, autoescape=True))
+    found += [
+        listing.has_pair(tx, SnapshotRow.labels, key, value)
+        for key, value in query.metadata.items()
+    ]
+    return found

@@ -1,0 +1,224 @@
+"""Snapshots: what a client may ask for, and when. Source: facts/block_storage.md 1.8 and 8.3.
+
+Policy is checked by the route. Errors: NotFound for what the caller may not see, Invalid for a
+request or a state that forbids it (Cinder answers both with 400), OverQuota.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType
+from sqlalchemy.orm import Session
+
+from mooring.errors import Conflict, Invalid, NotFound
+from mooring.fence import table as fence
+from mooring.fence.table import Answer
+from mooring.volume.quotas import quota
+from mooring.volume.snapshots.sagas import assisted
+from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT, CreateSnapshot
+from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT, DeleteSnapshot
+from mooring.volume.snapshots.snapshot_rows import visible
+from mooring.volume.tables import SnapshotRow, TypeRow, VolumeRow
+from mooring.volume.volumes import volumes
+
+if TYPE_CHECKING:
+    from mooring.volume.attachments.reserving import Asked
+
+T = TypeVar("T")
+
+TRANSITIONAL = ("creating", "deleting")
+"""Statuses that a saga, or who set them by hand, leads out of."""
+_DELETABLE = ("available", "error", "error_deleting")
+_AT_REST = (None, "success", "error")
+_TOLD: Mapping[str, tuple[str, ...]] = {
+    "creating": ("creating", "available", "error"),
+    "deleting": ("deleting", "error_deleting"),
+}
+"""What `os-update_snapshot_status` may make of a status."""
+
+
+class NewSnapshot(Struct, frozen=True, kw_only=True):
+    """What POST /snapshots asks for. `force`: also of a volume in use."""
+
+    volume_id: str
+    name: str | None = None
+    description: str | None = None
+    metadata: dict[str, str] = {}
+    force: bool = False
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """What PUT /snapshots/{id} may change."""
+
+    name: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+
+
+async def create(asked: Asked, wanted: NewSnapshot) -> str:
+    """Write a snapshot down, start what takes it, and return its id."""
+    volume = asked.volume
+
+    def begin(tx: Session) -> str:
+        row = volumes.visible(tx, asked.who, wanted.volume_id)
+        _check_volume(row, force=wanted.force)
+        volume_type = tx.get_one(TypeRow, row.volume_type_id)
+        quota.claim_snapshot(tx, row.project_id, volume_type, row.size_gib)
+        made = _add(tx, asked, row, wanted)
+        notes = CreateSnapshot(snapshot_id=made.id, volume_id=row.id)
+        made.saga_id = volume.sagas.start(tx, CREATE_SNAPSHOT, notes, who=asked.who)
+        return made.id
+
+    return await volume.sagas.submit(begin)
+
+
+def _check_volume(row: VolumeRow, *, force: bool) -> None:
+    allowed = ("available", "in-use") if force else ("available",)
+    if row.status not in allowed or row.migration_status not in _AT_REST or row.backend is None:
+        migrating = ", and it must not be migrating" if row.migration_status else ""
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} status must be {' or '.join(allowed)}{migrating}, "
+            f"but current status is: {row.status}. Nothing was made.",
+        )
+
+
+def _add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewSnapshot) -> SnapshotRow:
+    made = SnapshotRow(
+        id=str(uuid.uuid4()),
+        volume_id=row.id,
+        project_id=row.project_id,
+        user_id=asked.who.user_id,
+        name=wanted.name,
+        description=wanted.description,
+        size_gib=row.size_gib,
+        status="creating",
+        progress=0,
+        labels=wanted.metadata,
+        saga_id="",
+        told="",
+        borrowed_by="",
+        created_at=asked.volume.clock.now(),
+    )
+    tx.add(made)
+    tx.flush()
+    return made
+
+
+async def delete(asked: Asked, snapshot_id: str, *, force: bool = False) -> None:
+    """Start to delete a snapshot; with `force` in any status that nobody is at work on."""
+
+    def begin(tx: Session) -> None:
+        row = visible(tx, asked.who, snapshot_id)
+        if row.saga_id and row.status == "deleting":
+            return
+        if row.saga_id or not (force or row.status in _DELETABLE):
+            states = " or ".join(_DELETABLE)
+            raise Invalid(
+                f"Invalid snapshot: Snapshot {row.id} status must be {states} and it must not be "
+                f"part of a group snapshot; it is {row.status}. Nothing was changed.",
+            )
+        former = row.status if row.status in _DELETABLE else "error"
+        notes = DeleteSnapshot(snapshot_id=row.id, volume_id=row.volume_id, former=former)
+        row.status, row.told, row.progress = "deleting", "", 0
+        row.borrowed_by, row.borrowed_at = "", None
+        row.updated_at = asked.volume.clock.now()
+        tx.flush()
+        row.saga_id = asked.volume.sagas.start(tx, DELETE_SNAPSHOT, notes, who=asked.who)
+
+    await asked.volume.sagas.submit(begin)
+
+
+async def update(asked: Asked, snapshot_id: str, changes: Changes) -> None:
+    """Change name or description."""
+
+    def change(row: SnapshotRow) -> None:
+        if changes.name is not UNSET:
+            row.name = changes.name
+        if changes.description is not UNSET:
+            row.description = changes.description
+
+    await _change(asked, snapshot_id, change)
+
+
+async def set_metadata(
+    asked: Asked, snapshot_id: str, metadata: Mapping[str, str], *, whole: bool
+) -> dict[str, str]:
+    """Merge metadata into a snapshot's, or put it in its place; return what it has now."""
+
+    def change(row: SnapshotRow) -> dict[str, str]:
+        row.labels = dict(metadata) if whole else {**row.labels, **metadata}
+        return row.labels
+
+    return await _change(asked, snapshot_id, change)
+
+
+async def delete_metadata(asked: Asked, snapshot_id: str, key: str) -> None:
+    """Remove one item. Raises NotFound when there is none."""
+
+    def change(row: SnapshotRow) -> None:
+        if key not in row.labels:
+            raise NotFound(f"Snapshot {snapshot_id} has no metadata with key {key}.")
+        row.labels = {name: value for name, value in row.labels.items() if name != key}
+
+    await _change(asked, snapshot_id, change)
+
+
+async def reset_status(asked: Asked, snapshot_id: str, status: str) -> None:
+    """Set the status by hand. Raises Conflict while an operation is at work on the snapshot."""
+    now = asked.volume.clock.now()
+
+    def change(row: SnapshotRow) -> None:
+        if row.saga_id:
+            raise Conflict(
+                f"Snapshot {snapshot_id} is {row.status} (operation {row.saga_id}), which ends by "
+                "itself. Nothing was changed; abort the operation if it must not go on.",
+            )
+        row.status = status
+        lent = status in TRANSITIONAL
+        row.borrowed_by, row.borrowed_at = (asked.who.user_id, now) if lent else ("", None)
+
+    await _change(asked, snapshot_id, change)
+
+
+async def tell(asked: Asked, snapshot_id: str, status: str, progress: int | None) -> None:
+    """Take in what compute says of its part (`os-update_snapshot_status`).
+
+    An operation that waits for it draws the conclusion; without one the status is set as told.
+    """
+    volume, resource = asked.volume, f"snapshot:{snapshot_id}/told"
+
+    def act(tx: Session) -> None:
+        if fence.admit(tx, asked.operation, resource, verb="POST") is not None:
+            return
+        visible(tx, asked.who, snapshot_id)
+        row = tx.get_one(SnapshotRow, snapshot_id, populate_existing=True, with_for_update=True)
+        if status not in _TOLD.get(row.status, ()) or row.told == assisted.CLOSED:
+            raise Invalid(
+                f"Invalid snapshot: Provided snapshot status {status} not allowed for snapshot "
+                f"with status {row.status}. Nothing was changed.",
+            )
+        row.updated_at = volume.clock.now()
+        said = 100 if status == "available" else progress
+        row.progress = row.progress if said is None else said
+        if row.saga_id:
+            row.told = status
+            volume.sagas.signal(tx, assisted.signal_of(snapshot_id))
+        else:
+            row.status = status
+            if status not in TRANSITIONAL:
+                row.borrowed_by, row.borrowed_at = "", None
+        fence.record(tx, asked.operation, resource, Answer(status=202), verb="POST")
+
+    await volume.store.write(act)
+
+
+async def _change(asked: Asked, snapshot_id: str, change: Callable[[SnapshotRow], T]) -> T:
+    def apply(tx: Session) -> T:
+        row = visible(tx, asked.who, snapshot_id)
+        answer = change(row)
+        row.updated_at = asked.volume.clock.now()
+        return answer
+
+    return await asked.volume.store.write(apply)

@@ -1,0 +1,293 @@
+"""Volume types, their extra specs and who may use them: /types."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType, field
+from sqlalchemy.orm import Session
+
+from mooring.errors import Conflict, Invalid, NotFound
+from mooring.volume.service import Volume
+from mooring.volume.tables import TypeAccessRow, TypeRow
+from mooring.volume.types import types
+from mooring.volume.wire import views
+from mooring.volume.wire.api import values
+from mooring.volume.wire.api.values import Flag, Metadata, Name
+from mooring.web.api import Api, Call, Reply
+
+api = Api[Volume]()
+T = TypeVar("T")
+
+_ACCESS = "volume_extension:volume_type_access"
+
+
+class TypeBody(Struct, frozen=True):
+    """A type to make."""
+
+    name: Name
+    description: Name | None = None
+    is_public: Flag = field(name="os-volume-type-access:is_public", default=True)
+    extra_specs: Metadata | None = None
+
+
+class CreateType(Struct, frozen=True):
+    """The body of POST /types."""
+
+    volume_type: TypeBody
+
+
+class TypeChanges(Struct, frozen=True):
+    """What to change of a type."""
+
+    name: Name | None = None
+    description: Name | UnsetType | None = UNSET
+    is_public: Flag | None = None
+
+
+class UpdateType(Struct, frozen=True):
+    """The body of PUT /types/{type_id}."""
+
+    volume_type: TypeChanges
+
+
+class ExtraSpecs(Struct, frozen=True):
+    """The body of POST /types/{type_id}/extra_specs."""
+
+    extra_specs: Metadata
+
+
+class AccessBody(Struct, frozen=True):
+    """A project that gets or loses access."""
+
+    project: str
+
+
+@api.get("/types", policy="volume_extension:type_get_all")
+async def list_types(call: Call[Volume]) -> Reply:
+    """List the types that the caller may use; an administrator chooses by `is_public`."""
+    rows = await _read(call, lambda tx: types.find(tx, call.who))
+    wanted = call.query.get("is_public", "true").lower()
+    if call.who.is_admin and wanted != "none":
+        public = values.flag(wanted, "is_public")
+        rows = [row for row in rows if row.is_public == public]
+    if "name" in call.query:
+        rows = [row for row in rows if row.name == call.query["name"]]
+    return Reply(200, {"volume_types": [views.volume_type(call, row) for row in rows]})
+
+
+@api.get("/types/default", policy="volume_extension:type_get")
+async def show_default(call: Call[Volume]) -> Reply:
+    """Show the type of volumes for which no other was asked."""
+    name = call.service.settings.default_type
+    row = await _read(call, lambda tx: types.named(tx, call.who, name))
+    return _reply(call, row)
+
+
+@api.get("/types/{type_id}", policy="volume_extension:type_get")
+async def show_type(call: Call[Volume]) -> Reply:
+    """Show one."""
+    return _reply(call, await _read(call, lambda tx: _type(tx, call)))
+
+
+@api.post("/types", CreateType, policy="volume_extension:type_create")
+async def create_type(call: Call[Volume], body: CreateType) -> Reply:
+    """Make one."""
+    wanted = body.volume_type
+    if not wanted.name.strip():
+        raise Invalid("Invalid input for field/attribute name. Value: ''. It is empty.")
+    row = TypeRow(
+        id=str(uuid.uuid4()),
+        name=wanted.name.strip(),
+        description=wanted.description,
+        is_public=values.flag(wanted.is_public, "os-volume-type-access:is_public"),
+        extra_specs=values.check_metadata(wanted.extra_specs or {}),
+        created_at=call.service.clock.now(),
+    )
+    made = await call.service.store.write(lambda tx: types.create(tx, row))
+    return _reply(call, made, without=("qos_specs_id",))
+
+
+@api.put("/types/{type_id}", UpdateType, policy="volume_extension:type_update")
+async def update_type(call: Call[Volume], body: UpdateType) -> Reply:
+    """Change name, description, or whether everybody may use it."""
+    changes = body.volume_type
+
+    def change(tx: Session) -> TypeRow:
+        row = _type(tx, call)
+        if changes.name is not None:
+            types.rename(tx, row, changes.name.strip())
+        if changes.description is not UNSET:
+            row.description = changes.description
+        if changes.is_public is not None:
+            row.is_public = values.flag(changes.is_public, "is_public")
+        row.updated_at = call.service.clock.now()
+        return row
+
+    changed = await call.service.store.write(change)
+    return _reply(call, changed, without=("qos_specs_id", "os-volume-type-access:is_public"))
+
+
+@api.delete("/types/{type_id}", policy="volume_extension:type_delete")
+async def delete_type(call: Call[Volume]) -> Reply:
+    """Delete one that no volume has."""
+    if call.service.settings.default_type == (await _read(call, lambda tx: _type(tx, call))).name:
+        raise Invalid("Invalid volume type: The default type cannot be deleted.")
+    await call.service.store.write(lambda tx: types.delete(tx, _type(tx, call)))
+    return Reply(202)
+
+
+@api.get("/types/{type_id}/extra_specs", policy="volume_extension:types_extra_specs:index")
+async def list_extra_specs(call: Call[Volume]) -> Reply:
+    """List what the type asks of a pool."""
+    row = await _read(call, lambda tx: _type(tx, call))
+    return Reply(200, {"extra_specs": views.volume_type(call, row)["extra_specs"]})
+
+
+@api.post(
+    "/types/{type_id}/extra_specs",
+    ExtraSpecs,
+    policy="volume_extension:types_extra_specs:create",
+)
+async def set_extra_specs(call: Call[Volume], body: ExtraSpecs) -> Reply:
+    """Add to what the type asks of a pool."""
+    added = values.check_metadata(body.extra_specs)
+    await _change_specs(call, lambda specs: specs | added)
+    return Reply(200, {"extra_specs": added})
+
+
+@api.get("/types/{type_id}/extra_specs/{key}", policy="volume_extension:types_extra_specs:show")
+async def show_extra_spec(call: Call[Volume]) -> Reply:
+    """Show one extra spec."""
+    row, key = await _read(call, lambda tx: _type(tx, call)), call.path["key"]
+    specs = views.volume_type(call, row)["extra_specs"]
+    if key not in specs:
+        raise _no_spec(call)
+    return Reply(200, {key: specs[key]})
+
+
+@api.put(
+    "/types/{type_id}/extra_specs/{key}",
+    Metadata,
+    policy="volume_extension:types_extra_specs:update",
+)
+async def set_extra_spec(call: Call[Volume], body: dict[str, str]) -> Reply:
+    """Set one extra spec; the body has it alone."""
+    if list(body) != [call.path["key"]]:
+        raise Invalid("Invalid input received: The body must have the key of the URL and no other.")
+    await _change_specs(call, lambda specs: specs | values.check_metadata(body))
+    return Reply(200, body)
+
+
+@api.delete(
+    "/types/{type_id}/extra_specs/{key}", policy="volume_extension:types_extra_specs:delete"
+)
+async def delete_extra_spec(call: Call[Volume]) -> Reply:
+    """Remove one extra spec."""
+    key = call.path["key"]
+
+    def remove(specs: dict[str, str]) -> dict[str, str]:
+        if key not in specs:
+            raise _no_spec(call)
+        return {name: value for name, value in specs.items() if name != key}
+
+    await _change_specs(call, remove)
+    return Reply(202)
+
+
+@api.get("/types/{type_id}/os-volume-type-access", policy=f"{_ACCESS}:get_all_for_type")
+async def list_access(call: Call[Volume]) -> Reply:
+    """List the projects that may use a private type."""
+
+    def look(tx: Session) -> list[str]:
+        row = _type(tx, call)
+        if row.is_public:
+            raise NotFound("Access list not available for public volume types.")
+        return types.projects(tx, row)
+
+    type_id, projects = call.path["type_id"], await _read(call, look)
+    shown = [{"volume_type_id": type_id, "project_id": project} for project in projects]
+    return Reply(200, {"volume_type_access": shown})
+
+
+@api.action(
+    "/types/{type_id}/action",
+    "addProjectAccess",
+    AccessBody,
+    policy=f"{_ACCESS}:addProjectAccess",
+)
+async def add_access(call: Call[Volume], body: AccessBody) -> Reply:
+    """Let a project use a private type."""
+
+    def add(tx: Session) -> None:
+        row = _private_type(tx, call)
+        if body.project in types.projects(tx, row):
+            raise Conflict(
+                f"Volume type access for {row.id} / {body.project} combination already exists.",
+            )
+        tx.add(TypeAccessRow(volume_type_id=row.id, project_id=body.project))
+
+    await call.service.store.write(add)
+    return Reply(202)
+
+
+@api.action(
+    "/types/{type_id}/action",
+    "removeProjectAccess",
+    AccessBody,
+    policy=f"{_ACCESS}:removeProjectAccess",
+)
+async def remove_access(call: Call[Volume], body: AccessBody) -> Reply:
+    """Let a project use a private type no more."""
+
+    def remove(tx: Session) -> None:
+        row = _private_type(tx, call)
+        # The type was found visible just above.
+        access = tx.get(TypeAccessRow, (row.id, body.project))
+        if access is None:
+            raise NotFound(
+                f"Volume type access not found for {row.id} / {body.project} combination.",
+            )
+        tx.delete(access)
+
+    await call.service.store.write(remove)
+    return Reply(202)
+
+
+def _type(tx: Session, call: Call[Volume]) -> TypeRow:
+    return types.visible(tx, call.who, call.path["type_id"])
+
+
+def _private_type(tx: Session, call: Call[Volume]) -> TypeRow:
+    row = _type(tx, call)
+    if row.is_public:
+        raise Invalid("Invalid volume type: Type access modification is not applicable to public.")
+    return row
+
+
+def _no_spec(call: Call[Volume]) -> NotFound:
+    type_id, key = call.path["type_id"], call.path["key"]
+    return NotFound(f"Volume Type {type_id} has no extra specs with key {key}.")
+
+
+async def _change_specs(
+    call: Call[Volume], change: Callable[[dict[str, str]], dict[str, str]]
+) -> None:
+    def apply(tx: Session) -> None:
+        row = _type(tx, call)
+        row.extra_specs = change(row.extra_specs)
+        row.updated_at = call.service.clock.now()
+
+    await call.service.store.write(apply)
+
+
+async def _read(call: Call[Volume], look: Callable[[Session], T]) -> T:
+    return await call.service.store.read(look)
+
+
+def _reply(call: Call[Volume], row: TypeRow, *, without: Sequence[str] = ()) -> Reply:
+    """Show a type. Strict clients know fewer keys in the answer to whoever made or changed one."""
+    shown: dict[str, Any] = views.volume_type(call, row)
+    return Reply(200, {"volume_type": {key: shown[key] for key in shown if key not in without}})

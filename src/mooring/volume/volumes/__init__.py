@@ -1,0 +1,1 @@
+"""Volumes: made, shown, changed, deleted."""

@@ -1,0 +1,36 @@
+"""Bodies that volumes and snapshots take alike: names, and metadata whole or one item at a time."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType
+
+from mooring.errors import Invalid
+from mooring.volume.wire.api.values import Metadata, Name
+
+
+class NamesBody(Struct, frozen=True):
+    """What PUT changes, under the names of old and new clients."""
+
+    name: Name | UnsetType | None = UNSET
+    description: Name | UnsetType | None = UNSET
+    display_name: Name | UnsetType | None = UNSET
+    display_description: Name | UnsetType | None = UNSET
+
+
+class SetMetadata(Struct, frozen=True):
+    """The body that merges or replaces metadata."""
+
+    metadata: Metadata
+
+
+class SetItem(Struct, frozen=True):
+    """The body that sets one item of metadata."""
+
+    meta: Metadata
+
+    def require_only(self, key: str) -> None:
+        """Raise Invalid unless the body has this key alone."""
+        if list(self.meta) != [key]:
+            raise Invalid(
+                "Invalid input received: The body must have the key of the URL and no other."
+            )

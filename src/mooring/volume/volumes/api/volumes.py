@@ -1,0 +1,306 @@
+"""Volumes and their metadata: /volumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from mooring import limits
+from mooring.errors import Invalid, NotFound
+from mooring.volume.service import Volume
+from mooring.volume.volumes import listing, properties, volumes
+from mooring.volume.volumes.api.bodies import NamesBody, SetItem, SetMetadata
+from mooring.volume.wire import views
+from mooring.volume.wire.api import queries, values
+from mooring.volume.wire.api.values import Flag, Metadata, Name, asked
+from mooring.web import paging
+from mooring.web.api import Api, Call, Reply
+
+api = Api[Volume]()
+
+
+class VolumeBody(Struct, frozen=True):
+    """A volume to make. `size` in GiB."""
+
+    size: int | str | None = None
+    name: Name | None = None
+    description: Name | None = None
+    display_name: Name | None = None
+    display_description: Name | None = None
+    volume_type: Name | None = None
+    availability_zone: Name | None = None
+    metadata: Metadata | None = None
+    snapshot_id: str | None = None
+    source_volid: str | None = None
+    image_ref: str | None = field(name="imageRef", default=None)
+    image_id: str | None = None
+    consistencygroup_id: str | None = None
+    group_id: str | None = None
+    backup_id: str | None = None
+    multiattach: Flag | None = None
+
+
+class StrictVolumeBody(VolumeBody, frozen=True, forbid_unknown_fields=True):
+    """The same from 3.53 on, when unknown keys are refused."""
+
+
+class CreateVolume(Struct, frozen=True):
+    """The body of POST /volumes; scheduler hints are taken and have no effect."""
+
+    volume: VolumeBody
+
+
+class StrictCreateVolume(Struct, frozen=True):
+    """The same from 3.53 on."""
+
+    volume: StrictVolumeBody
+
+
+class ChangesBody(NamesBody, frozen=True):
+    """What PUT changes."""
+
+    metadata: Metadata | UnsetType | None = UNSET
+
+
+class StrictChangesBody(ChangesBody, frozen=True, forbid_unknown_fields=True):
+    """The same from 3.53 on."""
+
+
+class UpdateVolume(Struct, frozen=True):
+    """The body of PUT /volumes/{volume_id}."""
+
+    volume: ChangesBody
+
+
+class StrictUpdateVolume(Struct, frozen=True):
+    """The same from 3.53 on."""
+
+    volume: StrictChangesBody
+
+
+@api.post("/volumes", CreateVolume, policy="volume:create", until=(3, 52))
+async def create_volume(call: Call[Volume], body: CreateVolume) -> Reply:
+    """Make a volume."""
+    return await _create(call, body.volume)
+
+
+@api.post("/volumes", StrictCreateVolume, policy="volume:create", since=(3, 53))
+async def create_volume_strictly(call: Call[Volume], body: StrictCreateVolume) -> Reply:
+    """Make a volume."""
+    return await _create(call, body.volume)
+
+
+@api.get("/volumes", policy="volume:get_all")
+async def list_volumes(call: Call[Volume]) -> Reply:
+    """List ids and names."""
+    return await _list(call, "/volumes")
+
+
+@api.get("/volumes/detail", policy="volume:get_all")
+async def list_details(call: Call[Volume]) -> Reply:
+    """List everything."""
+    return await _list(call, "/volumes/detail")
+
+
+@api.get("/volumes/summary", policy="volume:get_all", since=(3, 12))
+async def summarize(call: Call[Volume]) -> Reply:
+    """Count volumes and GiB; from 3.36 on with the values of each metadata key."""
+    query = queries.volumes(call)
+    totals = await call.service.store.read(lambda tx: listing.sum_volumes(tx, query))
+    summary: dict[str, Any] = {"total_count": totals.count, "total_size": totals.size_gib}
+    if call.version >= (3, 36):
+        summary["metadata"] = totals.metadata
+    return Reply(200, {"volume-summary": summary})
+
+
+@api.get("/volumes/{volume_id}", policy="volume:get")
+async def show_volume(call: Call[Volume]) -> Reply:
+    """Show one."""
+    volume_id = call.path["volume_id"]
+    row, around = await _load(call, volume_id)
+    return Reply(200, {"volume": views.volume_detail(call, row, around)})
+
+
+@api.put("/volumes/{volume_id}", UpdateVolume, policy="volume:update", until=(3, 52))
+async def update_volume(call: Call[Volume], body: UpdateVolume) -> Reply:
+    """Change name, description, metadata."""
+    return await _update(call, body.volume)
+
+
+@api.put("/volumes/{volume_id}", StrictUpdateVolume, policy="volume:update", since=(3, 53))
+async def update_volume_strictly(call: Call[Volume], body: StrictUpdateVolume) -> Reply:
+    """Change name, description, metadata."""
+    return await _update(call, body.volume)
+
+
+@api.delete("/volumes/{volume_id}", policy="volume:delete")
+async def delete_volume(call: Call[Volume]) -> Reply:
+    """Delete; `cascade` takes its snapshots along."""
+    force = call.version >= (3, 23) and values.is_set(call.query.get("force"))
+    if force:
+        call.require("volume:force_delete")
+    cascade = values.is_set(call.query.get("cascade"))
+    await volumes.delete(asked(call), call.path["volume_id"], force=force, cascade=cascade)
+    return Reply(202)
+
+
+@api.get("/volumes/{volume_id}/encryption", policy="volume_extension:volume_encryption_metadata")
+async def show_encryption(call: Call[Volume]) -> Reply:
+    """Show how it is encrypted; Nova asks before it connects a volume."""
+    volume_id = call.path["volume_id"]
+    await call.service.store.read(lambda tx: volumes.visible(tx, call.who, volume_id).id)
+    return Reply(200, {"encryption_key_id": None})
+
+
+@api.get("/volumes/{volume_id}/metadata", policy="volume:get_volume_metadata")
+async def show_metadata(call: Call[Volume]) -> Reply:
+    """Show all metadata."""
+    return Reply(200, {"metadata": await _metadata(call)})
+
+
+@api.post("/volumes/{volume_id}/metadata", SetMetadata, policy="volume:create_volume_metadata")
+async def merge_metadata(call: Call[Volume], body: SetMetadata) -> Reply:
+    """Add metadata to what is there."""
+    return await _set_metadata(call, body.metadata, whole=False)
+
+
+@api.put("/volumes/{volume_id}/metadata", SetMetadata, policy="volume:update_volume_metadata")
+async def replace_metadata(call: Call[Volume], body: SetMetadata) -> Reply:
+    """Put metadata in the place of what is there."""
+    return await _set_metadata(call, body.metadata, whole=True)
+
+
+@api.get("/volumes/{volume_id}/metadata/{key}", policy="volume:get_volume_metadata")
+async def show_item(call: Call[Volume]) -> Reply:
+    """Show one item."""
+    key, metadata = call.path["key"], await _metadata(call)
+    if key not in metadata:
+        raise NotFound(f"Volume {call.path['volume_id']} has no metadata with key {key}.")
+    return Reply(200, {"meta": {key: metadata[key]}})
+
+
+@api.put("/volumes/{volume_id}/metadata/{key}", SetItem, policy="volume:update_volume_metadata")
+async def set_item(call: Call[Volume], body: SetItem) -> Reply:
+    """Set one item; the body has it alone."""
+    body.require_only(call.path["key"])
+    await _set_metadata(call, body.meta, whole=False)
+    return Reply(200, {"meta": body.meta})
+
+
+@api.delete("/volumes/{volume_id}/metadata/{key}", policy="volume:delete_volume_metadata")
+async def delete_item(call: Call[Volume]) -> Reply:
+    """Remove one item."""
+    await properties.delete_metadata(asked(call), call.path["volume_id"], call.path["key"])
+    return Reply(200)
+
+
+async def _create(call: Call[Volume], body: VolumeBody) -> Reply:
+    _refuse_sources(body)
+    image_id = body.image_ref or body.image_id
+    if image_id and body.snapshot_id:
+        raise Invalid(
+            "Invalid input received: A volume is made from an image or from a snapshot, not from "
+            "both. Nothing was made.",
+        )
+    if image_id:
+        call.require("volume:create_from_image")
+    most = limits.VOLUME_SIZE_GIB
+    size = body.size
+    wanted = volumes.NewVolume(
+        size_gib=None if size is None else values.whole_number(size, "size", least=1, most=most),
+        name=body.display_name if body.name is None else body.name,
+        description=body.display_description if body.description is None else body.description,
+        volume_type=body.volume_type,
+        zone=body.availability_zone,
+        metadata=values.user_metadata(body.metadata or {}),
+        image_id=image_id,
+        snapshot_id=body.snapshot_id or None,
+        may_multiattach=call.allowed("volume:multiattach"),
+    )
+    volume_id = await volumes.create(asked(call), wanted)
+    row, around = await _load(call, volume_id)
+    return Reply(202, {"volume": views.volume(call, row, around)})
+
+
+def _refuse_sources(body: VolumeBody) -> None:
+    if body.multiattach is not None and values.flag(body.multiattach, "multiattach"):
+        raise Invalid(
+            "Invalid input received: multiattach is no property of a new volume. Use a volume type "
+            "whose extra spec multiattach is '<is> True'.",
+        )
+    if body.source_volid:
+        raise Invalid(
+            "Invalid input received: This service does not make volumes from volumes. Nothing was "
+            "made; use an image.",
+        )
+    groups = body.group_id or body.consistencygroup_id
+    for kind, name in (("Backup", body.backup_id), ("Group", groups)):
+        if name:
+            raise NotFound(f"{kind} {name} could not be found.")
+
+
+async def _update(call: Call[Volume], body: ChangesBody) -> Reply:
+    volume_id = call.path["volume_id"]
+    metadata = body.metadata
+    changes = properties.Changes(
+        name=body.display_name if body.name is UNSET else body.name,
+        description=body.display_description if body.description is UNSET else body.description,
+        metadata=metadata if metadata is UNSET else values.user_metadata(metadata or {}),
+    )
+    if all(getattr(changes, name) is UNSET for name in changes.__struct_fields__):
+        raise Invalid(
+            "Invalid input received: Nothing to change. Give name, description or metadata."
+        )
+    await properties.update(asked(call), volume_id, changes)
+    row, around = await _load(call, volume_id)
+    return Reply(200, {"volume": views.volume(call, row, around)})
+
+
+async def _load(call: Call[Volume], volume_id: str) -> tuple[Any, listing.Surroundings]:
+    def look(tx: Any) -> tuple[Any, listing.Surroundings]:
+        volumes.visible(tx, call.who, volume_id)
+        row = listing.volume(tx, volume_id)
+        return row, listing.surroundings(tx, [row])
+
+    return await call.service.store.read(look)
+
+
+async def _list(call: Call[Volume], path: str) -> Reply:
+    query = queries.volumes(call)
+    with_count = call.version >= (3, 45) and values.is_set(call.query.get("with_count"))
+    detail = path.endswith("/detail")
+
+    def look(tx: Any) -> tuple[listing.Rows, listing.Surroundings, int]:
+        rows = listing.volumes(tx, query)
+        around = listing.surroundings(tx, rows if detail else [])
+        return rows, around, listing.count_volumes(tx, query) if with_count else 0
+
+    rows, around, count = await call.service.store.read(look)
+    shown = [
+        views.volume_detail(call, row, around) if detail else views.volume_summary(call, row)
+        for row in rows
+    ]
+    ids = [row.id for row in rows]
+    answer: dict[str, Any] = {"volumes": shown}
+    answer |= paging.links(call, path, query.page, ids, name="volumes_links")
+    if with_count:
+        answer["count"] = count
+    return Reply(200, answer)
+
+
+async def _metadata(call: Call[Volume]) -> dict[str, str]:
+    volume_id = call.path["volume_id"]
+
+    def look(tx: Any) -> dict[str, str]:
+        row = volumes.visible(tx, call.who, volume_id)
+        return {**row.labels, **views.size_to_reach(row)}
+
+    return await call.service.store.read(look)
+
+
+async def _set_metadata(call: Call[Volume], metadata: dict[str, str], *, whole: bool) -> Reply:
+    checked = values.user_metadata(metadata)
+    volume_id = call.path["volume_id"]
+    now = await properties.set_metadata(asked(call), volume_id, checked, whole=whole)
+    return Reply(200, {"metadata": now})

@@ -1,0 +1,159 @@
+"""Create a volume: find a pool, bring the image there when there is one, make it.
+
+The request was answered when the row was written; a failure leaves the volume in `error`, with a
+message for its owner, and nothing in the storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy.orm import Session
+
+from mooring.agent_api.images import ImageSpec
+from mooring.agent_api.volumes import SnapshotName, VolumeSpec
+from mooring.errors import NoCapacity
+from mooring.saga.define import Lock, Mode, Run, Saga, Step, exclusive, shared
+from mooring.volume.backends import backends
+from mooring.volume.tables import TypeRow, VolumeRow
+from mooring.volume.volumes import filling, messages, notices, statuses
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+
+
+class CreateVolume(Struct, frozen=True, kw_only=True):
+    """The notes. `image` is what fills the volume, and `image_metadata` what it shows of it."""
+
+    volume_id: str
+    size_gib: int
+    image_id: str = ""
+    image: ImageSpec | None = None
+    image_metadata: dict[str, str] = {}
+    snapshot: SnapshotName | None = None
+    """What fills it instead of an image; then `backend` is where that lies."""
+    backend: str = ""
+    host: str = ""
+    pool: str = ""
+
+
+async def schedule(notes: CreateVolume, run: Run[Volume]) -> CreateVolume:
+    """Give the volume a pool; from now on it counts there.
+
+    Not in the transaction of the request, which is answered whether there is room or not.
+    """
+    backend = await run.service.store.write(lambda tx: _choose_backend(tx, notes, run))
+    host, _, pool = backends.split(backend)
+    return replace(notes, host=host, pool=pool)
+
+
+def _choose_backend(tx: Session, notes: CreateVolume, run: Run[Volume]) -> str:
+    row = tx.get_one(VolumeRow, notes.volume_id)
+    if row.backend is not None:
+        return row.backend
+    volume_type = tx.get_one(TypeRow, row.volume_type_id)
+    wanted = backends.Wanted(
+        size_gib=notes.size_gib,
+        zone=row.zone,
+        multiattach=row.multiattach,
+        extra_specs=volume_type.extra_specs,
+        pool=notes.backend,
+    )
+    chosen = backends.choose(tx, wanted, run.service.settings, run.now())
+    row.backend = chosen.name
+    return chosen.name
+
+
+def show_error(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
+    """Put the volume into `error`, which lies nowhere any more, and say why."""
+    row = tx.get(VolumeRow, notes.volume_id)
+    if row is None:
+        return
+    row.backend = None
+    doing = "image" if notes.image_id and notes.host else "create"
+    reason: tuple[messages.Action, messages.Detail] = (doing, "driver")
+    if isinstance(run.error, NoCapacity) and not notes.host:
+        reason = ("schedule", "no_backend")
+    messages.add(tx, row, reason, request_id=run.request_id, now=run.now())
+    statuses.change(
+        tx,
+        notes.volume_id,
+        allowed=("creating", "downloading", *statuses.BORROWED),
+        now=run.now(),
+        status="error",
+        **statuses.RETURNED,
+    )
+    if isinstance(run.error, NoCapacity) and not notes.host:
+        notices.send_scheduling_failure(tx, run.service, notes.volume_id, run.error.public)
+
+
+def show_downloading(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
+    """Tell that the image is being copied."""
+    if notes.image_id:
+        statuses.change(
+            tx, notes.volume_id, allowed=("creating",), now=run.now(), status="downloading"
+        )
+    notices.send(tx, run.service, notes.volume_id, "create.start")
+
+
+async def make_volume(notes: CreateVolume, run: Run[Volume]) -> None:
+    """Make it in its pool, empty or filled; a volume that is there already is fine."""
+    agent = await backends.agent_of(run, notes.host)
+    if notes.image is not None:
+        await filling.bring_image(run, agent, notes.image_id, notes.image)
+    spec = VolumeSpec(
+        pool=notes.pool,
+        size_gib=notes.size_gib,
+        image_id=notes.image_id,
+        snapshot=notes.snapshot,
+    )
+    making = agent.put_volume(notes.volume_id, spec, operation=run.operation)
+    await filling.follow(run, agent, notes.volume_id, making)
+
+
+async def remove_volume(notes: CreateVolume, run: Run[Volume]) -> None:
+    """Remove what was made of it."""
+    agent = await backends.agent_of(run, notes.host)
+    await agent.delete_volume(notes.volume_id, operation=run.operation)
+
+
+def show_available(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
+    """Tell that the volume is ready. One that was reserved meanwhile stays so."""
+    now = run.now()
+    values: dict[str, Any] = {"launched_at": now}
+    if notes.image_id:
+        values |= {"bootable": True, "image_metadata": notes.image_metadata}
+    statuses.change(tx, notes.volume_id, allowed=None, now=now, **values)
+    statuses.change(
+        tx, notes.volume_id, allowed=("creating", "downloading"), now=now, status="available"
+    )
+    notices.send(tx, run.service, notes.volume_id, "create.end")
+
+
+def _locks(notes: CreateVolume) -> Sequence[Lock]:
+    mine = exclusive(f"volume:{notes.volume_id}")
+    # The files of the snapshot stay as they are while they are read.
+    return (mine, shared(f"volume:{notes.snapshot.volume_id}")) if notes.snapshot else (mine,)
+
+
+def _define(name: str, mode: Mode) -> Saga[CreateVolume]:
+    return Saga(
+        name,
+        CreateVolume,
+        Step("schedule", schedule, undo=show_error),
+        Step("show_downloading", show_downloading),
+        Step("make_volume", make_volume, undo=remove_volume, deadline_s=3600.0),
+        Step("show_available", show_available),
+        locks=_locks,
+        mode=mode,
+        visible_after="show_available",
+        residue=("volumes", "messages"),
+    )
+
+
+CREATE_VOLUME = _define("volume.create_volume", "refuse")
+# Another snapshot of the same volume may be on its way: the new volume waits for it.
+CREATE_VOLUME_FROM_SNAPSHOT = _define("volume.create_volume_from_snapshot", "wait")

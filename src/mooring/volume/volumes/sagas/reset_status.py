@@ -1,0 +1,159 @@
+"""Set a volume's status by hand, ending whatever is at work on it (`os-reset_status`)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy import delete, update
+from sqlalchemy.orm import Session
+
+from mooring.errors import MooringError, Unavailable
+from mooring.saga import journal
+from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
+from mooring.volume.backends import backends
+from mooring.volume.extend import growing
+from mooring.volume.snapshots import snapshot_rows
+from mooring.volume.tables import AttachmentRow, VolumeRow
+from mooring.volume.volumes import notices, statuses
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+
+_AT_REST = ("available", "in-use", "maintenance", "awaiting-transfer")
+
+
+class ResetStatus(Struct, frozen=True, kw_only=True):
+    """The notes. Empty words stay as they are; `exports` end with the attachments."""
+
+    volume_id: str
+    user_id: str
+    status: str = ""
+    attach_status: str = ""
+    migration_status: str = ""
+    backend: str = ""
+    exports: list[str] = []
+    event: str = ""
+    """The operation under which compute may still let the volume grow."""
+    unsure: bool = False
+    """Whether the volume's file may have grown without its size."""
+
+
+def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStatus | None:
+    """Write what was asked for; detached deletes every attachment, and the status follows."""
+    row = tx.get(VolumeRow, notes.volume_id)
+    if row is None:
+        return None
+    now, was_extending = run.now(), row.status == "extending"
+    _notify(tx, notes, run, "start")
+    _forget_work(tx, notes.volume_id)
+    _end_snapshots(tx, notes.volume_id, now)
+    left = growing.forget(tx, row, now)
+    statuses.change(tx, notes.volume_id, allowed=None, now=now, **_wanted(notes, now))
+    if notes.attach_status == "detached":
+        tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
+        statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
+    elif was_extending and not notes.status:
+        # Whoever extended it was absorbed, so nobody else gives it a status of rest.
+        statuses.recompute(tx, notes.volume_id, now, settle=True)
+    _notify(tx, notes, run, "end")
+    return replace(notes, event=left.event, unsure=left.unsure)
+
+
+def _wanted(notes: ResetStatus, now: datetime) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if notes.status:
+        at_rest = notes.status in _AT_REST or "error" in notes.status
+        values |= {"status": notes.status, **statuses.RETURNED}
+        if not at_rest:
+            values |= {"borrowed_by": notes.user_id, "borrowed_at": now}
+    if notes.attach_status:
+        values["attach_status"] = notes.attach_status
+    if notes.migration_status:
+        none = notes.migration_status == "none"
+        values["migration_status"] = None if none else notes.migration_status
+    return values
+
+
+def _notify(tx: Session, notes: ResetStatus, run: Run[Volume], phase: str) -> None:
+    """Tell what is asked for, or done: all of it happens in this one transaction."""
+    asked = {
+        "status": notes.status,
+        "attach_status": notes.attach_status,
+        "migration_status": notes.migration_status,
+    }
+    update = {name: value for name, value in asked.items() if value}
+    notices.send(tx, run.service, notes.volume_id, f"reset_status.{phase}", update=update)
+
+
+def _grew(notes: ResetStatus) -> list[str]:
+    return [notes.volume_id] if notes.unsure else []
+
+
+async def stop_compute(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> None:
+    """See that compute does not let the volume grow any more."""
+    del volume_id
+    await growing.stop_compute(run, notes.event)
+
+
+async def settle_size(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> Together | None:
+    """Let the size follow the file of a volume that was growing."""
+    if not notes.backend:
+        return None
+    host = backends.split(notes.backend)[0]
+    found = await growing.find_bytes(run, host, volume_id, run.operation)
+    return Together(lambda tx: growing.adopt(tx, volume_id, found, run.now()))
+
+
+async def end_export(notes: ResetStatus, export_id: str, run: Run[Volume]) -> None:
+    """End the export of an attachment that is gone; what the storage refuses, doctor finds."""
+    if not notes.backend:
+        return
+    agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+    try:
+        await agent.unexport_volume(notes.volume_id, export_id, operation=run.operation)
+    except Unavailable:
+        raise
+    except MooringError:
+        return
+
+
+def _forget_work(tx: Session, volume_id: str) -> None:
+    """Unmark attachments whose connecting was absorbed; who deletes one goes on."""
+    marked = update(AttachmentRow).where(
+        AttachmentRow.volume_id == volume_id, AttachmentRow.deleting.is_(False)
+    )
+    tx.execute(marked.values(saga_id=""))
+
+
+def _end_snapshots(tx: Session, volume_id: str, now: datetime) -> None:
+    """Let snapshots whose saga was absorbed end badly: deleting them mends their files."""
+    for row in snapshot_rows.of_volume(tx, volume_id):
+        mark = journal.load(tx, row.saga_id) if row.saga_id else None
+        if row.saga_id and (mark is None or mark.state == "ended"):
+            row.status = "error" if row.status == "creating" else "error_deleting"
+            row.saga_id, row.told, row.updated_at = "", "", now
+
+
+# It may have absorbed whoever was at work, so it owns the volume from its first step on.
+RESET_STATUS = Saga(
+    "volume.reset_status",
+    ResetStatus,
+    Step("write_status", write_status),
+    Each(
+        "growing",
+        _grew,
+        Step("stop_compute", stop_compute, may_be_forgone=True),
+        Step("settle_size", settle_size, may_be_forgone=True),
+    ),
+    Each(
+        "exports", lambda notes: notes.exports, Step("end_export", end_export, may_be_forgone=True)
+    ),
+    locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
+    mode="preempt",
+    answered_after="write_status",
+    visible_after="write_status",
+    pivot="write_status",
+)

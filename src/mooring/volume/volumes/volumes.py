@@ -1,0 +1,299 @@
+"""Volumes: what a client may ask for, and when. Source: facts/block_storage.md 1.2.
+
+Policy is checked by the route. Errors: NotFound for what the caller may not see, Invalid for a
+request or a state that forbids it (Cinder answers both with 400), OverQuota.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy.orm import Session
+
+from mooring.agent_api.volumes import SnapshotName
+from mooring.errors import Forbidden, Invalid, NotFound
+from mooring.fence import table as fence
+from mooring.fence.table import Answer
+from mooring.volume.quotas import quota
+from mooring.volume.snapshots import snapshot_rows
+from mooring.volume.tables import AttachmentRow, BackendRow, ExportRow, TypeRow, VolumeRow
+from mooring.volume.types import types
+from mooring.volume.volumes import filling, statuses
+from mooring.volume.volumes.sagas.create_volume import (
+    CREATE_VOLUME,
+    CREATE_VOLUME_FROM_SNAPSHOT,
+    CreateVolume,
+)
+from mooring.volume.volumes.sagas.delete_volume import (
+    DELETE_VOLUME,
+    FORCE_DELETE_VOLUME,
+    DeleteVolume,
+)
+
+if TYPE_CHECKING:
+    from mooring.clients.image import Image
+    from mooring.volume.attachments.reserving import Asked
+    from mooring.volume.service import Volume
+    from mooring.volume.snapshots.snapshot_rows import Source
+    from mooring.who import Who
+
+_DELETABLE = (
+    "available",
+    "error",
+    "error_restoring",
+    "error_extending",
+    "error_managing",
+    "error_deleting",
+)
+_NOT_MIGRATING = ("deleting", "error", "success")
+
+
+class NewVolume(Struct, frozen=True, kw_only=True):
+    """What POST /volumes asks for, the request's form already checked."""
+
+    size_gib: int | None = None
+    name: str | None = None
+    description: str | None = None
+    volume_type: str | None = None
+    zone: str | None = None
+    metadata: dict[str, str] = {}
+    image_id: str | None = None
+    snapshot_id: str | None = None
+    may_multiattach: bool = True
+    """Whether policy lets the caller make volumes that several servers share."""
+
+
+# Built once, because nearly each request asks it: building costs more than running.
+_by_id = select(VolumeRow).where(VolumeRow.id == bindparam("of_id"))
+
+
+def visible(tx: Session, who: Who, volume_id: str) -> VolumeRow:
+    """Return the volume that this caller may see. Raises NotFound."""
+    row = tx.execute(_by_id, {"of_id": volume_id}).scalar()
+    if row is None or not (who.is_admin or row.project_id == who.project_id):
+        raise NotFound(f"Volume {volume_id} could not be found.")
+    return row
+
+
+async def create(asked: Asked, wanted: NewVolume) -> str:
+    """Write a volume down, start what makes it, and return its id."""
+    volume = asked.volume
+    image = await _find_image(asked, wanted.image_id) if wanted.image_id else None
+    resource = f"saga:{asked.operation.saga}" if asked.operation else ""
+
+    def begin(tx: Session) -> str:
+        earlier = fence.admit(tx, asked.operation, resource, verb="POST")
+        if earlier is not None:
+            return earlier.body
+        source = None
+        if wanted.snapshot_id:
+            source = snapshot_rows.find_source(tx, asked.who, wanted.snapshot_id)
+        row = _add(tx, asked, wanted, image, source)
+        saga = CREATE_VOLUME if source is None else CREATE_VOLUME_FROM_SNAPSHOT
+        volume.sagas.start(tx, saga, _notes_of(row, image, source), who=asked.who)
+        fence.record(tx, asked.operation, resource, Answer(body=row.id), [row.id], verb="POST")
+        return row.id
+
+    return await volume.sagas.submit(begin)
+
+
+def _notes_of(row: VolumeRow, image: Image | None, source: Source | None) -> CreateVolume:
+    notes = CreateVolume(volume_id=row.id, size_gib=row.size_gib)
+    if image is not None:
+        return replace(
+            notes,
+            image_id=image.id,
+            image=filling.spec_of(image),
+            image_metadata=filling.metadata_of(image),
+        )
+    if source is not None:
+        names = SnapshotName(source.volume_id, source.snapshot_id)
+        return replace(notes, snapshot=names, backend=source.backend)
+    return notes
+
+
+def _add(
+    tx: Session, asked: Asked, wanted: NewVolume, image: Image | None, source: Source | None
+) -> VolumeRow:
+    volume, who = asked.volume, asked.who
+    usual = volume.settings.default_type if source is None else source.type_name
+    volume_type = types.named(tx, who, wanted.volume_type or usual)
+    multiattach = types.is_multiattach(volume_type)
+    if multiattach and not wanted.may_multiattach:
+        raise Forbidden("Policy doesn't allow volume:multiattach to be performed.")
+    size_gib = _check_size(wanted, image, source)
+    zone = _check_zone(tx, volume, wanted.zone or (source.zone if source else None))
+    quota.claim(tx, who.project_id, volume_type, size_gib)
+    row = VolumeRow(
+        id=str(uuid.uuid4()),
+        project_id=who.project_id,
+        user_id=who.user_id,
+        name=wanted.name,
+        description=wanted.description,
+        size_gib=size_gib,
+        status="creating",
+        attach_status="detached",
+        bootable=source is not None and source.bootable,
+        multiattach=multiattach,
+        volume_type_id=volume_type.id,
+        zone=zone,
+        labels=wanted.metadata,
+        snapshot_id=wanted.snapshot_id,
+        image_metadata=source.image_metadata if source else {},
+        borrowed_by="",
+        borrowed_for="",
+        created_at=volume.clock.now(),
+    )
+    tx.add(row)
+    tx.flush()
+    return row
+
+
+def _check_size(wanted: NewVolume, image: Image | None, source: Source | None) -> int:
+    size_gib = wanted.size_gib
+    if source is not None:
+        if size_gib is not None and size_gib < source.size_gib:
+            raise Invalid(
+                f"Invalid input received: Volume size {size_gib}GB cannot be smaller than the "
+                f"snapshot size {source.size_gib}GB. They must be >= original snapshot size.",
+            )
+        return size_gib or source.size_gib
+    if size_gib is None:
+        raise Invalid(
+            "Invalid input received: The size is missing. Give the new volume a size in GiB.",
+        )
+    if image is None:
+        return size_gib
+    whole = image.size_gib
+    if size_gib < whole:
+        raise Invalid(
+            f"Invalid input received: Size of specified image {whole}GB is larger than volume size "
+            f"{size_gib}GB. Ask for a bigger volume.",
+        )
+    if size_gib < image.min_disk_gib:
+        raise Invalid(
+            f"Invalid input received: Volume size {size_gib}GB cannot be smaller than the image "
+            f"minDisk size {image.min_disk_gib}GB. Ask for a bigger volume.",
+        )
+    return size_gib
+
+
+def _check_zone(tx: Session, volume: Volume, zone: str | None) -> str:
+    if zone is None or zone == volume.settings.default_zone:
+        return volume.settings.default_zone
+    if tx.execute(select(BackendRow.name).where(BackendRow.zone == zone).limit(1)).first() is None:
+        raise Invalid(
+            f"Invalid input received: Availability zone '{zone}' is invalid. Choose one of "
+            "GET /os-availability-zone.",
+        )
+    return zone
+
+
+async def _find_image(asked: Asked, image_id: str) -> Image:
+    try:
+        image = await asked.volume.images.show(asked.who, image_id)
+    except (NotFound, Forbidden) as error:
+        raise Invalid(
+            "Invalid input received: Invalid image identifier or unable to access requested image.",
+            private=str(error),
+        ) from error
+    if not image.is_active:
+        raise Invalid(
+            f"Invalid input received: Image {image_id} is not active, it is {image.status}.",
+        )
+    if image.disk_format not in filling.FORMATS:
+        raise Invalid(
+            f"Invalid input received: Image {image_id} has the disk format {image.disk_format}; "
+            f"volumes are filled from {' and '.join(filling.FORMATS)} only. Convert it first.",
+        )
+    return image
+
+
+async def delete(
+    asked: Asked, volume_id: str, *, force: bool = False, cascade: bool = False
+) -> None:
+    """Start to delete a volume; one that is being deleted already is fine.
+
+    With `force` any status will do, and whoever is at work on the volume is ended; `cascade` takes
+    its snapshots along.
+    """
+    resource = f"volume:{volume_id}"
+
+    def begin(tx: Session) -> None:
+        if fence.admit(tx, asked.operation, resource, verb="DELETE") is not None:
+            return
+        row = visible(tx, asked.who, volume_id)
+        if row.status != "deleting" or force:
+            _check_snapshots(tx, asked, row, cascade=cascade)
+            _begin_deleting(tx, asked, row, force=force)
+        fence.record(tx, asked.operation, resource, Answer(status=202), verb="DELETE")
+
+    await asked.volume.sagas.submit(begin)
+
+
+def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -> None:
+    guarded = update(VolumeRow).where(
+        VolumeRow.id == row.id,
+        VolumeRow.attach_status != "attached",
+        or_(VolumeRow.migration_status.is_(None), VolumeRow.migration_status.in_(_NOT_MIGRATING)),
+    )
+    if not force:
+        guarded = guarded.where(VolumeRow.status.in_(_DELETABLE))
+    values = {"status": "deleting", "updated_at": asked.volume.clock.now(), **statuses.RETURNED}
+    if tx.execute(guarded.values(**values).returning(VolumeRow.id)).first() is None:
+        raise _cannot_delete(row)
+    saga = FORCE_DELETE_VOLUME if force else DELETE_VOLUME
+    notes = DeleteVolume(volume_id=row.id, exports=find_exports(tx, row.id))
+    asked.volume.sagas.start(tx, saga, notes, who=asked.who)
+
+
+def _check_snapshots(tx: Session, asked: Asked, row: VolumeRow, *, cascade: bool) -> None:
+    """Raise Invalid while the volume has snapshots that do not go with it."""
+    found = snapshot_rows.of_volume(tx, row.id)
+    if not cascade and found:
+        raise _cannot_delete(row)
+    for snapshot in found:
+        foreign = snapshot.project_id != asked.who.project_id and not asked.who.is_admin
+        if foreign or snapshot.saga_id:
+            raise Invalid(
+                f"Invalid volume: Snapshot {snapshot.id} of volume {row.id} is {snapshot.status} "
+                f"in project {snapshot.project_id} and cannot be deleted along with it. Nothing "
+                "was changed.",
+            )
+
+
+def find_exports(tx: Session, volume_id: str) -> list[str]:
+    """Return the ids under which a volume is exported, or may be."""
+    attachments = select(AttachmentRow.id).where(
+        AttachmentRow.volume_id == volume_id,
+        or_(AttachmentRow.digest != "", AttachmentRow.connection.is_not(None)),
+    )
+    legacy = select(ExportRow.id).where(ExportRow.volume_id == volume_id)
+    return sorted({*tx.execute(attachments).scalars(), *tx.execute(legacy).scalars()})
+
+
+def _cannot_delete(row: VolumeRow) -> Invalid:
+    states = " or ".join(_DELETABLE)
+    return Invalid(
+        f"Invalid volume: Volume {row.id} status must be {states} and it must not be migrating, "
+        "attached, belong to a group, have snapshots or be disassociated from snapshots after "
+        f"volume transfer; it is {row.status} and {row.attach_status}. Nothing was changed.",
+    )
+
+
+def type_name_of(tx: Session, row: VolumeRow) -> str:
+    """Return the name of a volume's type."""
+    return tx.execute(select(TypeRow.name).where(TypeRow.id == row.volume_type_id)).scalar_one()
+
+
+def require(row: VolumeRow, *, refused: tuple[str, ...]) -> None:
+    """Raise Invalid while the volume is in one of the refused states."""
+    if row.status in refused:
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} cannot be changed while it is {row.status}. Nothing "
+            "was changed.",
+        )

@@ -1,0 +1,1 @@
+"""What the bodies, queries and views of all features have in common."""

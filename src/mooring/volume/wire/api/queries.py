@@ -1,0 +1,134 @@
+"""From the query string of a list to what is looked for. Source: facts/block_storage.md 7.4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from mooring import limits
+from mooring.errors import Invalid
+from mooring.volume.snapshots import snapshot_list
+from mooring.volume.volumes import listing
+from mooring.volume.volumes.listing import Query
+from mooring.volume.wire.api import values
+from mooring.web import paging
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+    from mooring.web.api import Call
+    from mooring.web.paging import Page
+
+_PAGING = frozenset(
+    ("limit", "marker", "offset", "sort", "sort_key", "sort_dir", "all_tenants", "with_count")
+)
+_OPEN = frozenset(
+    (
+        *("name", "status", "metadata", "bootable", "migration_status", "availability_zone"),
+        *("group_id", "size", "created_at", "updated_at", "consumes_quota", "display_name"),
+    )
+)
+"""What anybody may filter volumes by."""
+_TEXTS = frozenset(("name", "display_name", "status", "availability_zone", "description"))
+_OF_SNAPSHOTS = frozenset(
+    ("name", "display_name", "status", "volume_id", "availability_zone", "consumes_quota", "id")
+)
+"""What anybody may filter snapshots by."""
+
+
+def volumes(call: Call[Volume]) -> Query:
+    """Read what volumes are asked for. Raises Invalid."""
+    query = Query(project_id=_project(call), page=_page(call, listing.VOLUME_COLUMNS))
+    for key, value in call.query.items():
+        if key not in _PAGING:
+            query = _filter_volumes(call, query, key, value)
+    return query
+
+
+def snapshots(call: Call[Volume]) -> Query:
+    """Read what snapshots are asked for. Raises Invalid."""
+    query = Query(project_id=_project(call), page=_page(call, snapshot_list.SORTED_BY))
+    for key, value in call.query.items():
+        if key not in _PAGING:
+            query = _filter_snapshots(call, query, key, value)
+    return query
+
+
+def attachments(call: Call[Volume]) -> Query:
+    """Read what attachments are asked for. Raises Invalid."""
+    columns = listing.ATTACHMENT_COLUMNS
+    wanted = ("volume_id", "status", "attach_status", "instance_id")
+    equal = {key: call.query[key] for key in wanted if key in call.query}
+    return Query(project_id=_project(call), page=_page(call, columns), equal=equal)
+
+
+def _project(call: Call[Volume]) -> str | None:
+    if not call.who.is_admin:
+        return call.who.project_id
+    named = call.query.get("project_id")
+    if named is not None:
+        return named
+    return None if values.is_set(call.query.get("all_tenants")) else call.who.project_id
+
+
+def _page(call: Call[Volume], columns: Any) -> Page:
+    page = paging.read(call.query, keys=columns)
+    if any(name == "id" for name, _ in page.sort):
+        return page
+    # The id makes the order total, so that a marker names one place in it.
+    return replace(page, sort=(*page.sort, ("id", page.sort[0][1])))
+
+
+def _filter_volumes(call: Call[Volume], query: Query, key: str, value: str) -> Query:
+    name = key.removesuffix("~")
+    if key.endswith("~") and call.version >= (3, 34) and name in _TEXTS:
+        return replace(query, like={**query.like, name: value})
+    if key == "glance_metadata" and call.version >= (3, 4):
+        return replace(query, image_metadata=values.pairs(value, key))
+    if key == "project_id" and call.who.is_admin:
+        return query
+    known = key in _OPEN or (call.who.is_admin and key in listing.VOLUME_COLUMNS)
+    if not known:
+        if call.version >= (3, 31):
+            raise Invalid(
+                f"Invalid input received: Invalid filters {key} are found in query options."
+            )
+        return query
+    return _filter_known(call, query, key, value)
+
+
+def _filter_snapshots(call: Call[Volume], query: Query, key: str, value: str) -> Query:
+    name = key.removesuffix("~")
+    if key.endswith("~") and call.version >= (3, 34) and name in _TEXTS:
+        return replace(query, like={**query.like, name: value})
+    if key == "metadata" and call.version >= (3, 22):
+        return replace(query, metadata=values.pairs(value, key))
+    if key == "consumes_quota":
+        return replace(query, nothing=query.nothing or not values.flag(value, key))
+    if key in _OF_SNAPSHOTS or (call.who.is_admin and key in snapshot_list.COLUMNS):
+        return replace(query, equal={**query.equal, key: value})
+    if call.version >= (3, 31) and not (key == "project_id" and call.who.is_admin):
+        raise Invalid(f"Invalid input received: Invalid filters {key} are found in query options.")
+    return query
+
+
+def _filter_known(call: Call[Volume], query: Query, key: str, value: str) -> Query:
+    if key == "metadata":
+        return replace(query, metadata=values.pairs(value, key))
+    if key in {"created_at", "updated_at"}:
+        comparisons = call.version >= (3, 60)
+        found = values.moments(value, key, comparisons=comparisons)
+        return replace(query, moments=[*query.moments, *found])
+    if key == "group_id":
+        return replace(query, nothing=query.nothing or value.lower() not in {"", "none", "null"})
+    if key == "consumes_quota":
+        return replace(query, nothing=query.nothing or not values.flag(value, key))
+    return replace(query, equal={**query.equal, key: _read(key, value)})
+
+
+def _read(key: str, value: str) -> Any:
+    if key == "bootable":
+        return values.flag(value, key)
+    if key == "size":
+        return values.whole_number(value, key, least=0, most=limits.VOLUME_SIZE_GIB)
+    return value
