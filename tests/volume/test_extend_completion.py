@@ -29,6 +29,15 @@ async def volume_id(harbour: Harbour) -> str:
     return made
 
 
+async def leave(harbour: Harbour, volume_id: str) -> None:
+    """Let the guest that has a volume go, and its attachment with it."""
+    agent = harbour.dock.agents["host1"]
+    for guest in await agent.list_servers():
+        await agent.delete_server(guest.server_id)
+    for attachment_id in await harbour.dock.attachments(volume_id):
+        assert (await harbour.dock.detach(attachment_id)).status == 200
+
+
 async def test_success_commits_the_reservation_size_and_status(
     harbour: Harbour, volume_id: str
 ) -> None:
@@ -47,11 +56,7 @@ async def test_a_volume_that_was_detached_meanwhile_becomes_available(
     harbour: Harbour, volume_id: str
 ) -> None:
     await harbour.grow(volume_id)
-    agent = harbour.dock.agents["host1"]
-    for guest in await agent.list_servers():
-        await agent.delete_server(guest.server_id)
-    for attachment_id in await harbour.dock.attachments(volume_id):
-        assert (await harbour.dock.detach(attachment_id)).status == 200
+    await leave(harbour, volume_id)
     assert await harbour.state(volume_id) == ("extending", 1)
     await harbour.complete(volume_id)
     assert await harbour.state(volume_id) == ("available", 2)
@@ -67,13 +72,30 @@ async def test_error_rolls_the_reservation_back(harbour: Harbour, volume_id: str
     assert await harbour.is_at_peace()
 
 
-async def test_error_after_the_file_has_grown_hides_no_gigabyte(
+async def test_error_of_a_file_that_has_grown_is_success_with_a_message(
     harbour: Harbour, volume_id: str
 ) -> None:
     await harbour.grow(volume_id)
     await harbour.complete(volume_id, error=True)
-    assert await harbour.state(volume_id) == ("error_extending", 2)
+    assert await harbour.state(volume_id) == ("in-use", 2)
     assert await harbour.gigabytes() == (2, 0)
+    assert await harbour.messages() == ["VOLUME_VOLUME_007_009"]
+    assert await harbour.is_at_peace()
+
+
+@pytest.mark.parametrize("comes_first", ["the error", "the end of the attachment"])
+async def test_error_for_a_server_that_leaves_gives_the_volume_its_rest(
+    harbour: Harbour, volume_id: str, comes_first: str
+) -> None:
+    if comes_first == "the error":
+        await harbour.complete(volume_id, error=True)
+    await leave(harbour, volume_id)
+    if comes_first == "the end of the attachment":
+        assert await harbour.state(volume_id) == ("extending", 1)
+        await harbour.complete(volume_id, error=True)
+    assert await harbour.state(volume_id) == ("available", 1)
+    assert await harbour.gigabytes() == (1, 0)
+    assert await harbour.messages() == ["VOLUME_VOLUME_007_010"]
     assert await harbour.is_at_peace()
 
 
@@ -92,7 +114,7 @@ async def test_of_two_completions_one_wins(harbour: Harbour, volume_id: str) -> 
     codes = [answer.status for answer in await asyncio.gather(*asked)]
     assert sorted(codes) == [202, 400]
     status, size = await harbour.state(volume_id)
-    assert (status, size) == ("in-use" if codes[0] == 202 else "error_extending", 2)
+    assert (status, size) == ("in-use", 2)
     assert (await harbour.complete(volume_id)).status == 400
     assert await harbour.is_at_peace()
 

@@ -84,6 +84,15 @@ def commit(tx: Session, volume_id: str, size_gib: int, now: datetime) -> bool:
     return waited
 
 
+def let_rest(tx: Session, volume_id: str, now: datetime) -> None:
+    """Give a volume that did not grow the status that its attachments say.
+
+    So does the end of its attachment, when that comes after the failure.
+    """
+    if statuses.change(tx, volume_id, allowed=("error_extending",), now=now):
+        statuses.recompute(tx, volume_id, now, settle=True)
+
+
 def adopt(tx: Session, volume_id: str, file_bytes: int, now: datetime) -> None:
     """Let a volume's size follow its file, if that has grown."""
     # For the sagas of a volume alone, and those act for nobody.

@@ -239,16 +239,18 @@ async def look_at_file(notes: ExtendVolume, run: Run[Volume]) -> ExtendVolume | 
 
 
 def show_outcome(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> ExtendVolume | None:
-    """Show how it ended: grown while nobody could tell is grown; all else is `error_extending`.
+    """Show how it ended, by the file: one that has grown is grown, whoever says otherwise.
 
-    The size is the file's in any case. As long as nobody knows it, what is reserved stays so.
+    One that has not is `error_extending`, unless its server has left meanwhile: then nothing has
+    happened to it. As long as nobody knows the file, what is reserved stays so.
     """
     if notes.settled:
         return None
     now, found = run.now(), notes.file_bytes
-    unclear = run.error is not None and run.error.kind == "unavailable"
-    if found is not None and found >= notes.new_bytes and unclear:
+    if found is not None and found >= notes.new_bytes:
         _commit(tx, notes, run)
+        if run.error is None or run.error.kind != "unavailable":
+            _note(tx, notes, run, "notify")
         return replace(notes, settled=True)
     if statuses.change(
         tx, notes.volume_id, allowed=("extending",), now=now, status="error_extending"
@@ -260,6 +262,8 @@ def show_outcome(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> ExtendVo
     quota.settle(tx, notes.volume_id)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **growing.SETTLED)
     growing.adopt(tx, notes.volume_id, found, now)
+    if notes.attached and not growing.servers_of(tx, notes.volume_id):
+        growing.let_rest(tx, notes.volume_id, now)
     return replace(notes, settled=True)
 
 
