@@ -118,7 +118,7 @@ async def use_the_disk(
         ),
     )
     given = await kill(
-        "plug_disk/begin plug_disk/acted",
+        "plug_disk/begin plug_disk/connected plug_disk/acted",
         lambda host, named: host.client.plug_disk(server_id, disk, operation=named),
     )
     assert (given.device, given.live, given.persistent) == ("/dev/vdb", True, True)
@@ -130,8 +130,10 @@ async def use_the_disk(
     )
     assert (guest.state, [one.device for one in guest.disks]) == ("running", ["/dev/vdb"])
     await kill(
-        "unplug_disk/begin unplug_disk/acted",
-        lambda host, named: host.client.unplug_disk(server_id, volume_id, operation=named),
+        "unplug_disk/begin unplug_disk/unplugged unplug_disk/acted",
+        lambda host, named: host.client.unplug_disk(
+            server_id, volume_id, attachment_id, operation=named
+        ),
     )
     await kill(
         "disconnect/begin disconnect/acted",

@@ -25,6 +25,7 @@ from mooring.errors import Invalid, NotFound
 from mooring.fence.threads import run_to_end
 
 _FILE_NAME = re.compile(r"^[A-Za-z0-9][\w.-]{0,254}$")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 EXPORTS = {
     "nfs": re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][\w.-]*):/[^\s\0]*$"),
     "quobyte": re.compile(r"^[A-Za-z0-9][^\s\0]*$"),
@@ -33,10 +34,17 @@ EXPORTS = {
 
 
 class ConnectionRecord(Struct, frozen=True, kw_only=True):
-    """One connected volume, and the guest that was last given it."""
+    """One connected volume, and the guests that were given it."""
 
     connected: Connected
+    server_ids: tuple[str, ...] = ()
     server_id: str = ""
+    """In a record of the release before: the guest that was last given it."""
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The guests that were given it and are not known to be gone."""
+        return self.server_ids or ((self.server_id,) if self.server_id else ())
 
 
 class Connections:
@@ -119,9 +127,15 @@ class Connections:
     def release(self, server_id: str) -> None:
         """Note that a guest is gone; its volumes stay connected."""
         for record in self._records():
-            if record.server_id == server_id:
+            if server_id in record.servers:
+                left = tuple(one for one in record.servers if one != server_id)
                 path = self._path(record.connected.attachment_id)
-                files.write_record(path, replace(record, server_id=""))
+                files.write_record(path, replace(record, server_ids=left, server_id=""))
+
+    def servers(self, attachment_id: str) -> tuple[str, ...]:
+        """Return the guests that a connected volume was given to, and may still have it."""
+        known = self.find(attachment_id)
+        return known.servers if known else ()
 
     def connected(self) -> list[Connected]:
         """Return all connected volumes."""
@@ -132,6 +146,8 @@ class Connections:
         return [record for record in found if record is not None]
 
     def _path(self, attachment_id: str) -> Path:
+        if not _ID.fullmatch(attachment_id):
+            raise Invalid(f"{attachment_id[:64]!r} is no id of an attachment.")
         return self._directory / f"{attachment_id}.json"
 
     def _mount_points(self) -> set[Path]:
@@ -140,9 +156,10 @@ class Connections:
 
     def _note(self, connected: Connected, server_id: str) -> None:
         known = self.find(connected.attachment_id)
-        record = ConnectionRecord(
-            connected=connected, server_id=server_id or (known.server_id if known else "")
-        )
+        servers = known.servers if known else ()
+        if server_id and server_id not in servers:
+            servers = (*servers, server_id)
+        record = ConnectionRecord(connected=connected, server_ids=servers)
         if record != known:
             files.write_record(self._path(connected.attachment_id), record)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mooring.agent.host import Agent
+from mooring.agent.hypervisor import check_attachment
 from mooring.agent.router import Call, Verbs
-from mooring.agent_api.disks import ConnectRequest, DiskSizeRequest, DiskSpec
-from mooring.errors import Conflict, Invalid
+from mooring.agent_api.disks import ConnectRequest, DiskSizeRequest, DiskSpec, Unplugged
+from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence.journal import Answer
 
 verbs = Verbs[Agent]()
@@ -27,14 +28,8 @@ async def connect(call: Call[Agent]) -> Answer:
 async def disconnect(call: Call[Agent]) -> Answer:
     """Let go of a volume's backend, unless a guest still has it."""
     attachment_id = call.path["attachment_id"]
-    known = call.agent.connections.find(attachment_id)
-    if known is not None and known.server_id:
-        guest = await call.agent.hypervisor.guest(known.server_id)
-        if guest and any(disk.attachment_id == attachment_id for disk in guest.disks):
-            raise Conflict(
-                f"Server {known.server_id} still has volume {known.connected.volume_id}; unplug it "
-                "first."
-            )
+    if user := await _find_user(call.agent, attachment_id):
+        raise Conflict(f"Server {user} still has attachment {attachment_id}; unplug it first.")
     await call.agent.connections.disconnect(attachment_id)
     return Answer(status=204)
 
@@ -42,19 +37,32 @@ async def disconnect(call: Call[Agent]) -> Answer:
 @verbs.put("/servers/{server_id}/disks/{volume_id}", DiskSpec)
 async def plug_disk(call: Call[Agent]) -> Answer:
     """Connect a volume and give it to the guest."""
-    server_id, spec = call.path["server_id"], call.body
+    agent, server_id, spec = call.agent, call.path["server_id"], call.body
     if spec.volume_id != call.path["volume_id"]:
         raise Invalid("The path and the body name different volumes.")
-    plan = await call.agent.connections.plan(server_id, spec)
-    disk = await call.agent.hypervisor.plug(server_id, plan)
+    if (guest := await agent.hypervisor.guest(server_id)) is None:
+        raise NotFound(f"Host {agent.settings.name} has no guest {server_id}.")
+    known = next((disk for disk in guest.disks if disk.volume_id == spec.volume_id), None)
+    if known is not None:
+        check_attachment(server_id, spec.volume_id, known.attachment_id, spec.attachment_id)
+    plan = await agent.connections.plan(server_id, spec)
+    agent.probe.at("agent/plug_disk/connected")
+    disk = await agent.hypervisor.plug(server_id, plan)
     return Answer(body=replace(disk, path=""))
 
 
 @verbs.delete("/servers/{server_id}/disks/{volume_id}")
 async def unplug_disk(call: Call[Agent]) -> Answer:
-    """Take a disk from the guest and see that it let go."""
-    await call.agent.hypervisor.unplug(call.path["server_id"], call.path["volume_id"])
-    return Answer(status=204)
+    """Take a disk from the guest, see that it let go, and disconnect what it was attached by."""
+    agent, attachment_id = call.agent, call.query.get("attachment_id", "")
+    await agent.hypervisor.unplug(call.path["server_id"], call.path["volume_id"], attachment_id)
+    if not attachment_id:
+        return Answer(status=204)
+    agent.probe.at("agent/unplug_disk/unplugged")
+    # A volume of the old calls is connected once for all guests of the host that have it.
+    if not await _find_user(agent, attachment_id):
+        await agent.connections.disconnect(attachment_id)
+    return Answer(body=Unplugged(attachment_id))
 
 
 @verbs.put("/servers/{server_id}/disks/{volume_id}/size", DiskSizeRequest)
@@ -81,3 +89,12 @@ async def show_disk_size(call: Call[Agent]) -> Answer:
     """Answer how big a disk is for its guest, and its image."""
     size = await call.agent.hypervisor.disk_size(call.path["server_id"], call.path["volume_id"])
     return Answer(body=size)
+
+
+async def _find_user(agent: Agent, attachment_id: str) -> str:
+    """Return a guest of this host that still has a connected volume; "" for none."""
+    for server_id in agent.connections.servers(attachment_id):
+        guest = await agent.hypervisor.guest(server_id)
+        if guest and any(disk.attachment_id == attachment_id for disk in guest.disks):
+            return server_id
+    return ""

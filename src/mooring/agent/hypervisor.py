@@ -16,7 +16,7 @@ from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Conflict, Invalid, NotFound
 
 SECTOR_BYTES = 512
 DEVICE_PREFIX = "/dev/vd"
@@ -149,13 +149,17 @@ class Hypervisor(Protocol):
         ...
 
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
-        """Give the guest a disk, now and at each start. Raises NotFound, Conflict, NoCapacity."""
+        """Give the guest a disk, now and at each start.
+
+        Raises NotFound, NoCapacity, and Conflict when it has the volume by another attachment.
+        """
         ...
 
-    async def unplug(self, server_id: str, volume_id: str) -> None:
+    async def unplug(self, server_id: str, volume_id: str, attachment_id: str = "") -> None:
         """Take a disk away, now and for ever; nothing when there is none of guest or disk.
 
-        Raises Conflict when the running guest keeps it: then the definition still has it.
+        A disk of another attachment than the one that is named stays as it is. Raises Conflict
+        when the running guest keeps it: then the definition still has it.
         """
         ...
 
@@ -238,6 +242,15 @@ def check_growth(size_bytes: int, image_bytes: int) -> None:
         raise Invalid(
             f"The disk has {image_bytes} bytes and cannot shrink to {size_bytes}; nothing was "
             "changed."
+        )
+
+
+def check_attachment(server_id: str, volume_id: str, has: str, wanted: str) -> None:
+    """Raise Conflict when a guest has a volume by another attachment than the one to be plugged."""
+    if has != wanted:
+        raise Conflict(
+            f"Server {server_id} has volume {volume_id} by attachment {has or 'unknown'}; it was "
+            f"not plugged anew. Unplug that one first."
         )
 
 

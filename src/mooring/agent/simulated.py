@@ -20,6 +20,7 @@ from mooring.agent.hypervisor import (
     RootPlan,
     Tell,
     assign_devices,
+    check_attachment,
     check_growth,
     choose_device,
     tail,
@@ -147,19 +148,20 @@ class SimulatedHypervisor:
                 raise NoCapacity(f"Server {server_id} has no free device for another disk.")
             known = self._make_disk(disk, device)
             guest.disks.append(known)
+        check_attachment(server_id, disk.volume_id, known.attachment_id, disk.attachment_id)
         self._note_opener(disk.path)
-        known.attachment_id, known.path, known.persistent = disk.attachment_id, disk.path, True
+        known.path, known.persistent = disk.path, True
         if guest.state == "running" and not known.live:
             known.live, known.size_bytes = True, _read_image(known)
             _say_disk(guest, known.device, known.size_bytes, known.volume_id)
         self._world.save(guest)
         return _show_disk(known)
 
-    async def unplug(self, server_id: str, volume_id: str) -> None:
+    async def unplug(self, server_id: str, volume_id: str, attachment_id: str = "") -> None:
         await self.knobs.at("unplug")
         guest = self._world.find(server_id)
         known = guest and next((one for one in guest.disks if one.volume_id == volume_id), None)
-        if guest is None or known is None:
+        if guest is None or known is None or attachment_id not in {"", known.attachment_id}:
             return
         if known.live and volume_id in self.stubborn:
             raise Conflict(

@@ -53,11 +53,24 @@ class Calls:
         operation: Operation | None = None,
         timeout_s: float = AGENT_CALL_S,
     ) -> T:
+        answer = await self._exchange(
+            method, target, body, operation=operation, timeout_s=timeout_s
+        )
+        return decode(kind, answer)
+
+    async def _exchange(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_CALL_S,
+    ) -> Response:
         content = b"" if body is None else msgspec.json.encode(body)
         # Reading is never refused for the incarnation: that is how another one is found out.
         headers = {} if method == "GET" else self._headers(operation)
-        answer = await self._finish(Request(method, target, headers, content), timeout_s)
-        return decode(kind, answer)
+        return await self._finish(Request(method, target, headers, content), timeout_s)
 
     async def _finish(self, request: Request, timeout_s: float) -> Response:
         """Send, and follow a 202 to its end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from mooring.agent_api.calls import Calls, path_of
 from mooring.agent_api.disks import (
@@ -16,6 +17,12 @@ from mooring.agent_api.disks import (
 )
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_LONG_CALL_S
+
+
+def unplug_path(server_id: str, volume_id: str, attachment_id: str = "") -> str:
+    """Return what `unplug_disk` deletes: also what a dead host may owe."""
+    path = path_of("servers", server_id, "disks", volume_id)
+    return f"{path}?{urlencode({'attachment_id': attachment_id})}" if attachment_id else path
 
 
 class DiskCalls(Calls):
@@ -56,7 +63,11 @@ class DiskCalls(Calls):
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> GuestDisk:
-        """Connect a volume and give it to a running or stopped guest; answers its device."""
+        """Connect a volume and give it to a running or stopped guest; answers its device.
+
+        NotFound: no such guest, or the volume is not to be reached; Conflict: the guest has the
+        volume by another attachment; NoCapacity: it has no room.
+        """
         target = path_of("servers", server_id, "disks", disk.volume_id)
         return await self._ask(
             GuestDisk, "PUT", target, disk, operation=operation, timeout_s=timeout_s
@@ -66,16 +77,22 @@ class DiskCalls(Calls):
         self,
         server_id: str,
         volume_id: str,
+        attachment_id: str = "",
         *,
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
-        """Take a disk away and see that the guest let go; nothing when it has none.
+        """Take a disk away, see that the guest let go, and disconnect its backend.
 
-        Conflict: the guest keeps it; the definition is as before. The backend stays connected.
+        Nothing when the guest has none, or has the volume by another attachment; a backend that
+        another guest uses stays connected. Without an attachment only the guest's disk goes.
+        Conflict: the guest keeps it; everything is as before.
         """
-        target = path_of("servers", server_id, "disks", volume_id)
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        target = unplug_path(server_id, volume_id, attachment_id)
+        answer = await self._exchange("DELETE", target, operation=operation, timeout_s=timeout_s)
+        if attachment_id and answer.status == 204:
+            # An agent of the release before has not looked at the attachment.
+            await self.disconnect(attachment_id, operation=operation, timeout_s=timeout_s)
 
     async def resize_disk(
         self,

@@ -82,6 +82,15 @@ class GuestDisk(Struct, frozen=True, kw_only=True):
     """The definition that the next start uses has it."""
 
 
+class Unplugged(Struct, frozen=True):
+    """Answer of a DELETE that names an attachment: neither guest nor host holds on to it.
+
+    An agent of the release before knows no attachment here and answers nothing.
+    """
+
+    attachment_id: str
+
+
 class DiskSizeRequest(Struct, frozen=True):
     """Body of `PUT /servers/{server_id}/disks/{volume_id}/size`."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import libvirt
 from msgspec import Struct
 
-from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, choose_device
+from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, check_attachment, choose_device
 from mooring.agent.libvirt import domain_xml
 from mooring.agent.libvirt.domain_xml import DefinedDisk, Definition
 from mooring.errors import Bug, NoCapacity
@@ -46,12 +46,18 @@ def read(domain: Any) -> Places:
     return Places(config, live)
 
 
-def plug(domain: Any, disk: DiskPlan, *, direct: bool) -> str:
-    """Give a disk to both sides that lack it; return its device name."""
+def plug(domain: Any, server_id: str, disk: DiskPlan, *, direct: bool) -> str:
+    """Give a disk to both sides that lack it; return its device name.
+
+    Raises Conflict when either has the volume by another attachment.
+    """
     places = read(domain)
     in_config = places.config.disk(disk.volume_id)
     in_live = places.live.disk(disk.volume_id) if places.live else None
     known = in_live or in_config
+    for one in (in_live, in_config):
+        if one is not None:
+            check_attachment(server_id, disk.volume_id, one.attachment_id, disk.attachment_id)
     device = known.device if known else choose_device(disk.device, places.taken)
     if device is None:
         raise NoCapacity(f"The guest has disks at all letters from {DEVICE_PREFIX}a on.")
@@ -63,10 +69,10 @@ def plug(domain: Any, disk: DiskPlan, *, direct: bool) -> str:
     return device
 
 
-def ask_to_let_go(domain: Any, volume_id: str) -> bool:
+def ask_to_let_go(domain: Any, volume_id: str, attachment_id: str = "") -> bool:
     """Ask the running guest for a disk; return whether it is gone from it. May take 5 s."""
     places = read(domain)
-    held = places.live.disk(volume_id) if places.live else None
+    held = places.live.disk(volume_id, attachment_id) if places.live else None
     if held is None:
         return True
     try:
@@ -76,18 +82,18 @@ def ask_to_let_go(domain: Any, volume_id: str) -> bool:
         ended = error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID
         if not gone and not ended and _PENDING not in str(error):
             raise
-    return is_gone(domain, volume_id)
+    return is_gone(domain, volume_id, attachment_id)
 
 
-def is_gone(domain: Any, volume_id: str) -> bool:
+def is_gone(domain: Any, volume_id: str, attachment_id: str = "") -> bool:
     """Return whether the running guest has let go of a disk."""
     live = read(domain).live
-    return live is None or live.disk(volume_id) is None
+    return live is None or live.disk(volume_id, attachment_id) is None
 
 
-def forget(domain: Any, volume_id: str) -> None:
+def forget(domain: Any, volume_id: str, attachment_id: str = "") -> None:
     """Take a disk out of the definition."""
-    defined = read(domain).config.disk(volume_id)
+    defined = read(domain).config.disk(volume_id, attachment_id)
     if defined is not None:
         domain.detachDeviceFlags(_named(defined), CONFIG)
 

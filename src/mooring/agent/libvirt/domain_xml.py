@@ -70,9 +70,10 @@ class Definition(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str]
     disks: list[DefinedDisk]
 
-    def disk(self, volume_id: str) -> DefinedDisk | None:
-        """Return the disk that is a volume, or None."""
-        return next((disk for disk in self.disks if disk.volume_id == volume_id), None)
+    def disk(self, volume_id: str, attachment_id: str = "") -> DefinedDisk | None:
+        """Return the disk that is a volume, by any attachment or by the one named, or None."""
+        named = (disk for disk in self.disks if disk.volume_id == volume_id)
+        return next((disk for disk in named if attachment_id in {"", disk.attachment_id}), None)
 
     @property
     def volumes(self) -> list[DefinedDisk]:

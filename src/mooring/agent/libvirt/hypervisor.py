@@ -208,23 +208,25 @@ class LibvirtHypervisor:
 
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
         def plug(domain: Any) -> GuestDisk:
-            devices.plug(domain, disk, direct=devices.opens_directly(disk.path))
+            devices.plug(domain, server_id, disk, direct=devices.opens_directly(disk.path))
             given = states.show_disks(devices.read(domain))
             return next(one for one in given if one.volume_id == disk.volume_id)
 
         async with self._lock(server_id):
             return await self._with(server_id, plug)
 
-    async def unplug(self, server_id: str, volume_id: str) -> None:
+    async def unplug(self, server_id: str, volume_id: str, attachment_id: str = "") -> None:
         # Without the guest's lock: a guest that keeps one disk must not hold up the others.
         try:
-            if not await self._let_go(server_id, volume_id):
+            if not await self._let_go(server_id, volume_id, attachment_id):
                 raise Conflict(
                     f"The guest of server {server_id} keeps volume {volume_id}; it is attached as "
                     "before. Let go of it inside the guest, or stop the server, and try again."
                 )
             async with self._lock(server_id):
-                await self._with(server_id, lambda domain: devices.forget(domain, volume_id))
+                await self._with(
+                    server_id, lambda domain: devices.forget(domain, volume_id, attachment_id)
+                )
         except NotFound:
             return
 
@@ -282,15 +284,20 @@ class LibvirtHypervisor:
         await self._with(server_id, lambda _: None)
         return await run_to_end(lambda: self._files.read_console(server_id, lines))
 
-    async def _let_go(self, server_id: str, volume_id: str) -> bool:
+    async def _let_go(self, server_id: str, volume_id: str, attachment_id: str) -> bool:
         """Ask the guest, wait, and ask again; return whether it let go."""
+
+        def ask(domain: Any) -> bool:
+            return devices.ask_to_let_go(domain, volume_id, attachment_id)
+
+        def is_gone(domain: Any) -> bool:
+            return devices.is_gone(domain, volume_id, attachment_id)
+
         deadline = time.monotonic() + AGENT_UNPLUG_S
         while time.monotonic() < deadline:
-            if await self._with(server_id, lambda one: devices.ask_to_let_go(one, volume_id)):
+            if await self._with(server_id, ask):
                 return True
-            if await self._until(
-                server_id, lambda one: devices.is_gone(one, volume_id), AGENT_UNPLUG_ASK_S
-            ):
+            if await self._until(server_id, is_gone, AGENT_UNPLUG_ASK_S):
                 return True
         return False
 

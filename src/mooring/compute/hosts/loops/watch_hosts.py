@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
-_DISK = re.compile(r"^/servers/([^/]+)/disks/([^/]+)$")
+_DISK = re.compile(r"^/servers/([^/]+)/disks/([^/?]+)(?:\?attachment_id=([^/]+))?$")
 _RESIZE = re.compile(r"^/servers/([^/]+)/disks/([^/]+)/size$")
 _SERVER = re.compile(r"^/servers/([^/]+)$")
 _CONNECTION = re.compile(r"^/connections/([^/]+)$")
@@ -109,7 +109,8 @@ async def _pay(agent: AgentClient, debt: Debt) -> None:
     connection, resize = _CONNECTION.match(debt.resource), _RESIZE.match(debt.resource)
     try:
         if disk:
-            await agent.unplug_disk(disk.group(1), disk.group(2), operation=debt.operation)
+            server_id, volume_id, attachment_id = disk.groups("")
+            await agent.unplug_disk(server_id, volume_id, attachment_id, operation=debt.operation)
         elif resize:
             await agent.forget_resize(resize.group(1), resize.group(2), operation=debt.operation)
         elif server:
