@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from mooring.agent.run import Budget, Runner, find_program, start_time
+from mooring.agent.run import Budget, Runner, check_pid, find_program, start_time
 from mooring.agent.waiting import until
-from mooring.errors import Unavailable
+from mooring.errors import Bug, Unavailable
 from mooring.fence.journal import Process
+from tests.tidy import tree
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
+RUN = "src/mooring/agent/run.py"
 
 
 class Notes:
@@ -107,3 +111,25 @@ async def test_what_an_earlier_agent_started_is_ended(notes: Notes) -> None:
 async def test_a_missing_program_says_what_to_install() -> None:
     with pytest.raises(Unavailable, match="install the package"):
         find_program("no-such-program")
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpid()])
+def test_no_signal_goes_to_everybody_or_to_the_agent_itself(pid: int) -> None:
+    with pytest.raises(Bug, match="nothing was ended"):
+        check_pid(pid)
+
+
+def test_every_signal_is_checked() -> None:
+    calls = [call for name, call in tree.calls(RUN) if name in {"os.kill", "os.killpg"}]
+    assert len(calls) == 3
+    assert [ast.unparse(call.args[0]) for call in calls] == ["check_pid(pid)"] * 3
+
+
+async def test_a_program_that_was_gone_when_it_was_noted_keeps_no_agent_from_starting(
+    notes: Notes,
+) -> None:
+    process = await asyncio.create_subprocess_exec("true")
+    await process.wait()
+    notes.note_process(process.pid, start_time(process.pid), "k")
+    await Runner(notes).end_leftovers()
+    assert notes.noted == {}

@@ -119,7 +119,8 @@ class Runner:
     async def end_leftovers(self) -> None:
         """End what an agent before this one started and could not see end."""
         for noted in self._notes.processes():
-            if start_time(noted.pid) == noted.start_time:
+            # One that had ended before it was noted has -1, as all that is gone.
+            if start_time(noted.pid) == noted.start_time >= 0:
                 log.info("ending a leftover program", pid=noted.pid, of=noted.operation_key)
                 _kill(noted.pid)
                 if not await until(lambda one=noted: start_time(one.pid) != one.start_time, 30.0):
@@ -137,14 +138,14 @@ class Runner:
         for pid in await run_to_end(lambda: _find_marked(mark)):
             log.info("ending what a helper left", pid=pid)
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(check_pid(pid), signal.SIGKILL)
 
     async def end_strays(self, words: str) -> None:
         """End programs that a library of ours started, by words of their command line."""
         for pid in await run_to_end(lambda: find_processes(words)):
             log.info("ending a stray program", pid=pid, words=words)
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(check_pid(pid), signal.SIGKILL)
 
     async def _watch(self, process: Process, name: str, timeout_s: float) -> Output:
         outputs = _read(_pipe(process.stdout)), _read(_pipe(process.stderr))
@@ -291,4 +292,15 @@ async def _end(process: Process) -> None:
 def _kill(pid: int) -> None:
     """Kill a program with all it started: each is the leader of its own session."""
     with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(check_pid(pid), signal.SIGKILL)
+
+
+def check_pid(pid: int) -> int:
+    """Return the id of one process that may be ended. Raises Bug.
+
+    To the kernel -1 is every process there is, and so is the group of process 1; 0 is the group of
+    whoever asks.
+    """
+    if pid <= 1 or pid == os.getpid():
+        raise Bug(f"Process {pid} is none that an agent has started; nothing was ended.")
+    return pid
