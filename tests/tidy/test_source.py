@@ -11,6 +11,7 @@ import pytest
 from tests.tidy import tree
 
 FUNCTION_LINES = 40
+VERB_LINES = 30
 
 ONLY_IN = {
     "httpx2": ("src/mooring/clients/", "src/mooring/agent_api/"),
@@ -53,6 +54,22 @@ def test_functions_stay_short() -> None:
         if not path.startswith(tree.MIGRATIONS)
         for function in tree.functions(path)
         if lines_of(function) > FUNCTION_LINES
+    ]
+    assert not found, violations(found)
+
+
+def test_an_agents_verbs_are_shorter_still() -> None:
+    verbs = [
+        (path, function)
+        for path in tree.python("src/mooring/agent/")
+        for function in tree.functions(path)
+        if any(ast.unparse(one).startswith("verbs.") for one in function.decorator_list)
+    ]
+    assert len(verbs) > 30
+    found = [
+        f"{path}:{verb.lineno}: {verb.name} has {lines_of(verb)} lines"
+        for path, verb in verbs
+        if lines_of(verb) > VERB_LINES
     ]
     assert not found, violations(found)
 
