@@ -25,7 +25,14 @@ WORDS = {
 """What is not written here, and what is written instead."""
 
 NAMES = re.compile(r"(^|/)(utils?|helpers?|misc|common|manager|base_\w+)\.py$")
-WORDLESS = ("LICENSE", "docs/style.md", "requirements", "tests/tidy/", "src/mooring/store/")
+WORDLESS = (
+    "LICENSE",
+    "docs/facts/",  # they name what others named
+    "docs/style.md",
+    "requirements",
+    "tests/tidy/",
+    "src/mooring/store/",
+)
 
 ADDRESS = re.compile(
     r"\b(?:https?|ftp|git|ssh)://(?:[^\s/@'\"`]*@)?(\[[0-9a-f:]+\]|[^\s/:'\"`)\]>,|]*)"

@@ -1,4 +1,4 @@
-"""Snapshots of volumes in the pools of a host. Source: facts/block_storage.md 5.2 and 11.5."""
+"""Snapshots of volumes in the pools of a host. Source: facts/block_storage.md 5.2 and 11.4."""
 
 from __future__ import annotations
 

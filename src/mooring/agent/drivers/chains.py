@@ -2,7 +2,7 @@
 
 A snapshot makes a new overlay the active file; what lies below it is the snapshot's content. The
 chain is kept in the volume's record and never read out of the files, which guests may have written.
-Source: facts/block_storage.md 11.5.
+Source: facts/block_storage.md 11.4.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The files are changed here while nobody has the volume, and by its hypervisor while a guest does;
 then this only prepares, and records what is done. Every step may be repeated after a crash: a file
-is removed when the record no longer names it. Source: facts/block_storage.md 11.5.
+is removed when the record no longer names it. Source: facts/block_storage.md 11.4.
 """
 
 from __future__ import annotations

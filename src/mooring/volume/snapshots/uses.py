@@ -1,7 +1,7 @@
 """Who has a volume right now: nobody, or the guest of one server. Asked under the volume's lock.
 
 Snapshots depend on it: the files of a volume that nobody has are changed by its host, those that a
-guest has by its hypervisor alone. Source: facts/block_storage.md 11.5.
+guest has by its hypervisor alone. Source: facts/block_storage.md 11.4.
 """
 
 from __future__ import annotations
