@@ -60,16 +60,27 @@ def parsed(path: str) -> ast.Module:
     return ast.parse(text(path), path)
 
 
+@functools.cache
+def nodes(path: str) -> tuple[ast.AST, ...]:
+    """Every node of a Python file's syntax tree."""
+    return tuple(ast.walk(parsed(path)))
+
+
 def functions(path: str) -> Iterator[Function]:
     """Every function of a file, methods and inner ones too."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, Function):
             yield node
 
 
-def imports(path: str) -> Iterator[tuple[str, int]]:
+@functools.cache
+def imports(path: str) -> tuple[tuple[str, int], ...]:
     """Every module that a file imports, wherever in the file, with its line."""
-    for node in ast.walk(parsed(path)):
+    return tuple(_imports(path))
+
+
+def _imports(path: str) -> Iterator[tuple[str, int]]:
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((name.name, node.lineno) for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -77,8 +88,9 @@ def imports(path: str) -> Iterator[tuple[str, int]]:
             yield from ((f"{node.module}.{name.name}", node.lineno) for name in node.names)
 
 
-def calls(path: str) -> Iterator[tuple[str, ast.Call]]:
+@functools.cache
+def calls(path: str) -> tuple[tuple[str, ast.Call], ...]:
     """Every call in a file, under the dotted name it is written with."""
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+    return tuple(
+        (ast.unparse(node.func), node) for node in nodes(path) if isinstance(node, ast.Call)
+    )
