@@ -16,6 +16,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.wire import Wire, wire
+
 OPTIONS = {
     "listen_addresses": "",
     "max_connections": "200",
@@ -91,3 +93,16 @@ def postgres_url(postgres_server: Server) -> Generator[str]:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         yield postgres_server.url(name)
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def postgres_wire(postgres_server: Server) -> Generator[Wire]:
+    """A wire to the server, for a test to cut."""
+    with wire(postgres_server.directory) as made:
+        yield made
+
+
+@pytest.fixture
+def wired_url(postgres_server: Server, postgres_url: str, postgres_wire: Wire) -> str:
+    """A fresh database as it is reached over the wire."""
+    return postgres_url.replace(str(postgres_server.directory), str(postgres_wire.directory))

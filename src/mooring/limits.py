@@ -11,6 +11,17 @@ STORE_READERS = 4
 STORE_POOL_CONNECTIONS = 8
 """PostgreSQL connections of one service in one process, and the threads that use them."""
 
+STORE_AGAIN_S = 5.0
+"""For how long what PostgreSQL asks to repeat is repeated before the caller is told to come again.
+
+A deadlock shows after 1 s there; a restart of the server takes about as long as this."""
+
+STORE_LOST_RACES = 3
+"""How often a write that broke a constraint looks again: somebody else may have been faster."""
+
+STORE_SETTLE_S = 10.0
+"""How long to look for the outcome of a commit that PostgreSQL did not answer."""
+
 STORE_BUSY_TIMEOUT_S = 5.0
 """How long a write waits for another process that holds a SQLite file's write lock."""
 

@@ -257,3 +257,32 @@ def build(api: Api[Harbour]) -> None:
         policy=Policy(RULES),
         public_url="http://cloud/compute",
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"boat": {"name": "a\\u0000b"}}',
+        b'{"boat": {"a\\u0000b": "name"}}',
+        b'{"boat": {"name": "a\\\\\\u0000b"}}',
+        b'{"boat": [{"name": ["\\u0000"]}]}',
+    ],
+)
+@pytest.mark.parametrize("version", ["2.1", "2.5"])
+async def test_a_nul_anywhere_in_a_body_is_400(visitor: Visitor, body: bytes, version: str) -> None:
+    answer = await visitor.post(f"{ROOT}/boats", body, version=version)
+    assert answer.status == 400
+    assert "NUL" in answer.json["badRequest"]["message"]
+
+
+async def test_a_text_that_spells_a_nul_has_none(visitor: Visitor) -> None:
+    body = b'{"boat": {"name": "a\\\\u0000b"}}'
+    answer = await visitor.post(f"{ROOT}/boats", body, version="2.1")
+    assert (answer.status, answer.json["boat"]["name"]) == (202, "a\\u0000b")
+
+
+@pytest.mark.parametrize("target", ["boats?name=a%00b", "boats?a%00=b", "boats/a%00b", "fail/%00"])
+async def test_a_nul_in_a_url_is_400(visitor: Visitor, target: str) -> None:
+    answer = await visitor.get(f"{ROOT}/{target}")
+    assert answer.status == 400
+    assert "NUL" in answer.json["badRequest"]["message"]

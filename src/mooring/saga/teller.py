@@ -28,6 +28,7 @@ from mooring.saga.turn import (
     is_transaction,
     must_turn_back,
 )
+from mooring.store import failures
 from mooring.store.base import savepoint
 
 S = TypeVar("S")
@@ -112,7 +113,9 @@ class Teller(Generic[S]):
         try:
             with savepoint(tx):
                 together.write(tx)
-        except Exception as error:  # noqa: BLE001  (it decides where the saga goes, as in a step)
+        except Exception as error:
+            if failures.is_of_database(error):
+                raise
             return Failed(error)
         return Done(together.notes)
 
@@ -134,7 +137,10 @@ class Teller(Generic[S]):
                 self.tools.probe.at(f"{point}/after")
         except LostLeaseError:
             raise
-        except Exception as error:  # noqa: BLE001  (whatever a step raises decides where the saga goes)
+        except Exception as error:
+            # Whatever a step raises decides where the saga goes; a lost transaction is no answer.
+            if failures.is_of_database(error):
+                raise
             return Failed(error)
         return Done(answer)
 

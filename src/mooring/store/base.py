@@ -51,10 +51,12 @@ class Store(Protocol):
         ...
 
     async def write(self, fn: Callable[[Session], T]) -> T:
-        """Run the plain function `fn` once, in one transaction; return its result once committed.
+        """Run the plain function `fn` in one transaction; return its result once committed.
 
         Whatever it raises rolls the transaction back and is raised here. A caller who is cancelled
-        stops waiting; the transaction goes on, wholly or not at all.
+        stops waiting; the transaction goes on, wholly or not at all. PostgreSQL may ask to run `fn`
+        again in a new transaction (a deadlock, a lost connection), so it changes nothing but the
+        database. The row of each object that it loads is locked until the transaction ends.
         """
         ...
 

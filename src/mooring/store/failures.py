@@ -60,9 +60,22 @@ def translate(error: BaseException, *, reading: bool = False) -> MooringError | 
     return _from_postgresql(error)
 
 
+def is_of_database(error: BaseException) -> bool:
+    """Whether the database failed, so that the transaction is lost whatever its function does."""
+    return translate(error) is not None
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether a transaction that ended so may be run again at once, with better luck.
+
+    What is already one of our own errors is an answer, not a failure.
+    """
+    return isinstance(translate(find_reason(error)), Unavailable)
+
+
 def find_reason(error: BaseException) -> BaseException:
     """Return why a transaction was lost: a full disk shows first as a missing savepoint."""
-    link: BaseException | None = error
+    link: BaseException | None = None if isinstance(error, MooringError) else error
     while link is not None:
         if translate(link) is not None:
             return link

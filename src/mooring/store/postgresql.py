@@ -1,20 +1,26 @@
 """A service's database as one PostgreSQL schema, reached through a pool of psycopg connections.
 
-Writes run at READ COMMITTED: what must not change under a rule's feet is locked by it (FOR UPDATE)
-or guarded by its UPDATE. A function is called once only, so a deadlock is answered Unavailable and
-asked again from outside. Reads see one snapshot, as on SQLite.
+Writes run at READ COMMITTED. What a write loads as an object it means to change or to rely on, so
+its row is locked at once, and nobody changes it between the look and the change; what is only
+looked at is selected by its columns. What PostgreSQL itself asks to repeat (a deadlock, a
+connection that is lost before the commit, a row that somebody else inserted meanwhile) is run
+again here. Reads see one snapshot, as on SQLite.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import random
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
-from sqlalchemy import Engine, QueuePool, create_engine, event, make_url
-from sqlalchemy.orm import Session
+from sqlalchemy import Engine, QueuePool, Select, create_engine, event, make_url, text
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.orm import ORMExecuteState, Session
 
 from mooring import limits
 from mooring.errors import Unavailable
@@ -23,6 +29,14 @@ from mooring.store import failures, migrate
 from mooring.store.call import Call, deliver
 
 T = TypeVar("T")
+_FIRST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 0.25
+_number = text("SELECT CAST(pg_current_xact_id_if_assigned() AS text)")
+_outcome = text("SELECT pg_xact_status(CAST(:number AS xid8))")
+_end_backend = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE backend_xid = CAST(CAST(:number AS xid8) AS xid)"
+)
 
 
 def create_schema_engine(location: str, schema: str) -> Engine:
@@ -48,6 +62,30 @@ def create_schema_engine(location: str, schema: str) -> Engine:
 
     event.listen(engine, "connect", connected, insert=True)
     return engine
+
+
+class WriteSession(Session):
+    """The session of one write: it locks the row of each object that it loads."""
+
+
+def _lock_loaded(state: ORMExecuteState) -> None:
+    """Have the rows behind a query for objects locked, until the transaction ends.
+
+    Without it two writes that change the same list inside one row both succeed, and one is lost.
+    """
+    if not state.is_select or state.is_column_load:
+        return
+    statement = cast("Select[Any]", state.statement)
+    objects = [
+        one["entity"]
+        for one in statement.column_descriptions
+        if one.get("entity") is not None and one["expr"] is one["entity"]
+    ]
+    if objects:
+        state.statement = statement.with_for_update(of=objects, key_share=True)
+
+
+event.listen(WriteSession, "do_orm_execute", _lock_loaded)
 
 
 class PostgresqlStore:
@@ -92,24 +130,83 @@ class PostgresqlStore:
 
     def _write(self, call: Call[Any]) -> None:
         try:
-            with Session(self._engine, expire_on_commit=False) as tx:
-                call.run(tx)
-                self._probe.at(f"{self._point}/before")
-                tx.commit()
+            _repeat(lambda: self._write_once(call))
             with self._counting:
                 self.commits += 1
             self._probe.at(f"{self._point}/after")
         except BaseException as error:  # noqa: BLE001  (it goes to the one who asked)
-            call.fail(error)
+            call.fail(failures.find_reason(error))
         deliver([call])
+
+    def _write_once(self, call: Call[Any]) -> None:
+        with WriteSession(self._engine, expire_on_commit=False) as tx:
+            call.run(tx)
+            number = tx.connection().scalar(_number)
+            self._probe.at(f"{self._point}/before")
+            try:
+                tx.commit()
+            except DBAPIError as error:
+                if not number or not self._was_committed(number, error):
+                    raise
+
+    def _was_committed(self, number: str, error: DBAPIError) -> bool:
+        """Look how a transaction ended whose COMMIT was not answered.
+
+        Raises Unavailable when nobody can be asked; then nobody may repeat it either.
+        """
+        until = time.monotonic() + limits.STORE_SETTLE_S
+        for pause in _pauses():
+            try:
+                with self._engine.connect() as connection:
+                    # Whoever has not read the COMMIT yet shall not do so after we have looked.
+                    connection.execute(_end_backend, {"number": number})
+                    outcome = connection.scalar(_outcome, {"number": number})
+            except DBAPIError:
+                outcome = None
+            if outcome in {"committed", "aborted"}:
+                return outcome == "committed"
+            if time.monotonic() > until:
+                break
+            time.sleep(pause)
+        raise Unavailable(
+            "The database did not answer, and whether the change was made is not known. Look "
+            "before you ask again.",
+            private=f"the commit of transaction {number} was not answered: {error.orig}",
+        ) from error
 
     def _read(self, call: Call[Any]) -> None:
         try:
-            with Session(self._snapshots, autoflush=False, expire_on_commit=False) as tx:
-                call.run(tx)
+            _repeat(lambda: self._read_once(call))
         except BaseException as error:  # noqa: BLE001  (it goes to the one who asked)
-            call.fail(error, reading=True)
+            call.fail(failures.find_reason(error), reading=True)
         deliver([call])
+
+    def _read_once(self, call: Call[Any]) -> None:
+        with Session(self._snapshots, autoflush=False, expire_on_commit=False) as tx:
+            call.run(tx)
+
+
+def _pauses() -> Iterator[float]:
+    """Give growing pauses without end, in seconds; no two callers wait in step."""
+    for attempt in itertools.count():
+        longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 10))
+        yield random.uniform(0.5, 1.0) * longest  # noqa: S311  (nothing secret)
+
+
+def _repeat(attempt: Callable[[], None]) -> None:
+    """Run a transaction again for as long as PostgreSQL says that this may help."""
+    until = time.monotonic() + limits.STORE_AGAIN_S
+    lost_races = 0
+    for pause in _pauses():
+        try:
+            return attempt()
+        except Exception as error:
+            lost_races += isinstance(error, IntegrityError)
+            again = failures.may_pass(error) or 0 < lost_races <= limits.STORE_LOST_RACES
+            if not again or time.monotonic() > until:
+                raise
+        time.sleep(pause)
+    return None
 
 
 async def open_store(location: str, service: str, probe: Probe | None) -> PostgresqlStore:

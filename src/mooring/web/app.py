@@ -167,6 +167,7 @@ class _Application(Generic[S]):
 
     async def _answer(self, exchange: Exchange) -> Reply:
         request = exchange.request
+        body.check_url(request.scope)
         path = self._path(request)
         public = self._public(path) if request.method in ("GET", "HEAD") else None
         if public is not None:

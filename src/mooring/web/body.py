@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -12,8 +14,12 @@ from mooring.errors import Invalid
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.types import Scope
 
     from mooring.web.api import Route
+
+# In JSON a backslash stands in a text only, so this finds the escape wherever the text is.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 async def read(request: Request) -> bytes:
@@ -35,7 +41,17 @@ async def read(request: Request) -> bytes:
             f"The request's body did not come within {limits.WEB_BODY_WAIT_S:g} seconds.",
             status=408,
         ) from error
-    return b"".join(chunks)
+    content = b"".join(chunks)
+    if _NUL.search(content):
+        raise _has_nul("The request's body")
+    return content
+
+
+def check_url(scope: Scope) -> None:
+    """Raise Invalid for a NUL in path or query: no database can look for it."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    if b"\0" in unquote_to_bytes(raw) or b"\0" in unquote_to_bytes(scope["query_string"]):
+        raise _has_nul("The URL")
 
 
 def check_media(route: Route, request: Request) -> None:
@@ -82,6 +98,10 @@ def explain(problem: str, place: str = "$") -> str:
     if not field:
         return f"Invalid input for the request's body. {reason}."
     return f"Invalid input for field/attribute {field}. {reason}."
+
+
+def _has_nul(what: str) -> Invalid:
+    return Invalid(f"{what} has a NUL character (U+0000) in a text, which is not allowed.")
 
 
 def _too_large() -> Invalid:
