@@ -29,7 +29,6 @@ from mooring.clients.identity import Login, ServiceUser
 from mooring.clients.transport import Deliver, Forward, Network, deliver_once
 from mooring.clock import SimulatedClock
 from mooring.cloud import Cloud, Outside, open_cloud
-from mooring.compute.hosts.loops.heal_servers import heal_once
 from mooring.config import Settings
 from mooring.doctor.examine import look
 from mooring.notify import outbox
@@ -38,7 +37,6 @@ from mooring.saga.define import Saga
 from mooring.saga.engine import Engine
 from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import SagaRow
-from mooring.volume.attachments.loops.settle_borrowed import settle_once
 
 T = TypeVar("T")
 URL = "http://cloud.test"
@@ -337,8 +335,7 @@ class SimulatedCloud:
 
     async def look_around(self) -> None:
         """Run once what every service does on its own account."""
-        await self.cloud.look_at_hosts()
-        await asyncio.gather(heal_once(self.cloud.compute), settle_once(self.cloud.volume))
+        await self.cloud.mend()
 
     # -- as the law -------------------------------------------------------------------------
 

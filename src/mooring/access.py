@@ -25,21 +25,17 @@ if TYPE_CHECKING:
 
 PASSWORDS = "passwords.json"
 CLOUDS = "clouds.yaml"
-CATALOGUE = {
-    "identity": "identity/v3",
-    "image": "image",
-    "placement": "placement",
-    "block-storage": "volume/v3",
-    "compute": "compute/v2.1",
-}
-"""The types of our catalogue, and where each service is below the public URL."""
-
 _ENTROPY_BYTES = 32
 _CLOUDS = {"mooring": ("admin", "admin"), "demo": ("demo", "demo")}
 
 
-async def ensure(identity: Identity, settings: Settings, public_url: str) -> dict[str, Login]:
-    """Let everybody who must exist exist; return the logins of the service users by their name."""
+async def ensure(
+    identity: Identity, settings: Settings, public_url: str, catalogue: Mapping[str, str]
+) -> dict[str, Login]:
+    """Let everybody who must exist exist; return the logins of the service users by their name.
+
+    `catalogue` has the types of our services, and where each is below the public URL.
+    """
     state = settings.state_path
     passwords = _load(state / PASSWORDS)
     names = ("admin", "demo", *bootstrap.SERVICE_USERS)
@@ -49,7 +45,7 @@ async def ensure(identity: Identity, settings: Settings, public_url: str) -> dic
     if missing:
         passwords |= missing
         write_secret(state / PASSWORDS, msgspec.json.format(msgspec.json.encode(passwords)))
-    urls = {kind: f"{public_url}/{path}" for kind, path in CATALOGUE.items()}
+    urls = {kind: f"{public_url}/{path}" for kind, path in catalogue.items()}
     await bootstrap.ensure(identity, urls=urls, region=settings.region, known=passwords)
     write_secret(state / CLOUDS, _clouds(passwords, public_url, settings.region))
     return {

@@ -1,4 +1,4 @@
-"""A whole control plane: five services in one process, that see only each other's APIs.
+"""A whole control plane: all services in one process, that see only each other's APIs.
 
 Whoever builds a cloud hands it the outside: where the databases are, the clock, the probe, the
 network and the agents. `mooring up` hands it the real ones, the tests simulated ones.
@@ -14,37 +14,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from mooring import access, health_app
-from mooring.clients.compute import ComputeClient
 from mooring.clients.identity import Login, ServiceUser
-from mooring.clients.image import ImageClient
-from mooring.clients.placement import PlacementClient
 from mooring.clients.session import Session
 from mooring.clients.transport import Network
-from mooring.clients.volume import VolumeClient
 from mooring.clients.webhook import WebhookTarget
-from mooring.compute import app as compute_app
-from mooring.compute.hosts.loops import heal_servers, watch_hosts
-from mooring.compute.service import Compute, ComputeSettings
 from mooring.doctor import app as doctor_app
-from mooring.identity import app as identity_app
-from mooring.identity.keys import TokenKeys
-from mooring.identity.service import Identity
 from mooring.identity.tokens import LocalValidator
-from mooring.image import app as image_app
-from mooring.image.service import Image
 from mooring.notify.deliverer import Deliverer
 from mooring.notify.outbox import Outbox
 from mooring.notify.targets import LogTarget, Target
-from mooring.placement import app as placement_app
-from mooring.placement.service import Placement
 from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer, load_sealer
+from mooring.service import Loop, Service, Surroundings
+from mooring.services import IDENTITY, SERVICES
 from mooring.store.base import Store, open_store
-from mooring.volume import app as volume_app
-from mooring.volume.attachments.loops.settle_borrowed import settle_borrowed, settle_once
-from mooring.volume.backends.loops.watch_pools import look_once, watch_pools
-from mooring.volume.service import Volume, VolumeSettings
-from mooring.web.app import mount
+from mooring.web.app import Served, mount
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -54,8 +38,7 @@ if TYPE_CHECKING:
     from mooring.config import Settings
     from mooring.probe import Probe
 
-S = TypeVar("S")
-SERVICES = ("identity", "image", "placement", "volume", "compute")
+S = TypeVar("S", bound=Served)
 
 
 class Outside(Struct, kw_only=True):
@@ -83,11 +66,36 @@ class Cloud:
         self.deliverers: dict[str, Deliverer] = {}
         self.apps: dict[str, ASGIApp] = {}
         self.app: ASGIApp = mount({}, _nobody)
-        self.identity: Identity
-        self.image: Image
-        self.placement: Placement
-        self.volume: Volume
-        self.compute: Compute
+        self._opened: dict[str, Any] = {}
+
+    def __getitem__(self, declared: Service[S]) -> S:
+        """Return an opened service by its declaration."""
+        return self._opened[declared.name]
+
+    def open(self, declared: Service[S], near: _Neighbours, sealer: Sealer) -> S:
+        """Make a service, and what runs its sagas and hands its notifications on."""
+        outside, name = self.outside, declared.name
+        box = Outbox(outside.clock, outside.settings.notifications)
+        service = declared.open(
+            Surroundings(
+                settings=outside.settings,
+                store=self.stores[name],
+                clock=outside.clock,
+                probe=outside.probe,
+                owner=outside.owner,
+                agents=outside.agents,
+                sealer=sealer,
+                outbox=box,
+                neighbour=lambda other: near.session(name, other),
+            )
+        )
+        self._opened[name] = service
+        if declared.take_sagas is not None:
+            engine = _engine(self, name, service, sealer)
+            declared.take_sagas(service, engine)
+        if declared.notifies:
+            _deliver(self, name, box)
+        return service
 
     @property
     def agents(self) -> Agents:
@@ -99,28 +107,28 @@ class Cloud:
         """The time of this cloud."""
         return self.outside.clock
 
+    def loops(self) -> list[tuple[Loop[Any], Any]]:
+        """Return what the services do on their own account, each with its service."""
+        return [(loop, self[each]) for each in SERVICES for loop in each.loops]
+
     async def look_at_hosts(self) -> None:
         """Ask every host once, so that servers and volumes find a place."""
-        await asyncio.gather(watch_hosts.look_once(self.compute), look_once(self.volume))
+        first = ((loop.once, it) for loop, it in self.loops() if loop.is_first_look)
+        await asyncio.gather(*(once(it) for once, it in first if once is not None))
 
     async def mend(self) -> None:
         """Do now what the loops do from time to time."""
         await self.look_at_hosts()
-        await settle_once(self.volume)
-        await heal_servers.heal_once(self.compute)
+        for loop, service in self.loops():
+            if loop.once is not None and not loop.is_first_look:
+                await loop.once(service)
 
     async def run(self) -> None:
         """Advance sagas and run the loops of all services until `stop`, or until one fails."""
         work: list[Awaitable[None]] = [engine.run() for engine in self.engines.values()]
-        loops = [
-            watch_hosts.run(self.compute),
-            heal_servers.run(self.compute),
-            watch_pools(self.volume),
-            settle_borrowed(self.volume),
-            image_app.run(self.image),
-        ]
+        work += [loop.run(service) for loop, service in self.loops()]
         work += [deliverer.run() for deliverer in self.deliverers.values()]
-        running = [asyncio.ensure_future(each) for each in (*work, *loops)]
+        running = [asyncio.ensure_future(each) for each in work]
         try:
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -148,70 +156,28 @@ async def open_cloud(outside: Outside) -> Cloud:
     location = settings.database or str(settings.state_path)
     opened = await asyncio.gather(
         *(
-            open_store(location, name, probe=outside.probe, inline=outside.inline)
-            for name in SERVICES
+            open_store(location, each.name, probe=outside.probe, inline=outside.inline)
+            for each in SERVICES
         )
     )
-    cloud = Cloud(outside, dict(zip(SERVICES, opened, strict=True)))
+    names = (each.name for each in SERVICES)
+    cloud = Cloud(outside, dict(zip(names, opened, strict=True)))
     await _open_services(cloud)
     return cloud
 
 
 async def _open_services(cloud: Cloud) -> None:
-    outside, stores = cloud.outside, cloud.stores
-    state, clock = outside.settings.state_path, outside.clock
-    sealer = load_sealer(state / "seal.key")
-    cloud.identity = Identity(
-        store=stores["identity"],
-        clock=clock,
-        keys=TokenKeys(state / "token-keys"),
-        token_lifetime_s=outside.settings.token_lifetime_s,
-    )
-    logins = await access.ensure(cloud.identity, outside.settings, outside.public_url)
-    cloud.image = Image(
-        store=stores["image"],
-        directory=state / "images",
-        clock=clock,
-        owner=outside.owner,
-        probe=outside.probe,
-    )
-    cloud.placement = Placement(store=stores["placement"], clock=clock)
-    _open_sagas(cloud, _Neighbours(outside, logins), sealer)
+    """Open identity first: the others call each other as its users."""
+    outside = cloud.outside
+    sealer = load_sealer(outside.settings.state_path / "seal.key")
+    near = _Neighbours(outside)
+    identity = cloud.open(IDENTITY, near, sealer)
+    catalogue = {each.kind: each.entry for each in SERVICES}
+    near.logins |= await access.ensure(identity, outside.settings, outside.public_url, catalogue)
+    for each in SERVICES:
+        if each is not IDENTITY:
+            cloud.open(each, near, sealer)
     await _serve(cloud)
-
-
-def _open_sagas(cloud: Cloud, near: _Neighbours, sealer: Sealer) -> None:
-    """Make the services that work by sagas and notify of what they do."""
-    outside, stores, clock = cloud.outside, cloud.stores, cloud.outside.clock
-    cloud.volume = Volume(
-        store=stores["volume"],
-        images=ImageClient(near.session("volume", "image")),
-        compute=ComputeClient(near.session("volume", "compute")),
-        agents=outside.agents,
-        sealer=sealer,
-        clock=clock,
-        settings=VolumeSettings(
-            extend_completion_version=outside.settings.extend_completion_version,
-            extend_deadline_s=float(outside.settings.extend_deadline_s),
-        ),
-        outbox=Outbox(clock, outside.settings.notifications),
-    )
-    cloud.compute = Compute(
-        store=stores["compute"],
-        images=ImageClient(near.session("compute", "image")),
-        placement=PlacementClient(near.session("compute", "placement")),
-        volumes=VolumeClient(near.session("compute", "volume")),
-        agents=outside.agents,
-        clock=clock,
-        settings=ComputeSettings(
-            reimage_timeout_per_gb=float(outside.settings.reimage_timeout_per_gb)
-        ),
-        outbox=Outbox(clock, outside.settings.notifications),
-    )
-    cloud.volume.sagas = _engine(cloud, "volume", cloud.volume, sealer)
-    cloud.compute.sagas = _engine(cloud, "compute", cloud.compute, sealer)
-    _deliver(cloud, "volume", cloud.volume.outbox)
-    _deliver(cloud, "compute", cloud.compute.outbox)
 
 
 def _deliver(cloud: Cloud, name: str, box: Outbox) -> None:
@@ -248,24 +214,15 @@ def _engine(cloud: Cloud, name: str, service: S, sealer: Sealer) -> Engine[S]:
 
 async def _serve(cloud: Cloud) -> None:
     """Build every service's application, and let the others reach it without a socket."""
-    root, validator = cloud.outside.public_url, LocalValidator(cloud.identity)
-    await image_app.prepare(cloud.image)
-    await volume_app.prepare(cloud.volume)
-    await compute_app.prepare(cloud.compute)
-
-    def known(name: str) -> dict[str, Any]:
-        url = f"{root}/identity/v3"
-        return {"validator": validator, "public_url": f"{root}/{name}", "identity_url": url}
-
-    cloud.apps = {
-        "/identity": identity_app.build(cloud.identity, public_url=f"{root}/identity"),
-        "/image": image_app.build(cloud.image, **known("image")),
-        "/placement": placement_app.build(cloud.placement, **known("placement")),
-        "/volume": volume_app.build(cloud.volume, **known("volume")),
-        "/compute": compute_app.build(cloud.compute, **known("compute")),
-    }
-    for prefix, app in cloud.apps.items():
-        cloud.outside.network.serve(f"{root}{prefix}", app)
+    root, validator = cloud.outside.public_url, LocalValidator(cloud[IDENTITY])
+    for each in SERVICES:
+        service, url = cloud[each], f"{root}/{each.name}"
+        await each.prepare(service)
+        app = each.build(
+            service, validator=validator, public_url=url, identity_url=f"{root}/identity/v3"
+        )
+        cloud.apps[f"/{each.name}"] = app
+        cloud.outside.network.serve(url, app)
     cloud.apps["/mooring"] = doctor_app.build(cloud, validator)
     cloud.apps["/healthz"] = health_app.build(cloud.engines)
     cloud.app = mount(cloud.apps, _nobody)
@@ -276,16 +233,19 @@ async def _serve(cloud: Cloud) -> None:
 class _Neighbours:
     """Makes the sessions with which one service calls another, as its own service user."""
 
-    def __init__(self, outside: Outside, logins: Mapping[str, Login]) -> None:
-        self._network, url = outside.network, f"{outside.public_url}/identity/v3"
-        self._users = {
-            name: ServiceUser(self._network, url, login, clock=outside.clock)
-            for name, login in logins.items()
-        }
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+        self.logins: dict[str, Login] = {}
+        """Those of the service users, once identity has them."""
+        self._users: dict[str, ServiceUser] = {}
 
     def session(self, caller: str, service: str) -> Session:
-        user = self._users[caller]
-        return Session(self._network, service=service, catalog=user, credentials=user)
+        network, user = self._outside.network, self._users.get(caller)
+        if user is None:
+            url, login = f"{self._outside.public_url}/identity/v3", self.logins[caller]
+            user = ServiceUser(network, url, login, clock=self._outside.clock)
+            self._users[caller] = user
+        return Session(network, service=service, catalog=user, credentials=user)
 
 
 async def _nobody(scope: Any, receive: Any, send: Any) -> None:

@@ -20,13 +20,12 @@ from mooring.doctor.app import PATH
 from mooring.doctor.examine import examine
 from mooring.doctor.findings import Finding
 from mooring.errors import Conflict
+from mooring.services import SERVICES
 from mooring.store.base import open_store
 from mooring.up import known_agents, open_hosts
 
 if TYPE_CHECKING:
     from mooring.config import Settings
-
-_SERVICES = ("image", "placement", "volume", "compute")
 
 
 async def run_doctor(settings: Settings, *, as_json: bool, fix: bool) -> int:
@@ -65,10 +64,11 @@ async def _look(settings: Settings) -> list[Finding]:
         await open_hosts(settings, agents, stack, lambda _: None)
         stack.push_async_callback(agents.close)
         location = str(settings.state_path)
-        stores = await asyncio.gather(*(open_store(location, name) for name in _SERVICES))
+        names = [each.name for each in SERVICES]
+        stores = await asyncio.gather(*(open_store(location, name) for name in names))
         for store in stores:
             stack.push_async_callback(store.close)
-        return await examine(dict(zip(_SERVICES, stores, strict=True)), agents, RealClock())
+        return await examine(dict(zip(names, stores, strict=True)), agents, RealClock())
 
 
 def _print(found: list[Finding], *, as_json: bool) -> None:

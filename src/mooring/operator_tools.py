@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mooring.config import Settings
 
 SERVICES = ("compute", "volume")
+"""Those that declare sagas. They are named, because importing them takes longer than asking."""
 _WATCH_S = 0.5
 _ENDED = ("done", "undone", "failed", "absorbed")
 

@@ -7,26 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from mooring.compute import app as compute
-from mooring.identity.api import (
-    application_credentials,
-    auth,
-    catalogue,
-    grants,
-    projects,
-    roles,
-    users,
-)
-from mooring.image import app as image
-from mooring.placement import app as placement
-from mooring.volume import app as volume
-from mooring.web import faces
+from mooring.services import SERVICES
 from mooring.web.api import Route, Version
 from mooring.web.face import Face
 from tests.compat import evidence
 from tests.compat.evidence import UNKNOWN, Asked
 
-IDENTITY = (auth, projects, users, roles, grants, application_credentials, catalogue)
 MADE = "Made from the routes and the tests by `make golden`."
 INDEX = f"""\
 # Compatibility
@@ -69,13 +55,8 @@ class Service(Struct, frozen=True):
 def services() -> list[Service]:
     """Every service, with the routes that its application serves."""
     return [
-        Service("identity", faces.IDENTITY, [one for file in IDENTITY for one in file.api.routes]),
-        Service("image", faces.IMAGE, [one for api in image.APIS for one in api.routes]),
-        Service(
-            "placement", faces.PLACEMENT, [one for api in placement.APIS for one in api.routes]
-        ),
-        Service("volume", volume.FACE, [one for api in volume.APIS for one in api.routes]),
-        Service("compute", compute.FACE, [one for api in compute.APIS for one in api.routes]),
+        Service(each.name, each.face, [route for api in each.apis for route in api.routes])
+        for each in SERVICES
     ]
 
 

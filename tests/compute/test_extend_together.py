@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from mooring.agent_api.transport import Deliver, Forward, Request, Response, deliver_once
-from mooring.compute import app as compute_app
+from mooring.compute.app import SERVICE as COMPUTE
 from mooring.errors import Conflict, Unavailable
 from tests.compute.extending import GIB, noted_gib
 from tests.compute.yard import URLS, Yard, YardTokens
@@ -83,9 +83,9 @@ async def test_an_old_host_leaves_the_volume_as_it_was(yard: Yard) -> None:
 
 async def test_a_compute_service_without_2_105_leaves_the_volume_as_it_was(yard: Yard) -> None:
     server_id, volume_id = await attached(yard)
-    old = replace(compute_app.FACE, maximum=(2, 104))
+    old = replace(COMPUTE.face, maximum=(2, 104))
     url = URLS["compute"]
-    app = compute_app.build(yard.compute, validator=YardTokens(), public_url=url, face=old)
+    app = COMPUTE.build(yard.compute, validator=YardTokens(), public_url=url, face=old)
     yard.network.serve(url, app)
     await extend(yard, volume_id)
     await yard.settle()

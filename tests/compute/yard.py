@@ -31,18 +31,18 @@ from mooring.clients.token import TokenInfo
 from mooring.clients.transport import Network
 from mooring.clients.volume import VolumeClient
 from mooring.clock import SimulatedClock
-from mooring.compute import app as compute_app
+from mooring.compute.app import SERVICE as COMPUTE
 from mooring.compute.hosts.loops import watch_hosts
 from mooring.compute.service import Compute, ComputeSettings
 from mooring.compute.tables import BlockDevice, Server
 from mooring.errors import Unavailable
-from mooring.placement import app as placement_app
+from mooring.placement.app import SERVICE as PLACEMENT
 from mooring.placement.service import Placement
 from mooring.saga.engine import Engine
 from mooring.saga.laws import LawProbe
 from mooring.saga.seal import Sealer
 from mooring.store.base import Store, open_store
-from mooring.volume import app as volume_app
+from mooring.volume.app import SERVICE as VOLUME
 from mooring.volume.backends.loops import watch_pools
 from mooring.volume.service import Volume
 from tests.web.harbour import FAR, PROJECT, Tokens
@@ -134,8 +134,8 @@ class Yard:
             await self._open_agent(name)
         self.stores = {name: await self._store(name) for name in ("compute", "volume", "placement")}
         self._build()
-        await volume_app.prepare(self.volume)
-        await compute_app.prepare(self.compute)
+        await VOLUME.prepare(self.volume)
+        await COMPUTE.prepare(self.compute)
         for engine in (self.volume.sagas, self.compute.sagas):
             await engine.open()
         self._tasks = [
@@ -385,9 +385,7 @@ class Yard:
     def _serve(self) -> None:
         tokens, serve = YardTokens(), self.network.serve
         placement, volume, compute = (URLS[name] for name in ("placement", "volume", "compute"))
-        serve(
-            placement, placement_app.build(self.placement, validator=tokens, public_url=placement)
-        )
-        serve(volume, volume_app.build(self.volume, validator=tokens, public_url=volume))
-        serve(compute, compute_app.build(self.compute, validator=tokens, public_url=compute))
+        serve(placement, PLACEMENT.build(self.placement, validator=tokens, public_url=placement))
+        serve(volume, VOLUME.build(self.volume, validator=tokens, public_url=volume))
+        serve(compute, COMPUTE.build(self.compute, validator=tokens, public_url=compute))
         serve(URLS["image"], image_shelf)

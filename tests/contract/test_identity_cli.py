@@ -16,10 +16,11 @@ import uvicorn
 
 from mooring.clock import RealClock
 from mooring.identity import bootstrap
-from mooring.identity.app import build
+from mooring.identity.app import SERVICE
 from mooring.identity.keys import TokenKeys
 from mooring.identity.passwords import Hasher
 from mooring.identity.service import Identity
+from mooring.identity.tokens import LocalValidator
 from mooring.store.base import open_store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.contract]
@@ -83,7 +84,13 @@ async def cloud(tmp_path: Path) -> AsyncGenerator[Cloud]:
         )
         urls = {"identity": f"{url}/v3", "compute": "http://127.0.0.1:1/compute/v2.1"}
         passwords = await bootstrap.ensure(identity, urls=urls)
-        config = uvicorn.Config(build(identity, public_url=url), lifespan="off", log_config=None)
+        app = SERVICE.build(
+            identity,
+            validator=LocalValidator(identity),
+            public_url=url,
+            identity_url=f"{url}/v3",
+        )
+        config = uvicorn.Config(app, lifespan="off", log_config=None)
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         yield Cloud(url, passwords)

@@ -12,10 +12,11 @@ from msgspec import Struct
 from mooring.clients.transport import Network
 from mooring.clock import SimulatedClock
 from mooring.identity import bootstrap
-from mooring.identity.app import build
+from mooring.identity.app import SERVICE
 from mooring.identity.keys import TokenKeys
 from mooring.identity.passwords import Hasher
 from mooring.identity.service import Identity
+from mooring.identity.tokens import LocalValidator
 from mooring.store.base import open_store
 
 ROOT = "http://town/identity"
@@ -41,7 +42,11 @@ class Town:
     def __init__(self, identity: Identity, passwords: dict[str, str]) -> None:
         self.identity, self.passwords = identity, passwords
         self.network = Network()
-        self.network.serve(ROOT, build(identity, public_url=ROOT))
+        validator = LocalValidator(identity)
+        app = SERVICE.build(
+            identity, validator=validator, public_url=ROOT, identity_url=f"{ROOT}/v3"
+        )
+        self.network.serve(ROOT, app)
         self.tokens: dict[str, str] = {}
 
     async def ask(

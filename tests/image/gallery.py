@@ -18,7 +18,7 @@ from mooring.clients.session import Session
 from mooring.clients.token import TokenInfo
 from mooring.clients.transport import Network
 from mooring.clock import SimulatedClock
-from mooring.image.app import build
+from mooring.image.app import SERVICE
 from mooring.image.service import Image, ImageSettings
 from mooring.probe import NoProbe, Probe
 from mooring.store.base import Store
@@ -80,7 +80,7 @@ class Gallery:
             probe=self._opened,
             settings=ImageSettings(size_bytes=8 << 20),
         )
-        self.app = build(self.image, validator=People(), public_url=URL)
+        self.app = SERVICE.build(self.image, validator=People(), public_url=URL)
         self.network = Network()
         self.network.serve(URL, self.app)
         self.http = httpx2.AsyncClient(transport=self.network)

@@ -108,11 +108,11 @@ async def test_of_several_processes_only_a_silent_one_loses_its_upload(
 
     first = asyncio.create_task(one.upload(image_id, slowly()))
     await one.upload_begun()
-    await app.prepare(two.image)
+    await app.SERVICE.prepare(two.image)
     assert (await two.show(image_id))["status"] == "saving"
     long_ago = datetime(2020, 1, 1, tzinfo=UTC)
     await stores[1].write(lambda tx: tx.execute(update(UploadRow).values(beat_at=long_ago)))
-    await app.prepare(two.image)
+    await app.SERVICE.prepare(two.image)
     assert await is_as_before(two, image_id)
     assert (await two.upload(image_id, b"two")).status_code == 204
     go_on.set()
@@ -133,7 +133,7 @@ async def test_the_watch_keeps_own_uploads_and_ends_dead_ones(gallery: Gallery) 
     upload = asyncio.create_task(gallery.upload(alive, slowly()))
     await gallery.upload_begun()
     await gallery.image.store.write(lambda tx: lose(tx, dead))
-    watch = asyncio.create_task(app.run(gallery.image))
+    watch = asyncio.create_task(uploads.watch(gallery.image))
     while (await gallery.show(dead))["status"] == "saving":
         gallery.clock.advance(IMAGE_BEAT_S)
     assert (await gallery.show(alive))["status"] == "saving"
@@ -191,7 +191,7 @@ async def test_what_a_killed_process_left_is_ended_at_the_start(tmp_path: Path) 
     for at, (point, expected) in enumerate(KILL_POINTS.items()):
         store = await open_store(str(tmp_path / str(at)), "image")
         gallery = Gallery(store, tmp_path / str(at) / "images")
-        await app.prepare(gallery.image)
+        await app.SERVICE.prepare(gallery.image)
         (shown,) = (await gallery.ask("GET", "/images")).json()["images"]
         assert shown["status"] == expected, point
         if expected == "queued":
@@ -222,6 +222,6 @@ async def test_files_that_belong_to_no_image_go_at_the_start(gallery: Gallery) -
     image_id = await gallery.filled(b"kept")
     for name in (f"{image_id}.0123", f"{uuid4()}.0123.part"):
         (gallery.directory / name).write_bytes(b"stray")
-    await app.prepare(gallery.image)
+    await app.SERVICE.prepare(gallery.image)
     assert len(gallery.files()) == 1
     assert (await gallery.ask("GET", f"/images/{image_id}/file")).content == b"kept"

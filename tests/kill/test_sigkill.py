@@ -15,10 +15,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from mooring import cloud as composition
 from mooring.agent import disks, servers, volumes
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
+from mooring.services import SERVICES
 from tests.kill.extend_workload import HELD_UP
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
@@ -31,7 +31,7 @@ DIES_S = 30.0
 SAMPLE = 34
 SAMPLE_OF_AGENT = 8
 SAMPLE_ON_POSTGRESQL = 6
-SAGAS = laws.sagas_of(*composition.SERVICES)
+SAGAS = laws.sagas_of(*(each.name for each in SERVICES))
 UNUSED = {"delete_image"}
 """Verbs for operators: no operation takes an image out of a host's cache."""
 VERBS = [

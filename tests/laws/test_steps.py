@@ -15,11 +15,12 @@ from mooring.errors import Conflict, Unavailable
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.saga.laws import Crash, Outcome
+from mooring.services import SERVICES
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import Scenario, Trial, Yard
 
 pytestmark = pytest.mark.anyio
-SAGAS = laws.sagas_of("compute", "volume")
+SAGAS = laws.sagas_of(*(each.name for each in SERVICES))
 BY_NAME = {saga.name: saga for saga in SAGAS}
 
 

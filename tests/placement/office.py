@@ -13,7 +13,7 @@ from mooring.clients.placement import PlacementClient
 from mooring.clients.session import Session
 from mooring.clients.transport import Network
 from mooring.clock import SimulatedClock
-from mooring.placement.app import build
+from mooring.placement.app import SERVICE
 from mooring.placement.service import Placement
 from mooring.store.base import Store
 from tests.web.harbour import Tokens
@@ -35,7 +35,7 @@ class Office:
     def __init__(self, store: Store) -> None:
         self.clock = SimulatedClock()
         self.placement = Placement(store=store, clock=self.clock)
-        self.app = build(self.placement, validator=Tokens(), public_url=URL)
+        self.app = SERVICE.build(self.placement, validator=Tokens(), public_url=URL)
         self.network = Network()
         self.network.serve(URL, self.app)
         self.http = httpx2.AsyncClient(transport=self.network)

@@ -14,17 +14,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, Engine, MetaData, inspect, text
 
-import mooring
 from mooring.errors import Conflict, Unavailable
+from mooring.services import SERVICES
 from mooring.store import migrate, postgresql, revise, sqlite
 from mooring.store.base import open_store
 
 pytestmark = pytest.mark.anyio
-SERVICES = [
-    name
-    for name in ("identity", "image", "placement", "volume", "share", "compute")
-    if (Path(mooring.__file__).parent / name / "tables.py").exists()
-]
 FIRST = """
 import sqlalchemy as sa
 from alembic import op
@@ -111,7 +106,7 @@ def _sorted(things: list[Any]) -> list[Any]:
     return sorted(things, key=lambda thing: str(thing["name"]))
 
 
-@pytest.mark.parametrize("chain", ["common", *SERVICES])
+@pytest.mark.parametrize("chain", ["common", *(each.name for each in SERVICES)])
 def test_revisions_make_what_the_code_describes(engine: Engine, chain: str) -> None:
     chains = dict.fromkeys((migrate.COMMON, chain))
     metadata = [found for name in chains for found in revise.load_metadata(name)]

@@ -30,7 +30,7 @@ from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer
 from mooring.saga.tables import LockRow, SagaRow
 from mooring.store.base import Store, open_store
-from mooring.volume import app
+from mooring.volume.app import SERVICE
 from mooring.volume.backends.loops.watch_pools import look_once
 from mooring.volume.service import Volume, VolumeSettings
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -192,8 +192,8 @@ class Dock:
             sealer=sealer,
             owner=f"dock-{self.count}",
         )
-        self.app = app.build(self.volume, validator=Tokens(), public_url="http://cloud/volume")
-        await app.prepare(self.volume)
+        self.app = SERVICE.build(self.volume, validator=Tokens(), public_url="http://cloud/volume")
+        await SERVICE.prepare(self.volume)
         await look_once(self.volume)
         await self.engine.open()
 

@@ -1,16 +1,18 @@
-"""The compute service as an ASGI application."""
+"""The compute service, declared."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
+from mooring.clients.image import ImageClient
+from mooring.clients.placement import PlacementClient
+from mooring.clients.volume import VolumeClient
 from mooring.compute.actions.api import instance_actions
 from mooring.compute.events.api import external_events
 from mooring.compute.flavors import flavors
 from mooring.compute.flavors.api import flavors as flavor_routes
 from mooring.compute.hosts.api import availability_zones, hypervisors, services
+from mooring.compute.hosts.loops import heal_servers, watch_hosts
 from mooring.compute.keypairs.api import keypairs
 from mooring.compute.policy import RULES
 from mooring.compute.quotas.api import limits, quota_sets
@@ -23,69 +25,88 @@ from mooring.compute.servers.api import (
     servers,
     unbuilt,
 )
-from mooring.compute.service import Compute
+from mooring.compute.service import Compute, ComputeSettings
 from mooring.compute.snapshots.api import assisted_volume_snapshots
+from mooring.compute.tables import BlockDevice, Host, Server
 from mooring.compute.volumes.api import volume_attachments
+from mooring.saga.engine import Engine
+from mooring.service import Loop, Service, Surroundings, rows_of
 from mooring.web import faces, operations
-from mooring.web.app import build_app
-from mooring.web.policy import Policy
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
-    from mooring.web.face import Face
-    from mooring.web.identity import TokenValidator
+from mooring.web.app import End
+from mooring.web.face import Face
 
 FACE: Face = replace(faces.COMPUTE, maximum=(2, 105))
 """2.105 is the extend completion (specs 000); 2.106, resize with shares, is advertised once it is
 built."""
 
-APIS = (
-    servers.api,
-    server_actions.api,
-    server_rebuild.api,
-    server_metadata.api,
-    server_networks.api,
-    network_proxies.api,
-    volume_attachments.api,
-    instance_actions.api,
-    flavor_routes.api,
-    keypairs.api,
-    external_events.api,
-    assisted_volume_snapshots.api,
-    services.api,
-    hypervisors.api,
-    availability_zones.api,
-    limits.api,
-    quota_sets.api,
-    unbuilt.api,
-    operations.build_api(Compute),
-)
 
-
-async def prepare(service: Compute) -> None:
-    """Write down what every compute service has from its first start on. Repeatable."""
-    now = service.clock.now()
-    await service.store.write(lambda tx: flavors.bootstrap(tx, now))
-
-
-def build(
-    service: Compute,
-    *,
-    validator: TokenValidator,
-    public_url: str,
-    identity_url: str = "",
-    policy: Policy | None = None,
-    face: Face = FACE,
-) -> ASGIApp:
-    """Return the application, to be mounted at the path of `public_url` (`http://host/compute`)."""
-    return build_app(
-        service,
-        APIS,
-        face=face,
-        validator=validator,
-        policy=policy or Policy(RULES),
-        public_url=public_url,
-        identity_url=identity_url,
-        end=service.sagas.end,
+def _open(near: Surroundings) -> Compute:
+    return Compute(
+        store=near.store,
+        images=ImageClient(near.neighbour("image")),
+        placement=PlacementClient(near.neighbour("placement")),
+        volumes=VolumeClient(near.neighbour("volume")),
+        agents=near.agents,
+        clock=near.clock,
+        settings=ComputeSettings(
+            reimage_timeout_per_gb=float(near.settings.reimage_timeout_per_gb)
+        ),
+        outbox=near.outbox,
     )
+
+
+async def _prepare(compute: Compute) -> None:
+    now = compute.clock.now()
+    await compute.store.write(lambda tx: flavors.bootstrap(tx, now))
+
+
+def _take_sagas(compute: Compute, engine: Engine[Compute]) -> None:
+    compute.sagas = engine
+
+
+def _end_buried(compute: Compute) -> End:
+    return compute.sagas.end
+
+
+SERVICE = Service(
+    name="compute",
+    kind="compute",
+    entry="compute/v2.1",
+    face=FACE,
+    apis=(
+        servers.api,
+        server_actions.api,
+        server_rebuild.api,
+        server_metadata.api,
+        server_networks.api,
+        network_proxies.api,
+        volume_attachments.api,
+        instance_actions.api,
+        flavor_routes.api,
+        keypairs.api,
+        external_events.api,
+        assisted_volume_snapshots.api,
+        services.api,
+        hypervisors.api,
+        availability_zones.api,
+        limits.api,
+        quota_sets.api,
+        unbuilt.api,
+        operations.build_api(Compute),
+    ),
+    rules=RULES,
+    open=_open,
+    prepare=_prepare,
+    loops=(
+        Loop(watch_hosts.run, watch_hosts.look_once, is_first_look=True),
+        Loop(heal_servers.run, heal_servers.heal_once),
+    ),
+    take_sagas=_take_sagas,
+    end_buried=_end_buried,
+    notifies=True,
+    pages={
+        "servers": rows_of(Server, Server.deleted_at.is_(None)),
+        "devices": rows_of(BlockDevice),
+        "hosts": rows_of(Host, key="name"),
+    },
+)

@@ -13,20 +13,11 @@ from sqlalchemy.orm import Session
 
 from mooring.agent_api.client import Agents
 from mooring.agent_api.hosts import Inventory
-from mooring.compute.tables import BlockDevice, Host, Server
 from mooring.errors import MooringError
-from mooring.image.tables import ImageRow, UploadRow
-from mooring.placement.tables import AllocationRow
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import LockRow, SagaRow
+from mooring.services import SERVICES
 from mooring.store.base import Store
-from mooring.volume.tables import (
-    AttachmentRow,
-    ExportRow,
-    ReservationRow,
-    SnapshotRow,
-    VolumeRow,
-)
 
 
 class Work(Struct, frozen=True):
@@ -46,7 +37,10 @@ class Work(Struct, frozen=True):
 
 
 class Books(Struct):
-    """One look at everything. Rows are plain dictionaries, by id."""
+    """One look at everything. Rows are plain dictionaries, by id.
+
+    What is here between `at` and `work` are the pages that services declare.
+    """
 
     at: datetime
     servers: dict[str, dict[str, Any]]
@@ -81,58 +75,19 @@ class Books(Struct):
 
 
 async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Books:
-    """Read it all: hosts last, so that what they show is never older than the rows."""
-    compute, volume = stores["compute"], stores["volume"]
-    servers = await _rows(compute, Server, Server.deleted_at.is_(None))
-    devices = await _rows(compute, BlockDevice)
-    hosts = await _rows(compute, Host, key="name")
-    volumes = await _rows(volume, VolumeRow)
-    attachments = await _rows(volume, AttachmentRow)
-    snapshots = await _rows(volume, SnapshotRow)
-    exports = await _rows(volume, ExportRow)
-    reservations = await _rows(volume, ReservationRow)
-    images = await _rows(stores["image"], ImageRow)
-    uploads = await _rows(stores["image"], UploadRow, key="image_id")
-    allocations = await stores["placement"].read(_allocations)
-    work = [found for name in ("compute", "volume") for found in await _work(stores[name], name)]
+    """Read it all: who names a thing before who has it, and hosts last.
+
+    So what is named was made before the look at it, and what hosts show is never older than rows.
+    """
+    pages = {
+        name: await stores[each.name].read(page)
+        for each in reversed(SERVICES)
+        for name, page in each.pages.items()
+    }
+    busy = [each.name for each in SERVICES if each.take_sagas is not None]
+    work = [found for name in busy for found in await _work(stores[name], name)]
     inventories, silent = await _inventories(agents)
-    return Books(
-        at=at,
-        servers=servers,
-        devices=devices,
-        hosts=hosts,
-        volumes=volumes,
-        attachments=attachments,
-        snapshots=snapshots,
-        exports=exports,
-        reservations=reservations,
-        images=images,
-        uploads=uploads,
-        allocations=allocations,
-        work=work,
-        inventories=inventories,
-        silent=silent,
-    )
-
-
-async def _rows(
-    store: Store, table: type[Any], *conditions: Any, key: str = "id"
-) -> dict[str, dict[str, Any]]:
-    query = select(*table.__table__.columns).where(*conditions)
-
-    def load(tx: Session) -> dict[str, dict[str, Any]]:
-        return {str(row[key]): dict(row) for row in tx.execute(query).mappings()}
-
-    return await store.read(load)
-
-
-def _allocations(tx: Session) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    columns = (AllocationRow.consumer_id, AllocationRow.resource_class, AllocationRow.amount)
-    for consumer_id, resource_class, amount in tx.execute(select(*columns)):
-        amounts = found.setdefault(consumer_id, {})
-        amounts[resource_class] = amounts.get(resource_class, 0) + amount
-    return found
+    return Books(at=at, work=work, inventories=inventories, silent=silent, **pages)
 
 
 async def _work(store: Store, service: str) -> list[Work]:

@@ -1,8 +1,6 @@
-"""The identity service as an application."""
+"""The identity service, declared."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from mooring.identity.api import (
     application_credentials,
@@ -13,32 +11,36 @@ from mooring.identity.api import (
     roles,
     users,
 )
+from mooring.identity.keys import TokenKeys
 from mooring.identity.policy import RULES
-from mooring.identity.tokens import LocalValidator
+from mooring.identity.service import Identity
+from mooring.service import Service, Surroundings
 from mooring.web import faces
-from mooring.web.app import build_app
-from mooring.web.policy import Policy
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from starlette.types import ASGIApp
-
-    from mooring.identity.service import Identity
 
 
-def build(identity: Identity, *, public_url: str, policy_file: Path | None = None) -> ASGIApp:
-    """Return the application; `public_url` is its root (`http://host/identity`).
-
-    Raises Invalid when the policy file cannot be read.
-    """
-    files = (auth, projects, users, roles, grants, application_credentials, catalogue)
-    return build_app(
-        identity,
-        [file.api for file in files],
-        face=faces.IDENTITY,
-        validator=LocalValidator(identity),
-        policy=Policy(RULES, file=policy_file),
-        public_url=public_url,
-        identity_url=f"{public_url.rstrip('/')}/v3",
+def _open(near: Surroundings) -> Identity:
+    return Identity(
+        store=near.store,
+        clock=near.clock,
+        keys=TokenKeys(near.settings.state_path / "token-keys"),
+        token_lifetime_s=near.settings.token_lifetime_s,
     )
+
+
+SERVICE = Service(
+    name="identity",
+    kind="identity",
+    entry="identity/v3",
+    face=faces.IDENTITY,
+    apis=(
+        auth.api,
+        projects.api,
+        users.api,
+        roles.api,
+        grants.api,
+        application_credentials.api,
+        catalogue.api,
+    ),
+    rules=RULES,
+    open=_open,
+)

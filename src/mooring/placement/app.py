@@ -1,8 +1,11 @@
-"""The application of the placement service."""
+"""The placement service, declared."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from mooring.placement.api import (
     allocations,
@@ -15,45 +18,42 @@ from mooring.placement.api import (
     usages,
 )
 from mooring.placement.policy import RULES
+from mooring.placement.service import Placement
+from mooring.placement.tables import AllocationRow
+from mooring.service import Service, Surroundings
 from mooring.web import faces
-from mooring.web.app import build_app
-from mooring.web.policy import Policy
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
 
-    from mooring.clients.token import TokenValidator
-    from mooring.placement.service import Placement
-    from mooring.web.face import Face
+def _open(near: Surroundings) -> Placement:
+    return Placement(store=near.store, clock=near.clock)
 
-APIS = (
-    providers.api,
-    inventories.api,
-    traits.api,
-    resource_classes.api,
-    allocations.api,
-    candidates.api,
-    usages.api,
-    reshaper.api,
+
+def _allocations(tx: Session) -> dict[str, dict[str, Any]]:
+    """Read the amounts that each consumer holds, by resource class."""
+    found: dict[str, dict[str, Any]] = {}
+    columns = (AllocationRow.consumer_id, AllocationRow.resource_class, AllocationRow.amount)
+    for consumer_id, resource_class, amount in tx.execute(select(*columns)):
+        amounts = found.setdefault(consumer_id, {})
+        amounts[resource_class] = amounts.get(resource_class, 0) + amount
+    return found
+
+
+SERVICE = Service(
+    name="placement",
+    kind="placement",
+    entry="placement",
+    face=faces.PLACEMENT,
+    apis=(
+        providers.api,
+        inventories.api,
+        traits.api,
+        resource_classes.api,
+        allocations.api,
+        candidates.api,
+        usages.api,
+        reshaper.api,
+    ),
+    rules=RULES,
+    open=_open,
+    pages={"allocations": _allocations},
 )
-
-
-def build(
-    service: Placement,
-    *,
-    validator: TokenValidator,
-    public_url: str,
-    identity_url: str = "",
-    policy: Policy | None = None,
-    face: Face = faces.PLACEMENT,
-) -> ASGIApp:
-    """Return the placement API; `public_url` is its root as clients see it."""
-    return build_app(
-        service,
-        APIS,
-        face=face,
-        validator=validator,
-        policy=policy or Policy(RULES),
-        public_url=public_url,
-        identity_url=identity_url,
-    )

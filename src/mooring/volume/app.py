@@ -1,70 +1,96 @@
-"""The volume service as an ASGI application."""
+"""The volume service, declared."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
+from mooring.clients.compute import ComputeClient
+from mooring.clients.image import ImageClient
+from mooring.saga.engine import Engine
+from mooring.service import Loop, Service, Surroundings, rows_of
 from mooring.volume.attachments.api import attachments
+from mooring.volume.attachments.loops import settle_borrowed
 from mooring.volume.backends.api import operators
+from mooring.volume.backends.loops import watch_pools
 from mooring.volume.extend.api import extending
 from mooring.volume.policy import RULES
 from mooring.volume.quotas.api import quotas
 from mooring.volume.reimage.api import reimage
-from mooring.volume.service import Volume
+from mooring.volume.service import Volume, VolumeSettings
 from mooring.volume.snapshots.api import snapshots
+from mooring.volume.tables import (
+    AttachmentRow,
+    ExportRow,
+    ReservationRow,
+    SnapshotRow,
+    VolumeRow,
+)
 from mooring.volume.types import types
 from mooring.volume.types.api import types as type_routes
 from mooring.volume.volumes.api import volume_actions, volumes
 from mooring.web import faces, operations
-from mooring.web.app import build_app
-from mooring.web.policy import Policy
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
-    from mooring.web.face import Face
-    from mooring.web.identity import TokenValidator
+from mooring.web.face import Face
 
 FACE: Face = replace(faces.VOLUME, maximum=(3, 71))
 
-APIS = (
-    volumes.api,
-    volume_actions.api,
-    extending.api,
-    attachments.api,
-    type_routes.api,
-    quotas.api,
-    operators.api,
-    reimage.api,
-    snapshots.api,
-    operations.build_api(Volume),
-)
 
-
-async def prepare(service: Volume) -> None:
-    """Write down what every volume service has from its first start on. Repeatable."""
-    name, now = service.settings.default_type, service.clock.now()
-    await service.store.write(lambda tx: types.ensure_default(tx, name, now))
-
-
-def build(
-    service: Volume,
-    *,
-    validator: TokenValidator,
-    public_url: str,
-    identity_url: str = "",
-    policy: Policy | None = None,
-    face: Face = FACE,
-) -> ASGIApp:
-    """Return the application, to be mounted at the path of `public_url` (`http://host/volume`)."""
-    return build_app(
-        service,
-        APIS,
-        face=face,
-        validator=validator,
-        policy=policy or Policy(RULES),
-        public_url=public_url,
-        identity_url=identity_url,
+def _open(near: Surroundings) -> Volume:
+    settings = near.settings
+    return Volume(
+        store=near.store,
+        images=ImageClient(near.neighbour("image")),
+        compute=ComputeClient(near.neighbour("compute")),
+        agents=near.agents,
+        sealer=near.sealer,
+        clock=near.clock,
+        settings=VolumeSettings(
+            extend_completion_version=settings.extend_completion_version,
+            extend_deadline_s=float(settings.extend_deadline_s),
+        ),
+        outbox=near.outbox,
     )
+
+
+async def _prepare(volume: Volume) -> None:
+    name, now = volume.settings.default_type, volume.clock.now()
+    await volume.store.write(lambda tx: types.ensure_default(tx, name, now))
+
+
+def _take_sagas(volume: Volume, engine: Engine[Volume]) -> None:
+    volume.sagas = engine
+
+
+SERVICE = Service(
+    name="volume",
+    kind="block-storage",
+    entry="volume/v3",
+    face=FACE,
+    apis=(
+        volumes.api,
+        volume_actions.api,
+        extending.api,
+        attachments.api,
+        type_routes.api,
+        quotas.api,
+        operators.api,
+        reimage.api,
+        snapshots.api,
+        operations.build_api(Volume),
+    ),
+    rules=RULES,
+    open=_open,
+    prepare=_prepare,
+    loops=(
+        Loop(watch_pools.watch_pools, watch_pools.look_once, is_first_look=True),
+        Loop(settle_borrowed.settle_borrowed, settle_borrowed.settle_once),
+    ),
+    take_sagas=_take_sagas,
+    notifies=True,
+    pages={
+        "volumes": rows_of(VolumeRow),
+        "attachments": rows_of(AttachmentRow),
+        "snapshots": rows_of(SnapshotRow),
+        "exports": rows_of(ExportRow),
+        "reservations": rows_of(ReservationRow),
+    },
+)

@@ -30,7 +30,7 @@ async def desk(tmp_path: Path, blank_database: Path, anyio_backend: str) -> Asyn
     store = await open_store(str(tmp_path), "compute")
     desk = Desk(store)
     await desk.compute.sagas.open()
-    await app.prepare(desk.compute)
+    await app.SERVICE.prepare(desk.compute)
     yield desk
     await store.close()
 
@@ -45,6 +45,6 @@ async def any_desk(
     store = await open_store(location, "compute")
     desk = Desk(store)
     await desk.compute.sagas.open()
-    await app.prepare(desk.compute)
+    await app.SERVICE.prepare(desk.compute)
     yield desk
     await store.close()

@@ -25,7 +25,7 @@ from mooring.clients.token import TokenInfo
 from mooring.clients.transport import Network
 from mooring.clients.volume import VolumeClient
 from mooring.clock import SimulatedClock
-from mooring.compute import app as compute_app
+from mooring.compute.app import SERVICE as COMPUTE
 from mooring.compute.service import Compute
 from mooring.compute.tables import Host, Server
 from mooring.errors import NotFound
@@ -88,7 +88,7 @@ class Desk:
             roles=frozenset({"member", "reader"}),
             expires_at=FAR,
         )
-        self.app = compute_app.build(self.compute, validator=tokens, public_url=URL)
+        self.app = COMPUTE.build(self.compute, validator=tokens, public_url=URL)
         self.network.serve(URL, self.app)
 
     def _session(self, service: str) -> Session:

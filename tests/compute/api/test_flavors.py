@@ -33,7 +33,7 @@ async def test_a_new_cloud_has_small_flavors(desk: Desk) -> None:
 
 async def test_a_deleted_default_stays_deleted(desk: Desk) -> None:
     assert (await desk.ask("DELETE", "/flavors/42", who="admin")).status_code == 202
-    await app.prepare(desk.compute)
+    await app.SERVICE.prepare(desk.compute)
     assert "m1.nano" not in await names(desk)
     assert fault_of(await desk.ask("GET", "/flavors/42"))[:2] == (404, "itemNotFound")
     assert fault_of(await desk.ask("DELETE", "/flavors/42", who="admin"))[0] == 404

@@ -13,7 +13,7 @@ from tests.compute.api.desk import URL, Desk, fault_of
 pytestmark = pytest.mark.anyio
 
 NOBODY = "22222222-2222-4222-8222-222222222222"
-ROUTES = [route for api in app.APIS for route in api.routes]
+ROUTES = [route for api in app.SERVICE.apis for route in api.routes]
 
 
 async def test_the_version_document_needs_no_token(desk: Desk) -> None:

@@ -1,0 +1,130 @@
+"""What a service says of itself, so that whoever builds a cloud opens and serves it by that alone.
+
+A new service is a folder with a declaration in its `app.py`, and one line in `mooring.services`.
+Its tables stand in `mooring.<name>.tables`, their revisions in `store/migrations/<name>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from msgspec import Struct
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from mooring.agent_api.client import Agents
+from mooring.clients.session import Session as Neighbour
+from mooring.clients.token import TokenValidator
+from mooring.clock import Clock
+from mooring.config import Settings
+from mooring.notify.outbox import Outbox
+from mooring.probe import Probe
+from mooring.saga.engine import Engine
+from mooring.saga.seal import Sealer
+from mooring.store.base import Store
+from mooring.web.api import Api
+from mooring.web.app import End, Served, build_app
+from mooring.web.face import Face
+from mooring.web.policy import Policy
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+
+S = TypeVar("S", bound=Served)
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What a service is opened in. `owner` names this process among others on its database."""
+
+    settings: Settings
+    store: Store
+    clock: Clock
+    probe: Probe
+    owner: str
+    agents: Agents
+    sealer: Sealer
+    outbox: Outbox
+    neighbour: Callable[[str], Neighbour]
+    """Gives the way to another service, as this one's own user, by our word for that service."""
+
+
+class Loop(Struct, Generic[S], frozen=True):
+    """What a service does on its own account, again and again."""
+
+    run: Callable[[S], Awaitable[None]]
+    """Does it until cancelled."""
+    once: Callable[[S], Awaitable[None]] | None = None
+    """Does it now, for a doctor who mends."""
+    is_first_look: bool = False
+    """Whether the cloud is ready only when it was done once."""
+
+
+Page: TypeAlias = "Callable[[Session], dict[str, dict[str, Any]]]"
+"""Reads rows that the doctor looks at, as plain dictionaries, by what it knows each one by."""
+
+
+def rows_of(table: type[Any], *conditions: Any, key: str = "id") -> Page:
+    """Return the page of a table's rows that meet the conditions, by their column `key`."""
+    query = select(*table.__table__.columns).where(*conditions)
+
+    def load(tx: Session) -> dict[str, dict[str, Any]]:
+        return {str(row[key]): dict(row) for row in tx.execute(query).mappings()}
+
+    return load
+
+
+async def _nothing(service: Any) -> None:
+    """Prepare a service that needs nothing."""
+
+
+class Service(Struct, Generic[S], frozen=True, kw_only=True):
+    """One service. Its `name` is that of its folder, its database and its path prefix."""
+
+    name: str
+    kind: str
+    """Its type in the catalogue."""
+    entry: str
+    """Where the catalogue says it is, below the public URL."""
+    face: Face
+    apis: tuple[Api[S], ...]
+    rules: Mapping[str, str]
+    """Its policy: upstream's names of the rules, and their defaults."""
+    open: Callable[[Surroundings], S]
+    prepare: Callable[[S], Awaitable[None]] = _nothing
+    """Writes down what the service has from its first start on, and ends what a dead predecessor
+    left. Repeatable."""
+    loops: tuple[Loop[S], ...] = ()
+    take_sagas: Callable[[S, Engine[S]], None] | None = None
+    """Gives the service the engine that runs its sagas; None when it has none."""
+    end_buried: Callable[[S], End] | None = None
+    """Gives what ends the work for something that a buried operation made."""
+    notifies: bool = False
+    """Whether it writes notifications."""
+    pages: Mapping[str, Page] = {}
+    """What the doctor reads of its tables, by the name under which the doctor's books have it."""
+
+    def build(
+        self,
+        service: S,
+        *,
+        validator: TokenValidator,
+        public_url: str,
+        identity_url: str = "",
+        face: Face | None = None,
+    ) -> ASGIApp:
+        """Return the application, to be mounted at the path of `public_url` (`http://host/volume`).
+
+        `face` is another than the service's own, for one that is capped.
+        """
+        return build_app(
+            service,
+            self.apis,
+            face=face or self.face,
+            validator=validator,
+            policy=Policy(self.rules),
+            public_url=public_url,
+            identity_url=identity_url,
+            end=self.end_buried(service) if self.end_buried else None,
+        )
