@@ -38,6 +38,8 @@ POINTS = [Point(saga, name) for saga in SAGAS for name in laws.points_of(saga)]
 FORWARD = [point for point in POINTS if "/forward/" in point.name]
 FAILING = [point for point in FORWARD if not point.name.endswith("/saved")]
 BACK = [point for point in POINTS if "/back/" in point.name]
+LEAVING = [point for point in POINTS if "/leaving/" in point.name]
+REFUSED = [point for point in BACK if point.saga.undo_ends and not point.name.endswith("/saved")]
 BAD_END = [point for point in POINTS if "/failing/" in point.name]
 
 
@@ -60,6 +62,14 @@ def last_way_forward(saga: Saga[Any], passed: tuple[str, ...]) -> str:
     steps = steps_of(saga)
     after = [f"{saga.name}/{step}/forward/after" for step in steps[steps.index(saga.pivot) :]]
     return [point for point in after if point in passed][-1]
+
+
+def first_undo(saga: Saga[Any], failing: str) -> str:
+    """Return where a saga that fails at a point begins its first undo; empty when it has none."""
+    steps = steps_of(saga)
+    steps = steps[: steps.index(failing.split("/")[1]) + 1] if failing else []
+    undone = [f"{saga.name}/{step}/back/before" for step in reversed(steps)]
+    return next((point for point in undone if point in laws.points_of(saga)), "")
 
 
 async def passing(yard: Yard, point: Point) -> AsyncIterator[tuple[Scenario, Outcome]]:
@@ -139,8 +149,38 @@ async def test_an_undo_that_fails_is_tried_again(yard: Yard, case: Point) -> Non
             outcome = await yard.learn(scenario)
             async with yard.trial(scenario) as trial:
                 failing = last_way_back(case.saga, outcome.points)
-                trial.probe.arm(case.name, lambda: Conflict("A law let this undo fail."))
+                # Where a refusal is for good, only what may pass is tried again.
+                kind = Unavailable if case.saga.undo_ends else Conflict
+                trial.probe.arm(case.name, lambda kind=kind: kind("A law let this undo fail."))
                 await laws.hold_failure(trial, case.saga, failing, outcome)
+
+
+@pytest.mark.cases(REFUSED, 8)
+async def test_an_undo_refused_for_good_leads_to_its_declared_end(yard: Yard, case: Point) -> None:
+    found = False
+    for scenario in SCENARIOS:
+        if scenario.saga is case.saga:
+            outcome = await yard.learn(scenario)
+            failing = last_way_back(case.saga, outcome.points)
+            async with yard.trial(scenario) as trial:
+                found |= await laws.hold_refusal(trial, case.saga, failing, case.name)
+    assert found, f"no scenario passes {case}"
+
+
+@pytest.mark.cases(LEAVING, 8)
+async def test_crashing_in_the_end_of_an_undo_still_reaches_it(yard: Yard, case: Point) -> None:
+    found = False
+    for scenario in SCENARIOS:
+        if scenario.saga is case.saga:
+            outcome = await yard.learn(scenario)
+            failing = last_way_back(case.saga, outcome.points)
+            refused = first_undo(case.saga, failing)
+            async with yard.trial(scenario) as trial:
+                if failing and await laws.hold_refusal(
+                    trial, case.saga, failing, refused, crash=case.name
+                ):
+                    found |= case.name in trial.probe.passed
+    assert found, f"no scenario passes {case}"
 
 
 @pytest.mark.cases(BAD_END, 8)
@@ -198,7 +238,7 @@ async def befall(trial: Trial, outcome: Outcome, point: str, error: type[BaseExc
         # was not even started.
         assert await trial.ending(trial.scenario.saga) in {"done", "undone", "failed", ""}, when
         return
-    await laws.require_end(trial, trial.scenario.saga, outcome, when)
+    await laws.require_end(trial, trial.scenario.saga, outcome, when, may_be_refused=True)
 
 
 def is_of_saga(point: str) -> bool:
@@ -218,8 +258,13 @@ async def test_every_point_is_passed_by_some_scenario(yard: Yard, saga: Saga[Any
             continue
         outcome = await yard.learn(scenario)
         passed |= set(outcome.points)
+        back = last_way_back(saga, outcome.points)
+        if saga.undo_ends and back:
+            async with yard.trial(scenario) as trial:
+                await laws.hold_refusal(trial, saga, back, first_undo(saga, back))
+                passed |= set(trial.probe.passed)
         behind = last_way_forward(saga, outcome.points) if saga.failed_end else ""
-        for point in (last_way_back(saga, outcome.points), behind):
+        for point in (back, behind):
             if point:
                 async with yard.trial(scenario) as trial:
                     trial.probe.arm(point, lambda: Conflict("A law let this step fail."))

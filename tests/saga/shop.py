@@ -169,6 +169,44 @@ SEND = Saga(
 )
 
 
+async def wrap(notes: Order, run: Run[Shop]) -> None:
+    run.service.ledger.put(f"paper:{notes.order_id}", "cut")
+
+
+async def unwrap(notes: Order, run: Run[Shop]) -> None:
+    run.service.ledger.remove(f"paper:{notes.order_id}")
+
+
+async def tie(notes: Order, run: Run[Shop]) -> None:
+    run.service.ledger.put(f"ribbon:{notes.order_id}", "tied")
+
+
+async def untie(notes: Order, run: Run[Shop]) -> None:
+    run.service.ledger.remove(f"ribbon:{notes.order_id}")
+
+
+async def sell_off(notes: Order, run: Run[Shop]) -> None:
+    assert run.error is not None
+    assert run.undo_error is not None
+    run.service.ledger.put(f"sold off:{notes.order_id}", run.undo_error.public)
+
+
+def record_spoilt(tx: Session, notes: Order, run: Run[Shop]) -> None:
+    del run
+    set_status(tx, notes.order_id, "spoilt", among=("packed",))
+
+
+WRAP = Saga(
+    "shop.wrap_order",
+    Order,
+    Step("wrap", wrap, undo=unwrap),
+    Step("tie", tie, undo=untie, undo_attempts=3),
+    Step("await_courier", await_courier),
+    locks=lambda notes: [exclusive(f"order:{notes.order_id}")],
+    undo_ends=[Step("sell_off", sell_off), Step("record_spoilt", record_spoilt)],
+)
+
+
 def begin_cancelling(tx: Session, notes: Order, run: Run[Shop]) -> None:
     del run
     tx.execute(update(OrderRow).where(OrderRow.id == notes.order_id).values(status="cancelling"))

@@ -15,11 +15,11 @@ from mooring.saga import laws
 from mooring.saga.define import Saga
 from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import LockRow, SagaRow
-from tests.saga.shop import CANCEL, PACK, SEND, Desk, Ledger, Order
+from tests.saga.shop import CANCEL, PACK, SEND, WRAP, Desk, Ledger, Order
 
 pytestmark = pytest.mark.anyio
 
-READY_FOR = {PACK.name: "new", SEND.name: "packed", CANCEL.name: "packed"}
+READY_FOR = {PACK.name: "new", SEND.name: "packed", CANCEL.name: "packed", WRAP.name: "packed"}
 
 
 class ShopWorld:
@@ -134,6 +134,33 @@ def of_back() -> list[Any]:
         for saga, point in POINTS
         if saga is PACK and "/back/" in point
     ]
+
+
+LEAVING = [point for point in laws.points_of(WRAP) if "/leaving/" in point]
+REFUSED = [
+    f"shop.wrap_order/{step}/back/{when}"
+    for step in ("wrap", "tie")
+    for when in ("before", "after")
+]
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+@pytest.mark.parametrize("crash", ["", *LEAVING])
+async def test_an_undo_refused_for_good_leads_to_its_declared_end(
+    refused: str, crash: str, desks: list[Desk], tmp_path: Path
+) -> None:
+    world = await make(desks, tmp_path / "refuse", WRAP)
+    failing = "shop.wrap_order/await_courier/forward/before"
+    assert await laws.hold_refusal(world, WRAP, failing, refused, crash=crash)
+    assert crash in {"", *world.probe.passed}
+    found = await world.snapshot()
+    assert found["orders"] == {"o1": "spoilt"}
+    assert "sold off:o1" in found["parcels"]
+    # What was undone before the refusal stays undone, and nothing is undone behind it.
+    kept = {"paper:o1"} if refused.endswith("tie/back/after") else set[str]()
+    kept |= {"paper:o1", "ribbon:o1"} if refused.endswith("tie/back/before") else set[str]()
+    kept |= {"paper:o1"} if refused.endswith("wrap/back/before") else set[str]()
+    assert found["parcels"] & {"paper:o1", "ribbon:o1"} == kept
 
 
 @pytest.mark.parametrize("point", of_back())

@@ -14,7 +14,7 @@ Either returns new notes, or None to keep them; an async function may also retur
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
@@ -30,7 +30,7 @@ N = TypeVar("N", bound=Struct)
 S = TypeVar("S")
 
 Mode = Literal["refuse", "wait", "preempt"]
-Heading = Literal["forward", "back", "failing"]
+Heading = Literal["forward", "back", "failing", "leaving", "owing"]
 
 
 class Run(Protocol[S]):
@@ -43,7 +43,13 @@ class Run(Protocol[S]):
     request_id: str
     project_id: str
     error: MooringError | None
-    """In an undo or a `failed_end` step: why the saga failed."""
+    """In an undo, and in the steps of a bad end: why the saga failed."""
+    undo_error: MooringError | None
+    """In `undo_ends`, and in what is told of its end: which refusal stopped the unwinding."""
+    begun: bool
+    """Whether the saga's first step was done: one that waited in vain for its locks never began."""
+    answered: bool
+    """Whether `answered_after` was passed."""
 
     @property
     def worked_s(self) -> float:
@@ -127,6 +133,8 @@ class Step:
 
     `name`: what journals, timelines, operations and laws call it. Bookmarks store it, so it stays
     when the function that does it gets another name.
+    `undo_attempts`: after how many tries an undo that is only Unavailable counts as refused for
+    good, in a saga that has `undo_ends`; 0 is never.
     `may_be_forgone`: what has no way back and may have nobody to answer it any more, such as a host
     that is gone for good, an operator's abort lets go of when it fails once more.
     """
@@ -138,10 +146,11 @@ class Step:
         undo: Callable[..., Any] | None = None,
         *,
         deadline_s: float = 300.0,
+        undo_attempts: int = 0,
         may_be_forgone: bool = False,
     ) -> None:
         self.name, self.do, self.undo = name, do, undo
-        self.may_be_forgone = may_be_forgone
+        self.undo_attempts, self.may_be_forgone = undo_attempts, may_be_forgone
         self.deadline_s = deadline_s
         self.do_is_transaction = not inspect.iscoroutinefunction(do)
         self.undo_is_transaction = undo is not None and not inspect.iscoroutinefunction(undo)
@@ -181,19 +190,62 @@ class Child:
 Part = Step | Each | Child
 
 
+def _say_nothing(*_: object) -> None:
+    """Tell nobody."""
+
+
+class Story(Struct, frozen=True):
+    """What is told of an operation, and when: a record, an event, a notification, a message.
+
+    Each is a plain function `(tx, notes, run)`. The engine calls it once, in the very transaction
+    in which it comes true, behind the step that leads there; when it raises, that step has failed.
+
+    begun     the first step is done
+    answered  the step `answered_after` is done
+    ended     everything is done
+    failed    it was unwound or came to a bad end; `run` knows why, and how far it had come
+    absorbed  another saga took its place
+    """
+
+    begun: Callable[..., None] = _say_nothing
+    answered: Callable[..., None] = _say_nothing
+    ended: Callable[..., None] = _say_nothing
+    failed: Callable[..., None] = _say_nothing
+    absorbed: Callable[..., None] = _say_nothing
+
+
+class Former(Struct, frozen=True):
+    """How bookmarks of the version before are read, once, when they are taken over.
+
+    steps   what a step is called now that had another name, or is part of another one
+    notes   makes today's notes of theirs, as plain data
+    leaves  whether one with these notes that unwinds had met with a refusal for good
+    """
+
+    steps: Mapping[str, str] = {}
+    notes: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    leaves: Callable[[dict[str, Any]], bool] = lambda _: False
+
+
 class Saga(Generic[N]):
     """A named table of steps. Making one files it in `REGISTRY`, where engine and laws find it.
 
     name            `<service>.<verb>_<noun>`
     notes           the struct that is all the saga knows between two steps
     steps           in order
-    version         raised when steps change so that old bookmarks need the old table
+    version         raised when steps or notes change so that old bookmarks need `former`
     locks           the keys to hold, from the notes
     mode            how the locks are taken: "refuse", "wait" or "preempt"
     answered_after  the step whose end the HTTP request waits for
     visible_after   the step from whose end on clients can see the result
     pivot           the step from whose beginning on there is only forward
     failed_end      the steps of a bad end behind the pivot
+    undo_ends       the steps of a bad end where an undo is refused for good: it and those before
+                    it are not run any more
+    owes            what the saga owes to other services when another one absorbs it; its locks are
+                    the other's by then, and what it did to rows of its own service too
+    story           what is told of it, and when
+    former          how to read bookmarks of the version before
     residue         what a failure may leave behind, for the laws: names of snapshot keys
     """
 
@@ -209,19 +261,25 @@ class Saga(Generic[N]):
         visible_after: str = "",
         pivot: str = "",
         failed_end: Sequence[Step] = (),
+        undo_ends: Sequence[Step] = (),
+        owes: Sequence[Step] = (),
         residue: Sequence[str] = (),
+        story: Story | None = None,
+        former: Former | None = None,
     ) -> None:
         self.name, self.notes, self.steps, self.version = name, notes, steps, version
         self.locks: Callable[[N], Sequence[Lock]] = locks or (lambda _: ())
         self.mode: Mode = mode
         self.answered_after, self.visible_after, self.pivot = answered_after, visible_after, pivot
         self.failed_end, self.residue = tuple(failed_end), tuple(residue)
+        self.undo_ends, self.owes = tuple(undo_ends), tuple(owes)
+        self.story, self.former = story, former
         self._check()
         REGISTRY[(name, version)] = self
 
     def _check(self) -> None:
         names = [step.name for part in self.steps for step in _flat(part)]
-        names += [step.name for step in self.failed_end]
+        names += [step.name for step in (*self.failed_end, *self.undo_ends, *self.owes)]
         if len(names) != len(set(names)):
             raise ValueError(f"saga {self.name} names a step twice: {names}")
         for column in ("answered_after", "visible_after", "pivot"):
@@ -230,6 +288,8 @@ class Saga(Generic[N]):
                 raise ValueError(f"saga {self.name} has no step {named} for {column}")
         if self.failed_end and not self.pivot:
             raise ValueError(f"saga {self.name} has a failed_end and no pivot")
+        if self.former and self.version == 1:
+            raise ValueError(f"saga {self.name} has a former version and is the first")
 
 
 def _flat(part: Part) -> Sequence[Step | Child]:

@@ -44,6 +44,7 @@ ANSWER_WAIT_S = 60.0
 END_WAIT_S = 10.0
 """How long `end` waits at a time: its caller may be a saga, which holds a slot until the answer."""
 GATEWAY_TIMEOUT = 504
+_ONE_WAY = ("failing", "leaving", "owing")
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
 
@@ -85,6 +86,7 @@ class Engine(Generic[S]):
             saved=self._saved,
             start_child=self._start_child,
             abort_child=self._abort_child,
+            let_go=self.let_go,
         )
         self._runner = Runner(tools)
         self.schedule: Schedule[S] = Schedule(self._runner, self, slots=slots)
@@ -184,8 +186,12 @@ class Engine(Generic[S]):
 
         Raises Unavailable, naming the operation, after `timeout_s`; the saga goes on.
         """
-        mark = await self._watch(saga_id, lambda mark: mark.answered, timeout_s)
-        if mark.state == "ended" and mark.outcome != "done" and not mark.answered:
+
+        def seen(mark: Bookmark) -> bool:
+            return mark.answered or mark.heading == "owing"
+
+        mark = await self._watch(saga_id, seen, timeout_s)
+        if not mark.answered and mark.outcome != "done":
             raise from_record(mark.error or {})
 
     async def ended(self, saga_id: str, timeout_s: float = ANSWER_WAIT_S) -> None:
@@ -251,7 +257,7 @@ class Engine(Generic[S]):
             raise Conflict(message)
         plan = Plan(saga, typed.convert(mark.notes, saga.notes))
         place = plan.find(mark.heading, mark.step, mark.item)
-        if mark.heading == "failing" or (
+        if mark.heading in _ONE_WAY or (
             mark.heading == "forward" and place is not None and plan.is_behind_pivot(place)
         ):
             if insists and place is not None and place.may_be_forgone and mark.attempts:

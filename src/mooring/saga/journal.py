@@ -49,6 +49,8 @@ class Bookmark(Struct):
     parent_id: str
     heading: Heading = "forward"
     error: Any = None
+    undo_error: Any = None
+    generations: list[tuple[str, int]] | None = None
     epoch: int = 1
     waits_for: str = ""
     parked_since: datetime | None = None
@@ -56,6 +58,7 @@ class Bookmark(Struct):
     spent_s: float = 0.0
     stuck: bool = False
     abort: int = 0
+    begun: bool = False
     answered: bool = False
     visible: bool = False
     outcome: str = ""
@@ -64,7 +67,8 @@ class Bookmark(Struct):
 _LOADED = Bookmark.__struct_fields__
 _SAVED = (
     *("state", "heading", "step", "item", "notes", "error", "wake_at", "waits_for", "parked_since"),
-    *("attempts", "spent_s", "stuck", "answered", "visible", "outcome"),
+    *("attempts", "spent_s", "stuck", "begun", "answered", "visible", "outcome"),
+    *("undo_error", "generations"),
 )
 # Every step of every saga runs these, so they are built once: building costs more than running.
 _add = insert(_sagas)

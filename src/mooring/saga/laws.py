@@ -138,6 +138,42 @@ async def hold_crash_in_undo(
     await require_end(world, saga, outcome, f"failing at {failing}, crashing at {point}")
 
 
+async def hold_refusal(
+    world: World, saga: Saga[Any], failing: str, refused: str, *, crash: str = ""
+) -> bool:
+    """Law *refusal*: an undo that is refused for good leads to its end, also through a crash.
+
+    Returns whether the undo was come to. Nothing is undone behind the refusal, and every step of
+    `undo_ends` is run.
+    """
+    world.probe.arm(failing, lambda: Conflict("A law let this step fail."))
+    world.probe.arm(refused, lambda: Conflict("A law refused this undo."))
+    if crash:
+        world.probe.arm(crash, Crash)
+    await live_through(world)
+    passed, when = world.probe.passed, f"failing at {failing}, refused at {refused}"
+    if refused not in passed:
+        return False
+    await require_peace(world, when)
+    if (ending := await world.ending(saga)) != "failed":
+        message = f"{when}: it ended '{ending}'"
+        raise Broken(message)
+    behind = passed[passed.index(refused) + 1 :]
+    unwinding = [
+        f"{point.rpartition('/')[0]}/before" for point in points_of(saga) if "/back/" in point
+    ]
+    undone = [point for point in unwinding if point in behind]
+    missing = [
+        step.name
+        for step in saga.undo_ends
+        if f"{saga.name}/{step.name}/leaving/after" not in behind
+    ]
+    if undone or missing:
+        message = f"{when}: it still ran {undone}, and never {missing}"
+        raise Broken(message)
+    return True
+
+
 def points_of(saga: Saga[Any]) -> list[str]:
     """Return every point of a saga, generated from its definition, for kill and coverage lists.
 
@@ -155,7 +191,19 @@ def points_of(saga: Saga[Any]) -> list[str]:
                 found += _points(saga, step, "back", is_transaction=step.undo_is_transaction)
     for step in saga.failed_end:
         found += _points(saga, step, "failing", is_transaction=step.do_is_transaction)
+    for step in saga.undo_ends:
+        found += _points(saga, step, "leaving", is_transaction=step.do_is_transaction)
     return found
+
+
+def debts_of(saga: Saga[Any]) -> list[str]:
+    """Return every point of what a saga owes when another one absorbs it."""
+    steps = [(step, step.do_is_transaction) for step in saga.owes]
+    return [
+        point
+        for step, is_tx in steps
+        for point in _points(saga, step, "owing", is_transaction=is_tx)
+    ]
 
 
 def _points(saga: Saga[Any], step: Step, heading: str, *, is_transaction: bool) -> list[str]:
@@ -207,10 +255,15 @@ async def require_peace(world: World, when: str) -> None:
         raise Broken(message)
 
 
-async def require_end(world: World, saga: Saga[Any], outcome: Outcome, when: str) -> None:
-    """Raise Broken unless the world is as before (plus residue), as after, or ended as declared."""
+async def require_end(
+    world: World, saga: Saga[Any], outcome: Outcome, when: str, *, may_be_refused: bool = False
+) -> None:
+    """Raise Broken unless the world is as before (plus residue), as after, or ended as declared.
+
+    `may_be_refused`: an undo may have been refused for good, so that `undo_ends` were run.
+    """
     now, ending = await world.snapshot(), await world.ending(saga)
-    if ending == "failed" and saga.failed_end:
+    if ending == "failed" and (saga.failed_end or (saga.undo_ends and may_be_refused)):
         return
     # A saga that another one starts only when it must may not be needed for the same end.
     if ending in ("done", "") and now == outcome.after:

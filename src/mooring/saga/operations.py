@@ -20,9 +20,12 @@ _history = cast("Table", HistoryRow.__table__)
 
 _COLUMNS = (
     *("id", "name", "version", "state", "heading", "outcome", "step", "item", "error", "progress"),
+    "undo_error",
     *("attempts", "stuck", "abort", "wake_at", "waits_for", "project_id", "request_id"),
     *("parent_id", "created_at", "updated_at", "ended_at"),
 )
+
+_AT_WORK = {"forward": "running", "leaving": "leaving", "owing": "owing"}
 
 
 class Attempt(Struct, frozen=True):
@@ -44,13 +47,16 @@ class Summary(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     status: str
-    """running, unwinding, waiting (for a lock, a signal or a time), stuck, unknown to this
-    release, or its outcome: done, undone, failed, absorbed."""
+    """running, unwinding, leaving (an undo was refused for good), owing (absorbed, and paying
+    what it owes to other services), waiting (for a lock, a signal or a time), stuck, unknown to
+    this release, or its outcome: done, undone, failed, absorbed."""
     step: str
     item: str
     progress: int
     attempts: int
     error: str
+    undo_error: str
+    """Why an undo was refused for good; empty when none was."""
     project_id: str
     request_id: str
     parent_id: str
@@ -107,6 +113,7 @@ def _summarise(row: dict[str, Any], keys: tuple[str, ...]) -> Summary:
         progress=100 if row["outcome"] == "done" else row["progress"],
         attempts=row["attempts"],
         error=_public(row["error"]),
+        undo_error=_public(row["undo_error"]),
         project_id=row["project_id"],
         request_id=row["request_id"],
         parent_id=row["parent_id"],
@@ -126,7 +133,7 @@ def _status(row: dict[str, Any]) -> str:
         return "stuck"
     if row["state"] in ("locked", "parked"):
         return "waiting"
-    return "running" if row["heading"] == "forward" else "unwinding"
+    return _AT_WORK.get(row["heading"], "unwinding")
 
 
 def _public(error: dict[str, Any] | None) -> str:

@@ -28,6 +28,11 @@ class Place(Struct, frozen=True):
         return self.part.deadline_s if isinstance(self.part, Step) else CHILD_DEADLINE_S
 
     @property
+    def undo_attempts(self) -> int:
+        """After how many tries an undo that is only Unavailable is given up; 0 is never."""
+        return self.part.undo_attempts if isinstance(self.part, Step) else 0
+
+    @property
     def may_be_forgone(self) -> bool:
         """Whether an operator may have the saga go on without it."""
         return isinstance(self.part, Step) and self.part.may_be_forgone
@@ -44,27 +49,34 @@ class Plan:
     def __init__(self, saga: Saga[Any], notes: Any) -> None:
         self.saga = saga
         self.places = [place for part in saga.steps for place in _places(part, notes)]
-        self.failed_end = [Place(step) for step in saga.failed_end]
         self._pivot = self._index_of_pivot()
 
     def first(self, heading: Heading) -> Place | None:
         """Return where a saga that turns to this heading begins; None when it has no places."""
-        track = self.failed_end if heading == "failing" else self.places
+        track = self._track(heading)
         return track[0] if track else None
 
     def find(self, heading: Heading, step: str, item: str) -> Place | None:
         """Return the place that a bookmark names; None when these notes have no such place."""
-        track = self.failed_end if heading == "failing" else self.places
-        for place in track:
+        for place in self._track(heading):
             if place.name == step and place.item == item:
                 return place
         return None
 
     def after(self, heading: Heading, place: Place) -> Place | None:
         """Return the place that comes next in this heading; None at the end of the way."""
-        track = self.failed_end if heading == "failing" else self.places
+        track = self._track(heading)
         index = track.index(place) + (-1 if heading == "back" else 1)
         return track[index] if 0 <= index < len(track) else None
+
+    def _track(self, heading: Heading) -> list[Place]:
+        if heading == "failing":
+            return [Place(step) for step in self.saga.failed_end]
+        if heading == "leaving":
+            return [Place(step) for step in self.saga.undo_ends]
+        if heading == "owing":
+            return [Place(step) for step in self.saga.owes]
+        return self.places
 
     def is_behind_pivot(self, place: Place) -> bool:
         """Whether from this place on there is only forward."""

@@ -38,6 +38,21 @@ class StepRun(Generic[S]):
         return from_record(self._mark.error) if self._mark.error else None
 
     @property
+    def undo_error(self) -> MooringError | None:
+        """Which refusal stopped the unwinding; None while none did."""
+        return from_record(self._mark.undo_error) if self._mark.undo_error else None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the saga's first step was done."""
+        return self._mark.begun
+
+    @property
+    def answered(self) -> bool:
+        """Whether `answered_after` was passed."""
+        return self._mark.answered
+
+    @property
     def worked_s(self) -> float:
         """For how many seconds this step has been tried so far."""
         return self._mark.spent_s

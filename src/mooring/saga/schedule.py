@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from mooring.clock import Clock, SimulatedClock
 from mooring.errors import Conflict, Unavailable
-from mooring.saga import journal, locks, ownership
+from mooring.saga import former, journal, locks, ownership
 from mooring.saga.define import REGISTRY
 from mooring.saga.journal import Bookmark, LostLeaseError
 from mooring.saga.runner import Runner
@@ -164,9 +164,14 @@ class Schedule(Generic[S]):
     async def _claim(self, *, everything: bool) -> list[str]:
         store, owner = self._host.store, self._host.owner
         until = self._host.clock.now() + timedelta(seconds=locks.LOCK_WAIT_S)
-        return await store.write(
-            lambda tx: ownership.claim(tx, store, owner, everything=everything, patient_until=until)
-        )
+
+        def take(tx: Session) -> list[str]:
+            found = ownership.claim(tx, store, owner, everything=everything, patient_until=until)
+            if found:
+                former.translate(tx, owner)
+            return found
+
+        return await store.write(take)
 
     async def run(self) -> None:
         """Look after leases, other processes and old rows until `stop` or a probe ends us."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index, String
+from sqlalchemy import Index, String, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.store.base import Json, UtcTime, service_base
@@ -18,11 +18,15 @@ class SagaRow(Base):
 
     state    ready (to be advanced), locked (waits for its locks), parked (waits for a signal or a
              time), ended
-    heading  forward, back (unwinding), failing (on its way to the declared bad end)
+    heading  forward, back (unwinding), failing (on its way to the declared bad end), leaving (on
+             its way to the end of an undo that was refused), owing (absorbed, and paying what it
+             owes to other services)
     outcome  done, undone, failed or absorbed, once ended
     step     the step, and in an Each the item, that is to be run next in this heading
     wake_at  when it is to be looked at again; one that is locked gives up then, and one without
              has absorbed another saga, whose work is its own now, and waits without end
+    begun    whether its first step was done
+    generations  those of its locks, [key, number] each, once it was absorbed and let go of them
     abort    0 no, 1 asked for by somebody, 2 pre-empted by a saga that may also absorb it,
              3 insisted on by an operator: what fails and may be forgone is
     """
@@ -45,6 +49,8 @@ class SagaRow(Base):
     item: Mapped[str] = mapped_column(String(64), default="")
     notes: Mapped[Any] = mapped_column(Json)
     error: Mapped[Any] = mapped_column(Json, nullable=True)
+    undo_error: Mapped[Any] = mapped_column(Json, nullable=True)
+    generations: Mapped[Any] = mapped_column(Json, nullable=True)
     epoch: Mapped[int] = mapped_column(default=1)
     owner: Mapped[str] = mapped_column(String(64))
     lease_until: Mapped[datetime] = mapped_column(UtcTime)
@@ -55,6 +61,7 @@ class SagaRow(Base):
     spent_s: Mapped[float] = mapped_column(default=0.0)
     stuck: Mapped[bool] = mapped_column(default=False)
     abort: Mapped[int] = mapped_column(default=0)
+    begun: Mapped[bool] = mapped_column(default=False, server_default=false())
     answered: Mapped[bool] = mapped_column(default=False)
     visible: Mapped[bool] = mapped_column(default=False)
     progress: Mapped[int] = mapped_column(default=0)

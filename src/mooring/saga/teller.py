@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid5
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
 from mooring.saga import journal, locks
-from mooring.saga.define import REGISTRY, Child, Park, Saga, Step, Together
+from mooring.saga.define import REGISTRY, Child, Heading, Park, Saga, Step, Together
 from mooring.saga.journal import ABORT_INSISTED, ABORT_PREEMPTED, Bookmark, LostLeaseError
 from mooring.saga.plan import Place, Plan
 from mooring.saga.running import StepRun
@@ -38,6 +38,13 @@ FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
 ABSORB_AFTER_ATTEMPTS = 2
 COUNTED_REST_S = 300.0
+_OUTCOMES: dict[Heading, str] = {
+    "forward": "done",
+    "back": "undone",
+    "failing": "failed",
+    "leaving": "failed",
+    "owing": "absorbed",
+}
 _WORDS = {Done: "done", Failed: "failed", Rested: "parked"}
 
 
@@ -75,7 +82,7 @@ class Teller(Generic[S]):
             return True
         step = place.part
         if mark.heading == "back" and step.undo is None:
-            self._move_on(place)
+            self._pass(tx, place)
             return True
         if not is_transaction(step, mark):
             return False
@@ -86,8 +93,8 @@ class Teller(Generic[S]):
     def tell(self, tx: Session, turn: Turn) -> None:
         """Write one attempt into the timeline and decide where it leads."""
         mark, result = self.mark, turn.result
-        if isinstance(result, Done) and isinstance(result.notes, Together):
-            result = self._write(tx, result.notes)
+        if isinstance(result, Done) and not result.told:
+            result = self._finish(tx, turn.place, result.notes)
         if not isinstance(result, Rested):
             error = result.error if isinstance(result, Failed) else None
             journal.add_history(
@@ -108,16 +115,42 @@ class Teller(Generic[S]):
         else:
             self._fail(tx, turn.place, result.error)
 
-    def _write(self, tx: Session, together: Together) -> Result:
-        """Write what an outside step left to the bookmark's transaction."""
+    def _finish(self, tx: Session, place: Place, answer: Any) -> Result:
+        """Write and tell what a place that did its work outside left to the bookmark's own."""
+        notes = answer.notes if isinstance(answer, Together) else answer
+        chapters = self._find_chapters(place, notes)
+        if not chapters and not isinstance(answer, Together):
+            return Done(notes, told=True)
         try:
             with savepoint(tx):
-                together.write(tx)
+                if isinstance(answer, Together):
+                    answer.write(tx)
+                self._tell_story(tx, place, notes, chapters)
         except Exception as error:
             if failures.is_of_database(error):
                 raise
             return Failed(error)
-        return Done(together.notes)
+        return Done(notes, told=True)
+
+    def _find_chapters(self, place: Place, answer: Any) -> list[Callable[..., None]]:
+        """Return what comes true when this place is passed with these notes; None for its own."""
+        story, mark, saga = self.work.saga.story, self.mark, self.work.saga
+        if story is None or mark.heading == "owing":
+            return []
+        plan = Plan(saga, self.notes if answer is None else answer)
+        ends = plan.after(mark.heading, place) is None
+        if mark.heading != "forward":
+            return [story.failed] if ends else []
+        is_answer = not mark.answered and _has_passed(plan, place, saga.answered_after)
+        due = ((not mark.begun, story.begun), (is_answer, story.answered), (ends, story.ended))
+        return [chapter for is_due, chapter in due if is_due]
+
+    def _tell_story(
+        self, tx: Session, place: Place, answer: Any, chapters: Sequence[Callable[..., None]]
+    ) -> None:
+        run = StepRun(self.tools, self.mark, place.key, self.work.generations)
+        for chapter in chapters:
+            chapter(tx, self.notes if answer is None else answer, run)
 
     def _timed(self, place: Place, work: Callable[[], Result]) -> Turn:
         started = self.tools.clock.monotonic()
@@ -134,6 +167,7 @@ class Teller(Generic[S]):
             self.tools.probe.at(f"{point}/before")
             with savepoint(tx):
                 answer = function(tx, *arguments)
+                self._tell_story(tx, place, answer, self._find_chapters(place, answer))
                 self.tools.probe.at(f"{point}/after")
         except LostLeaseError:
             raise
@@ -142,19 +176,25 @@ class Teller(Generic[S]):
             if failures.is_of_database(error):
                 raise
             return Failed(error)
-        return Done(answer)
+        return Done(answer, told=True)
+
+    def _pass(self, tx: Session, place: Place) -> None:
+        """Leave a place at which nothing is done, or nothing any more."""
+        told = self._finish(tx, place, None)
+        if isinstance(told, Failed):
+            self.mark.attempts += 1
+            self._pause()
+        else:
+            self._move_on(place)
 
     def _move_on(self, place: Place) -> None:
-        mark = self.mark
+        mark, saga, plan = self.mark, self.work.saga, self.plan()
         mark.notes = msgspec.to_builtins(self.notes)
         if mark.heading == "forward":
-            mark.answered = mark.answered or self._has_passed(place, self.work.saga.answered_after)
-            mark.visible = mark.visible or self._has_passed(place, self.work.saga.visible_after)
-        self._stand_at(self.plan().after(mark.heading, place))
-
-    def _has_passed(self, place: Place, name: str) -> bool:
-        following = self.plan().after("forward", place)
-        return place.name == name and (following is None or following.name != name)
+            mark.begun = True
+            mark.answered = mark.answered or _has_passed(plan, place, saga.answered_after)
+            mark.visible = mark.visible or _has_passed(plan, place, saga.visible_after)
+        self._stand_at(plan.after(mark.heading, place))
 
     def _stand_at(self, place: Place | None) -> None:
         mark = self.mark
@@ -164,7 +204,7 @@ class Teller(Generic[S]):
             mark.step, mark.item = place.name, place.item
             return
         mark.state = "ended"
-        mark.outcome = {"forward": "done", "back": "undone", "failing": "failed"}[mark.heading]
+        mark.outcome = _OUTCOMES[mark.heading]
 
     def _turn_back(self, place: Place, error: BaseException) -> None:
         mark = self.mark
@@ -183,13 +223,49 @@ class Teller(Generic[S]):
         elif behind and not again and self.work.saga.failed_end:
             mark.error, mark.heading = journal.encode_error(error), "failing"
             self._stand_at(self.plan().first("failing"))
-        elif mark.abort == ABORT_INSISTED and place.may_be_forgone:
-            self._move_on(place)
+        elif self._ends_unwinding(place, error):
+            mark.undo_error, mark.heading = journal.encode_error(error), "leaving"
+            self._stand_at(self.plan().first("leaving"))
+        elif self._is_let_off(place, error):
+            self._pass(tx, place)
         elif mark.attempts >= ABSORB_AFTER_ATTEMPTS and self._leave_to_heir(tx):
-            mark.error = mark.error or journal.encode_error(error)
-            mark.state, mark.outcome = "ended", "absorbed"
+            self._be_absorbed(tx, error)
         else:
             self._pause()
+
+    def _ends_unwinding(self, place: Place, error: BaseException) -> bool:
+        """Whether an undo was refused for good, in a saga that has an end for that.
+
+        A fence's refusal is none: somebody who came later has the thing in hand.
+        """
+        if self.mark.heading != "back" or not self.work.saga.undo_ends:
+            return False
+        if journal.is_unavailable(error):
+            return 0 < place.undo_attempts <= self.mark.attempts
+        return isinstance(error, MooringError) and not _is_fenced(error)
+
+    def _is_let_off(self, place: Place, error: BaseException) -> bool:
+        """Whether the saga goes on without this place: an operator said so, or nobody is owed.
+
+        What another service refuses for good it does not want; one that fences the call off has
+        gone on since.
+        """
+        if self.mark.abort == ABORT_INSISTED and place.may_be_forgone:
+            return True
+        is_refused = isinstance(error, MooringError) and not journal.is_unavailable(error)
+        return self.mark.heading == "owing" and is_refused and not isinstance(error, Bug)
+
+    def _be_absorbed(self, tx: Session, error: BaseException) -> None:
+        """Leave the locks to the heir, and pay first what is owed to other services."""
+        mark, story, plan = self.mark, self.work.saga.story, self.plan()
+        mark.error = mark.error or journal.encode_error(error)
+        if story is not None:
+            run = StepRun(self.tools, mark, mark.step, self.work.generations)
+            story.absorbed(tx, self.notes, run)
+        mark.generations, mark.heading = list(self.work.generations.items()), "owing"
+        self._stand_at(plan.first("owing"))
+        if mark.state != "ended":
+            self.tools.let_go(tx, mark.id)
 
     def _pause(self) -> None:
         mark = self.mark
@@ -206,7 +282,7 @@ class Teller(Generic[S]):
             mark.notes = msgspec.to_builtins(park.notes)
         behind = mark.heading == "forward" and self.plan().is_behind_pivot(place)
         if behind and self._leave_to_heir(tx):
-            mark.state, mark.outcome = "ended", "absorbed"
+            self._be_absorbed(tx, Conflict("Another operation took its place."))
             return
         if mark.spent_s > park.timeout_s:
             self._fail(tx, place, Unavailable(f"Waiting in {place.key} took too long.", final=True))
@@ -262,6 +338,17 @@ class Teller(Generic[S]):
         if made is None or made.state != "ended":
             return Rested(_until_ended(child_id))
         return Done() if made.outcome == "done" else Failed(from_record(made.error or {}))
+
+
+def _has_passed(plan: Plan, place: Place, name: str) -> bool:
+    if place.name != name:
+        return False
+    following = plan.after("forward", place)
+    return following is None or following.name != name
+
+
+def _is_fenced(error: MooringError) -> bool:
+    return error.detail.get("status") in {410, 412}
 
 
 def _preempts(heir: Bookmark | None) -> bool:

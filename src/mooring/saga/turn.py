@@ -25,9 +25,10 @@ S = TypeVar("S")
 
 
 class Done(Struct):
-    """A step went well."""
+    """A step went well. `told`: so did what its saga's story tells there."""
 
     notes: Any = None
+    told: bool = False
 
 
 class Failed(Struct):
@@ -92,6 +93,7 @@ class Tools(Struct, Generic[S]):
     saved: Callable[[Session, Bookmark], None]
     start_child: Callable[[Session, Saga[Any], Any, str, Bookmark], None]
     abort_child: Callable[[Session, str], None]
+    let_go: Callable[[Session, str], None]
 
 
 def is_transaction(part: Step | Child, mark: Bookmark) -> bool:
@@ -125,4 +127,7 @@ def load_work(
     mark = journal.load(tx, saga_id)
     if mark is None:
         return None
-    return mark, registry.get((mark.name, mark.version)), locks.generations(tx, saga_id)
+    held = (
+        locks.generations(tx, saga_id) if mark.heading != "owing" else dict(mark.generations or ())
+    )
+    return mark, registry.get((mark.name, mark.version)), held

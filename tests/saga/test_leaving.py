@@ -1,0 +1,89 @@
+"""What the engine promises of an undo that is refused for good."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select
+
+from mooring.errors import Conflict, Unavailable
+from mooring.saga import operations
+from mooring.saga.tables import SagaRow
+from tests.saga.shop import WRAP, Desk
+
+pytestmark = pytest.mark.anyio
+
+
+async def wrap_in_vain(desk: Desk, *undoing: Exception) -> str:
+    """Wrap an order until it fails, with what befalls the ledger while it is unwound."""
+    await desk.engine.ended(await desk.pack("o1"))
+
+    def fail() -> Exception:
+        desk.ledger.fail_next = list(undoing)
+        return Conflict("no courier")
+
+    desk.probe.arm("shop.wrap_order/await_courier/forward/before", fail)
+    saga_id = await desk.start(WRAP, "o1")
+    await desk.engine.schedule.quiet()
+    return saga_id
+
+
+def given(desk: Desk) -> set[str]:
+    return {key.partition(":")[0] for key in desk.ledger.parcels if ":" in key} - {"label"}
+
+
+async def test_a_refused_undo_stops_the_unwinding_and_its_end_is_run(desk: Desk) -> None:
+    saga_id = await wrap_in_vain(desk, Conflict("the knot is too tight"))
+    with pytest.raises(Conflict, match="no courier"):
+        await desk.engine.ended(saga_id)
+    assert ("shop.wrap_order", "ended", "failed") in await desk.sagas()
+    assert await desk.statuses() == {"o1": "spoilt"}
+    assert given(desk) == {"paper", "ribbon", "sold off"}
+    assert desk.ledger.parcels["sold off:o1"] == "the knot is too tight"
+
+
+async def test_an_undo_that_is_only_unavailable_is_tried_again(desk: Desk) -> None:
+    await wrap_in_vain(desk, Unavailable("busy"), Unavailable("busy"))
+    await desk.engine.settle()
+    assert ("shop.wrap_order", "ended", "undone") in await desk.sagas()
+    assert given(desk) == set()
+
+
+async def test_an_undo_is_given_up_after_as_many_tries_as_its_step_says(desk: Desk) -> None:
+    await wrap_in_vain(desk, *[Unavailable("busy") for _ in range(3)])
+    await desk.engine.settle()
+    assert ("shop.wrap_order", "ended", "failed") in await desk.sagas()
+    assert given(desk) == {"paper", "ribbon", "sold off"}
+
+
+async def test_an_undo_that_somebody_fenced_off_is_no_refusal(desk: Desk) -> None:
+    fenced = Conflict("Somebody came later.", status=412)
+    await wrap_in_vain(desk, fenced)
+    await desk.engine.settle()
+    assert ("shop.wrap_order", "ended", "undone") in await desk.sagas()
+
+
+async def test_the_end_of_an_undo_is_reached_however_long_it_takes(desk: Desk) -> None:
+    refusals = [Conflict("no"), *[Unavailable("gone") for _ in range(30)], Conflict("not yet")]
+    await wrap_in_vain(desk, *refusals)
+    await desk.engine.settle()
+    assert await desk.statuses() == {"o1": "spoilt"}
+
+
+async def test_an_operator_sees_it_leave_and_cannot_abort_it(desk: Desk) -> None:
+    saga_id = await wrap_in_vain(desk, Conflict("too tight"), Unavailable("gone"))
+    [shown] = await desk.store.read(operations.list_operations)
+    assert (shown.step, shown.error, shown.undo_error) == ("sell_off", "no courier", "too tight")
+    with pytest.raises(Conflict, match="past the point of return"):
+        await desk.store.write(lambda tx: desk.engine.abort(tx, saga_id))
+    await desk.store.write(lambda tx: desk.engine.retry(tx, saga_id))
+    await desk.engine.settle()
+    seen = await desk.store.read(lambda tx: operations.show_operation(tx, saga_id))
+    led = [(one.step, one.heading, one.result) for one in seen.timeline if one.heading != "forward"]
+    assert led == [
+        ("tie", "back", "failed"),
+        ("sell_off", "leaving", "failed"),
+        ("sell_off", "leaving", "done"),
+        ("record_spoilt", "leaving", "done"),
+    ]
+    heading = select(SagaRow.heading).where(SagaRow.id == saga_id)
+    assert await desk.store.read(lambda tx: tx.execute(heading).scalar_one()) == "leaving"
