@@ -20,6 +20,7 @@ from mooring.clients.transport import Network
 from mooring.clients.webhook import WebhookTarget
 from mooring.doctor import app as doctor_app
 from mooring.identity.tokens import LocalValidator
+from mooring.metrics import app as metrics_app
 from mooring.notify.deliverer import Deliverer
 from mooring.notify.outbox import Outbox
 from mooring.notify.targets import LogTarget, Target
@@ -29,6 +30,7 @@ from mooring.service import Loop, Service, Surroundings
 from mooring.services import IDENTITY, SERVICES
 from mooring.store.base import Store, open_store
 from mooring.web.app import Served, mount
+from mooring.web.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -64,6 +66,7 @@ class Cloud:
         self.outside, self.stores = outside, stores
         self.engines: dict[str, Engine[Any]] = {}
         self.deliverers: dict[str, Deliverer] = {}
+        self.requests = RequestTimes()
         self.apps: dict[str, ASGIApp] = {}
         self.app: ASGIApp = mount({}, _nobody)
         self._opened: dict[str, Any] = {}
@@ -219,11 +222,17 @@ async def _serve(cloud: Cloud) -> None:
         service, url = cloud[each], f"{root}/{each.name}"
         await each.prepare(service)
         app = each.build(
-            service, validator=validator, public_url=url, identity_url=f"{root}/identity/v3"
+            service,
+            validator=validator,
+            public_url=url,
+            identity_url=f"{root}/identity/v3",
+            times=cloud.requests,
         )
         cloud.apps[f"/{each.name}"] = app
         cloud.outside.network.serve(url, app)
     cloud.apps["/mooring"] = doctor_app.build(cloud, validator)
+    token = metrics_app.ensure_token(cloud.outside.settings.state_path / metrics_app.TOKEN)
+    cloud.apps[metrics_app.PATH] = metrics_app.build(cloud, token)
     cloud.apps["/healthz"] = health_app.build(cloud.engines)
     cloud.app = mount(cloud.apps, _nobody)
     for engine in cloud.engines.values():

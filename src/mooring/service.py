@@ -7,6 +7,7 @@ Its tables stand in `mooring.<name>.tables`, their revisions in `store/migration
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -27,6 +28,7 @@ from mooring.web.api import Api
 from mooring.web.app import End, Served, build_app
 from mooring.web.face import Face
 from mooring.web.policy import Policy
+from mooring.web.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -102,6 +104,8 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
     """Gives what ends the work for something that a buried operation made."""
     notifies: bool = False
     """Whether it writes notifications."""
+    hosts_seen: Callable[[Session], Mapping[str, datetime]] | None = None
+    """Reads when each host has answered it last, by the host's name."""
     pages: Mapping[str, Page] = {}
     """What the doctor reads of its tables, by the name under which the doctor's books have it."""
 
@@ -113,10 +117,11 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
         public_url: str,
         identity_url: str = "",
         face: Face | None = None,
+        times: RequestTimes | None = None,
     ) -> ASGIApp:
         """Return the application, to be mounted at the path of `public_url` (`http://host/volume`).
 
-        `face` is another than the service's own, for one that is capped.
+        `face` is another than the service's own, for one that is capped; `times` counts requests.
         """
         return build_app(
             service,
@@ -127,4 +132,5 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
             public_url=public_url,
             identity_url=identity_url,
             end=self.end_buried(service) if self.end_buried else None,
+            times=times,
         )

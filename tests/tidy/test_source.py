@@ -23,6 +23,8 @@ ONLY_IN = {
     "asyncio.subprocess": ("src/mooring/agent/run.py",),
     "asyncio.create_subprocess_exec": ("src/mooring/agent/run.py",),
     "oslo_policy": ("src/mooring/web/policy.py",),
+    "oslo_config": ("src/mooring/web/policy.py",),
+    "prometheus_client": ("src/mooring/metrics/exposition.py",),
 }
 """Which part of the source may import what; nobody else does."""
 

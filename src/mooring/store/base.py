@@ -21,6 +21,7 @@ from mooring.errors import Invalid
 from mooring.probe import Probe
 from mooring.store.call import after_commit, savepoint
 from mooring.store.types import INTEGER, Json, UtcTime
+from mooring.timings import Timing
 
 __all__ = ["Json", "Store", "UtcTime", "after_commit", "open_store", "savepoint", "service_base"]
 
@@ -44,6 +45,9 @@ class Store(Protocol):
     """
 
     kind: Literal["sqlite", "postgresql"]
+
+    commit_times: Timing
+    """How long commits that wrote took."""
 
     @property
     def commits(self) -> int:

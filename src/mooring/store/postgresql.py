@@ -27,6 +27,7 @@ from mooring.errors import Unavailable
 from mooring.probe import NoProbe, Probe
 from mooring.store import failures, migrate
 from mooring.store.call import Call, deliver
+from mooring.timings import Timing
 
 T = TypeVar("T")
 _FIRST_PAUSE_S = 0.005
@@ -94,7 +95,7 @@ class PostgresqlStore:
     kind: Literal["sqlite", "postgresql"] = "postgresql"
 
     def __init__(self, engine: Engine, service: str, probe: Probe | None) -> None:
-        self.commits = 0
+        self.commits, self.commit_times = 0, Timing()
         self._engine = engine
         self._snapshots = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -143,11 +144,14 @@ class PostgresqlStore:
             call.run(tx)
             number = tx.connection().scalar(_number)
             self._probe.at(f"{self._point}/before")
+            begun = time.perf_counter()
             try:
                 tx.commit()
             except DBAPIError as error:
                 if not number or not self._was_committed(number, error):
                     raise
+            with self._counting:
+                self.commit_times.note(time.perf_counter() - begun)
 
     def _was_committed(self, number: str, error: DBAPIError) -> bool:
         """Look how a transaction ended whose COMMIT was not answered.

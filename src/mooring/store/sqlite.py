@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Literal, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
@@ -25,6 +26,7 @@ from mooring.errors import Unavailable
 from mooring.probe import NoProbe, Probe
 from mooring.store import failures, migrate
 from mooring.store.call import Call, deliver
+from mooring.timings import Timing
 
 T = TypeVar("T")
 
@@ -80,7 +82,7 @@ class SqliteFile:
 
     def __init__(self, path: Path, service: str, probe: Probe | None) -> None:
         self.service = service
-        self.commits = 0
+        self.commits, self.commit_times = 0, Timing()
         self._writes, self._reads = create_engines(path)
         self._point = f"store.{service}/commit"
         self._probe: Probe = probe or NoProbe()
@@ -117,7 +119,9 @@ class SqliteFile:
                 _run(connection, call, alone=len(group) == 1)
             if connection.in_transaction():
                 self._probe.at(f"{self._point}/before")
+                begun = perf_counter()
                 connection.commit()
+                self.commit_times.note(perf_counter() - begun)
                 self.commits += sum(call.error is None for call in ran)
                 self._probe.at(f"{self._point}/after")
         except BaseException as error:  # noqa: BLE001  (it goes to those who asked)
@@ -179,7 +183,7 @@ class SqliteStore:
     kind: Literal["sqlite", "postgresql"] = "sqlite"
 
     def __init__(self, file: SqliteFile) -> None:
-        self._file = file
+        self._file, self.commit_times = file, file.commit_times
         self._closed = False
         self._waiting: queue.SimpleQueue[Call[Any] | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(limits.STORE_READERS, f"{file.service}-read")
@@ -237,7 +241,7 @@ class InlineStore:
     kind: Literal["sqlite", "postgresql"] = "sqlite"
 
     def __init__(self, file: SqliteFile) -> None:
-        self._file = file
+        self._file, self.commit_times = file, file.commit_times
         self._closed = False
 
     @property

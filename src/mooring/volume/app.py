@@ -10,6 +10,7 @@ from mooring.saga.engine import Engine
 from mooring.service import Loop, Service, Surroundings, rows_of
 from mooring.volume.attachments.api import attachments
 from mooring.volume.attachments.loops import settle_borrowed
+from mooring.volume.backends import backends
 from mooring.volume.backends.api import operators
 from mooring.volume.backends.loops import watch_pools
 from mooring.volume.extend.api import extending
@@ -86,6 +87,7 @@ SERVICE = Service(
     ),
     take_sagas=_take_sagas,
     notifies=True,
+    hosts_seen=backends.seen,
     pages={
         "volumes": rows_of(VolumeRow),
         "attachments": rows_of(AttachmentRow),

@@ -8,6 +8,7 @@ handler. Whatever is raised on the way becomes a fault in the service's own shap
 from __future__ import annotations
 
 import re
+from time import perf_counter
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -22,6 +23,7 @@ from mooring.web import body, microversion
 from mooring.web.api import Api, Call, Reply, Route
 from mooring.web.exchange import Exchange
 from mooring.web.identity import NOBODY, is_service, who_from_request
+from mooring.web.request_times import RequestTimes
 from mooring.web.routes import Routes, choose
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ def build_app(
     public_url: str,
     identity_url: str = "",
     end: End | None = None,
+    times: RequestTimes | None = None,
 ) -> ASGIApp:
     """Return the application of one service.
 
@@ -75,7 +78,8 @@ def build_app(
     last slash (`http://127.0.0.1:8700/compute`); its path is stripped from incoming paths, so the
     application may be mounted there or called with whole URLs. `identity_url` is what a 401 names.
     `end` gets the ids of what a buried operation made, and is to return when nothing works for it
-    any more: then burying tells its caller that nobody will touch the matter again.
+    any more: then burying tells its caller that nobody will touch the matter again. `times` has
+    every request counted.
     Raises Bug when two routes claim the same request, or one names an unregistered policy.
     """
     routes = [route for api in [*apis, _operations_api(service, end)] for route in api.routes]
@@ -90,6 +94,7 @@ def build_app(
         policy=policy,
         public_url=public_url,
         identity_url=identity_url,
+        times=times or RequestTimes(),
     )
 
 
@@ -114,20 +119,21 @@ class _Application(Generic[S]):
         policy: Policy,
         public_url: str,
         identity_url: str,
+        times: RequestTimes,
     ) -> None:
         self.service, self.routes, self.face = service, routes, face
         self.validator, self.policy = validator, policy
         self.root_url = public_url.rstrip("/")
         self.prefix = urlsplit(self.root_url).path
         self.versioned_url = self.root_url + (f"/{face.segment}" if face.segment else "")
-        self.identity_url = identity_url
+        self.identity_url, self.times = identity_url, times
         self.documents = face.documents(face, self.root_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request = Request(scope, receive)
-        exchange = Exchange(self.face, request, self.identity_url)
+        begun = perf_counter()
+        exchange = Exchange(self.face, Request(scope, receive), self.identity_url)
         reply: Reply | None = None
         try:
             reply = await self._answer(exchange)
@@ -144,6 +150,8 @@ class _Application(Generic[S]):
             log.info("client left", service=self.face.service, request_id=exchange.request_id)
         finally:
             await _close(reply)
+            seconds = perf_counter() - begun
+            self.times.note(self.face.service, exchange.route, response.status_code, seconds)
 
     def _refuse(
         self, exchange: Exchange, error: MooringError, *, cause: Exception | None = None
@@ -175,6 +183,7 @@ class _Application(Generic[S]):
         project_id, parts = self._parts(path)
         match = self.routes.find(parts)
         candidates = match.routes(request.method) if match else []
+        exchange.route = candidates[0] if candidates and not candidates[0].action else None
         who = NOBODY
         if not (candidates and candidates[0].open):
             who = await self._authenticate(exchange)
@@ -204,7 +213,7 @@ class _Application(Generic[S]):
             candidates = [route for route in candidates if route.action == name]
             if not candidates:
                 raise Invalid(f"There is no such action: {name}.")
-        route = choose(candidates, version)
+        route = exchange.route = choose(candidates, version)
         call = Call(
             service=self.service,
             who=who,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from mooring.errors import MooringError
-    from mooring.web.api import Reply, Version
+    from mooring.web.api import Reply, Route, Version
     from mooring.web.face import Face
 
 _REQUEST_ID = re.compile(
@@ -33,6 +33,8 @@ class Exchange:
     def __init__(self, face: Face, request: Request, identity_url: str) -> None:
         self.face, self.request = face, request
         self.request_id = f"req-{uuid4()}"
+        self.route: Route | None = None
+        """What answers it; None until it is known."""
         self.version: Version | None = None
         """The microversion to echo; None until it is known."""
         self.methods: list[str] = []

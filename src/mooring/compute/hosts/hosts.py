@@ -102,3 +102,9 @@ def report(tx: Session, said: Report, zone: str, now: datetime) -> Host:
     host.last_seen_at = host.updated_at = now
     tx.flush()
     return host
+
+
+def seen(tx: Session) -> dict[str, datetime]:
+    """Return when each host has answered last, by its name."""
+    rows = tx.execute(select(Host.name, Host.last_seen_at))
+    return {row.name: row.last_seen_at for row in rows}

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, NoCapacity
@@ -211,3 +211,10 @@ def _matches(has: Mapping[str, Any], key: str, value: str) -> bool:
     if words[:1] == ["s=="]:
         return found == " ".join(words[1:])
     return found == value
+
+
+def seen(tx: Session) -> dict[str, datetime]:
+    """Return when each host with pools has answered last, by its name."""
+    newest = func.max(BackendRow.seen_at)
+    rows = tx.execute(select(BackendRow.host, newest).group_by(BackendRow.host))
+    return {row.host: row[1] for row in rows}

@@ -1,0 +1,1 @@
+"""What an operator watches: operations, hosts, commits and requests, for Prometheus."""
