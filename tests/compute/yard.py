@@ -35,6 +35,7 @@ from mooring.compute.app import SERVICE as COMPUTE
 from mooring.compute.hosts.loops import watch_hosts
 from mooring.compute.service import Compute, ComputeSettings
 from mooring.compute.tables import BlockDevice, Server
+from mooring.compute.volumes import disk_places
 from mooring.errors import Unavailable
 from mooring.placement.app import SERVICE as PLACEMENT
 from mooring.placement.service import Placement
@@ -314,7 +315,13 @@ class Yard:
             created_at=self.clock.now(),
             updated_at=self.clock.now(),
         )
-        await self.stores["compute"].write(lambda tx: tx.add(row))
+
+        def write(tx: Transaction) -> None:
+            tx.add(row)
+            tx.flush()
+            disk_places.add(tx, volume_id, "host1", None, self.clock.now())
+
+        await self.stores["compute"].write(write)
 
     async def _open_agent(self, name: str) -> None:
         settings = AgentSettings(

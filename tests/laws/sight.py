@@ -34,7 +34,7 @@ _LOCKS = frozenset({"quota_projects", "quota_locks"})
 _SECRETS = frozenset({"borrowed_for", "password_hash"})
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _RESERVATION = re.compile(r"\br-[0-9a-f]{8}\b")
-_PARTS = {"server_metadata": "servers", "server_tags": "servers", "block_devices": "servers"}
+_PARTS = ("server_metadata", "server_tags", "block_devices", "disk_places")
 
 
 async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]:
@@ -81,6 +81,9 @@ def _row(table: Table, row: dict[str, Any]) -> dict[str, Any]:
 
 def _set_apart(seen: dict[str, list[Any]]) -> None:
     failed = {row["id"] for row in seen["servers"] if row["vm_state"] == "error"}
+    owners = {row["id"]: row["server_id"] for row in seen["block_devices"]}
+    for place in seen["disk_places"]:
+        place["server_id"] = owners[place["block_device_id"]]
     for kind in ("servers", *_PARTS):
         key = "id" if kind == "servers" else "server_id"
         seen.setdefault("error_server", []).extend(r for r in seen[kind] if r[key] in failed)

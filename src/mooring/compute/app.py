@@ -28,7 +28,8 @@ from mooring.compute.servers.api import (
 )
 from mooring.compute.service import Compute, ComputeSettings
 from mooring.compute.snapshots.api import assisted_volume_snapshots
-from mooring.compute.tables import BlockDevice, Host, Server
+from mooring.compute.tables import Host, Server
+from mooring.compute.volumes import devices
 from mooring.compute.volumes.api import volume_attachments
 from mooring.saga.engine import Engine
 from mooring.service import Loop, Service, Surroundings, rows_of
@@ -108,7 +109,7 @@ SERVICE = Service(
     hosts_seen=hosts.seen,
     pages={
         "servers": rows_of(Server, Server.deleted_at.is_(None)),
-        "devices": rows_of(BlockDevice),
+        "devices": devices.read_all,
         "hosts": rows_of(Host, key="name"),
     },
 )

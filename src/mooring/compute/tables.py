@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, func, select
+from sqlalchemy.orm import Mapped, column_property, declared_attr, mapped_column
 
 from mooring.store.base import Json, UtcTime, service_base
 
@@ -135,12 +135,36 @@ class ServerTag(Base):
     tag: Mapped[str] = mapped_column(primary_key=True)
 
 
+class DiskPlace(Base):
+    """A host at which a server's volume is, or is about to be; a volume may be at several.
+
+    state   reserved: the volume service keeps it for the server; an operation gives it to the
+                      host, or a rebuild that failed left it so
+            attached: the host has it
+    A volume that came by the old calls has a place without an attachment (specs 001).
+    """
+
+    __tablename__ = "disk_places"
+    __table_args__ = (CheckConstraint("state IN ('reserved', 'attached')", name="known_place"),)
+
+    block_device_id: Mapped[str] = mapped_column(
+        ForeignKey("block_devices.id", ondelete="CASCADE"), primary_key=True
+    )
+    host: Mapped[str] = mapped_column(primary_key=True)
+    """Empty while no host was chosen."""
+    attachment_id: Mapped[str | None]
+    """The volume service's attachment; from it the connection data is fetched when needed."""
+    state: Mapped[str] = mapped_column(default="reserved")
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
 class BlockDevice(Base):
-    """A disk of a server: on the host (destination `local`) or a volume.
+    """A disk of a server: on the host (destination `local`) or a volume, at its `DiskPlace`s.
 
     state   reserving: wanted, not in the guest yet
-            attached:  the guest has it; without an attachment_id it came by the old calls
-            released:  the guest let go of it, its host or the volume service has not
+            attached:  the guest has it
+            released:  the guest let go of it, a host or the volume service has not
     Volumes are listed in the order of `position`. A row goes as soon as nothing holds the volume.
     """
 
@@ -169,8 +193,6 @@ class BlockDevice(Base):
     volume_id: Mapped[str | None]
     volume_size_gib: Mapped[int | None]
     volume_type: Mapped[str | None]
-    attachment_id: Mapped[str | None]
-    """The volume service's attachment; from it the connection data is fetched when needed."""
     multiattach: Mapped[bool] = mapped_column(default=False)
     delete_on_termination: Mapped[bool] = mapped_column(default=False)
     tag: Mapped[str | None]
@@ -179,6 +201,20 @@ class BlockDevice(Base):
     disk_bus: Mapped[str | None]
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     updated_at: Mapped[datetime] = mapped_column(UtcTime)
+
+    @declared_attr
+    @classmethod
+    def attachment_id(cls) -> Mapped[str | None]:
+        """Return, read only, the attachment where the server runs, else of the first place."""
+        here = (DiskPlace.host == func.coalesce(Server.host, "")).desc()
+        query = (
+            select(DiskPlace.attachment_id)
+            .join(Server, Server.id == cls.server_id)
+            .where(DiskPlace.block_device_id == cls.id)
+            .order_by(here, DiskPlace.host)
+            .limit(1)
+        )
+        return column_property(query.correlate_except(DiskPlace, Server).scalar_subquery())
 
 
 class InstanceAction(Base):

@@ -39,24 +39,30 @@ def _devices(books: Books) -> Iterator[Finding]:
         server_id, volume_id = device["server_id"], device["volume_id"]
         if not volume_id or books.is_busy(f"server:{server_id}", f"volume:{volume_id}"):
             continue
-        thing = f"server {server_id}"
-        attachment = books.attachments.get(device["attachment_id"] or "")
-        if device["attachment_id"] and attachment is None:
-            message = f"attachment {device['attachment_id']} of volume {volume_id} does not exist"
+        for place in device["places"]:
+            if place["attachment_id"]:
+                yield from _place(books, device, place["attachment_id"])
+
+
+def _place(books: Books, device: dict[str, Any], attachment_id: str) -> Iterator[Finding]:
+    server_id, volume_id = device["server_id"], device["volume_id"]
+    thing, attachment = f"server {server_id}", books.attachments.get(attachment_id)
+    if attachment is None:
+        message = f"attachment {attachment_id} of volume {volume_id} does not exist"
+        yield Finding(thing, "disagreement", message, _DETACH)
+    elif device["state"] == "attached":
+        status = attachment["attach_status"]
+        waits = status == "reserved" and books.waits_for_rebuild(device)
+        if status != "attached" and not waits:
+            message = f"has volume {volume_id}, whose attachment is {status}"
             yield Finding(thing, "disagreement", message, _DETACH)
-        elif attachment is not None and device["state"] == "attached":
-            status = attachment["attach_status"]
-            waits = status == "reserved" and books.waits_for_rebuild(device)
-            if status != "attached" and not waits:
-                message = f"has volume {volume_id}, whose attachment is {status}"
-                yield Finding(thing, "disagreement", message, _DETACH)
-            if (attachment["server_id"], attachment["volume_id"]) != (server_id, volume_id):
-                message = f"attachment {attachment['id']} belongs to something else"
-                yield Finding(thing, "disagreement", message, _DETACH)
+        if (attachment["server_id"], attachment["volume_id"]) != (server_id, volume_id):
+            message = f"attachment {attachment['id']} belongs to something else"
+            yield Finding(thing, "disagreement", message, _DETACH)
 
 
 def _attachments(books: Books) -> Iterator[Finding]:
-    known = {device["attachment_id"] for device in books.devices.values()}
+    known = set(_places(books))
     for attachment_id, row in books.attachments.items():
         keys = (f"server:{row['server_id']}", f"volume:{row['volume_id']}")
         if row["saga_id"] or row["borrowed_at"] is not None or books.is_busy(*keys):
@@ -65,6 +71,12 @@ def _attachments(books: Books) -> Iterator[Finding]:
             message = f"server {row['server_id']} does not know it"
             advice = f"openstack volume attachment delete {attachment_id}"
             yield Finding(f"attachment {attachment_id}", "orphan", message, advice)
+
+
+def _places(books: Books) -> Iterator[str]:
+    """Yield every attachment by which a server has a volume anywhere."""
+    for device in books.devices.values():
+        yield from (place["attachment_id"] for place in device["places"] if place["attachment_id"])
 
 
 def _volumes(books: Books) -> Iterator[Finding]:
@@ -194,7 +206,7 @@ def _storage(books: Books, inventory: Inventory) -> Iterator[Finding]:
             if row is not None and not is_known:
                 message = f"exported for attachment {attachment_id}, which does not exist"
                 yield Finding(f"volume {file.volume_id}", "orphan", message, _REPORT)
-    known = {device["attachment_id"] or device["volume_id"] for device in books.devices.values()}
+    known = {*_places(books), *(device["volume_id"] for device in books.devices.values())}
     for connected in inventory.connections:
         if connected.attachment_id in known or books.is_busy(f"volume:{connected.volume_id}"):
             continue

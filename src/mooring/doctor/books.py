@@ -45,6 +45,7 @@ class Books(Struct):
     at: datetime
     servers: dict[str, dict[str, Any]]
     devices: dict[str, dict[str, Any]]
+    """Each with its `places`, and the `attachment_id` of the one at which its server runs."""
     hosts: dict[str, dict[str, Any]]
     volumes: dict[str, dict[str, Any]]
     attachments: dict[str, dict[str, Any]]

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from mooring.clients.catalog import FixedCatalog
 from mooring.clients.compute import ComputeClient, ExternalEvent
 from mooring.clients.session import Session
-from mooring.compute.tables import BlockDevice
+from mooring.compute.tables import BlockDevice, DiskPlace
 from mooring.errors import NotFound
 from mooring.fence import table
 from mooring.fence.operation import HEADER, Operation
@@ -173,11 +173,13 @@ async def test_the_client_shows_what_the_delete_guard_compares(desk: Desk) -> No
         "boot_index": None,
         "device_name": "/dev/vdb",
         "volume_id": VOLUME,
-        "attachment_id": NOBODY,
         "created_at": desk.clock.now(),
         "updated_at": desk.clock.now(),
     }
     await desk.put(BlockDevice, row)
+    place = {"block_device_id": NOBODY, "host": "host1", "attachment_id": NOBODY}
+    times = {"created_at": desk.clock.now(), "updated_at": desk.clock.now()}
+    await desk.put(DiskPlace, place | times)
     shown = await client_of(desk).show_volume_attachment(None, server_id, VOLUME)
     assert (shown.server_id, shown.volume_id) == (server_id, VOLUME)
     assert (shown.attachment_id, shown.device) == (NOBODY, "/dev/vdb")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, delete, select
 
-from mooring.compute.tables import BlockDevice
+from mooring.compute.tables import BlockDevice, DiskPlace
 from mooring.store.rows import Change
 
 if TYPE_CHECKING:
@@ -64,3 +64,13 @@ def remove(tx: Session, block_device_id: str) -> None:
     """Remove a block device; one that is gone is fine."""
     tx.flush()
     tx.execute(delete(BlockDevice).where(BlockDevice.id == block_device_id))
+
+
+def read_all(tx: Session) -> dict[str, dict[str, Any]]:
+    """Return every block device as plain columns, by its id, with its `places` and attachment."""
+    places: dict[str, list[dict[str, Any]]] = {}
+    for place in tx.execute(select(*DiskPlace.__table__.columns)).mappings():
+        places.setdefault(place["block_device_id"], []).append(dict(place))
+    query = select(*BlockDevice.__table__.columns, BlockDevice.attachment_id)
+    rows = tx.execute(query).mappings()
+    return {row["id"]: {**row, "places": places.get(row["id"], [])} for row in rows}

@@ -14,7 +14,7 @@ from mooring.compute.create import block_devices
 from mooring.compute.hosts import hosts
 from mooring.compute.servers import servers, states
 from mooring.compute.tables import BlockDevice, Server
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME, AttachVolume
 from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME, DetachVolume
 from mooring.errors import Conflict, Invalid, NotFound
@@ -305,6 +305,7 @@ def _start_attaching(tx: Session, compute: Compute, who: Who, notes: AttachVolum
 
 def _start_detaching(tx: Session, compute: Compute, who: Who, row: BlockDevice, host: Host) -> str:
     saga_id, now = str(uuid.uuid4()), compute.clock.now()
+    place, others = disk_places.split(tx, row.id, host.name)
     notes = DetachVolume(
         server_id=row.server_id,
         volume_id=row.volume_id or "",
@@ -312,7 +313,8 @@ def _start_detaching(tx: Session, compute: Compute, who: Who, row: BlockDevice, 
         host=host.name,
         action_id=actions.begin(tx, row.server_id, _DETACH, who, now, saga_id=saga_id),
         device_name=row.device_name,
-        attachment_id=row.attachment_id,
+        attachment_id=place.attachment_id,
+        elsewhere=others,
         boot_index=row.boot_index,
         multiattach=row.multiattach,
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import disk_places
 from mooring.errors import Conflict, MooringError, NotFound
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS, COMPUTE_VOLUME_POLL_S
 from mooring.saga.define import Park
@@ -70,11 +70,9 @@ async def delete_made_attachments(
 async def find_own_attachments(
     run: Run[Compute], server_id: str, volume_id: str, *, known: Collection[str]
 ) -> list[str]:
-    """Return attachments of this server that are neither `known` nor any block device's."""
+    """Return attachments of this server that are neither `known` nor of any place."""
     there = await run.service.volumes.attachments(None, volume_id=volume_id)
-    rows = await run.service.store.read(
-        lambda tx: {row.attachment_id for row in devices.of_volume(tx, volume_id)}
-    )
+    rows = await run.service.store.read(lambda tx: disk_places.attachments_of(tx, volume_id))
     return [
         found.id
         for found in there

@@ -25,7 +25,7 @@ from mooring.compute.create.sagas.create_notes import (
 from mooring.compute.hosts import guests, hosts
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disk_places
 from mooring.errors import Conflict, NoCapacity
 from mooring.saga.define import Each, Run, Saga, Step, exclusive
 
@@ -118,6 +118,7 @@ def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
         zone=notes.zone,
         task_state="block_device_mapping",
     )
+    disk_places.choose_host(tx, notes.server_id, notes.host, now)
     actions.begin_event(tx, notes.action_id, EVENT, now, host=notes.host)
     _notify(tx, notes, run, "start")
 
@@ -160,6 +161,7 @@ def record_active(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
     states.settle(tx, notes.server_id, "active", states.RUNNING, now, launched_at=now)
     for row in devices.of_server(tx, notes.server_id):
         devices.change(tx, row.id, now, state="attached")
+        disk_places.change(tx, row.id, notes.host, now, state="attached")
     actions.succeed(tx, notes.action_id, now)
     _notify(tx, notes, run, "end")
 

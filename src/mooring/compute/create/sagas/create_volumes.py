@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mooring.clients.volume import NewVolume
 from mooring.compute.create.sagas.create_notes import CreateServer, find, guest_disk, with_disk
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.volume_calls import (
     delete_made_attachments,
     reserve_volume,
@@ -48,8 +48,8 @@ async def free_existing(notes: CreateServer, item: str, run: Run[Compute]) -> Cr
 
 
 def save_reservation(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
-    """Note the attachment in the block device."""
-    devices.change(tx, item, run.now(), attachment_id=find(notes, item).attachment_id)
+    """Note the attachment: a place at no host yet."""
+    disk_places.add(tx, item, disk_places.NOWHERE, find(notes, item).attachment_id, run.now())
 
 
 async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
@@ -111,8 +111,8 @@ async def free_made(notes: CreateServer, item: str, run: Run[Compute]) -> Create
 
 
 def save_attachment(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
-    """Note the attachment in the block device."""
-    devices.change(tx, item, run.now(), attachment_id=find(notes, item).attachment_id)
+    """Note the attachment: a place at the server's host."""
+    disk_places.add(tx, item, notes.host, find(notes, item).attachment_id, run.now())
 
 
 async def export_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:

@@ -11,7 +11,7 @@ from mooring.compute.actions import actions, faults, notices
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.sagas.release_device import lock_of
 from mooring.compute.volumes.volume_calls import end_attachment
 from mooring.errors import MooringError, NotFound
@@ -19,20 +19,30 @@ from mooring.saga.define import Each, Lock, Run, Saga, Step, Together, exclusive
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
+    from mooring.compute.tables import BlockDevice
 
 EVENT = "compute_terminate_instance"
 
 
 class OldDisk(Struct, frozen=True):
-    """A volume that the server has, or was about to have."""
+    """A volume that the server has, or was about to have, at one host."""
 
     volume_id: str
     attachment_id: str | None
     state: str
     delete_too: bool = False
+    elsewhere: str = ""
+    """Another host than that of the server; it lets go first."""
+
+    @property
+    def name(self) -> str:
+        """What this one is called as an item."""
+        return self.attachment_id or "" if self.elsewhere else self.volume_id
 
 
 class DeleteServer(Struct, frozen=True, kw_only=True):
@@ -40,7 +50,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
 
     releases  block devices whose clean-up is taken over
     kept      volumes that were to go too and did not, and why
-    lost      volumes that a failure freed all the same
+    lost      items that a failure freed all the same
     """
 
     server_id: str
@@ -60,12 +70,17 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=server.host)
     _notify(tx, notes, run, "delete.start")
     _notify(tx, notes, run, "shutdown.start")
-    disks = [
-        OldDisk(row.volume_id, row.attachment_id, row.state, row.delete_on_termination)
-        for row in devices.of_server(tx, notes.server_id)
-        if row.volume_id
-    ]
+    rows = devices.of_server(tx, notes.server_id)
+    disks = [disk for row in rows if row.volume_id for disk in _look(tx, server, row)]
     return replace(notes, host=server.host, disks=disks)
+
+
+def _look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:
+    place, others = disk_places.split(tx, row.id, server.host)
+    volume_id = row.volume_id or ""
+    for other in others:
+        yield OldDisk(volume_id, other.attachment_id, row.state, elsewhere=other.host)
+    yield OldDisk(volume_id, place.attachment_id, row.state, row.delete_on_termination)
 
 
 def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
@@ -85,32 +100,37 @@ async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> Together | No
     return Together(lambda tx: _notify(tx, notes, run, "shutdown.end"))
 
 
-async def disconnect_host(notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
-    """Remove a volume's device from the host."""
-    await guests.disconnect(run, notes.host, _disk(notes, volume_id).connection_id)
+async def disconnect_host(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
+    """Remove a volume's device from a host."""
+    old = _find(notes, item)
+    await guests.disconnect(run, old.elsewhere or notes.host, _disk(notes, old).connection_id)
 
 
-async def delete_attachment(notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
-    """End the export and free the volume."""
-    disk = _disk(notes, volume_id)
-    old = _find(notes, volume_id)
-    if disk.attachment_id or old.state != "reserving":
-        await end_attachment(run, notes.host, disk)
+async def delete_attachment(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
+    """End the export; the last one frees the volume."""
+    old = _find(notes, item)
+    if old.attachment_id or old.state != "reserving":
+        await end_attachment(run, old.elsewhere or notes.host, _disk(notes, old))
 
 
-def forget_device(tx: Session, notes: DeleteServer, volume_id: str, run: Run[Compute]) -> None:
-    """Remove the block device: the server has the volume no more."""
+def forget_device(tx: Session, notes: DeleteServer, item: str, run: Run[Compute]) -> None:
+    """Forget the place of a volume and, with the one where the server ran, its block device."""
     del run
-    row = devices.find_volume(tx, notes.server_id, volume_id)
-    if row is not None:
+    old = _find(notes, item)
+    row = devices.find_volume(tx, notes.server_id, old.volume_id)
+    if row is None:
+        return
+    if old.elsewhere:
+        disk_places.remove(tx, row.id, old.elsewhere)
+    else:
         devices.remove(tx, row.id)
 
 
-async def delete_volume(
-    notes: DeleteServer, volume_id: str, run: Run[Compute]
-) -> DeleteServer | None:
+async def delete_volume(notes: DeleteServer, item: str, run: Run[Compute]) -> DeleteServer | None:
     """Delete a volume that was to go with its server; one that cannot be deleted is kept."""
-    if not _find(notes, volume_id).delete_too:
+    old = _find(notes, item)
+    volume_id = old.volume_id
+    if not old.delete_too:
         return None
     try:
         await run.service.volumes.delete(None, volume_id, operation=run.operation)
@@ -165,25 +185,25 @@ async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
         try:
             await run.service.volumes.show_attachment(None, disk.attachment_id)
         except NotFound:
-            lost.append(disk.volume_id)
+            lost.append(disk.name)
     return replace(notes, lost=lost)
 
 
 def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     """Leave the server in ERROR with what is left of it: it can be deleted again."""
-    for volume_id in notes.lost:
-        forget_device(tx, notes, volume_id, run)
+    for item in notes.lost:
+        forget_device(tx, notes, item, run)
     states.break_down(tx, notes.server_id, run.now())
     faults.record(tx, notes.server_id, run.error, run.now())
     actions.fail(tx, notes.action_id, run.error, run.now())
 
 
-def _find(notes: DeleteServer, volume_id: str) -> OldDisk:
-    return next(disk for disk in notes.disks if disk.volume_id == volume_id)
+def _find(notes: DeleteServer, item: str) -> OldDisk:
+    return next(disk for disk in notes.disks if disk.name == item)
 
 
-def _disk(notes: DeleteServer, volume_id: str) -> guests.Disk:
-    return guests.Disk(notes.server_id, volume_id, _find(notes, volume_id).attachment_id, None)
+def _disk(notes: DeleteServer, old: OldDisk) -> guests.Disk:
+    return guests.Disk(notes.server_id, old.volume_id, old.attachment_id, None)
 
 
 def _locks(notes: DeleteServer) -> list[Lock]:
@@ -198,7 +218,7 @@ DELETE_SERVER = Saga(
     Step("destroy_guest", destroy_guest, deadline_s=900.0),
     Each(
         "disks",
-        lambda notes: [disk.volume_id for disk in notes.disks],
+        lambda notes: [disk.name for disk in notes.disks],
         Step("disconnect_host", disconnect_host),
         Step("delete_attachment", delete_attachment),
         Step("forget_device", forget_device),

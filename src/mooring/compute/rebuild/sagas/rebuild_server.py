@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mooring.compute.hosts import guests
 from mooring.compute.rebuild.sagas import rebuild_steps as steps
 from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer, to_connect
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.volume_calls import (
     end_attachment,
     find_own_attachments,
@@ -77,7 +77,8 @@ def save_root(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
         journal.take_signal(tx, outcome_of(notes.volume_id, word))
     if notes.frees:
         device, made = notes.block_device_id, notes.attachment_id
-        devices.change(tx, device, run.now(), attachment_id=made)
+        values = {"attachment_id": made, "state": "reserved"}
+        disk_places.change(tx, device, notes.host, run.now(), **values)
 
 
 async def start_reimage(notes: RebuildServer, run: Run[Compute]) -> RebuildServer:

@@ -17,7 +17,7 @@ from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
 from mooring.compute.servers import server_changes, states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disk_places
 from mooring.errors import Conflict, MooringError, NotFound
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Lock, Run, exclusive
@@ -126,6 +126,7 @@ def record_rebuilt(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None
         vm_state, power_state = "stopped", states.SHUTDOWN
     else:
         vm_state, power_state = "active", states.RUNNING
+    _record_places(tx, notes, run)
     states.settle(tx, notes.server_id, vm_state, power_state, now, launched_at=now)
     actions.succeed(tx, notes.action_id, now)
     notify(tx, notes, run, "end")
@@ -171,6 +172,8 @@ def end_badly(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
     """Give the server its former state back, or put it into ERROR; and say why."""
     if notes.kept and not notes.broken:
         give_back(tx, notes, run)
+        if _comes_back(notes):
+            _record_places(tx, notes, run)
     else:
         states.break_down(tx, notes.server_id, run.now())
     _record_failure(tx, notes, run)
@@ -229,6 +232,11 @@ def _comes_back(notes: RebuildServer) -> bool:
 def _rows(tx: Session, notes: RebuildServer) -> list[BlockDevice]:
     found = [devices.find(tx, item) for item in notes.to_connect]
     return [row for row in found if row is not None]
+
+
+def _record_places(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    for item in notes.to_connect:
+        disk_places.change(tx, item, notes.host, run.now(), state="attached")
 
 
 async def _return_guest(notes: RebuildServer, run: Run[Compute]) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mooring.compute.actions import actions, faults, notices
 from mooring.compute.hosts import guests
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.sagas.release_device import begin_release
 from mooring.compute.volumes.volume_calls import (
     delete_made_attachments,
@@ -98,9 +98,10 @@ async def delete_attachment(notes: AttachVolume, run: Run[Compute]) -> AttachVol
 
 def save_attachment(tx: Session, notes: AttachVolume, run: Run[Compute]) -> AttachVolume:
     """Note the attachment in the block device: from now on the delete guard finds it there."""
-    devices.change(tx, notes.block_device_id, run.now(), attachment_id=notes.attachment_id)
+    now, device = run.now(), notes.block_device_id
+    disk_places.add(tx, device, notes.host, notes.attachment_id, now)
     event = "compute_attach_volume"
-    actions.begin_event(tx, notes.action_id, event, run.now(), host=notes.host)
+    actions.begin_event(tx, notes.action_id, event, now, host=notes.host)
     _notify(tx, notes, run, "start")
     return replace(notes, accepted=True)
 
@@ -147,6 +148,7 @@ def record_attached(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None
     """Say that the server has the volume."""
     now, name = run.now(), notes.device_name
     devices.change(tx, notes.block_device_id, now, state="attached", device_name=name)
+    disk_places.change(tx, notes.block_device_id, notes.host, now, state="attached")
     actions.succeed(tx, notes.action_id, now)
     _notify(tx, notes, run, "end")
 

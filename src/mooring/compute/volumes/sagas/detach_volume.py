@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.compute.actions import actions, faults, notices
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes.disk_places import HERE, Place, named, pick
 from mooring.compute.volumes.sagas.release_device import begin_release
 from mooring.compute.volumes.volume_calls import end_attachment
 from mooring.errors import Conflict, Invalid, MooringError
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import Run, Saga, Step, exclusive, shared
+from mooring.saga.define import Each, Run, Saga, Step, exclusive, shared
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class DetachVolume(Struct, frozen=True, kw_only=True):
-    """The notes. `detaching`: the volume service agreed, so there is something to roll back."""
+    """The notes.
+
+    detaching  the volume service agreed, so there is something to roll back
+    elsewhere  where the volume is besides the host at which the server runs
+    """
 
     server_id: str
     volume_id: str
@@ -37,6 +42,7 @@ class DetachVolume(Struct, frozen=True, kw_only=True):
     multiattach: bool = False
     detaching: bool = False
     accepted: bool = False
+    elsewhere: list[Place] = []
 
 
 def check_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
@@ -115,14 +121,32 @@ def mark_released(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     devices.change(tx, notes.block_device_id, run.now(), state="released")
 
 
-async def disconnect_host(notes: DetachVolume, run: Run[Compute]) -> None:
-    """Remove the device from the host."""
-    await guests.insist(run, guests.disconnect(run, notes.host, _disk(notes).connection_id))
+async def disconnect_host(notes: DetachVolume, *where: Any) -> None:
+    """Remove the device from a host."""
+    place, run = _find_place(notes, where)
+    name = place.attachment_id or notes.volume_id
+    await guests.insist(run, guests.disconnect(run, place.host or None, name))
 
 
-async def delete_attachment(notes: DetachVolume, run: Run[Compute]) -> None:
-    """End the export and free the volume."""
-    await guests.insist(run, end_attachment(run, notes.host, _disk(notes)))
+async def delete_attachment(notes: DetachVolume, *where: Any) -> None:
+    """End the export to a host; the last one frees the volume."""
+    place, run = _find_place(notes, where)
+    disk = guests.Disk(notes.server_id, notes.volume_id, place.attachment_id, None)
+    await guests.insist(run, end_attachment(run, place.host or None, disk))
+
+
+def forget_place(tx: Session, notes: DetachVolume, *where: Any) -> None:
+    """Say that a host no longer has the volume."""
+    place, _ = _find_place(notes, where)
+    disk_places.remove(tx, notes.block_device_id, place.host)
+
+
+def _find_place(notes: DetachVolume, where: tuple[Any, ...]) -> tuple[Place, Run[Compute]]:
+    """Return the place that a step is for, the server's own unless it has an item, and the run."""
+    *item, run = where
+    if item:
+        return pick(notes.elsewhere, item[0]), run
+    return Place(notes.host, notes.attachment_id), run
 
 
 def forget_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
@@ -183,8 +207,13 @@ DETACH_VOLUME = Saga(
     Step("accept", accept),
     Step("unplug_disk", unplug_disk, undo=plug_back),
     Step("mark_released", mark_released),
-    Step("disconnect_host", disconnect_host),
-    Step("delete_attachment", delete_attachment),
+    Each(
+        "places",
+        lambda notes: [HERE, *named(notes.elsewhere)],
+        Step("disconnect_host", disconnect_host),
+        Step("delete_attachment", delete_attachment),
+        Step("forget_place", forget_place),
+    ),
     Step("forget_device", forget_device),
     locks=lambda notes: [
         shared(f"server:{notes.server_id}"),

@@ -7,16 +7,17 @@ try at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes.disk_places import HERE, NOWHERE, Place, named, pick
 from mooring.compute.volumes.volume_calls import end_attachment
-from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.saga.define import Each, Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -25,13 +26,18 @@ if TYPE_CHECKING:
 
 
 class ReleaseDevice(Struct, frozen=True, kw_only=True):
-    """The notes. `attachment_id` is None for a volume that came by the old calls."""
+    """The notes.
+
+    attachment_id  None for a volume that came by the old calls
+    elsewhere      where the volume is besides `host`
+    """
 
     server_id: str
     volume_id: str
     block_device_id: str
     host: str | None
     attachment_id: str | None
+    elsewhere: list[Place] = []
 
 
 def begin_release(tx: Session, run: Run[Compute], block_device_id: str) -> None:
@@ -42,12 +48,14 @@ def begin_release(tx: Session, run: Run[Compute], block_device_id: str) -> None:
     now, server = run.now(), tx.get_one(Server, row.server_id)
     devices.change(tx, block_device_id, now, state="released")
     states.break_until_released(tx, row.server_id, now)
+    place, others = disk_places.split(tx, block_device_id, server.host)
     notes = ReleaseDevice(
         server_id=row.server_id,
         volume_id=row.volume_id,
         block_device_id=block_device_id,
-        host=server.host,
-        attachment_id=row.attachment_id,
+        host=place.host or None,
+        attachment_id=place.attachment_id,
+        elsewhere=others,
     )
     run.service.sagas.start(tx, RELEASE_DEVICE, notes)
 
@@ -69,15 +77,32 @@ async def unplug_disk(notes: ReleaseDevice, run: Run[Compute]) -> None:
     await guests.unplug(run, notes.host, notes.server_id, notes.volume_id)
 
 
-async def disconnect_host(notes: ReleaseDevice, run: Run[Compute]) -> None:
-    """Remove the device from the host."""
-    await guests.disconnect(run, notes.host, notes.attachment_id or notes.volume_id)
+async def disconnect_host(notes: ReleaseDevice, *where: Any) -> None:
+    """Remove the device from a host."""
+    place, run = _find_place(notes, where)
+    name = place.attachment_id or notes.volume_id
+    await guests.disconnect(run, place.host or None, name)
 
 
-async def delete_attachment(notes: ReleaseDevice, run: Run[Compute]) -> None:
-    """End the export and free the volume."""
-    disk = guests.Disk(notes.server_id, notes.volume_id, notes.attachment_id, None)
-    await end_attachment(run, notes.host, disk)
+async def delete_attachment(notes: ReleaseDevice, *where: Any) -> None:
+    """End the export to a host; the last one frees the volume."""
+    place, run = _find_place(notes, where)
+    disk = guests.Disk(notes.server_id, notes.volume_id, place.attachment_id, None)
+    await end_attachment(run, place.host or None, disk)
+
+
+def forget_place(tx: Session, notes: ReleaseDevice, *where: Any) -> None:
+    """Say that a host no longer has the volume."""
+    place, _ = _find_place(notes, where)
+    disk_places.remove(tx, notes.block_device_id, place.host)
+
+
+def _find_place(notes: ReleaseDevice, where: tuple[Any, ...]) -> tuple[Place, Run[Compute]]:
+    """Return the place that a step is for, the server's own unless it has an item, and the run."""
+    *item, run = where
+    if item:
+        return pick(notes.elsewhere, item[0]), run
+    return Place(notes.host or NOWHERE, notes.attachment_id), run
 
 
 def give_back(tx: Session, notes: ReleaseDevice, run: Run[Compute]) -> None:
@@ -91,8 +116,13 @@ RELEASE_DEVICE = Saga(
     "compute.release_device",
     ReleaseDevice,
     Step("unplug_disk", unplug_disk),
-    Step("disconnect_host", disconnect_host),
-    Step("delete_attachment", delete_attachment),
+    Each(
+        "places",
+        lambda notes: [HERE, *named(notes.elsewhere)],
+        Step("disconnect_host", disconnect_host),
+        Step("delete_attachment", delete_attachment),
+        Step("forget_place", forget_place),
+    ),
     Step("give_back", give_back),
     locks=lambda notes: [exclusive(lock_of(notes.block_device_id))],
     pivot="unplug_disk",

@@ -1,0 +1,131 @@
+"""The hosts at which a server's volumes are: added, changed and removed in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from sqlalchemy import CursorResult, Table, and_, bindparam, delete, insert, select, update
+
+from mooring.compute.tables import BlockDevice, DiskPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from sqlalchemy.orm import Session
+
+NOWHERE = ""
+"""The host of a place for which none was chosen yet."""
+
+HERE = ""
+"""The item of a saga that stands for the place at which the server runs."""
+
+
+class Place(Struct, frozen=True):
+    """One host at which a volume is. Without an attachment it came by the old calls."""
+
+    host: str
+    attachment_id: str | None
+
+
+def named(places: Sequence[Place]) -> list[str]:
+    """Return what the places are called as items of a saga: their attachments."""
+    return [place.attachment_id or "" for place in places]
+
+
+def pick(places: Sequence[Place], name: str) -> Place:
+    """Return the place that an item of a saga names."""
+    return next(place for place in places if place.attachment_id == name)
+
+
+# Built once, because each step of an attach runs them: building costs more than running.
+_table = cast("Table", DiskPlace.__table__)
+_devices = cast("Table", BlockDevice.__table__)
+_this = and_(
+    _table.c.block_device_id == bindparam("of_device"), _table.c.host == bindparam("of_host")
+)
+_change = update(_table).where(_this)
+_remove = delete(_table).where(_this)
+_add = insert(_table)
+_of_device = (
+    select(_table.c.host, _table.c.attachment_id)
+    .where(_table.c.block_device_id == bindparam("of_device"))
+    .order_by(_table.c.host)
+)
+_of_volume = (
+    select(_table.c.attachment_id)
+    .join(_devices, _devices.c.id == _table.c.block_device_id)
+    .where(_devices.c.volume_id == bindparam("of_volume"))
+)
+_nowhere = (
+    select(_table.c.block_device_id)
+    .join(_devices, _devices.c.id == _table.c.block_device_id)
+    .where(_devices.c.server_id == bindparam("of_server"), _table.c.host == NOWHERE)
+)
+
+
+def of_device(tx: Session, block_device_id: str) -> Sequence[Place]:
+    """Return the places of a block device, by the names of their hosts."""
+    tx.flush()
+    return [Place(*row) for row in tx.execute(_of_device, {"of_device": block_device_id})]
+
+
+def split(tx: Session, block_device_id: str, host: str | None) -> tuple[Place, list[Place]]:
+    """Return the place of a block device at `host`, where its server runs, and the others.
+
+    Without one there, the first place stands for it.
+    """
+    there = list(of_device(tx, block_device_id))
+    here = next((place for place in there if place.host == host), None)
+    if here is None:
+        here = there[0] if there else Place(host or NOWHERE, None)
+    return here, [place for place in there if place != here]
+
+
+def attachments_of(tx: Session, volume_id: str) -> set[str]:
+    """Return every attachment by which any server has a volume anywhere."""
+    tx.flush()
+    found = tx.execute(_of_volume, {"of_volume": volume_id}).scalars()
+    return {attachment_id for attachment_id in found if attachment_id}
+
+
+def add(
+    tx: Session, block_device_id: str, host: str, attachment_id: str | None, now: datetime
+) -> None:
+    """Note one more host for a volume, and the empty attachment that keeps the volume for it."""
+    tx.flush()
+    values = {"host": host, "attachment_id": attachment_id, "state": "reserved"}
+    times = {"created_at": now, "updated_at": now}
+    tx.execute(_add, {"block_device_id": block_device_id, **values, **times})
+    _look_again(tx, block_device_id)
+
+
+def change(tx: Session, block_device_id: str, host: str, now: datetime, /, **values: Any) -> bool:
+    """Change columns of a place; False when there is none."""
+    tx.flush()
+    given = {**values, "updated_at": now, "of_device": block_device_id, "of_host": host}
+    result = tx.execute(_change, given)
+    _look_again(tx, block_device_id)
+    return cast("CursorResult[Any]", result).rowcount > 0
+
+
+def choose_host(tx: Session, server_id: str, host: str, now: datetime) -> None:
+    """Say which host the volumes of a new server go to."""
+    tx.flush()
+    for block_device_id in tx.execute(_nowhere, {"of_server": server_id}).scalars().all():
+        change(tx, block_device_id, NOWHERE, now, host=host)
+
+
+def remove(tx: Session, block_device_id: str, host: str) -> None:
+    """Forget one place of a block device; one that is gone is fine."""
+    tx.flush()
+    tx.execute(_remove, {"of_device": block_device_id, "of_host": host})
+    _look_again(tx, block_device_id)
+
+
+def _look_again(tx: Session, block_device_id: str) -> None:
+    """Have a loaded block device read its attachment anew."""
+    for row in tx.identity_map.values():
+        if isinstance(row, BlockDevice) and row.id == block_device_id:
+            tx.expire(row, ["attachment_id"])
