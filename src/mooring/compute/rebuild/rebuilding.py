@@ -16,7 +16,7 @@ from mooring.compute.rebuild import rebuild_requests
 from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer
 from mooring.compute.rebuild.sagas.rebuild_server import REBUILD_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
-from mooring.compute.servers import server_changes, servers, states
+from mooring.compute.servers import metadata, servers, states
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, Invalid, NotFound
 
@@ -123,8 +123,8 @@ def _apply(
     metadata_before = None
     if wanted.metadata is not None:
         quota.check_metadata(tx, server.project_id, len(wanted.metadata))
-        metadata_before = server_changes.read_metadata(tx, server.id)
-        server_changes.replace_metadata(tx, server.id, wanted.metadata)
+        metadata_before = metadata.read(tx, server.id)
+        metadata.replace(tx, server.id, wanted.metadata)
     if values:
         states.change(tx, server.id, compute.clock.now(), **values)
     return replace(notes, before=before, metadata_before=metadata_before)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from mooring import limits
 from mooring.compute.quotas import quota
-from mooring.compute.servers import servers, states
+from mooring.compute.servers import metadata, servers, states
 from mooring.compute.tables import Host, Server, ServerMetadata, ServerTag
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.who import Who
@@ -54,15 +54,6 @@ def _check_zone(tx: Session, server: Server, zone: str) -> None:
         )
 
 
-def read_metadata(tx: Session, server_id: str) -> dict[str, str]:
-    """Return the metadata of a server that was just found visible."""
-    query = select(ServerMetadata.key, ServerMetadata.value).where(
-        ServerMetadata.server_id == server_id
-    )
-    found = tx.execute(query.order_by(ServerMetadata.key))
-    return {row.key: row.value for row in found}
-
-
 def change_metadata(
     tx: Session,
     who: Who,
@@ -78,7 +69,7 @@ def change_metadata(
     """
     server = _changeable(tx, who, server_id, "update metadata")
     states.require_unlocked(server, who)
-    before = {} if replace else read_metadata(tx, server_id)
+    before = {} if replace else metadata.read(tx, server_id)
     after = {**before, **items}
     quota.check_metadata(tx, server.project_id, len(after))
     kept = after if replace else items
@@ -91,19 +82,10 @@ def change_metadata(
     return after
 
 
-def replace_metadata(tx: Session, server_id: str, items: Mapping[str, str]) -> None:
-    """Give a server these items and no others, whatever state it is in."""
-    tx.flush()
-    tx.execute(delete(ServerMetadata).where(ServerMetadata.server_id == server_id))
-    if items:
-        rows = [{"server_id": server_id, "key": key, "value": items[key]} for key in items]
-        tx.execute(insert(ServerMetadata), rows)
-
-
 def delete_metadata(tx: Session, who: Who, server_id: str, key: str, now: datetime) -> None:
     """Remove one item. Raises NotFound, Conflict when the server is locked or busy."""
     states.require_unlocked(_changeable(tx, who, server_id, "delete metadata"), who)
-    if key not in read_metadata(tx, server_id):
+    if key not in metadata.read(tx, server_id):
         raise NotFound("Metadata item was not found")
     tx.execute(
         delete(ServerMetadata).where(

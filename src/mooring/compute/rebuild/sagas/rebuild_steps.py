@@ -15,7 +15,7 @@ from mooring.agent_api.servers import PowerRequest
 from mooring.compute.actions import actions, faults, notices
 from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
-from mooring.compute.servers import server_changes, states
+from mooring.compute.servers import metadata, states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.errors import Conflict, MooringError, NotFound
@@ -186,7 +186,7 @@ def give_back(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
     """Give the server back what the request changed."""
     states.change(tx, notes.server_id, run.now(), task_state=None, **notes.before)
     if notes.metadata_before is not None:
-        server_changes.replace_metadata(tx, notes.server_id, notes.metadata_before)
+        metadata.replace(tx, notes.server_id, notes.metadata_before)
 
 
 def notify(tx: Session, notes: RebuildServer, run: Run[Compute], phase: str) -> None:

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from sqlalchemy.orm import Session
 
 from mooring import limits
-from mooring.compute.servers import server_changes, servers
+from mooring.compute.servers import metadata, server_changes, servers
 from mooring.compute.service import Compute
 from mooring.compute.wire.api.values import Metadata, Tag
 from mooring.errors import Invalid, NotFound
@@ -142,7 +142,7 @@ async def delete_tag(call: Call[Compute]) -> Reply:
 async def _metadata(call: Call[Compute]) -> dict[str, str]:
     def read(tx: Session) -> dict[str, str]:
         server = servers.visible(tx, call.who, call.path["server_id"])
-        return server_changes.read_metadata(tx, server.id)
+        return metadata.read(tx, server.id)
 
     return await call.service.store.read(read)
 
