@@ -8,7 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent_api.servers import PowerRequest
-from mooring.compute.actions import actions, faults, notices
+from mooring.compute.actions import actions
+from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -33,7 +34,6 @@ _NOTICES = {"on": "power_on", "off": "power_off", "reboot": "reboot"}
 class ChangePower(Struct, frozen=True, kw_only=True):
     """The notes.
 
-    begun  whether it has said so: it may be ended while it waits for whoever is at work
     lost   block devices whose attachment somebody deleted
     found  the state in which the guest was found after a failure; empty when nobody looked
     """
@@ -44,21 +44,16 @@ class ChangePower(Struct, frozen=True, kw_only=True):
     state: State
     mode: Mode
     task_state: str
-    begun: bool = False
     lost: list[str] = []
     found: str = ""
 
 
-def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> ChangePower:
-    """Open the event; a hard reboot makes what waits to be released try at once."""
-    event = EVENTS.get(notes.state, REBOOTED)
+def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+    """Show it; a hard reboot makes what waits to be released try at once."""
     actions.fail_left(tx, notes.server_id, run.now())
-    actions.begin_event(tx, notes.action_id, event, run.now(), host=notes.host)
     states.move(tx, notes.server_id, notes.task_state, run.now())
-    _notify(tx, notes, run, "start")
     if notes.state == "reboot" and notes.mode == "hard":
         hurry(tx, run.service, notes.server_id)
-    return replace(notes, begun=True)
 
 
 async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
@@ -70,13 +65,9 @@ async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | 
 
 
 def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
-    """Leave the server as its guest is, and say why."""
+    """Leave the server as its guest is."""
     states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))
-    faults.record(tx, notes.server_id, run.error, run.now())
-    actions.fail(tx, notes.action_id, run.error, run.now())
     actions.fail_left(tx, notes.server_id, run.now())
-    if notes.state == "reboot" and notes.begun:
-        _notify(tx, notes, run, "error")
 
 
 def _seen(tx: Session, notes: ChangePower) -> dict[str, Any]:
@@ -158,20 +149,6 @@ def record_power(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
         states.change(tx, notes.server_id, now, task_state=None, power_state=states.RUNNING)
     else:
         states.settle(tx, notes.server_id, "active", states.RUNNING, now)
-    actions.succeed(tx, notes.action_id, now)
-    _notify(tx, notes, run, "end")
-
-
-def _notify(tx: Session, notes: ChangePower, run: Run[Compute], phase: str) -> None:
-    """Tell how far it is; of the three only a reboot's failure has a name upstream."""
-    notices.send(
-        tx,
-        run.service,
-        notes.server_id,
-        f"{_NOTICES[notes.state]}.{phase}",
-        action_id=notes.action_id,
-        error=run.error,
-    )
 
 
 def _takes_disks(notes: ChangePower) -> bool:
@@ -181,6 +158,16 @@ def _takes_disks(notes: ChangePower) -> bool:
 
 def _locks(notes: ChangePower) -> list[Lock]:
     return [exclusive(f"server:{notes.server_id}")]
+
+
+def _describe(notes: ChangePower) -> Told:
+    """Tell how far it is; of the three only a reboot's failure has a name upstream."""
+    return Told(
+        event=EVENTS.get(notes.state, REBOOTED),
+        host=notes.host,
+        notice=_NOTICES[notes.state],
+        says_errors=notes.state == "reboot",
+    )
 
 
 def _make(name: str, mode: LockMode = "refuse") -> Saga[ChangePower]:
@@ -197,6 +184,7 @@ def _make(name: str, mode: LockMode = "refuse") -> Saga[ChangePower]:
         pivot="set_power",
         failed_end=(Step("look_at_guest", look_at_guest), Step("give_up", give_up)),
         residue=("faults", "instance_actions"),
+        story=tell(_describe),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mooring.compute.actions import actions
+from mooring.compute.actions.story import Told, tell
 from mooring.compute.servers import states
 from mooring.saga.define import Run, Saga, Step, exclusive
 
@@ -30,7 +31,6 @@ def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
     actions.fail_left(tx, notes.server_id, now)
     values = {"vm_state": notes.vm_state, "task_state": None, "state_before_error": None}
     states.change(tx, notes.server_id, now, **values)
-    actions.succeed(tx, notes.action_id, now)
 
 
 RESET_STATE = Saga(
@@ -41,4 +41,5 @@ RESET_STATE = Saga(
     mode="preempt",
     answered_after="set_state",
     pivot="set_state",
+    story=tell(lambda _: Told()),
 )

@@ -96,5 +96,6 @@ DELETE_VOLUME_SNAPSHOT = Saga(
     mode="wait",
     pivot="report_deleted",
     failed_end=(Step("report_late_failure", report_late_failure),),
+    owes=(Step("tell_failure", report_failure, may_be_forgone=True),),
     residue=("snapshots",),
 )

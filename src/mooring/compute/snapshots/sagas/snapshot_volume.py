@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 
 class SnapshotVolume(Struct, frozen=True, kw_only=True):
-    """The notes. `kept`: the overlay stays, although this operation failed."""
+    """The notes.
+
+    kept      the overlay stays, although this operation failed
+    returned  the guest writes to its former file again
+    """
 
     server_id: str
     volume_id: str
@@ -37,6 +41,7 @@ class SnapshotVolume(Struct, frozen=True, kw_only=True):
     snapshot_id: str
     new_file: str
     kept: bool = False
+    returned: bool = False
 
 
 def check_device(tx: Session, notes: SnapshotVolume, run: Run[Compute]) -> None:
@@ -93,7 +98,7 @@ async def take_back_snapshot(notes: SnapshotVolume, run: Run[Compute]) -> Snapsh
             operation=run.operation,
         ),
     )
-    return None
+    return replace(notes, returned=True)
 
 
 async def report_created(notes: SnapshotVolume, run: Run[Compute]) -> None:
@@ -119,6 +124,15 @@ async def return_to_former_file(notes: SnapshotVolume, run: Run[Compute]) -> Sna
     return await take_back_snapshot(notes, run)
 
 
+async def tell_failure(notes: SnapshotVolume, run: Run[Compute]) -> None:
+    """Tell the volume service that nobody switches the guest any more.
+
+    A guest that may have written to the overlay keeps it: the overlay reads as the file below as
+    long as nothing was written, and somebody else has the guest by now.
+    """
+    await snapshot_calls.give_up(run, notes.snapshot_id, "error" if notes.returned else "creating")
+
+
 SNAPSHOT_VOLUME = Saga(
     "compute.snapshot_volume",
     SnapshotVolume,
@@ -135,5 +149,6 @@ SNAPSHOT_VOLUME = Saga(
         Step("withdraw_report", withdraw_report),
         Step("return_to_former_file", return_to_former_file),
     ),
+    owes=(Step("tell_failure", tell_failure, may_be_forgone=True),),
     residue=("snapshots",),
 )

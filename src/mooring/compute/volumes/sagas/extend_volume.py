@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.compute.actions import actions, faults
+from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests, hosts
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices
@@ -65,13 +65,13 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
         return bool(self.extending) and self.image_bytes >= self.target_gib * GIB
 
 
-def open_event(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
-    """Record that the host is at work. Never fails: the sender is answered by the completion."""
-    actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=notes.host)
+def begin(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
+    """Have it in hand. Never fails: the sender is answered by the completion, also by its undo."""
+    del tx, notes, run
 
 
 async def answer_failure(notes: ExtendVolume, run: Run[Compute]) -> Together:
-    """Tell the volume service, until it has taken or refused it, and record why.
+    """Tell the volume service, until it has taken or refused it.
 
     A file cannot shrink: one that has grown all the same is told as grown. One who refuses to hear
     of it goes by the file at its deadline, and waits for the end of this saga before it looks.
@@ -83,7 +83,7 @@ async def answer_failure(notes: ExtendVolume, run: Run[Compute]) -> Together:
             if is_unavailable(error):
                 raise
             log.warning("nobody hears of an extend", volume=notes.volume_id, reason=str(error))
-    return Together(lambda tx: _record_failure(tx, notes, run))
+    return Together(lambda tx: _save_growth(tx, notes, run))
 
 
 async def look_at_volume(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
@@ -143,13 +143,20 @@ async def complete_extend(notes: ExtendVolume, run: Run[Compute]) -> None:
 def record_extended(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
     """Note the size that the disk has now."""
     _save_size(tx, notes, run)
-    actions.succeed(tx, notes.action_id, run.now())
 
 
 def record_refusal(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
-    """Say that the disk has grown and that the volume service would not hear of it."""
+    """Note the size that the disk has: only the volume service would not hear of it."""
     _save_size(tx, notes, run)
-    _record_failure(tx, notes, run)
+
+
+async def tell_failure(notes: ExtendVolume, run: Run[Compute]) -> None:
+    """Tell the volume service, which waits for it, that nobody grows its file any more.
+
+    By then the server is another operation's. A file that has grown all the same is told as grown.
+    """
+    if notes.owes_answer:
+        await _complete(notes, run, error=not notes.has_grown)
 
 
 def _find_device(tx: Session, notes: ExtendVolume) -> str:
@@ -196,11 +203,9 @@ async def _complete(notes: ExtendVolume, run: Run[Compute], *, error: bool) -> N
         log.info("extend was finished by somebody else", volume=notes.volume_id, error=error)
 
 
-def _record_failure(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
+def _save_growth(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
     if notes.has_grown:
         _save_size(tx, notes, run)
-    faults.record(tx, notes.server_id, run.error, run.now())
-    actions.fail(tx, notes.action_id, run.error, run.now())
 
 
 def _save_size(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
@@ -210,7 +215,7 @@ def _save_size(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
 EXTEND_VOLUME = Saga(
     "compute.extend_volume",
     ExtendVolume,
-    Step("open_event", open_event, undo=answer_failure),
+    Step("open_event", begin, undo=answer_failure),
     Step("look_at_volume", look_at_volume),
     Step("resize_disk", resize_disk, undo=forget_resize),
     Step("complete_extend", complete_extend),
@@ -224,6 +229,8 @@ EXTEND_VOLUME = Saga(
     visible_after="resize_disk",
     pivot="complete_extend",
     failed_end=(Step("record_refusal", record_refusal),),
+    owes=(Step("tell_failure", tell_failure, may_be_forgone=True),),
     # No file shrinks: what has grown before a failure stays so, and is told as grown.
     residue=("faults", "instance_actions", "block_devices", "disk_sizes", "storage"),
+    story=tell(lambda notes: Told(event=EVENT, host=notes.host)),
 )
