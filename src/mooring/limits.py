@@ -112,6 +112,9 @@ VOLUME_SNAPSHOT_S = 600.0
 VOLUME_MERGE_S = 7200.0
 """How long compute may take to merge the files of a deleted snapshot, in seconds, as in Cinder."""
 
+VOLUME_TURN_S = 15.0
+"""Longest rest between two attempts at a snapshot whose server compute is busy with, in seconds."""
+
 VOLUME_NAME_LENGTH = 255
 """Longest name or description of a volume, and key or value of its metadata, as in Cinder."""
 

@@ -23,6 +23,7 @@ from mooring.agent.settings import Role
 from mooring.agent_api.transport import Forward as HostForward
 from mooring.agent_api.transport import Request as HostRequest
 from mooring.agent_api.transport import Response as HostResponse
+from mooring.clients.refusals import BUSY_HEADER
 from mooring.clients.transport import Forward
 from mooring.errors import Unavailable
 from mooring.fence.operation import HEADER
@@ -84,7 +85,7 @@ class Site:
         self.is_plain = False
         """Whether the volume service knows no operations, as a real Cinder."""
         self.stand_in: StandIn | None = None
-        self._refusals: list[tuple[str, re.Pattern[str]]] = []
+        self._refusals: list[tuple[str, re.Pattern[str], bool]] = []
         self._silenced = ("", "", b"")
         cloud.deliver, cloud.deliver_to_host = self._deliver, self._deliver_to_host
 
@@ -110,9 +111,12 @@ class Site:
         await self.cloud.settle()
         return answer.body
 
-    def refuse_once(self, method: str, path: str) -> None:
-        """Let the next call whose path matches be answered 400: a refusal for good."""
-        self._refusals.append((method, re.compile(path)))
+    def refuse_once(self, method: str, path: str, *, is_busy: bool = False) -> None:
+        """Let the next call whose path matches be answered 400: a refusal for good.
+
+        One that is busy answers 409 instead, and says that this will pass.
+        """
+        self._refusals.append((method, re.compile(path), is_busy))
 
     def silence(self, method: str, path: str, words: bytes) -> None:
         """Let every call to a host be lost whose path ends so and whose body has these words."""
@@ -142,6 +146,10 @@ class Site:
         for refusal in self._refusals:
             if request.method == refusal[0] and refusal[1].search(request.url.path):
                 self._refusals.remove(refusal)
+                if refusal[2]:
+                    busy = _answer(409, b'{"conflictingRequest": {"message": "Not now."}}')
+                    busy.headers[BUSY_HEADER] = "1"
+                    return busy
                 return _answer(400, b'{"badRequest": {"message": "It will not go."}}')
         return await forward(request)
 

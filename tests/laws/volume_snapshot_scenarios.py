@@ -7,6 +7,7 @@ from typing import Any
 
 from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
+from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
 from mooring.volume.volumes.sagas.create_volume import CREATE_VOLUME_FROM_SNAPSHOT
 from tests.laws.sites import VOLUME, Do, Scenario, Site
 
@@ -18,6 +19,12 @@ async def take_snapshot(site: Site) -> Any:
 
 async def delete_snapshot(site: Site) -> Any:
     return await site.ask("DELETE", f"{VOLUME}/snapshots/{{snapshot}}")
+
+
+async def delete_later(site: Site) -> Any:
+    """Delete a snapshot whose server compute is busy with at first."""
+    site.refuse_once("DELETE", "/os-assisted-volume-snapshots/", is_busy=True)
+    return await delete_snapshot(site)
 
 
 async def copy_snapshot(site: Site) -> Any:
@@ -41,5 +48,6 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
         Scenario("take snapshot in use", CREATE_SNAPSHOT, a_server_with_volume, take_snapshot),
         Scenario("delete snapshot", DELETE_SNAPSHOT, copied, delete_snapshot),
         Scenario("delete snapshot in use", DELETE_SNAPSHOT, used, delete_snapshot),
+        Scenario("await a busy server", AWAIT_TURN, used, delete_later, ("messages",)),
         Scenario("copy snapshot", CREATE_VOLUME_FROM_SNAPSHOT, copied, copy_snapshot),
     ]

@@ -6,10 +6,12 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from sqlalchemy import select
 
 from mooring.clients.session import Caller, Session
 from mooring.errors import Conflict, Forbidden, MooringError, Unavailable
 from mooring.fence.operation import Operation
+from mooring.saga.tables import LockRow
 from tests.volume.dock import SERVER, SERVER_2, Compute, Dock
 from tests.volume.test_snapshots import act, show, take
 
@@ -264,6 +266,102 @@ async def test_a_merge_that_fails_may_be_asked_for_again(
     assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
     await dock.engine.settle()
     assert (await dock.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
+    assert await dock.complaints() == []
+
+
+BUSY = Conflict("Instance is rebooting.", busy=True)
+
+
+async def held_keys(dock: Dock) -> list[str]:
+    """Return the keys that any operation holds."""
+    return await dock.store.read(lambda tx: list(tx.execute(select(LockRow.key)).scalars()))
+
+
+async def test_an_accepted_deletion_waits_for_a_busy_server_as_long_as_it_takes(
+    dock: Dock, compute: Assisting
+) -> None:
+    volume_id, _ = await attached(dock)
+    compute.says = {"status": "creating"}
+    snapshot_id = await begin(dock, volume_id)
+    await dock.engine.settle()
+    compute.refusal, compute.says = BUSY, {"status": "deleting"}
+    assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+    for minutes in (1, 30, 120):
+        await dock.engine.settle(60.0 * minutes)
+        assert (await show(dock, snapshot_id))["status"] == "deleting"
+        # Whoever keeps the server busy may be waiting for the volume.
+        assert await held_keys(dock) == []
+    compute.refusal = None
+    await dock.engine.settle()
+    assert (await dock.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
+    assert (await dock.ask("GET", "/messages")).json["messages"] == []
+    assert await dock.complaints() == []
+
+
+async def test_a_snapshot_of_a_busy_server_is_taken_when_it_is_free(
+    dock: Dock, compute: Assisting
+) -> None:
+    volume_id, attachment_id = await attached(dock)
+    compute.refusal, compute.says = BUSY, {"status": "creating"}
+    snapshot_id = await begin(dock, volume_id)
+    await dock.engine.settle(100.0)
+    assert (await show(dock, snapshot_id))["status"] == "creating"
+    assert await held_keys(dock) == []
+    assert [file.snapshots for file in await dock.storage.volumes()] == [[]]
+    compute.refusal = None
+    await dock.engine.settle()
+    assert (await show(dock, snapshot_id))["status"] == "available"
+    overlay = f"volume-{volume_id}.{snapshot_id}"
+    assert await active_file(dock, attachment_id) == (overlay, "qcow2")
+    assert await dock.complaints() == []
+
+
+async def test_a_snapshot_of_a_server_that_stays_busy_fails_at_its_deadline(
+    dock: Dock, compute: Assisting
+) -> None:
+    volume_id, _ = await attached(dock)
+    compute.refusal = BUSY
+    begun_at = dock.clock.now()
+    snapshot_id = await begin(dock, volume_id)
+    await dock.engine.settle()
+    assert dock.clock.now() - begun_at < timedelta(seconds=700)
+    assert (await show(dock, snapshot_id))["status"] == "error"
+    (message,) = (await dock.ask("GET", "/messages")).json["messages"]
+    assert message["event_id"] == "VOLUME_VOLUME_SNAPSHOT_009_013"
+    assert await dock.complaints() == []
+
+
+async def test_a_deletion_whose_server_leaves_is_finished_by_the_host(
+    dock: Dock, compute: Assisting
+) -> None:
+    volume_id, attachment_id = await attached(dock)
+    compute.says = {"status": "creating"}
+    snapshot_id = await begin(dock, volume_id)
+    await dock.engine.settle()
+    compute.says = None
+    assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+    await dock.engine.settle(10.0)
+    assert (await dock.detach(attachment_id)).status == 200
+    assert await tell(dock, snapshot_id, "error_deleting") == 202
+    await dock.engine.settle()
+    assert (await dock.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
+    assert [file.snapshots for file in await dock.storage.volumes()] == [[]]
+    assert await dock.complaints() == []
+
+
+async def test_an_operator_ends_what_waits_for_its_turn(dock: Dock, compute: Assisting) -> None:
+    volume_id, _ = await attached(dock)
+    compute.says = {"status": "creating"}
+    snapshot_id = await begin(dock, volume_id)
+    await dock.engine.settle()
+    compute.refusal = BUSY
+    assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+    await dock.engine.settle(100.0)
+    (waiting,) = (await dock.ask("GET", "/mooring/operations", who="admin")).json["operations"]
+    assert waiting["name"] == "volume.await_turn"
+    await dock.engine.store.write(lambda tx: dock.engine.abort(tx, waiting["id"]))
+    await dock.engine.settle()
+    assert (await show(dock, snapshot_id))["status"] == "available"
     assert await dock.complaints() == []
 
 

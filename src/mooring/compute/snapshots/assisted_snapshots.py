@@ -23,6 +23,7 @@ from mooring.compute.tables import Server
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence import table as fence
+from mooring.saga import locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,10 +95,26 @@ async def delete(compute: Compute, old: OldSnapshot, operation: Operation | None
             file_to_merge=old.file_to_merge,
             merge_target_file=old.merge_target_file,
         )
+        if operation is not None:
+            _require_free(tx, notes)
         return compute.sagas.start(tx, DELETE_VOLUME_SNAPSHOT, notes)
 
     resource = f"volumes/{old.volume_id}/merges/{old.snapshot_id}"
     await _submit(compute, old.volume_id, _once(operation, resource, begin))
+
+
+def _require_free(tx: Session, notes: DeleteVolumeSnapshot) -> None:
+    """Raise Conflict while others are at work, for a caller that holds the volume meanwhile.
+
+    One that sends operations begins anew; a real Cinder waits in order, and holds nothing of ours.
+    """
+    holders = locks.find_obstacles(tx, DELETE_VOLUME_SNAPSHOT.locks(notes), frozenset())
+    if holders:
+        raise Conflict(
+            f"Volume {notes.volume_id} or its server {notes.server_id} is in use by another "
+            "operation. Nothing was changed; try again when it has ended.",
+            holder=holders[0],
+        )
 
 
 def _once(
@@ -134,7 +151,8 @@ def _find(tx: Session, compute: Compute, volume_id: str, action: str) -> tuple[B
     if server is None or server.deleted_at is not None:
         raise NotFound(f"No server has volume {volume_id}.")
     if server.task_state is not None:
-        raise states.refusal(server.id, action, "task_state", server.task_state)
+        why = states.refusal(server.id, action, "task_state", server.task_state)
+        raise Conflict(why.public, busy=True)
     if not server.host:
         raise Conflict(f"Instance {server.id} has no host. Nothing was changed; start it first.")
     now, down_after_s = compute.clock.now(), compute.settings.host_down_s

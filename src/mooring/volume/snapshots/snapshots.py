@@ -17,6 +17,7 @@ from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.volume.quotas import quota
+from mooring.volume.snapshots import uses
 from mooring.volume.snapshots.sagas import assisted
 from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT, CreateSnapshot
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT, DeleteSnapshot
@@ -66,6 +67,7 @@ async def create(asked: Asked, wanted: NewSnapshot) -> str:
         _check_volume(row, force=wanted.force)
         volume_type = tx.get_one(TypeRow, row.volume_type_id)
         quota.claim_snapshot(tx, row.project_id, volume_type, row.size_gib)
+        uses.require_clear(tx, row.id)
         made = _add(tx, asked, row, wanted)
         notes = CreateSnapshot(snapshot_id=made.id, volume_id=row.id)
         made.saga_id = volume.sagas.start(tx, CREATE_SNAPSHOT, notes, who=asked.who)
@@ -119,6 +121,7 @@ async def delete(asked: Asked, snapshot_id: str, *, force: bool = False) -> None
                 f"Invalid snapshot: Snapshot {row.id} status must be {states} and it must not be "
                 f"part of a group snapshot; it is {row.status}. Nothing was changed.",
             )
+        uses.require_clear(tx, row.volume_id)
         former = row.status if row.status in _DELETABLE else "error"
         notes = DeleteSnapshot(snapshot_id=row.id, volume_id=row.volume_id, former=former)
         row.status, row.told, row.progress = "deleting", "", 0

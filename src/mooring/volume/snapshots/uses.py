@@ -59,6 +59,15 @@ def find(tx: Session, volume_id: str) -> Use:
     return Use(host, servers[0] if servers else "", tuple(row.id for row in connected))
 
 
+def require_clear(tx: Session, volume_id: str) -> None:
+    """Raise as `find` does what will not pass by itself."""
+    try:
+        find(tx, volume_id)
+    except Conflict as error:
+        if not error.detail.get("busy"):
+            raise
+
+
 def _servers_of(tx: Session, volume_id: str) -> list[str]:
     query = select(AttachmentRow.server_id).where(
         AttachmentRow.volume_id == volume_id,

@@ -17,8 +17,7 @@ from sqlalchemy.orm import Session
 from mooring.agent_api.snapshots import SnapshotSpec
 from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 from mooring.volume.backends import backends
-from mooring.volume.snapshots import uses
-from mooring.volume.snapshots.sagas import assisted
+from mooring.volume.snapshots.sagas import assisted, turns
 from mooring.volume.tables import SnapshotRow
 from mooring.volume.volumes import messages
 
@@ -37,22 +36,42 @@ class CreateSnapshot(Struct, frozen=True, kw_only=True):
     attachments: list[str] = []
     give_up_at: float = 0.0
     """When compute's time is over, as a Unix time; 0 before it was asked."""
+    turns: int = 0
+    """How often it was begun before, and let go of a volume whose server was busy."""
 
 
-def check_volume(tx: Session, notes: CreateSnapshot, run: Run[Volume]) -> CreateSnapshot:
+async def check_volume(notes: CreateSnapshot, run: Run[Volume]) -> CreateSnapshot:
     """See who has the volume. Raises Conflict while that changes, Invalid with several servers."""
-    use = uses.find(tx, notes.volume_id)
+    use = await turns.find_use(run, notes.volume_id)
     return replace(notes, host=use.host, server_id=use.server_id, attachments=list(use.attachments))
 
 
 def show_error(tx: Session, notes: CreateSnapshot, run: Run[Volume]) -> None:
-    """Put the snapshot into `error` and say why."""
+    """Put the snapshot into `error` and say why; or begin it anew when it was not its turn."""
     row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
     if row is None:
+        return
+    if row.saga_id == run.saga_id and _is_to_come(tx, row, notes, run):
+        anew = CreateSnapshot(snapshot_id=row.id, volume_id=row.volume_id, turns=notes.turns + 1)
+        waiting = turns.Waiting(
+            saga=CREATE_SNAPSHOT.name, notes=anew, turns=notes.turns, former="error"
+        )
+        turns.begin_waiting(tx, run, row, waiting)
         return
     if row.saga_id == run.saga_id:
         row.status, row.saga_id, row.told, row.updated_at = "error", "", "", run.now()
     messages.add(tx, row, ("create_snapshot", "snapshot"), request_id=run.request_id, now=run.now())
+
+
+def _is_to_come(tx: Session, row: SnapshotRow, notes: CreateSnapshot, run: Run[Volume]) -> bool:
+    """Whether its server was busy, or has left, and there is time to begin anew."""
+    age_s = (run.now() - row.created_at).total_seconds()
+    if run.error is None or age_s >= run.service.settings.snapshot_deadline_s:
+        return False
+    is_gone = run.error.kind == "not_found" and bool(notes.server_id)
+    return bool(run.error.detail.get("turn")) or (
+        is_gone and turns.has_left(tx, row.volume_id, notes.server_id)
+    )
 
 
 async def make_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
@@ -105,8 +124,10 @@ async def _ask(notes: CreateSnapshot, run: Run[Volume]) -> None:
     known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
     if known is None or known.held == "overlay":
         return
-    await run.service.compute.create_assisted_snapshot(
-        None, notes.volume_id, notes.snapshot_id, known.file, operation=run.operation
+    await turns.ask(
+        run.service.compute.create_assisted_snapshot(
+            None, notes.volume_id, notes.snapshot_id, known.file, operation=run.operation
+        )
     )
 
 

@@ -18,8 +18,7 @@ from sqlalchemy.orm import Session
 from mooring.agent_api.snapshots import Merge, SnapshotSpec
 from mooring.saga.define import Run, Saga, Step, exclusive
 from mooring.volume.backends import backends
-from mooring.volume.snapshots import uses
-from mooring.volume.snapshots.sagas import assisted
+from mooring.volume.snapshots.sagas import assisted, turns
 from mooring.volume.tables import SnapshotRow
 from mooring.volume.volumes import messages
 
@@ -40,18 +39,24 @@ class DeleteSnapshot(Struct, frozen=True, kw_only=True):
     """What its hypervisor is to do; None when there is nothing to do."""
     give_up_at: float = 0.0
     """When compute's time is over, as a Unix time; 0 before it was asked."""
+    turns: int = 0
+    """How often it was begun before, and let go of a volume whose server was busy."""
 
 
-def check_volume(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> DeleteSnapshot:
+async def check_volume(notes: DeleteSnapshot, run: Run[Volume]) -> DeleteSnapshot:
     """See who has the volume. Raises Conflict while that changes, Invalid with several servers."""
-    use = uses.find(tx, notes.volume_id)
+    use = await turns.find_use(run, notes.volume_id)
     return replace(notes, host=use.host, server_id=use.server_id)
 
 
 def show_status(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> None:
-    """Give the snapshot its status back: nothing was done."""
+    """Give the snapshot its status back: nothing was done. Or begin anew, after a rest."""
     row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
-    if row is not None and row.saga_id == run.saga_id:
+    if row is None or row.saga_id != run.saga_id:
+        return
+    if turns.comes_later(run.error):
+        _begin_anew(tx, row, notes, run, notes.former)
+    else:
         _show(tx, row, notes.former, run)
 
 
@@ -92,13 +97,14 @@ async def _ask(notes: DeleteSnapshot, merge: Merge, run: Run[Volume]) -> None:
     told = await assisted.hear(run, notes.snapshot_id)
     if told.done or told.failed:
         return
-    await run.service.compute.delete_assisted_snapshot(
+    asking = run.service.compute.delete_assisted_snapshot(
         None,
         notes.volume_id,
         notes.snapshot_id,
         (merge.file_to_merge, merge.merge_target_file),
         operation=run.operation,
     )
+    await turns.ask(asking)
 
 
 async def _is_merged(notes: DeleteSnapshot, run: Run[Volume], told: assisted.Told) -> bool:
@@ -140,13 +146,31 @@ def show_end(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> None:
     if row is None or row.saga_id != run.saga_id:
         return
     untouched = notes.merge is not None and not notes.give_up_at
-    _show(tx, row, notes.former if untouched else "error_deleting", run)
+    status = notes.former if untouched else "error_deleting"
+    if turns.comes_later(run.error) or turns.has_left(tx, notes.volume_id, notes.server_id):
+        _begin_anew(tx, row, notes, run, status)
+    else:
+        _show(tx, row, status, run)
 
 
 def _show(tx: Session, row: SnapshotRow, status: str, run: Run[Volume]) -> None:
     row.status, row.saga_id, row.told, row.updated_at = status, "", "", run.now()
     row.progress = 100 if status == "available" else row.progress
     messages.add(tx, row, ("delete_snapshot", "unknown"), request_id=run.request_id, now=run.now())
+
+
+def _begin_anew(
+    tx: Session, row: SnapshotRow, notes: DeleteSnapshot, run: Run[Volume], former: str
+) -> None:
+    """Go on with what was accepted after a rest: its server was busy, or is leaving."""
+    anew = DeleteSnapshot(
+        snapshot_id=row.id,
+        volume_id=row.volume_id,
+        former=notes.former,
+        turns=notes.turns + 1,
+    )
+    waiting = turns.Waiting(saga=DELETE_SNAPSHOT.name, notes=anew, turns=notes.turns, former=former)
+    turns.begin_waiting(tx, run, row, waiting)
 
 
 DELETE_SNAPSHOT = Saga(
