@@ -115,7 +115,7 @@ class SimulatedCloud:
     async def open_control(self) -> None:
         self._is_up.clear()
         self._starts += 1
-        known, network = Agents(), Network()
+        known, network = Agents(self.clock), Network()
         known.deliver, network.deliver = self._deliver_to_host, self._deliver
         for name, agent in self.agents.items():
             known.in_process(name, agent.app)

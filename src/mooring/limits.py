@@ -46,6 +46,21 @@ AGENT_POLL_S = 25.0
 AGENT_PATIENCE_S = 2.0
 """How long an agent works on a verb before it answers 202 and goes on."""
 
+HOST_CALLS_AT_ONCE = 16
+"""Changes that one process asks of one host at a time, and reads beside them; more wait outside."""
+
+HOST_DOOR_WAIT_S = 20.0
+"""How long a call waits at the door of a busy host before its operation rests and comes again."""
+
+HOST_REST_S = 10.0
+"""How long an operation rests that was turned away at a host's door, if the host says nothing."""
+
+HOST_WORD_S = 5.0
+"""From when on operators are told that a host owes an answer; a healthy one answers within 2 s."""
+
+SLOT_CALLS = 7
+"""Calls to other services that sagas may wait for, for each slot, beside those that work."""
+
 COMPUTE_PATTERN_LENGTH = 255
 """Longest regular expression that may filter a list of servers: no name is longer."""
 

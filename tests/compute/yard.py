@@ -128,7 +128,7 @@ class Yard:
     async def open(self) -> None:
         """Start everything and look at the hosts once."""
         self._stack = AsyncExitStack()
-        self.network, self.agents = Network(), Agents()
+        self.network, self.agents = Network(), Agents(self.clock)
         self.agents.deliver = self._deliver
         self.running: dict[str, RunningAgent] = {}
         for name in self.host_names:

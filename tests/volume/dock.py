@@ -170,7 +170,7 @@ class Dock:
         (self.location / "databases").mkdir(parents=True, exist_ok=True)
         self.agent: RunningAgent = await self.stack.enter_async_context(open_agent(settings))
         self.store: Store = await open_store(self.database, "volume", probe=self.probe)
-        self.agents = Agents()
+        self.agents = Agents(self.clock)
         self.agents.in_process("host1", self.agent.app)
         sealer = Sealer(b"k" * 32)
         self.volume = Volume(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ import msgspec
 from mooring import typed
 from mooring.agent_api.transport import Request, Response, Wire
 from mooring.agent_api.wire import error_of
+from mooring.bulkhead import Door
 from mooring.errors import Bug, NotFound, Unavailable
 from mooring.fence.operation import HEADER, INCARNATION_HEADER, Operation
 from mooring.limits import AGENT_CALL_S, AGENT_POLL_S
@@ -21,8 +23,9 @@ T = TypeVar("T")
 class Calls:
     """The wire to one agent; `AgentClient` and its parts add the verbs."""
 
-    def __init__(self, name: str, wire: Wire) -> None:
+    def __init__(self, name: str, wire: Wire, door: Door | None = None) -> None:
         self.name, self._wire = name, wire
+        self.door = door or Door(name)
         self.incarnation = ""
 
     async def close(self) -> None:
@@ -73,22 +76,44 @@ class Calls:
         return await self._finish(Request(method, target, headers, content), timeout_s)
 
     async def _finish(self, request: Request, timeout_s: float) -> Response:
-        """Send, and follow a 202 to its end."""
+        """Send through the host's door, and follow a 202 to its end."""
         deadline = time.monotonic() + timeout_s
-        answer = await self._wire.send(request, timeout_s)
-        while answer.status == 202:
-            ticket = typed.decode(answer.body, dict[str, str])["ticket"]
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise Unavailable(
-                    f"Host {self.name} was not done within {timeout_s:g} s; it goes on. Ask again.",
-                    private=f"{request.method} {request.target}, ticket {ticket}",
-                )
-            target = f"/operations/{quote(ticket, safe='')}?wait={min(left, AGENT_POLL_S):.3f}"
-            answer = await self._wire.send(Request("GET", target, {}), AGENT_CALL_S + AGENT_POLL_S)
+        async with self.door.passage(reads=request.method == "GET"):
+            answer = await self._send(request, timeout_s)
+            while answer.status == 202:
+                ticket = typed.decode(answer.body, dict[str, str])["ticket"]
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise Unavailable(
+                        f"Host {self.name} was not done within {timeout_s:g} s; it goes on. "
+                        "Ask again.",
+                        private=f"{request.method} {request.target}, ticket {ticket}",
+                    )
+                answer = await self._poll(ticket, min(left, AGENT_POLL_S))
         if answer.status >= 400:
             raise self._refusal(answer)
         return answer
+
+    async def _send(
+        self, request: Request, timeout_s: float, *, may_wait_s: float = 0.0
+    ) -> Response:
+        """Send once. A host that leaves this unanswered, but for an image's data, is silent."""
+        if not isinstance(request.body, bytes):
+            # An image on its way takes as long as it takes, and its source may fail as well.
+            return await self._wire.send(request, timeout_s)
+        due = self.door.now() + timedelta(seconds=may_wait_s)
+        try:
+            with self.door.asking(due):
+                answer = await self._wire.send(request, min(timeout_s, AGENT_CALL_S) + may_wait_s)
+        except Unavailable:
+            self.door.missed(due)
+            raise
+        self.door.answered()
+        return answer
+
+    async def _poll(self, ticket: str, wait_s: float) -> Response:
+        target = f"/operations/{quote(ticket, safe='')}?wait={wait_s:.3f}"
+        return await self._send(Request("GET", target, {}), AGENT_CALL_S, may_wait_s=wait_s)
 
     def _refusal(self, answer: Response) -> Exception:
         error = error_of(answer.status, answer.body, self.name)

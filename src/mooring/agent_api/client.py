@@ -31,6 +31,8 @@ from mooring.agent_api.transport import (
     deliver_once,
 )
 from mooring.agent_api.volume_calls import VolumeCalls
+from mooring.bulkhead import Bulkheads
+from mooring.clock import Clock
 from mooring.errors import Unavailable
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S
@@ -141,13 +143,15 @@ class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
 class Agents:
     """The hosts that this control plane knows, each with its client."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self._clients: dict[str, AgentClient] = {}
+        self.doors = Bulkheads(clock)
         self.deliver: Deliver = deliver_once
         """Stands before each call: a test that sets it loses, repeats or holds back calls."""
 
     def add(self, client: AgentClient) -> AgentClient:
-        """Know a host by its client."""
+        """Know a host by its client, whose calls go through the host's door from now on."""
+        client.door = self.doors[client.name]
         self._clients[client.name] = client
         return client
 

@@ -16,7 +16,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from mooring import limits, typed
+from mooring import bulkhead, limits, typed
 from mooring.clients.refusals import refusal
 from mooring.errors import NotFound, Unauthenticated, Unavailable
 from mooring.fence import operation as operations
@@ -241,7 +241,8 @@ class Session:
             stream=stream,
             extensions={"timeout": httpx2.Timeout(wait_s).as_dict()},
         )
-        return await self._network.handle_async_request(request)
+        with bulkhead.calling():
+            return await self._network.handle_async_request(request)
 
     async def _read(self, what: str, response: httpx2.Response) -> Answer:
         content = bytearray()

@@ -29,6 +29,7 @@ from mooring.saga.plan import Plan
 from mooring.saga.runner import Runner
 from mooring.saga.schedule import Schedule
 from mooring.saga.seal import Sealer
+from mooring.saga.slots import read_hindrance
 from mooring.saga.tables import SagaRow
 from mooring.saga.teller import ended_signal
 from mooring.saga.turn import Tools, Work
@@ -260,7 +261,8 @@ class Engine(Generic[S]):
         if mark.heading in _ONE_WAY or (
             mark.heading == "forward" and place is not None and plan.is_behind_pivot(place)
         ):
-            if insists and place is not None and place.may_be_forgone and mark.attempts:
+            was_tried = mark.attempts or read_hindrance(mark.waits_for)
+            if insists and place is not None and place.may_be_forgone and was_tried:
                 self._ask_abort(tx, saga_id, ABORT_INSISTED)
                 return
             message = f"Operation {saga_id} is past the point of return; it will be finished."

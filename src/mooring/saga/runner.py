@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy.orm import Session
 
+from mooring.bulkhead import hindrance_of
 from mooring.errors import Conflict, Unavailable
 from mooring.saga.define import Child, Park, Step
 from mooring.saga.journal import Bookmark
@@ -26,6 +27,7 @@ from mooring.saga.turn import (
     Result,
     Tools,
     Turn,
+    TurnedAway,
     Work,
     choose,
     is_transaction,
@@ -99,7 +101,8 @@ class Runner(Generic[S]):
             work.interrupted = False
             result = Failed(Conflict("The operation was aborted."))
         except Exception as error:  # noqa: BLE001  (whatever a step raises decides where the saga goes)
-            result = Failed(error)
+            hindrance = hindrance_of(error)
+            result = TurnedAway(error, hindrance) if hindrance else Failed(error)
         finally:
             work.step_task = None
         return Turn(place, result, started_at, self.tools.clock.monotonic() - started)

@@ -9,17 +9,21 @@ import itertools
 from collections import deque
 from collections.abc import Generator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import structlog
 from sqlalchemy.orm import Session
 
+from mooring import bulkhead
+from mooring.bulkhead import Hindrance
 from mooring.clock import Clock, SimulatedClock
 from mooring.errors import Conflict, Unavailable
 from mooring.saga import former, journal, locks, ownership
 from mooring.saga.define import REGISTRY
 from mooring.saga.journal import Bookmark, LostLeaseError
 from mooring.saga.runner import Runner
+from mooring.saga.slots import Place, Slots, read_hindrance
 from mooring.saga.teller import COUNTED_REST_S
 from mooring.saga.turn import Work, load_work
 from mooring.store.base import Store
@@ -68,7 +72,10 @@ class Schedule(Generic[S]):
     """Dispatches sagas to slots. A saga that rests or waits holds neither slot nor task."""
 
     def __init__(self, runner: Runner[S], host: Host, *, slots: int) -> None:
-        self._runner, self._host, self._slots = runner, host, slots
+        self._runner, self._host = runner, host
+        self._slots = Slots(slots, self._dispatch)
+        self._places: dict[str, Place] = {}
+        self._called_back: set[str] = set()
         self._queue: deque[str] = deque()
         self._queued: set[str] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -200,9 +207,10 @@ class Schedule(Generic[S]):
             self._over.set_result(None)
 
     def _dispatch(self) -> None:
-        while self._is_open and self._queue and len(self._running) < self._slots:
+        while self._is_open and self._queue and self._slots.is_free():
             saga_id = self._queue.popleft()
             self._queued.discard(saga_id)
+            self._places[saga_id] = Place(self._slots, partial(self._call_back, saga_id))
             task = asyncio.create_task(self._advance(saga_id), name=f"saga {saga_id}")
             self._running[saga_id] = task
             task.add_done_callback(lambda done, saga_id=saga_id: self._done(saga_id, done))
@@ -215,6 +223,7 @@ class Schedule(Generic[S]):
         self._running.pop(saga_id, None)
         self._works.pop(saga_id, None)
         self._interrupted.discard(saga_id)
+        place = self._places.pop(saga_id)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, Exception):
             self._is_open, self._crash = False, error
@@ -224,12 +233,19 @@ class Schedule(Generic[S]):
             log.error("saga.trouble", saga=saga_id, service=self._host.name, exc_info=error)
             after = self._host.clock.now() + timedelta(seconds=AFTER_TROUBLE_S)
             self.wake(saga_id, at=after)
+        place.end()
         if saga_id in self._again:
             self._again.discard(saga_id)
             self.wake(saga_id)
         self._dispatch()
 
+    def _call_back(self, saga_id: str) -> None:
+        """Wake a saga that was turned away at the door of a host which answers again."""
+        self._called_back.add(saga_id)
+        self.wake(saga_id)
+
     async def _advance(self, saga_id: str) -> None:
+        bulkhead.carry(self._places[saga_id])
         work = self._fresh.pop(saga_id, None) or await self._load(saga_id)
         if work is None:
             return
@@ -240,7 +256,8 @@ class Schedule(Generic[S]):
 
     async def _load(self, saga_id: str) -> Work[S] | None:
         """Return a saga that may be advanced now, as the database has it."""
-        store = self._host.store
+        store, is_called = self._host.store, saga_id in self._called_back
+        self._called_back.discard(saga_id)
         loaded = await store.read(lambda tx: load_work(tx, saga_id, REGISTRY))
         if loaded is None or loaded[0].state == "ended" or loaded[0].owner != self._host.owner:
             return None
@@ -249,14 +266,15 @@ class Schedule(Generic[S]):
             self.unknown.add(saga_id)
             log.error("saga.unknown", saga=saga_id, name=mark.name, version=mark.version)
             return None
-        if mark.state != "ready" and not await self._rise(mark):
+        if mark.state != "ready" and not await self._rise(mark, is_called=is_called):
             return None
         return Work(mark, saga, generations)
 
-    async def _rise(self, mark: Bookmark) -> bool:
-        """Ready a resting saga whose time has come; False when it has not."""
+    async def _rise(self, mark: Bookmark, *, is_called: bool) -> bool:
+        """Ready a resting saga whose time has come, or its host; False when it has not."""
         now = self._host.clock.now()
-        if mark.wake_at is not None and mark.wake_at > now:
+        is_called = is_called and read_hindrance(mark.waits_for) is not None
+        if not is_called and mark.wake_at is not None and mark.wake_at > now:
             self.wake(mark.id, at=mark.wake_at)
             return False
         if mark.state == "locked":
@@ -288,6 +306,11 @@ class Schedule(Generic[S]):
     def next_wake(self) -> datetime | None:
         """Return when the first timer rings, or None."""
         return self._timers[0][0] if self._timers else None
+
+    def hindrance(self, saga_id: str) -> Hindrance | None:
+        """Return which host owes a saga an answer just now, if one does for long."""
+        place = self._places.get(saga_id)
+        return place.hindrance if place else None
 
     def is_quiet(self) -> bool:
         """Whether nothing runs and nothing is queued."""

@@ -11,11 +11,13 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
+from mooring.limits import HOST_REST_S
 from mooring.saga import journal, locks
 from mooring.saga.define import REGISTRY, Child, Heading, Park, Saga, Step, Together
 from mooring.saga.journal import ABORT_INSISTED, ABORT_PREEMPTED, Bookmark, LostLeaseError
 from mooring.saga.plan import Place, Plan
 from mooring.saga.running import StepRun
+from mooring.saga.slots import write_hindrance
 from mooring.saga.turn import (
     Done,
     Failed,
@@ -23,6 +25,7 @@ from mooring.saga.turn import (
     Result,
     Tools,
     Turn,
+    TurnedAway,
     Work,
     choose,
     is_transaction,
@@ -95,7 +98,7 @@ class Teller(Generic[S]):
         mark, result = self.mark, turn.result
         if isinstance(result, Done) and not result.told:
             result = self._finish(tx, turn.place, result.notes)
-        if not isinstance(result, Rested):
+        if not isinstance(result, Rested | TurnedAway):
             error = result.error if isinstance(result, Failed) else None
             journal.add_history(
                 tx,
@@ -112,6 +115,8 @@ class Teller(Generic[S]):
             self._move_on(turn.place)
         elif isinstance(result, Rested):
             self._rest(tx, turn.place, result.park)
+        elif isinstance(result, TurnedAway):
+            self._wait_at_door(tx, turn, result)
         else:
             self._fail(tx, turn.place, result.error)
 
@@ -290,6 +295,28 @@ class Teller(Generic[S]):
         mark.attempts = max(0, mark.attempts - 1)
         mark.state, mark.waits_for, mark.parked_since = "parked", park.signal, self.now
         mark.wake_at = self.now + timedelta(seconds=min(park.seconds, COUNTED_REST_S))
+
+    def _wait_at_door(self, tx: Session, turn: Turn, result: TurnedAway) -> None:
+        """Rest until a host that was not asked may be: no attempt, but a silent one takes time."""
+        mark, place, hindrance = self.mark, turn.place, result.hindrance
+        mark.attempts = max(0, mark.attempts - 1)
+        if hindrance.since is None:
+            mark.spent_s -= turn.duration_s
+        if mark.heading == "forward" and not self.plan().is_behind_pivot(place):
+            if mark.abort or mark.spent_s >= place.deadline_s:
+                self._turn_back(place, result.error)
+                return
+        elif self._is_let_off(place, result.error):
+            self._pass(tx, place)
+            return
+        elif self._leave_to_heir(tx):
+            self._be_absorbed(tx, result.error)
+            return
+        rest_s = HOST_REST_S * self.tools.random.uniform(0.75, 1.25)
+        mark.state, mark.wake_at = "parked", self.now + timedelta(seconds=rest_s)
+        mark.waits_for = write_hindrance(hindrance)
+        mark.parked_since = self.now if hindrance.since else None
+        mark.stuck = mark.spent_s >= STUCK_AFTER_S
 
     def _leave_to_heir(self, tx: Session) -> bool:
         """Leave this one's work to a saga that took its place, if one still waits for it.

@@ -12,6 +12,7 @@ from msgspec import Struct
 from sqlalchemy.orm import Session
 
 from mooring import typed
+from mooring.bulkhead import Hindrance
 from mooring.clock import Clock
 from mooring.probe import Probe
 from mooring.saga import journal, locks
@@ -43,7 +44,14 @@ class Rested(Struct):
     park: Park
 
 
-Result = Done | Failed | Rested
+class TurnedAway(Struct):
+    """A step could not ask a host, which is silent or busy; its failure tells so."""
+
+    error: BaseException
+    hindrance: Hindrance
+
+
+Result = Done | Failed | Rested | TurnedAway
 
 
 class Turn(Struct):

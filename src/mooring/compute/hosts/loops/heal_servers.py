@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import select
 
+from mooring.bulkhead import Rounds
 from mooring.compute.hosts import hosts
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -30,18 +31,25 @@ _STOPPED = frozenset({"stopped", "crashed"})
 
 
 async def run(compute: Compute) -> None:
-    """Compare again and again, until cancelled."""
-    while True:
-        await compute.clock.sleep(compute.settings.heal_interval_s)
-        await heal_once(compute)
+    """Compare again and again, until cancelled; a slow host delays no other."""
+    rounds = Rounds()
+    try:
+        while True:
+            await compute.clock.sleep(compute.settings.heal_interval_s)
+            rounds.begin(await _find_up(compute), lambda name: _heal_host(compute, name))
+    finally:
+        await rounds.end()
 
 
 async def heal_once(compute: Compute) -> None:
     """Compare every host that is up once."""
+    await asyncio.gather(*(_heal_host(compute, name) for name in await _find_up(compute)))
+
+
+async def _find_up(compute: Compute) -> list[str]:
     now, down_after_s = compute.clock.now(), compute.settings.host_down_s
     known = await compute.store.read(hosts.find_all)
-    up = [host.name for host in known if hosts.is_up(host, now, down_after_s)]
-    await asyncio.gather(*(_heal_host(compute, name) for name in up))
+    return [host.name for host in known if hosts.is_up(host, now, down_after_s)]
 
 
 async def _heal_host(compute: Compute, host: str) -> None:

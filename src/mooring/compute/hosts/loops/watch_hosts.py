@@ -15,6 +15,7 @@ import msgspec
 import structlog
 from sqlalchemy import update
 
+from mooring.bulkhead import Rounds
 from mooring.clients.placement import Inventory
 from mooring.compute.hosts import hosts
 from mooring.compute.tables import Host
@@ -37,10 +38,14 @@ _CONNECTION = re.compile(r"^/connections/([^/]+)$")
 
 
 async def run(compute: Compute) -> None:
-    """Look at all hosts, again and again, until cancelled."""
-    while True:
-        await look_once(compute)
-        await compute.clock.sleep(compute.settings.host_poll_s)
+    """Look at all hosts, again and again, until cancelled; a slow one delays no other."""
+    rounds = Rounds()
+    try:
+        while True:
+            rounds.begin(list(compute.agents), lambda name: _look_at(compute, name))
+            await compute.clock.sleep(compute.settings.host_poll_s)
+    finally:
+        await rounds.end()
 
 
 async def look_once(compute: Compute) -> None:

@@ -6,14 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import structlog
-from sqlalchemy.orm import Session
 
+from mooring.bulkhead import Rounds
 from mooring.errors import MooringError
 from mooring.volume.backends import backends
 from mooring.volume.volumes import messages
 
 if TYPE_CHECKING:
-    from mooring.agent_api.hosts import Host
     from mooring.volume.service import Volume
 
 log = structlog.get_logger()
@@ -21,32 +20,40 @@ _ROLE = "volume"
 
 
 async def watch_pools(volume: Volume) -> None:
-    """Look at all hosts again and again, until cancelled."""
-    while True:
-        try:
-            await look_once(volume)
-        except MooringError as error:
-            log.warning("pools were not written down", error=str(error))
-        await volume.clock.sleep(volume.settings.pool_poll_s)
+    """Look at all hosts again and again, until cancelled; a slow one delays no other."""
+    rounds = Rounds()
+    try:
+        while True:
+            rounds.begin(list(volume.agents), lambda name: _look_at(volume, name))
+            await _forget_messages(volume)
+            await volume.clock.sleep(volume.settings.pool_poll_s)
+    finally:
+        await rounds.end()
 
 
 async def look_once(volume: Volume) -> None:
     """Ask every host once and write down what they say; one that is silent grows old."""
-    hosts = await asyncio.gather(*(_ask(volume, name) for name in volume.agents))
-    now, zone = volume.clock.now(), volume.settings.default_zone
-    found = [host for host in hosts if host is not None and _ROLE in host.roles]
-
-    def note(tx: Session) -> None:
-        for host in found:
-            backends.note_host(tx, host, zone, now)
-        messages.sweep(tx, now)
-
-    await volume.store.write(note)
+    await asyncio.gather(*(_look_at(volume, name) for name in volume.agents))
+    await _forget_messages(volume)
 
 
-async def _ask(volume: Volume, name: str) -> Host | None:
+async def _look_at(volume: Volume, name: str) -> None:
     try:
-        return await volume.agents[name].host()
+        host = await volume.agents[name].host()
     except MooringError as error:
         log.info("host does not answer", host=name, error=str(error))
-        return None
+        return
+    if _ROLE not in host.roles:
+        return
+    zone, now = volume.settings.default_zone, volume.clock.now()
+    try:
+        await volume.store.write(lambda tx: backends.note_host(tx, host, zone, now))
+    except MooringError as error:
+        log.warning("pools were not written down", host=name, error=str(error))
+
+
+async def _forget_messages(volume: Volume) -> None:
+    try:
+        await volume.store.write(lambda tx: messages.sweep(tx, volume.clock.now()))
+    except MooringError as error:
+        log.warning("old messages were not removed", error=str(error))
