@@ -33,12 +33,13 @@ class Hindrance(Struct, frozen=True):
     host: str
     since: datetime | None = None
 
-    def describe(self, now: datetime) -> str:
-        """Return it as a sentence without its full stop, for users and operators."""
+    def describe(self, now: datetime, name: str = "") -> str:
+        """Return it as a sentence without its full stop; `name` stands for the host's own."""
+        who = name or f"Host {self.host}"
         if self.since is None:
-            return f"Host {self.host} is busy with other operations"
+            return f"{who} is busy with other operations"
         seconds = max(0, round((now - self.since).total_seconds()))
-        return f"Host {self.host} has not answered for {seconds} s"
+        return f"{who} has not answered for {seconds} s"
 
 
 class Effort(Protocol):
@@ -263,3 +264,8 @@ class Bulkheads:
         """Return the hosts that are known to be silent, by name."""
         found = (Hindrance(door.host, door.silent_since) for door in self if door.silent_since)
         return sorted(found, key=lambda each: each.host)
+
+    def tell_silent(self) -> dict[str, str]:
+        """Return a sentence on each host that is known to be silent, by name."""
+        now = self._clock.now()
+        return {each.host: f"{each.describe(now)}." for each in self.silent()}

@@ -68,15 +68,19 @@ async def list_operations(cloud: RunningCloud, *, everything: bool) -> None:
     """Print the operations of all services, newest first."""
     query = "?all=true" if everything else ""
     found: list[Summary] = []
+    silent: dict[str, str] = {}
     for session in cloud.sessions.values():
         answer = await session.request("GET", f"/mooring/operations{query}", caller=None)
         found += typed.convert(answer.json()["operations"], list[Summary])
+        silent |= typed.convert(answer.json()["silent_hosts"], dict[str, str])
+    for said in silent.values():
+        _say(said)
     found.sort(key=lambda one: one.created_at, reverse=True)
-    rows = [("ID", "OPERATION", "STATUS", "AT STEP", "SINCE", "ON")]
+    rows = [("ID", "OPERATION", "STATUS", "AT STEP", "SINCE", "ON", "WAITS")]
     for one in found:
         step = "-" if one.status in _ENDED else _place(one.step, one.item)
         since, keys = _time(one.created_at), " ".join(one.locks)
-        rows.append((one.id, one.name, one.status, step, since, keys))
+        rows.append((one.id, one.name, one.status, step, since, keys, one.waits))
     _say(_columns(rows) if found else "Nothing is going on.")
 
 
@@ -121,6 +125,7 @@ def _print(found: Operation) -> None:
         "at step": _place(one.step, one.item),
         "progress": f"{one.progress} %",
         "on": " ".join(one.locks),
+        "waits": one.waits,
         "project": one.project_id,
         "request": one.request_id,
         "started": _time(one.created_at),

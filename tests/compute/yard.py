@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.drivers.simulated import SimulatedDriver
-from mooring.agent.settings import AgentSettings
+from mooring.agent.settings import AgentSettings, Role
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.agent_api.client import Agents
 from mooring.agent_api.disks import DiskSpec
@@ -116,6 +116,7 @@ class Yard:
         self.directory, self.host_names = directory, [f"host{n + 1}" for n in range(hosts)]
         self.settings = settings or ComputeSettings()
         self.versions: dict[str, int] = {}
+        self.roles: dict[str, tuple[Role, ...]] = {}
         self.hidden_traits: frozenset[str] = frozenset()
         self.probe = LawProbe()
         self.clock = SimulatedClock()
@@ -329,6 +330,7 @@ class Yard:
             state_dir=self.directory / name,
             hypervisor="simulated",
             version=self.versions.get(name, 74),
+            roles=self.roles.get(name, ("compute", "volume")),
             hidden_traits=self.hidden_traits,
         )
         self.running[name] = await self._stack.enter_async_context(open_agent(settings))

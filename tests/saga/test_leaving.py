@@ -71,13 +71,13 @@ async def test_the_end_of_an_undo_is_reached_however_long_it_takes(desk: Desk) -
 
 async def test_an_operator_sees_it_leave_and_cannot_abort_it(desk: Desk) -> None:
     saga_id = await wrap_in_vain(desk, Conflict("too tight"), Unavailable("gone"))
-    [shown] = await desk.store.read(operations.list_operations)
+    [shown] = await desk.store.read(lambda tx: operations.list_operations(tx, desk.engine))
     assert (shown.step, shown.error, shown.undo_error) == ("sell_off", "no courier", "too tight")
     with pytest.raises(Conflict, match="past the point of return"):
         await desk.store.write(lambda tx: desk.engine.abort(tx, saga_id))
     await desk.store.write(lambda tx: desk.engine.retry(tx, saga_id))
     await desk.engine.settle()
-    seen = await desk.store.read(lambda tx: operations.show_operation(tx, saga_id))
+    seen = await desk.store.read(lambda tx: operations.show_operation(tx, desk.engine, saga_id))
     led = [(one.step, one.heading, one.result) for one in seen.timeline if one.heading != "forward"]
     assert led == [
         ("tie", "back", "failed"),

@@ -83,7 +83,7 @@ async def test_the_heir_waits_for_no_debt(desk: Desk) -> None:
     saga_id, _ = await absorb(desk, *[Unavailable("fog") for _ in range(20)])
     assert await desk.statuses() == {"o1": "cancelled"}, "the heir has ended"
     assert await heading(desk, saga_id) == ("owing", "parked")
-    [shown] = await desk.store.read(operations.list_operations)
+    [shown] = await desk.store.read(lambda tx: operations.list_operations(tx, desk.engine))
     assert (shown.name, shown.step, shown.locks) == ("stall.ferry", "call_off", ())
     await desk.engine.settle()
     assert ("stall.ferry", "ended", "absorbed") in await desk.sagas()

@@ -13,6 +13,7 @@ from mooring import limits
 from mooring.errors import NotFound
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import HistoryRow, LockRow, SagaRow
+from mooring.saga.waiting import Engine, hindrance_of
 
 _sagas = cast("Table", SagaRow.__table__)
 _locks = cast("Table", LockRow.__table__)
@@ -61,6 +62,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     request_id: str
     parent_id: str
     locks: tuple[str, ...]
+    waits: str
+    """Which host keeps it waiting, as a sentence; empty when none does."""
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None
@@ -73,17 +76,17 @@ class Operation(Struct, frozen=True):
     timeline: tuple[Attempt, ...]
 
 
-def list_operations(tx: Session, *, everything: bool = False) -> list[Summary]:
+def list_operations(tx: Session, engine: Engine, *, everything: bool = False) -> list[Summary]:
     """Return operations, newest first: those that have not ended, or `everything` still kept."""
     query = select(*(_sagas.c[name] for name in _COLUMNS)).order_by(_sagas.c.created_at.desc())
     if not everything:
         query = query.where(_sagas.c.state != "ended")
     rows = tx.execute(query.limit(limits.OPERATIONS_LISTED)).mappings().all()
     keys = _load_locks(tx, [row["id"] for row in rows])
-    return [_summarise(dict(row), keys.get(row["id"], ())) for row in rows]
+    return [_summarise(dict(row), keys.get(row["id"], ()), engine) for row in rows]
 
 
-def show_operation(tx: Session, saga_id: str) -> Operation:
+def show_operation(tx: Session, engine: Engine, saga_id: str) -> Operation:
     """Return one operation with its timeline. Raises NotFound."""
     query = select(*(_sagas.c[name] for name in _COLUMNS)).where(_sagas.c.id == saga_id)
     row = tx.execute(query).mappings().first()
@@ -92,7 +95,7 @@ def show_operation(tx: Session, saga_id: str) -> Operation:
     lines = select(_history).where(_history.c.saga_id == saga_id).order_by(_history.c.id)
     attempts = [_attempt(dict(line)) for line in tx.execute(lines).mappings()]
     keys = _load_locks(tx, [saga_id]).get(saga_id, ())
-    return Operation(_summarise(dict(row), keys), tuple(attempts))
+    return Operation(_summarise(dict(row), keys, engine), tuple(attempts))
 
 
 def _load_locks(tx: Session, saga_ids: list[str]) -> dict[str, tuple[str, ...]]:
@@ -103,7 +106,8 @@ def _load_locks(tx: Session, saga_ids: list[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _summarise(row: dict[str, Any], keys: tuple[str, ...]) -> Summary:
+def _summarise(row: dict[str, Any], keys: tuple[str, ...], engine: Engine) -> Summary:
+    hindrance = hindrance_of(engine, row["id"], row["waits_for"])
     return Summary(
         id=row["id"],
         name=row["name"],
@@ -118,6 +122,7 @@ def _summarise(row: dict[str, Any], keys: tuple[str, ...]) -> Summary:
         request_id=row["request_id"],
         parent_id=row["parent_id"],
         locks=keys,
+        waits=hindrance.describe(engine.clock.now()) + "." if hindrance else "",
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         ended_at=row["ended_at"],

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from mooring.agent_api.client import Agents
 from mooring.errors import Forbidden
 from mooring.saga import operations
 from mooring.saga.engine import Engine
@@ -20,6 +21,7 @@ class HasSagas(Protocol):
     """A service whose work is done by sagas."""
 
     sagas: Engine[Any]
+    agents: Agents
 
     @property
     def store(self) -> Store:
@@ -39,16 +41,20 @@ def build_api(kind: type[S]) -> Api[S]:
     async def list_operations(call: Call[S]) -> Reply:
         _require_admin(call)
         everything = call.query.get("all", "") == "true"
-        found = await call.service.store.read(
-            lambda tx: operations.list_operations(tx, everything=everything)
+        service = call.service
+        found = await service.store.read(
+            lambda tx: operations.list_operations(tx, service.sagas, everything=everything)
         )
-        return Reply(200, {"operations": msgspec.to_builtins(found)})
+        silent = service.agents.doors.tell_silent()
+        return Reply(200, {"operations": msgspec.to_builtins(found), "silent_hosts": silent})
 
     @api.get("/mooring/operations/{saga_id}", policy=None)
     async def show_operation(call: Call[S]) -> Reply:
         _require_admin(call)
-        saga_id = call.path["saga_id"]
-        found = await call.service.store.read(lambda tx: operations.show_operation(tx, saga_id))
+        service, saga_id = call.service, call.path["saga_id"]
+        found = await service.store.read(
+            lambda tx: operations.show_operation(tx, service.sagas, saga_id)
+        )
         return Reply(200, msgspec.to_builtins(found))
 
     @api.action("/mooring/operations/{saga_id}/action", "abort", policy=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy.orm import Session
 
@@ -17,6 +17,7 @@ from mooring.compute.tables import InstanceAction, InstanceActionEvent, Server
 from mooring.compute.wire.api import queries
 from mooring.compute.wire.api.values import microsecond, moment
 from mooring.errors import Invalid
+from mooring.saga import waiting
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply
 
@@ -26,6 +27,8 @@ _RULE = "os_compute_api:os-instance-actions:"
 _PATH = "/servers/{server_id}/os-instance-actions"
 _DELETED_SINCE = (2, 21)
 _PAGED_SINCE = (2, 58)
+Waits: TypeAlias = dict[str, str]
+"""A sentence on the host that keeps an operation waiting, by the operation's id."""
 
 
 @api.get(_PATH, policy=f"{_RULE}list")
@@ -35,12 +38,12 @@ async def list_actions(call: Call[Compute]) -> Reply:
     page = paging.read(call.query) if paged else paging.Page(limits.WEB_PAGE_ROWS)
     query = _read_query(call, page) if paged else ActionQuery()
 
-    def read(tx: Session) -> Sequence[InstanceAction]:
-        server = _visible(tx, call)
-        return action_list.page(tx, server.id, query)
+    def read(tx: Session) -> tuple[Sequence[InstanceAction], Waits]:
+        rows = action_list.page(tx, _visible(tx, call).id, query)
+        return rows, _find_waits(tx, call, rows)
 
-    rows = await call.service.store.read(read)
-    body = {"instanceActions": [_show(row, call) for row in rows]}
+    rows, waits = await call.service.store.read(read)
+    body = {"instanceActions": [_show(row, call, waits) for row in rows]}
     if not paged:
         return Reply(200, body)
     path = f"/servers/{call.path['server_id']}/os-instance-actions"
@@ -52,18 +55,20 @@ async def list_actions(call: Call[Compute]) -> Reply:
 async def show_action(call: Call[Compute]) -> Reply:
     """One action, with its events for those who may see them."""
 
-    def read(tx: Session) -> tuple[InstanceAction, Sequence[InstanceActionEvent]]:
+    def read(tx: Session) -> tuple[InstanceAction, Sequence[InstanceActionEvent], Waits]:
         server = _visible(tx, call)
         found = action_list.find(tx, server.id, call.path["request_id"])
-        return found, action_list.events(tx, found.id)
+        return found, action_list.events(tx, found.id), _find_waits(tx, call, [found])
 
-    action, events = await call.service.store.read(read)
-    body = _show(action, call)
+    action, events, waits = await call.service.store.read(read)
+    body = _show(action, call, waits)
     target = {"project_id": action.project_id, "user_id": action.user_id}
     knows_all = call.allowed(f"{_RULE}events", target)
     if knows_all or call.version >= (2, 51):
+        wait = waits.get(action.saga_id or "")
         body["events"] = [
-            _show_event(call, event, action.project_id, knows_all=knows_all) for event in events
+            _show_event(call, event, action.project_id, wait, knows_all=knows_all)
+            for event in events
         ]
     return Reply(200, {"instanceAction": body})
 
@@ -95,7 +100,18 @@ def _visible(tx: Session, call: Call[Compute]) -> Server:
     return servers.visible(tx, call.who, call.path["server_id"], deleted=deleted)
 
 
-def _show(action: InstanceAction, call: Call[Compute]) -> dict[str, Any]:
+def _find_waits(tx: Session, call: Call[Compute], actions: Sequence[InstanceAction]) -> Waits:
+    """Return which hosts keep actions waiting. Only who may see events learns a host's name."""
+    engine, now = call.service.sagas, call.service.clock.now()
+    ids = [action.saga_id for action in actions if action.saga_id]
+    name = "" if call.allowed(f"{_RULE}events") else "The host"
+    return {
+        saga_id: f"{hindrance.describe(now, name)}."
+        for saga_id, hindrance in waiting.find_hindrances(tx, engine, ids).items()
+    }
+
+
+def _show(action: InstanceAction, call: Call[Compute], waits: Waits) -> dict[str, Any]:
     body: dict[str, Any] = {
         "action": action.action,
         "instance_uuid": action.server_id,
@@ -103,7 +119,7 @@ def _show(action: InstanceAction, call: Call[Compute]) -> dict[str, Any]:
         "user_id": action.user_id,
         "project_id": action.project_id,
         "start_time": microsecond(action.started_at),
-        "message": action.message,
+        "message": action.message or waits.get(action.saga_id or ""),
     }
     if call.version >= _PAGED_SINCE:
         body["updated_at"] = microsecond(action.updated_at)
@@ -111,7 +127,12 @@ def _show(action: InstanceAction, call: Call[Compute]) -> dict[str, Any]:
 
 
 def _show_event(
-    call: Call[Compute], event: InstanceActionEvent, project_id: str, *, knows_all: bool
+    call: Call[Compute],
+    event: InstanceActionEvent,
+    project_id: str,
+    wait: str | None,
+    *,
+    knows_all: bool,
 ) -> dict[str, Any]:
     body: dict[str, Any] = {
         "event": event.event,
@@ -126,5 +147,5 @@ def _show_event(
         if knows_all:
             body["host"] = event.host
     if call.version >= (2, 84) and call.allowed(f"{_RULE}events:details"):
-        body["details"] = event.details
+        body["details"] = event.details if event.finished_at else wait
     return body
