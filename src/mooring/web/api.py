@@ -136,6 +136,12 @@ class Options(TypedDict, total=False):
     until: Version | None
     """The microversions in which the registration exists, both inclusive. One method and path may
     be registered several times with versions that do not overlap."""
+    key: str
+    """The member of the body that holds what the body type describes; empty when all of it does."""
+    only_key: bool
+    """Whether other members beside `key` are refused."""
+    closed_since: Version
+    """From here on members that the body type does not have are refused, if not before."""
     media: tuple[str, ...]
     """The content types that a body may have; others are answered 415."""
     open: bool
@@ -154,6 +160,9 @@ class Route(Struct, frozen=True, kw_only=True):
     action: str = ""
     since: Version | None = None
     until: Version | None = None
+    key: str = ""
+    only_key: bool = False
+    closed_since: Version | None = None
     media: tuple[str, ...] = JSON_MEDIA
     open: bool = False
 

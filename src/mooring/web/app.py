@@ -269,7 +269,7 @@ async def _run(route: Route, call: Call[Any], content: bytes | msgspec.Raw) -> R
     if route.body is None:
         return await (route.handler(call, None) if route.takes_body else route.handler(call))
     place = f"$.{route.action}" if route.action else "$"
-    return await route.handler(call, body.decode(route, content, place=place))
+    return await route.handler(call, body.decode(route, content, call.version, place=place))
 
 
 def _operation(request: Request, who: Who) -> Operation | None:

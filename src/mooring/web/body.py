@@ -11,12 +11,13 @@ import msgspec
 
 from mooring import limits, typed
 from mooring.errors import Invalid
+from mooring.web.bodies import form_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Scope
 
-    from mooring.web.api import Route
+    from mooring.web.api import Route, Version
 
 # In JSON a backslash stands in a text only, so this finds the escape wherever the text is.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -64,12 +65,15 @@ def check_media(route: Route, request: Request) -> None:
         )
 
 
-def decode(route: Route, content: bytes | msgspec.Raw, *, place: str = "$") -> Any:
+def decode(
+    route: Route, content: bytes | msgspec.Raw, version: Version, *, place: str = "$"
+) -> Any:
     """Return the body as `route` types it. Raises Invalid, naming the field, if it does not fit."""
+    form = form_of(route, version)
     if not content:
         raise Invalid("The request has no body. Send a JSON object.")
     try:
-        return typed.decode(content, route.body)
+        return form.read(typed.decode(content, form.kind))
     except msgspec.ValidationError as error:
         raise Invalid(explain(str(error), place)) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

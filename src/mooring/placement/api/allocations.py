@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mooring.errors import Invalid, NotFound
 from mooring.fence import table as fence
@@ -22,6 +22,7 @@ from mooring.placement.api.views import NOBODY_ID, Uuid
 from mooring.placement.inventories import Count
 from mooring.placement.service import Placement
 from mooring.web.api import Api, Call, Reply
+from mooring.web.bodies import Since, Was
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,71 +63,31 @@ class Given(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Listed = Annotated[list[ListedAllocation], Meta(min_length=1)]
-Some = Annotated[dict[Uuid, Given], Meta(min_length=1)]
 AnyNumber = dict[Uuid, Given]
+Some = Annotated[AnyNumber, Meta(min_length=1)]
 
 
-class Body1(Struct, frozen=True, forbid_unknown_fields=True):
-    """1.0 to 1.7: nobody says who the consumer belongs to."""
+class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one consumer is to hold; from 1.28 on that may be nothing.
 
-    allocations: Listed
+    Below 1.8 nobody says whose it is. The consumer's generation is null for a new one. The mappings
+    of a candidate are taken, and not looked at.
+    """
 
-
-class Body8(Struct, frozen=True, forbid_unknown_fields=True):
-    """1.8 to 1.11: with project and user."""
-
-    allocations: Listed
-    project_id: OwnerId
-    user_id: OwnerId
-
-
-class Body12(Struct, frozen=True, forbid_unknown_fields=True):
-    """1.12 to 1.27: an object instead of a list."""
-
-    allocations: Some
-    project_id: OwnerId
-    user_id: OwnerId
+    allocations: Annotated[Listed | AnyNumber, Was(Listed, (1, 11)), Was(Some, (1, 27))]
+    project_id: Annotated[OwnerId, Since(1, 8, required=True)] = NOBODY_ID
+    user_id: Annotated[OwnerId, Since(1, 8, required=True)] = NOBODY_ID
+    consumer_generation: Annotated[ConsumerGeneration | UnsetType, Since(1, 28, required=True)] = (
+        UNSET
+    )
+    consumer_type: Annotated[ConsumerType, Since(1, 38, required=True)] = ""
+    mappings: Annotated[Mappings, Since(1, 34)] = {}
 
 
-class Body13(Struct, frozen=True, forbid_unknown_fields=True):
-    """1.13 to 1.27, one of several consumers: may be emptied."""
+class WantedOfMany(Wanted, frozen=True, forbid_unknown_fields=True):
+    """What one of several consumers is to hold, which may be nothing."""
 
     allocations: AnyNumber
-    project_id: OwnerId
-    user_id: OwnerId
-
-
-class Body28(Struct, frozen=True, forbid_unknown_fields=True):
-    """1.28 to 1.33: with the consumer's generation, null for a new one; may be emptied."""
-
-    allocations: AnyNumber
-    project_id: OwnerId
-    user_id: OwnerId
-    consumer_generation: ConsumerGeneration
-
-
-class Body34(Struct, frozen=True, forbid_unknown_fields=True):
-    """1.34 to 1.37: the mappings of a candidate are taken, and not looked at."""
-
-    allocations: AnyNumber
-    project_id: OwnerId
-    user_id: OwnerId
-    consumer_generation: ConsumerGeneration
-    mappings: Mappings = {}
-
-
-class Body38(Struct, frozen=True, forbid_unknown_fields=True):
-    """1.38 and newer: with the consumer's type."""
-
-    allocations: AnyNumber
-    project_id: OwnerId
-    user_id: OwnerId
-    consumer_generation: ConsumerGeneration
-    consumer_type: ConsumerType
-    mappings: Mappings = {}
-
-
-Body = Body1 | Body8 | Body12 | Body13 | Body28 | Body34 | Body38
 
 
 @api.get(_ONE, policy="placement:allocations:list")
@@ -156,40 +117,16 @@ async def show_allocations(call: Call[Placement]) -> Reply:
     return views.answer(call, body, modified=there.updated_at)
 
 
-@api.put(_ONE, Body1, policy=_UPDATE, until=(1, 7))
-async def put_1(call: Call[Placement], body: Body1) -> Reply:
+@api.put(_ONE, Wanted, policy=_UPDATE)
+async def put_allocations(call: Call[Placement], body: Wanted) -> Reply:
     """Make a consumer hold this."""
-    return await _put(call, body)
+    consumer_id = views.check_uuid(call.path["consumer_id"], "consumer_uuid")
+    wishes, now = {consumer_id: read_wish(body)}, call.service.clock.now()
 
+    def change(tx: Session) -> None:
+        allocations.replace(tx, wishes, now)
 
-@api.put(_ONE, Body8, policy=_UPDATE, since=(1, 8), until=(1, 11))
-async def put_8(call: Call[Placement], body: Body8) -> Reply:
-    """Make a consumer hold this."""
-    return await _put(call, body)
-
-
-@api.put(_ONE, Body12, policy=_UPDATE, since=(1, 12), until=(1, 27))
-async def put_12(call: Call[Placement], body: Body12) -> Reply:
-    """Make a consumer hold this."""
-    return await _put(call, body)
-
-
-@api.put(_ONE, Body28, policy=_UPDATE, since=(1, 28), until=(1, 33))
-async def put_28(call: Call[Placement], body: Body28) -> Reply:
-    """Make a consumer hold this, or nothing."""
-    return await _put(call, body)
-
-
-@api.put(_ONE, Body34, policy=_UPDATE, since=(1, 34), until=(1, 37))
-async def put_34(call: Call[Placement], body: Body34) -> Reply:
-    """Make a consumer hold this, or nothing."""
-    return await _put(call, body)
-
-
-@api.put(_ONE, Body38, policy=_UPDATE, since=(1, 38))
-async def put_38(call: Call[Placement], body: Body38) -> Reply:
-    """Make a consumer hold this, or nothing."""
-    return await _put(call, body)
+    return await _write(call, change, resource=f"allocations:{consumer_id}", verb="PUT")
 
 
 @api.delete(_ONE, policy="placement:allocations:delete")
@@ -203,61 +140,9 @@ async def delete_allocations(call: Call[Placement]) -> Reply:
     return await _write(call, change, resource=f"allocations:{consumer_id}", verb="DELETE")
 
 
-@api.post("/allocations", dict[Uuid, Body13], policy=_MANAGE, since=(1, 13), until=(1, 27))
-async def post_13(call: Call[Placement], body: dict[str, Body13]) -> Reply:
+@api.post("/allocations", dict[Uuid, WantedOfMany], policy=_MANAGE, since=(1, 13))
+async def post_allocations(call: Call[Placement], body: dict[str, WantedOfMany]) -> Reply:
     """Make several consumers hold what is said, all or none."""
-    return await _post(call, body)
-
-
-@api.post("/allocations", dict[Uuid, Body28], policy=_MANAGE, since=(1, 28), until=(1, 33))
-async def post_28(call: Call[Placement], body: dict[str, Body28]) -> Reply:
-    """Make several consumers hold what is said, all or none."""
-    return await _post(call, body)
-
-
-@api.post("/allocations", dict[Uuid, Body34], policy=_MANAGE, since=(1, 34), until=(1, 37))
-async def post_34(call: Call[Placement], body: dict[str, Body34]) -> Reply:
-    """Make several consumers hold what is said, all or none."""
-    return await _post(call, body)
-
-
-@api.post("/allocations", dict[Uuid, Body38], policy=_MANAGE, since=(1, 38))
-async def post_38(call: Call[Placement], body: dict[str, Body38]) -> Reply:
-    """Make several consumers hold what is said, all or none."""
-    return await _post(call, body)
-
-
-def read_wish(body: Body) -> Wish:
-    """Return what one body wishes for. Raises Invalid when a list names a provider twice."""
-    given: dict[str, dict[str, int]]
-    if isinstance(body, (Body1, Body8)):
-        given = {each.resource_provider.uuid: each.resources for each in body.allocations}
-        if len(given) != len(body.allocations):
-            raise Invalid("A resource provider is named twice. Name each provider once.")
-    else:
-        given = {provider_id: each.resources for provider_id, each in body.allocations.items()}
-    guarded = isinstance(body, (Body28, Body34, Body38))
-    return Wish(
-        allocations=given,
-        project_id=NOBODY_ID if isinstance(body, Body1) else body.project_id,
-        user_id=NOBODY_ID if isinstance(body, Body1) else body.user_id,
-        consumer_type=body.consumer_type if isinstance(body, Body38) else None,
-        generation=body.consumer_generation if guarded else None,
-        guarded=guarded,
-    )
-
-
-async def _put(call: Call[Placement], body: Body) -> Reply:
-    consumer_id = views.check_uuid(call.path["consumer_id"], "consumer_uuid")
-    wishes, now = {consumer_id: read_wish(body)}, call.service.clock.now()
-
-    def change(tx: Session) -> None:
-        allocations.replace(tx, wishes, now)
-
-    return await _write(call, change, resource=f"allocations:{consumer_id}", verb="PUT")
-
-
-async def _post(call: Call[Placement], body: Mapping[str, Body]) -> Reply:
     if not body:
         raise Invalid("The request names no consumer. Name at least one.")
     wishes = {consumer_id: read_wish(each) for consumer_id, each in body.items()}
@@ -267,6 +152,27 @@ async def _post(call: Call[Placement], body: Mapping[str, Body]) -> Reply:
         allocations.replace(tx, wishes, now)
 
     return await _write(call, change, resource=_name(wishes), verb="POST")
+
+
+def read_wish(body: Wanted) -> Wish:
+    """Return what one body wishes for. Raises Invalid when a list names a provider twice."""
+    held = body.allocations
+    given: dict[str, dict[str, int]]
+    if isinstance(held, list):
+        given = {each.resource_provider.uuid: each.resources for each in held}
+        if len(given) != len(held):
+            raise Invalid("A resource provider is named twice. Name each provider once.")
+    else:
+        given = {provider_id: each.resources for provider_id, each in held.items()}
+    seen = body.consumer_generation
+    return Wish(
+        allocations=given,
+        project_id=body.project_id,
+        user_id=body.user_id,
+        consumer_type=body.consumer_type or None,
+        generation=None if seen is UNSET else seen,
+        guarded=seen is not UNSET,
+    )
 
 
 async def _write(

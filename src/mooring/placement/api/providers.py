@@ -13,6 +13,7 @@ from mooring.placement.api import views
 from mooring.placement.api.views import Generation, Uuid
 from mooring.placement.service import Placement
 from mooring.web.api import Api, Call, Reply
+from mooring.web.bodies import Since
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -30,32 +31,19 @@ _FILTERS: dict[str, query.Version] = {
 }
 
 
-class NewFlatProvider(Struct, frozen=True, forbid_unknown_fields=True):
-    """A provider as it is made below 1.14."""
-
-    name: Name
-    uuid: Uuid | None = None
-
-
 class NewProvider(Struct, frozen=True, forbid_unknown_fields=True):
-    """A provider as it is made from 1.14 on."""
+    """A provider to make."""
 
     name: Name
     uuid: Uuid | None = None
-    parent_provider_uuid: Uuid | None = None
-
-
-class RenamedProvider(Struct, frozen=True, forbid_unknown_fields=True):
-    """The new name of a provider, below 1.14."""
-
-    name: Name
+    parent_provider_uuid: Annotated[Uuid | None, Since(1, 14)] = None
 
 
 class ChangedProvider(Struct, frozen=True, forbid_unknown_fields=True):
-    """The new name of a provider, from 1.14 on."""
+    """The new name of a provider."""
 
     name: Name
-    parent_provider_uuid: Uuid | None = None
+    parent_provider_uuid: Annotated[Uuid | None, Since(1, 14)] = None
 
 
 class Aggregates(Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,20 +73,7 @@ async def list_providers(call: Call[Placement]) -> Reply:
     return views.answer(call, body, modified=views.newest(shown))
 
 
-@api.post(
-    "/resource_providers",
-    NewFlatProvider,
-    policy="placement:resource_providers:create",
-    until=(1, 13),
-)
-async def create_flat_provider(call: Call[Placement], body: NewFlatProvider) -> Reply:
-    """Make a provider."""
-    return await _create(call, body.name, body.uuid)
-
-
-@api.post(
-    "/resource_providers", NewProvider, policy="placement:resource_providers:create", since=(1, 14)
-)
+@api.post("/resource_providers", NewProvider, policy="placement:resource_providers:create")
 async def create_provider(call: Call[Placement], body: NewProvider) -> Reply:
     """Make a provider; from 1.20 on the answer shows it."""
     _refuse_parent(body.parent_provider_uuid, "")
@@ -115,20 +90,8 @@ async def show_provider(call: Call[Placement]) -> Reply:
 
 @api.put(
     "/resource_providers/{provider_id}",
-    RenamedProvider,
-    policy="placement:resource_providers:update",
-    until=(1, 13),
-)
-async def rename_provider(call: Call[Placement], body: RenamedProvider) -> Reply:
-    """Give a provider another name."""
-    return await _rename(call, body.name)
-
-
-@api.put(
-    "/resource_providers/{provider_id}",
     ChangedProvider,
     policy="placement:resource_providers:update",
-    since=(1, 14),
 )
 async def change_provider(call: Call[Placement], body: ChangedProvider) -> Reply:
     """Give a provider another name; its parent stays nobody."""

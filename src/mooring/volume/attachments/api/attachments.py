@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -15,6 +15,7 @@ from mooring.volume.wire import views
 from mooring.volume.wire.api import queries
 from mooring.volume.wire.api.values import Uuid, asked
 from mooring.web.api import Api, Call, Reply
+from mooring.web.bodies import Since
 
 api = Api[Volume]()
 
@@ -25,24 +26,7 @@ class AttachmentBody(Struct, frozen=True, forbid_unknown_fields=True):
     volume_uuid: Uuid
     instance_uuid: Uuid | UnsetType = UNSET
     connector: dict[str, Any] | None = None
-
-
-class AttachmentBody54(AttachmentBody, frozen=True, forbid_unknown_fields=True):
-    """The same from 3.54 on."""
-
-    mode: Literal["rw", "ro"] | None = None
-
-
-class CreateAttachment(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of POST /attachments."""
-
-    attachment: AttachmentBody
-
-
-class CreateAttachment54(Struct, frozen=True, forbid_unknown_fields=True):
-    """The same from 3.54 on."""
-
-    attachment: AttachmentBody54
+    mode: Annotated[Literal["rw", "ro"] | None, Since(3, 54)] = None
 
 
 class ConnectorBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,28 +35,24 @@ class ConnectorBody(Struct, frozen=True, forbid_unknown_fields=True):
     connector: dict[str, Any]
 
 
-class UpdateAttachment(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of PUT /attachments/{attachment_id}."""
-
-    attachment: ConnectorBody
-
-
 @api.post(
     "/attachments",
-    CreateAttachment,
+    AttachmentBody,
+    key="attachment",
+    only_key=True,
     policy="volume:attachment_create",
     since=(3, 27),
-    until=(3, 53),
 )
-async def create_attachment(call: Call[Volume], body: CreateAttachment) -> Reply:
+async def create_attachment(call: Call[Volume], body: AttachmentBody) -> Reply:
     """Reserve a volume for a server."""
-    return await _create(call, body.attachment, None)
-
-
-@api.post("/attachments", CreateAttachment54, policy="volume:attachment_create", since=(3, 54))
-async def create_attachment_with_mode(call: Call[Volume], body: CreateAttachment54) -> Reply:
-    """Reserve a volume for a server."""
-    return await _create(call, body.attachment, body.attachment.mode)
+    wanted = NewAttachment(
+        volume_id=body.volume_uuid,
+        server_id=None if body.instance_uuid is UNSET else body.instance_uuid,
+        connector=body.connector or None,
+        mode=body.mode,
+        may_share_bootable=call.allowed("volume:multiattach_bootable_volume"),
+    )
+    return await _show(call, await attachments.create(asked(call), wanted))
 
 
 @api.get("/attachments", policy=None, since=(3, 27))
@@ -99,18 +79,20 @@ async def show_attachment(call: Call[Volume]) -> Reply:
 
 @api.put(
     "/attachments/{attachment_id}",
-    UpdateAttachment,
+    ConnectorBody,
+    key="attachment",
+    only_key=True,
     policy="volume:attachment_update",
     since=(3, 27),
 )
-async def update_attachment(call: Call[Volume], body: UpdateAttachment) -> Reply:
+async def update_attachment(call: Call[Volume], body: ConnectorBody) -> Reply:
     """Export the volume to a host."""
-    if not body.attachment.connector:
+    if not body.connector:
         raise Invalid(
             "Invalid input for field/attribute connector. Value: {}. It has no properties.",
         )
     attachment_id = call.path["attachment_id"]
-    await attachments.connect(asked(call), attachment_id, body.attachment.connector)
+    await attachments.connect(asked(call), attachment_id, body.connector)
     return await _show(call, attachment_id)
 
 
@@ -131,19 +113,6 @@ async def complete_attachment(call: Call[Volume]) -> Reply:
     """Tell that the server has the volume."""
     await attachments.complete(asked(call), call.path["attachment_id"])
     return Reply(204)
-
-
-async def _create(
-    call: Call[Volume], body: AttachmentBody, mode: Literal["rw", "ro"] | None
-) -> Reply:
-    wanted = NewAttachment(
-        volume_id=body.volume_uuid,
-        server_id=None if body.instance_uuid is UNSET else body.instance_uuid,
-        connector=body.connector or None,
-        mode=mode,
-        may_share_bootable=call.allowed("volume:multiattach_bootable_volume"),
-    )
-    return await _show(call, await attachments.create(asked(call), wanted))
 
 
 async def _show(call: Call[Volume], attachment_id: str) -> Reply:

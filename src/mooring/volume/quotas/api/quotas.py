@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
 from sqlalchemy.orm import Session
 
 from mooring import limits
@@ -29,18 +28,6 @@ _ABSOLUTE = {
     "backups": ("maxTotalBackups", "totalBackupsUsed"),
     "backup_gigabytes": ("maxTotalBackupGigabytes", "totalBackupGigabytesUsed"),
 }
-
-
-class SetQuota(Struct, frozen=True):
-    """The body that sets a project's limits."""
-
-    quota_set: dict[str, Any]
-
-
-class SetQuotaClass(Struct, frozen=True):
-    """The body that sets the limits of a quota class."""
-
-    quota_class_set: dict[str, Any]
 
 
 @api.get("/os-quota-sets/{project_id}", policy=None)
@@ -70,10 +57,15 @@ async def show_defaults(call: Call[Volume]) -> Reply:
     return Reply(200, {"quota_set": {"id": project_id, **found}})
 
 
-@api.put("/os-quota-sets/{project_id}", SetQuota, policy="volume_extension:quotas:update")
-async def set_quota(call: Call[Volume], body: SetQuota) -> Reply:
+@api.put(
+    "/os-quota-sets/{project_id}",
+    dict[str, Any],
+    key="quota_set",
+    policy="volume_extension:quotas:update",
+)
+async def set_quota(call: Call[Volume], body: dict[str, Any]) -> Reply:
     """Set a project's limits; -1 is no limit."""
-    project_id, wanted = call.path["project_id"], _numbers(body.quota_set)
+    project_id, wanted = call.path["project_id"], _numbers(body)
 
     def change(tx: Session) -> dict[str, int]:
         quota.set_limits(tx, project_id, wanted)
@@ -101,12 +93,13 @@ async def show_class(call: Call[Volume]) -> Reply:
 
 @api.put(
     "/os-quota-class-sets/{class_name}",
-    SetQuotaClass,
+    dict[str, Any],
+    key="quota_class_set",
     policy="volume_extension:quota_classes:update",
 )
-async def set_class(call: Call[Volume], body: SetQuotaClass) -> Reply:
+async def set_class(call: Call[Volume], body: dict[str, Any]) -> Reply:
     """Set the limits of a quota class."""
-    name, wanted = call.path["class_name"], _numbers(body.quota_class_set)
+    name, wanted = call.path["class_name"], _numbers(body)
 
     def change(tx: Session) -> dict[str, int]:
         quota.set_class_limits(tx, name, wanted)

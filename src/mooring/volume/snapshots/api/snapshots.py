@@ -10,7 +10,7 @@ from mooring.errors import Invalid, NotFound
 from mooring.volume.service import Volume
 from mooring.volume.snapshots import snapshot_list, snapshot_rows, snapshots
 from mooring.volume.snapshots.snapshots import NewSnapshot
-from mooring.volume.volumes.api.bodies import NamesBody, SetItem, SetMetadata
+from mooring.volume.volumes.api.bodies import NamesBody, require_only
 from mooring.volume.wire import views
 from mooring.volume.wire.api import queries, values
 from mooring.volume.wire.api.values import Flag, Metadata, Name, asked
@@ -48,18 +48,6 @@ class SnapshotBody(Struct, frozen=True):
     force: Flag | UnsetType = UNSET
 
 
-class CreateSnapshot(Struct, frozen=True):
-    """The body of POST /snapshots."""
-
-    snapshot: SnapshotBody
-
-
-class UpdateSnapshot(Struct, frozen=True):
-    """The body of PUT /snapshots/{snapshot_id}."""
-
-    snapshot: NamesBody
-
-
 class ResetBody(Struct, frozen=True):
     """The value of `os-reset_status`."""
 
@@ -73,10 +61,9 @@ class TellBody(Struct, frozen=True, forbid_unknown_fields=True):
     progress: str | None = None
 
 
-@api.post("/snapshots", CreateSnapshot, policy="volume:create_snapshot")
-async def create_snapshot(call: Call[Volume], body: CreateSnapshot) -> Reply:
+@api.post("/snapshots", SnapshotBody, key="snapshot", policy="volume:create_snapshot")
+async def create_snapshot(call: Call[Volume], given: SnapshotBody) -> Reply:
     """Take a snapshot of a volume."""
-    given = body.snapshot
     wanted = NewSnapshot(
         volume_id=given.volume_id,
         name=given.display_name if given.name is None else given.name,
@@ -107,10 +94,10 @@ async def show_snapshot(call: Call[Volume]) -> Reply:
     return Reply(200, {"snapshot": views.snapshot_detail(call, row)})
 
 
-@api.put("/snapshots/{snapshot_id}", UpdateSnapshot, policy="volume:update_snapshot")
-async def update_snapshot(call: Call[Volume], body: UpdateSnapshot) -> Reply:
+@api.put("/snapshots/{snapshot_id}", NamesBody, key="snapshot", policy="volume:update_snapshot")
+async def update_snapshot(call: Call[Volume], given: NamesBody) -> Reply:
     """Change name and description."""
-    given, snapshot_id = body.snapshot, call.path["snapshot_id"]
+    snapshot_id = call.path["snapshot_id"]
     name = given.display_name if given.name is UNSET else given.name
     text = given.display_description if given.description is UNSET else given.description
     if name is UNSET and text is UNSET:
@@ -134,17 +121,25 @@ async def show_metadata(call: Call[Volume]) -> Reply:
 
 
 @api.post(
-    "/snapshots/{snapshot_id}/metadata", SetMetadata, policy="volume:update_snapshot_metadata"
+    "/snapshots/{snapshot_id}/metadata",
+    Metadata,
+    key="metadata",
+    policy="volume:update_snapshot_metadata",
 )
-async def merge_metadata(call: Call[Volume], body: SetMetadata) -> Reply:
+async def merge_metadata(call: Call[Volume], body: Metadata) -> Reply:
     """Add metadata to what is there."""
-    return await _set_metadata(call, body.metadata, whole=False)
+    return await _set_metadata(call, body, whole=False)
 
 
-@api.put("/snapshots/{snapshot_id}/metadata", SetMetadata, policy="volume:update_snapshot_metadata")
-async def replace_metadata(call: Call[Volume], body: SetMetadata) -> Reply:
+@api.put(
+    "/snapshots/{snapshot_id}/metadata",
+    Metadata,
+    key="metadata",
+    policy="volume:update_snapshot_metadata",
+)
+async def replace_metadata(call: Call[Volume], body: Metadata) -> Reply:
     """Put metadata in the place of what is there."""
-    return await _set_metadata(call, body.metadata, whole=True)
+    return await _set_metadata(call, body, whole=True)
 
 
 @api.get("/snapshots/{snapshot_id}/metadata/{key}", policy="volume:get_snapshot_metadata")
@@ -157,13 +152,16 @@ async def show_item(call: Call[Volume]) -> Reply:
 
 
 @api.put(
-    "/snapshots/{snapshot_id}/metadata/{key}", SetItem, policy="volume:update_snapshot_metadata"
+    "/snapshots/{snapshot_id}/metadata/{key}",
+    Metadata,
+    key="meta",
+    policy="volume:update_snapshot_metadata",
 )
-async def set_item(call: Call[Volume], body: SetItem) -> Reply:
+async def set_item(call: Call[Volume], body: Metadata) -> Reply:
     """Set one item; the body has it alone."""
-    body.require_only(call.path["key"])
-    await _set_metadata(call, body.meta, whole=False)
-    return Reply(200, {"meta": body.meta})
+    require_only(body, call.path["key"])
+    await _set_metadata(call, body, whole=False)
+    return Reply(200, {"meta": body})
 
 
 @api.delete("/snapshots/{snapshot_id}/metadata/{key}", policy="volume:delete_snapshot_metadata")

@@ -33,30 +33,12 @@ class TypeBody(Struct, frozen=True):
     extra_specs: Metadata | None = None
 
 
-class CreateType(Struct, frozen=True):
-    """The body of POST /types."""
-
-    volume_type: TypeBody
-
-
 class TypeChanges(Struct, frozen=True):
     """What to change of a type."""
 
     name: Name | None = None
     description: Name | UnsetType | None = UNSET
     is_public: Flag | None = None
-
-
-class UpdateType(Struct, frozen=True):
-    """The body of PUT /types/{type_id}."""
-
-    volume_type: TypeChanges
-
-
-class ExtraSpecs(Struct, frozen=True):
-    """The body of POST /types/{type_id}/extra_specs."""
-
-    extra_specs: Metadata
 
 
 class AccessBody(Struct, frozen=True):
@@ -92,10 +74,9 @@ async def show_type(call: Call[Volume]) -> Reply:
     return _reply(call, await _read(call, lambda tx: _type(tx, call)))
 
 
-@api.post("/types", CreateType, policy="volume_extension:type_create")
-async def create_type(call: Call[Volume], body: CreateType) -> Reply:
+@api.post("/types", TypeBody, key="volume_type", policy="volume_extension:type_create")
+async def create_type(call: Call[Volume], wanted: TypeBody) -> Reply:
     """Make one."""
-    wanted = body.volume_type
     if not wanted.name.strip():
         raise Invalid("Invalid input for field/attribute name. Value: ''. It is empty.")
     row = TypeRow(
@@ -110,10 +91,14 @@ async def create_type(call: Call[Volume], body: CreateType) -> Reply:
     return _reply(call, made, without=("qos_specs_id",))
 
 
-@api.put("/types/{type_id}", UpdateType, policy="volume_extension:type_update")
-async def update_type(call: Call[Volume], body: UpdateType) -> Reply:
+@api.put(
+    "/types/{type_id}",
+    TypeChanges,
+    key="volume_type",
+    policy="volume_extension:type_update",
+)
+async def update_type(call: Call[Volume], changes: TypeChanges) -> Reply:
     """Change name, description, or whether everybody may use it."""
-    changes = body.volume_type
 
     def change(tx: Session) -> TypeRow:
         row = _type(tx, call)
@@ -148,12 +133,13 @@ async def list_extra_specs(call: Call[Volume]) -> Reply:
 
 @api.post(
     "/types/{type_id}/extra_specs",
-    ExtraSpecs,
+    Metadata,
+    key="extra_specs",
     policy="volume_extension:types_extra_specs:create",
 )
-async def set_extra_specs(call: Call[Volume], body: ExtraSpecs) -> Reply:
+async def set_extra_specs(call: Call[Volume], body: Metadata) -> Reply:
     """Add to what the type asks of a pool."""
-    added = values.check_metadata(body.extra_specs)
+    added = values.check_metadata(body)
     await _change_specs(call, lambda specs: specs | added)
     return Reply(200, {"extra_specs": added})
 

@@ -17,20 +17,7 @@ class NamesBody(Struct, frozen=True):
     display_description: Name | UnsetType | None = UNSET
 
 
-class SetMetadata(Struct, frozen=True):
-    """The body that merges or replaces metadata."""
-
-    metadata: Metadata
-
-
-class SetItem(Struct, frozen=True):
-    """The body that sets one item of metadata."""
-
-    meta: Metadata
-
-    def require_only(self, key: str) -> None:
-        """Raise Invalid unless the body has this key alone."""
-        if list(self.meta) != [key]:
-            raise Invalid(
-                "Invalid input received: The body must have the key of the URL and no other."
-            )
+def require_only(meta: Metadata, key: str) -> None:
+    """Raise Invalid unless the body of one item has the URL's key alone."""
+    if list(meta) != [key]:
+        raise Invalid("Invalid input received: The body must have the key of the URL and no other.")

@@ -10,7 +10,7 @@ from mooring import limits
 from mooring.errors import Invalid, NotFound
 from mooring.volume.service import Volume
 from mooring.volume.volumes import listing, properties, volumes
-from mooring.volume.volumes.api.bodies import NamesBody, SetItem, SetMetadata
+from mooring.volume.volumes.api.bodies import NamesBody, require_only
 from mooring.volume.wire import views
 from mooring.volume.wire.api import queries, values
 from mooring.volume.wire.api.values import Flag, Metadata, Name, asked
@@ -18,6 +18,9 @@ from mooring.web import paging
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Volume]()
+
+_CLOSED = (3, 53)
+"""From here on a volume's unknown keys are refused."""
 
 
 class VolumeBody(Struct, frozen=True):
@@ -41,54 +44,19 @@ class VolumeBody(Struct, frozen=True):
     multiattach: Flag | None = None
 
 
-class StrictVolumeBody(VolumeBody, frozen=True, forbid_unknown_fields=True):
-    """The same from 3.53 on, when unknown keys are refused."""
-
-
-class CreateVolume(Struct, frozen=True):
-    """The body of POST /volumes; scheduler hints are taken and have no effect."""
-
-    volume: VolumeBody
-
-
-class StrictCreateVolume(Struct, frozen=True):
-    """The same from 3.53 on."""
-
-    volume: StrictVolumeBody
-
-
 class ChangesBody(NamesBody, frozen=True):
     """What PUT changes."""
 
     metadata: Metadata | UnsetType | None = UNSET
 
 
-class StrictChangesBody(ChangesBody, frozen=True, forbid_unknown_fields=True):
-    """The same from 3.53 on."""
-
-
-class UpdateVolume(Struct, frozen=True):
-    """The body of PUT /volumes/{volume_id}."""
-
-    volume: ChangesBody
-
-
-class StrictUpdateVolume(Struct, frozen=True):
-    """The same from 3.53 on."""
-
-    volume: StrictChangesBody
-
-
-@api.post("/volumes", CreateVolume, policy="volume:create", until=(3, 52))
-async def create_volume(call: Call[Volume], body: CreateVolume) -> Reply:
-    """Make a volume."""
-    return await _create(call, body.volume)
-
-
-@api.post("/volumes", StrictCreateVolume, policy="volume:create", since=(3, 53))
-async def create_volume_strictly(call: Call[Volume], body: StrictCreateVolume) -> Reply:
-    """Make a volume."""
-    return await _create(call, body.volume)
+@api.post("/volumes", VolumeBody, key="volume", closed_since=_CLOSED, policy="volume:create")
+async def create_volume(call: Call[Volume], body: VolumeBody) -> Reply:
+    """Make a volume. Scheduler hints beside it are taken and have no effect."""
+    wanted = _read_wanted(call, body)
+    volume_id = await volumes.create(asked(call), wanted)
+    row, around = await _load(call, volume_id)
+    return Reply(202, {"volume": views.volume(call, row, around)})
 
 
 @api.get("/volumes", policy="volume:get_all")
@@ -122,16 +90,24 @@ async def show_volume(call: Call[Volume]) -> Reply:
     return Reply(200, {"volume": views.volume_detail(call, row, around)})
 
 
-@api.put("/volumes/{volume_id}", UpdateVolume, policy="volume:update", until=(3, 52))
-async def update_volume(call: Call[Volume], body: UpdateVolume) -> Reply:
+@api.put(
+    "/volumes/{volume_id}",
+    ChangesBody,
+    key="volume",
+    closed_since=_CLOSED,
+    policy="volume:update",
+)
+async def update_volume(call: Call[Volume], body: ChangesBody) -> Reply:
     """Change name, description, metadata."""
-    return await _update(call, body.volume)
-
-
-@api.put("/volumes/{volume_id}", StrictUpdateVolume, policy="volume:update", since=(3, 53))
-async def update_volume_strictly(call: Call[Volume], body: StrictUpdateVolume) -> Reply:
-    """Change name, description, metadata."""
-    return await _update(call, body.volume)
+    changes = _read_changes(body)
+    if all(getattr(changes, name) is UNSET for name in changes.__struct_fields__):
+        raise Invalid(
+            "Invalid input received: Nothing to change. Give name, description or metadata."
+        )
+    volume_id = call.path["volume_id"]
+    await properties.update(asked(call), volume_id, changes)
+    row, around = await _load(call, volume_id)
+    return Reply(200, {"volume": views.volume(call, row, around)})
 
 
 @api.delete("/volumes/{volume_id}", policy="volume:delete")
@@ -159,16 +135,26 @@ async def show_metadata(call: Call[Volume]) -> Reply:
     return Reply(200, {"metadata": await _metadata(call)})
 
 
-@api.post("/volumes/{volume_id}/metadata", SetMetadata, policy="volume:create_volume_metadata")
-async def merge_metadata(call: Call[Volume], body: SetMetadata) -> Reply:
+@api.post(
+    "/volumes/{volume_id}/metadata",
+    Metadata,
+    key="metadata",
+    policy="volume:create_volume_metadata",
+)
+async def merge_metadata(call: Call[Volume], body: Metadata) -> Reply:
     """Add metadata to what is there."""
-    return await _set_metadata(call, body.metadata, whole=False)
+    return await _set_metadata(call, body, whole=False)
 
 
-@api.put("/volumes/{volume_id}/metadata", SetMetadata, policy="volume:update_volume_metadata")
-async def replace_metadata(call: Call[Volume], body: SetMetadata) -> Reply:
+@api.put(
+    "/volumes/{volume_id}/metadata",
+    Metadata,
+    key="metadata",
+    policy="volume:update_volume_metadata",
+)
+async def replace_metadata(call: Call[Volume], body: Metadata) -> Reply:
     """Put metadata in the place of what is there."""
-    return await _set_metadata(call, body.metadata, whole=True)
+    return await _set_metadata(call, body, whole=True)
 
 
 @api.get("/volumes/{volume_id}/metadata/{key}", policy="volume:get_volume_metadata")
@@ -180,12 +166,17 @@ async def show_item(call: Call[Volume]) -> Reply:
     return Reply(200, {"meta": {key: metadata[key]}})
 
 
-@api.put("/volumes/{volume_id}/metadata/{key}", SetItem, policy="volume:update_volume_metadata")
-async def set_item(call: Call[Volume], body: SetItem) -> Reply:
+@api.put(
+    "/volumes/{volume_id}/metadata/{key}",
+    Metadata,
+    key="meta",
+    policy="volume:update_volume_metadata",
+)
+async def set_item(call: Call[Volume], body: Metadata) -> Reply:
     """Set one item; the body has it alone."""
-    body.require_only(call.path["key"])
-    await _set_metadata(call, body.meta, whole=False)
-    return Reply(200, {"meta": body.meta})
+    require_only(body, call.path["key"])
+    await _set_metadata(call, body, whole=False)
+    return Reply(200, {"meta": body})
 
 
 @api.delete("/volumes/{volume_id}/metadata/{key}", policy="volume:delete_volume_metadata")
@@ -195,7 +186,7 @@ async def delete_item(call: Call[Volume]) -> Reply:
     return Reply(200)
 
 
-async def _create(call: Call[Volume], body: VolumeBody) -> Reply:
+def _read_wanted(call: Call[Volume], body: VolumeBody) -> volumes.NewVolume:
     _refuse_sources(body)
     image_id = body.image_ref or body.image_id
     if image_id and body.snapshot_id:
@@ -207,7 +198,7 @@ async def _create(call: Call[Volume], body: VolumeBody) -> Reply:
         call.require("volume:create_from_image")
     most = limits.VOLUME_SIZE_GIB
     size = body.size
-    wanted = volumes.NewVolume(
+    return volumes.NewVolume(
         size_gib=None if size is None else values.whole_number(size, "size", least=1, most=most),
         name=body.display_name if body.name is None else body.name,
         description=body.display_description if body.description is None else body.description,
@@ -218,9 +209,6 @@ async def _create(call: Call[Volume], body: VolumeBody) -> Reply:
         snapshot_id=body.snapshot_id or None,
         may_multiattach=call.allowed("volume:multiattach"),
     )
-    volume_id = await volumes.create(asked(call), wanted)
-    row, around = await _load(call, volume_id)
-    return Reply(202, {"volume": views.volume(call, row, around)})
 
 
 def _refuse_sources(body: VolumeBody) -> None:
@@ -240,21 +228,13 @@ def _refuse_sources(body: VolumeBody) -> None:
             raise NotFound(f"{kind} {name} could not be found.")
 
 
-async def _update(call: Call[Volume], body: ChangesBody) -> Reply:
-    volume_id = call.path["volume_id"]
+def _read_changes(body: ChangesBody) -> properties.Changes:
     metadata = body.metadata
-    changes = properties.Changes(
+    return properties.Changes(
         name=body.display_name if body.name is UNSET else body.name,
         description=body.display_description if body.description is UNSET else body.description,
         metadata=metadata if metadata is UNSET else values.user_metadata(metadata or {}),
     )
-    if all(getattr(changes, name) is UNSET for name in changes.__struct_fields__):
-        raise Invalid(
-            "Invalid input received: Nothing to change. Give name, description or metadata."
-        )
-    await properties.update(asked(call), volume_id, changes)
-    row, around = await _load(call, volume_id)
-    return Reply(200, {"volume": views.volume(call, row, around)})
 
 
 async def _load(call: Call[Volume], volume_id: str) -> tuple[Any, listing.Surroundings]:
