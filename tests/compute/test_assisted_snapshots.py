@@ -11,7 +11,8 @@ import pytest
 
 from mooring.errors import Conflict, Unavailable
 from mooring.fence.operation import HEADER
-from mooring.limits import COMPUTE_SNAPSHOT_RECORD_S
+from mooring.limits import COMPUTE_SNAPSHOT_POLL_S, COMPUTE_SNAPSHOT_RECORD_S
+from mooring.saga.engine import VISIBLE_WAIT_S
 from tests.compute.snapshot_desk import SnapshotDesk, is_of_snapshot
 from tests.compute.yard import URLS, Yard
 
@@ -50,6 +51,15 @@ class Stage:
         assert guest is not None
         (disk,) = guest.disks
         return disk.path.rpartition("/")[2]
+
+    async def begin_to(self, action: str) -> int:
+        """Ask for what needs the server or its volume; return the status code."""
+        if action == "detach":
+            return (await self.yard.detach(self.server_id, self.volume_id)).status_code
+        value = {"imageRef": self.yard.image} if action == "rebuild" else None
+        path = f"/servers/{self.server_id}/action"
+        answer = await self.yard.ask("POST", path, {action: value})
+        return answer.status_code
 
     async def begin(self, status: str = "creating") -> None:
         """Let the volume service be about to do something with the snapshot."""
@@ -222,12 +232,32 @@ async def test_nobody_connects_the_volume_before_its_new_file_is_noted(stage: St
     await stage.begin()
     stage.desk.finishes = False
     await stage.create()
-    await stage.yard.meanwhile(stage.yard.compute.sagas.schedule.quiet())
-    assert await stage.yard.act(stage.server_id, "reboot", {"type": "HARD"}) == 409
-    assert (await stage.yard.detach(stage.server_id, stage.volume_id)).status_code == 400
+    await stage.yard.compute.sagas.schedule.quiet()
+    rebooting = await stage.yard.meanwhile(
+        stage.yard.act(stage.server_id, "reboot", {"type": "HARD"})
+    )
+    detaching = await stage.yard.meanwhile(
+        stage.yard.detach(stage.server_id, stage.volume_id), turns=1000
+    )
+    stage.yard.clock.advance(VISIBLE_WAIT_S)
+    assert (await rebooting, (await detaching).status_code) == (409, 400)
     stage.desk.statuses[SNAPSHOT] = "available"
     await stage.yard.settle()
     assert await stage.file_in_use() == stage.file
+
+
+@pytest.mark.parametrize("action", ["os-stop", "rebuild", "detach"])
+async def test_a_server_is_free_as_soon_as_its_snapshot_is_seen(stage: Stage, action: str) -> None:
+    await stage.begin()
+    stage.desk.finishes = False
+    await stage.create()
+    await stage.yard.compute.sagas.schedule.quiet()
+    stage.desk.statuses[SNAPSHOT] = "available"
+    asked = await stage.yard.meanwhile(stage.begin_to(action), turns=1000)
+    stage.yard.clock.advance(COMPUTE_SNAPSHOT_POLL_S)
+    assert await asked == 202
+    await stage.yard.settle()
+    assert stage.desk.told == ["creating"]
 
 
 async def test_a_snapshot_that_is_never_noted_is_taken_back(stage: Stage) -> None:

@@ -166,10 +166,12 @@ class Yard:
         await watch_hosts.look_once(self.compute)
         await watch_pools.look_once(self.volume)
 
-    async def meanwhile(self, asking: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    async def meanwhile(
+        self, asking: Coroutine[Any, Any, T], *, turns: int = 50
+    ) -> asyncio.Task[T]:
         """Begin to ask, and return once the request has got as far as it can by itself."""
         task = asyncio.create_task(asking)
-        for _ in range(50):
+        for _ in range(turns):
             await asyncio.sleep(0)
         return task
 

@@ -144,6 +144,8 @@ SNAPSHOT_VOLUME = Saga(
         shared(f"server:{notes.server_id}"),
         exclusive(f"volume:{notes.volume_id}"),
     ],
+    # The volume service shows the snapshot before `await_recorded` comes to look again.
+    visible_after="report_created",
     pivot="report_created",
     failed_end=(
         Step("withdraw_report", withdraw_report),
