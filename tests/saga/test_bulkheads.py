@@ -254,7 +254,9 @@ async def test_a_task_that_outlives_its_step_keeps_its_place_at_the_door(
         await desk.engine.ended(await desk.start(VISIT, f"h1/{number}"))
     assert town.asked.count("h2") == HOST_CALLS_AT_ONCE
     thaw.set()
-    await desk.engine.ended(late)
+    await asyncio.gather(desk.engine.ended(late), *town.strays)
+    # Nor does a slot stay taken by those whose steps had ended.
+    await desk.engine.ended(await desk.start(VISIT, "h1/after"))
 
 
 async def test_who_is_cancelled_in_the_row_takes_no_place_along() -> None:
