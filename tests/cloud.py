@@ -213,9 +213,10 @@ class SimulatedCloud:
             sent["OpenStack-API-Version"] = f"{service} {version}"
         content = body if isinstance(body, bytes) else b""
         if isinstance(body, bytes):
-            sent["Content-Type"] = "application/octet-stream"
+            sent.setdefault("Content-Type", "application/octet-stream")
         elif body is not None:
-            sent["Content-Type"], content = "application/json", json.dumps(body).encode()
+            sent.setdefault("Content-Type", "application/json")
+            content = json.dumps(body).encode()
         request = httpx2.Request(method, URL + path, headers=sent, content=content)
         response = await self.network.handle_async_request(request)
         raw = await response.aread()

@@ -44,12 +44,12 @@ class SimulatedClock:
 
     def __init__(self, start: datetime | None = None) -> None:
         self._start = start or datetime(2026, 1, 1, tzinfo=UTC)
-        self._elapsed = 0.0
+        self._elapsed, self._stepped = 0.0, 0.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._count = itertools.count()
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=self._elapsed)
+        return self._start + timedelta(seconds=self._elapsed + self._stepped)
 
     def monotonic(self) -> float:
         return self._elapsed
@@ -64,6 +64,10 @@ class SimulatedClock:
         while self._sleepers and self._sleepers[0][2].done():
             heapq.heappop(self._sleepers)
         return max(0.0, self._sleepers[0][0] - self._elapsed) if self._sleepers else None
+
+    def step(self, seconds: float) -> None:
+        """Set the time of day forward or back, as an operator does: no time passes."""
+        self._stepped += seconds
 
     def advance(self, seconds: float) -> None:
         """Turn the clock and wake whoever's time has come."""

@@ -7,6 +7,7 @@ import gc
 import os
 import platform
 import re
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from random import SystemRandom
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}")
+
+
+def new_owner() -> str:
+    """Return the name by which this process owns sagas: no other has it, also not its successor.
+
+    Two containers may have one host name and one process id.
+    """
+    return f"{platform.node()[:32]}:{os.getpid()}:{secrets.token_hex(6)}"
 
 
 async def run_up(settings: Settings, say: Say) -> None:
@@ -147,7 +156,7 @@ async def _serve(
         clock=RealClock(),
         random=SystemRandom(),
         probe=from_setting(settings.kill_at),
-        owner=f"{platform.node()}:{os.getpid()}",
+        owner=new_owner(),
         network=Network(),
     )
     cloud = await open_cloud(outside)

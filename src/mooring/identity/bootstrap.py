@@ -171,7 +171,7 @@ class _Bootstrap:
         password, hashed = passwords.make_secret()
         if known is not None:
             password, hashed = known, passwords.hash_random(known)
-        users.set_password(self.tx, user_id, hashed, self.now)
+        users.set_password(self.tx, user_id, hashed)
         self.passwords[name] = password
 
     def _grant(self, user_id: str, scope: str, role_id: str) -> None:

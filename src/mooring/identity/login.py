@@ -100,6 +100,8 @@ class _Proven(Struct, frozen=True):
     """Who showed it, and what the new token takes over from it."""
 
     user_id: str
+    generation: int
+    """Of the user when it was read what there was to prove."""
     methods: tuple[str, ...]
     scope: str | None = None
     credential_id: str = ""
@@ -130,6 +132,7 @@ async def log_in(identity: Identity, auth: Auth) -> tuple[Token, Standing]:
         issued_at=now,
         expires_at=(proven.expires_at or now + lifetime).replace(microsecond=0),
         audit_ids=audit_ids,
+        generation=proven.generation,
         credential_id=proven.credential_id,
     )
     return token, worth
@@ -156,6 +159,7 @@ async def _prove(identity: Identity, proofs: Proofs, now: datetime) -> _Proven:
     strongest = max(proven, key=lambda one: (bool(one.credential_id), bool(one.root_audit_id)))
     return _Proven(
         strongest.user_id,
+        min(one.generation for one in proven),
         methods,
         strongest.scope,
         strongest.credential_id,
@@ -165,19 +169,24 @@ async def _prove(identity: Identity, proofs: Proofs, now: datetime) -> _Proven:
 
 
 async def _prove_password(identity: Identity, shown: PasswordUser) -> _Proven:
-    def find(tx: Session) -> tuple[str, str | None]:
+    def find(tx: Session) -> tuple[str, int, str | None]:
         row = _user(tx, shown)
-        return (row.id, row.password_hash) if row else ("", None)
+        return (row.id, row.token_generation, row.password_hash) if row else ("", 0, None)
 
-    user_id, hashed = await identity.store.read(find)
+    user_id, generation, hashed = await identity.store.read(find)
     if not await identity.hasher.check(shown.password, hashed):
         raise Unauthenticated(INVALID, private=f"a wrong password for {user_id or 'nobody'}")
-    return _Proven(user_id, ("password",))
+    return _Proven(user_id, generation, ("password",))
 
 
 async def _prove_token(identity: Identity, text: str, now: datetime) -> _Proven:
     token = tokens.read(identity, text)
-    await identity.store.read(lambda tx: tokens.check(tx, token, now))
+
+    def check(tx: Session) -> int:
+        tokens.check(tx, token, now)
+        return users.generation(tx, token.user_id)
+
+    generation = await identity.store.read(check)
     if token.credential_id:
         raise Forbidden(
             "Using a token of an application credential, a delegated token, to get "
@@ -186,6 +195,7 @@ async def _prove_token(identity: Identity, text: str, now: datetime) -> _Proven:
     methods = tuple(dict.fromkeys(("token", *token.methods)))
     return _Proven(
         token.user_id,
+        generation,
         methods,
         expires_at=token.expires_at,
         root_audit_id=token.audit_ids[-1],
@@ -197,8 +207,9 @@ async def _prove_credential(identity: Identity, shown: CredentialProof) -> _Prov
         row = _find_credential(tx, shown)
         if row is None:
             return None, None
-        scope = f"project:{row.project_id}"
-        return _Proven(row.user_id, ("application_credential",), scope, row.id), row.secret_hash
+        generation = users.generation(tx, row.user_id)
+        scope, methods = f"project:{row.project_id}", ("application_credential",)
+        return _Proven(row.user_id, generation, methods, scope, row.id), row.secret_hash
 
     proven, hashed = await identity.store.read(find)
     if not await identity.hasher.check(shown.secret, hashed) or proven is None:

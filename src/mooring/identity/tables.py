@@ -49,7 +49,10 @@ class ProjectRow(Base):
 
 
 class UserRow(Base):
-    """A user. Tokens issued before `tokens_from` are no longer valid."""
+    """A user. Tokens of another `token_generation` are no longer valid.
+
+    `tokens_from` does the same for tokens of before generations were counted; nothing changes it.
+    """
 
     __tablename__ = "users"
     __table_args__ = (UniqueConstraint("domain_id", "name"),)
@@ -61,6 +64,7 @@ class UserRow(Base):
     default_project_id: Mapped[str | None]
     password_hash: Mapped[str | None]
     tokens_from: Mapped[datetime]
+    token_generation: Mapped[int] = mapped_column(default=0, server_default="0")
     extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
 

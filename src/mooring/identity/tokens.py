@@ -41,6 +41,8 @@ class Token(Struct, frozen=True, kw_only=True):
     issued_at: datetime
     expires_at: datetime
     audit_ids: tuple[str, ...]
+    generation: int | None
+    """Of its user when it was issued; None in tokens of before generations were counted."""
     credential_id: str = ""
 
 
@@ -54,6 +56,7 @@ class _Packed(Struct, frozen=True, array_like=True):
     expires_s: int
     audits: bytes
     credential: bytes
+    generation: int | None = None
 
 
 def issue(identity: Identity, token: Token) -> str:
@@ -69,6 +72,7 @@ def issue(identity: Identity, token: Token) -> str:
         int(token.expires_at.timestamp()),
         b"".join(base64.urlsafe_b64decode(audit_id + "==") for audit_id in token.audit_ids),
         bytes.fromhex(token.credential_id),
+        token.generation,
     )
     return identity.keys.encrypt(msgspec.msgpack.encode(packed))
 
@@ -89,6 +93,7 @@ def read(identity: Identity, text: str) -> Token:
         issued_at=datetime.fromtimestamp(0, UTC) + timedelta(microseconds=packed.issued_us),
         expires_at=datetime.fromtimestamp(packed.expires_s, UTC),
         audit_ids=tuple(_audit_text(audit) for audit in audits),
+        generation=packed.generation,
         credential_id=packed.credential.hex(),
     )
 
@@ -106,10 +111,21 @@ def check(tx: Session, token: Token, now: datetime, *, allow_expired: bool = Fal
     revoked = select(RevocationRow.audit_id).where(RevocationRow.audit_id.in_(token.audit_ids))
     if tx.execute(revoked).first() is not None:
         raise Unauthenticated(INVALID, private="a revoked token")
-    since = tx.scalar(select(UserRow.tokens_from).where(UserRow.id == token.user_id))
-    if since is None or token.issued_at < since:
+    if not _is_of_now(tx, token):
         raise Unauthenticated(INVALID, private="a token of before its user changed")
     return standing.find(tx, token.user_id, token.scope, credential_id=token.credential_id, now=now)
+
+
+def _is_of_now(tx: Session, token: Token) -> bool:
+    """Whether a token's user is as it was when the token was issued: by count, not by time."""
+    query = select(UserRow.token_generation, UserRow.tokens_from)
+    user = tx.execute(query.where(UserRow.id == token.user_id)).first()
+    if user is None:
+        return False
+    generation, since = user
+    if token.generation is None:
+        return generation == 0 and token.issued_at >= since
+    return token.generation == generation
 
 
 def revoke(tx: Session, token: Token, now: datetime) -> None:

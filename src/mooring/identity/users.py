@@ -51,6 +51,12 @@ def by_name(tx: Session, name: str, domain_id: str) -> UserRow | None:
     return tx.scalar(select(UserRow).where(UserRow.name == name, UserRow.domain_id == domain_id))
 
 
+def generation(tx: Session, user_id: str) -> int:
+    """Return how often all tokens of a user have been ended; 0 for nobody."""
+    query = select(UserRow.token_generation).where(UserRow.id == user_id)
+    return tx.scalar(query) or 0
+
+
 def password_hash(tx: Session, user_id: str) -> str | None:
     """Return the hash of an enabled user's password; None for anybody else."""
     return tx.scalar(select(UserRow.password_hash).where(UserRow.id == user_id, UserRow.enabled))
@@ -90,7 +96,6 @@ def change(
     extra: dict[str, Any],
     *,
     password_hash: str | None,
-    now: datetime,
 ) -> UserRow:
     """Change a user; a new password, or disabling, ends all tokens of before.
 
@@ -104,7 +109,7 @@ def change(
         given["password_hash"] = password_hash
         del given["password"]
     if "password_hash" in given or given.get("enabled") is False:
-        given["tokens_from"] = now
+        given["token_generation"] = row.token_generation + 1
     for name, value in given.items():
         setattr(row, name, value)
     row.extra = {**row.extra, **extra}
@@ -112,11 +117,19 @@ def change(
     return row
 
 
-def set_password(tx: Session, user_id: str, password_hash: str, now: datetime) -> None:
+def set_password(tx: Session, user_id: str, password_hash: str) -> None:
     """Give a user another password; ends all tokens of before. Raises NotFound."""
     row = find(tx, user_id)
-    row.password_hash, row.tokens_from = password_hash, now
+    row.password_hash, row.token_generation = password_hash, row.token_generation + 1
     tx.flush()
+
+
+def change_password(tx: Session, user_id: str, *, before: str | None, after: str) -> bool:
+    """Do the same for somebody who proved the hash `before`; False when it is another by now."""
+    if find(tx, user_id).password_hash != before:
+        return False
+    set_password(tx, user_id, after)
+    return True
 
 
 def remove(tx: Session, user_id: str) -> None:

@@ -54,6 +54,12 @@ def visible(tx: Session, who: Who, image_id: str) -> Record:
     raise NotFound(f"No image found with ID {image_id[:64]}.")
 
 
+def changeable(tx: Session, who: Who, image_id: str) -> Record:
+    """Return one image that nobody else changes until the transaction ends. Raises NotFound."""
+    tx.execute(select(ImageRow.id).where(ImageRow.id == image_id).with_for_update())
+    return visible(tx, who, image_id)
+
+
 def can_see(who: Who, image: Record) -> bool:
     """Tell whether the caller may see an image: open, own, or shared with its project."""
     if who.is_admin or image.visibility in _OPEN:
@@ -104,7 +110,7 @@ def change(
     require: Require,
 ) -> Record:
     """Make all changes or none. Raises NotFound, Forbidden, Invalid, Conflict."""
-    image = visible(tx, who, image_id)
+    image = changeable(tx, who, image_id)
     require("modify_image", image.target())
     values: dict[str, Any] = {}
     properties = dict(image.properties)
@@ -166,7 +172,7 @@ def add_tag(
     tx: Session, who: Who, image_id: str, tag: str, *, now: datetime, require: Require
 ) -> None:
     """Add one tag; one that is there is fine. Raises NotFound, Forbidden, Invalid, OverQuota."""
-    image = visible(tx, who, image_id)
+    image = changeable(tx, who, image_id)
     require("modify_image", image.target())
     wanted = attributes.check_value("tags", [*image.tags, tag])
     if tag not in image.tags:
@@ -178,7 +184,7 @@ def remove_tag(
     tx: Session, who: Who, image_id: str, tag: str, *, now: datetime, require: Require
 ) -> None:
     """Take one tag away. Raises NotFound, Forbidden."""
-    image = visible(tx, who, image_id)
+    image = changeable(tx, who, image_id)
     require("modify_image", image.target())
     if tag not in image.tags:
         raise NotFound(f"Image {image_id} has no such tag.")

@@ -14,6 +14,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, DateTime, Table, func, literal_column, select, update
 from sqlalchemy.orm import Session
 
+from mooring.saga import locks
 from mooring.saga.tables import SagaRow
 from mooring.store.base import Store
 
@@ -40,13 +41,11 @@ def lease_end(store: Store, now: datetime) -> ColumnElement[datetime] | datetime
     return now + timedelta(days=36500)
 
 
-def claim(
-    tx: Session, store: Store, owner: str, *, everything: bool, patient_until: datetime
-) -> list[str]:
+def claim(tx: Session, store: Store, owner: str, *, everything: bool, now: datetime) -> list[str]:
     """Take over unfinished sagas whose owner is gone; return their ids, oldest first.
 
-    With `everything` each unfinished saga is taken, whoever owned it. Those that wait for locks do
-    so until `patient_until`: while nobody advanced sagas, no holder could end either.
+    With `everything` each unfinished saga is taken, whoever owned it. Those that wait for locks
+    begin to wait anew: while nobody advanced sagas, no holder could end either.
     """
     query = select(_sagas.c.id).where(_sagas.c.state != "ended").order_by(_sagas.c.created_at)
     if not everything:
@@ -67,7 +66,8 @@ def claim(
             _sagas.c.abort == 0,
             _sagas.c.wake_at.is_not(None),
         )
-        tx.execute(waiting.values(wake_at=patient_until))
+        patient_until = now + timedelta(seconds=locks.LOCK_WAIT_S)
+        tx.execute(waiting.values(wake_at=patient_until, updated_at=now))
     return found
 
 
@@ -83,10 +83,12 @@ def runnable(tx: Session, owner: str) -> list[str]:
     return list(tx.execute(query).scalars())
 
 
-def resting(tx: Session, owner: str) -> list[tuple[str, datetime | None]]:
-    """Return (id, wake time) of this owner's sagas that wait for a time or for a lock."""
-    query = select(_sagas.c.id, _sagas.c.wake_at).where(
-        _sagas.c.owner == owner, _sagas.c.state.in_(("parked", "locked"))
+def resting(tx: Session, owner: str) -> list[tuple[str, datetime, datetime]]:
+    """Return what waits for a time, or for a lock until then: id, wake time, when it said so."""
+    query = select(_sagas.c.id, _sagas.c.wake_at, _sagas.c.updated_at).where(
+        _sagas.c.owner == owner,
+        _sagas.c.state.in_(("parked", "locked")),
+        _sagas.c.wake_at.is_not(None),
     )
     return list(tx.execute(query))
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
 import itertools
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -25,6 +24,7 @@ from mooring.saga.journal import Bookmark, LostLeaseError
 from mooring.saga.runner import Runner
 from mooring.saga.slots import Place, Slots, read_hindrance
 from mooring.saga.teller import COUNTED_REST_S
+from mooring.saga.timers import Timers
 from mooring.saga.turn import Work, load_work
 from mooring.store.base import Store
 
@@ -81,7 +81,7 @@ class Schedule(Generic[S]):
         self._running: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._works: dict[str, Work[S]] = {}
-        self._timers: list[tuple[datetime, str]] = []
+        self._timers = Timers(host.clock)
         self._fresh: dict[str, Work[S]] = {}
         self._interrupted: set[str] = set()
         self._watchers: dict[str, set[Watch]] = {}
@@ -98,7 +98,7 @@ class Schedule(Generic[S]):
     def wake(self, saga_id: str, *, at: datetime | None = None) -> None:
         """Advance a saga as soon as a slot is free, or not before `at`."""
         if at is not None:
-            heapq.heappush(self._timers, (at, saga_id))
+            self._timers.set(saga_id, at)
             self._keep_time()
         elif saga_id in self._running:
             self._again.add(saga_id)
@@ -161,19 +161,23 @@ class Schedule(Generic[S]):
         # What was started before is of an epoch that has passed.
         self._fresh.clear()
         self._is_open = True
-        for saga_id, wake_at in resting:
-            if wake_at is not None:
-                self.wake(saga_id, at=wake_at)
+        self._rest(resting)
         for saga_id in ready:
             self.wake(saga_id)
         self._dispatch()
 
+    def _rest(self, resting: Sequence[tuple[str, datetime, datetime]]) -> None:
+        """Let sagas of a predecessor rest for what is left of it: never longer than it said."""
+        for saga_id, wake_at, said_at in resting:
+            self._timers.set(saga_id, wake_at, longest_s=(wake_at - said_at).total_seconds())
+            self._keep_time()
+
     async def _claim(self, *, everything: bool) -> list[str]:
         store, owner = self._host.store, self._host.owner
-        until = self._host.clock.now() + timedelta(seconds=locks.LOCK_WAIT_S)
+        now = self._host.clock.now()
 
         def take(tx: Session) -> list[str]:
-            found = ownership.claim(tx, store, owner, everything=everything, patient_until=until)
+            found = ownership.claim(tx, store, owner, everything=everything, now=now)
             if found:
                 former.translate(tx, owner)
             return found
@@ -249,6 +253,7 @@ class Schedule(Generic[S]):
         work = self._fresh.pop(saga_id, None) or await self._load(saga_id)
         if work is None:
             return
+        self._timers.forget(saga_id)
         # What was read may be older than the abort.
         work.interrupted = saga_id in self._interrupted
         self._works[saga_id] = work
@@ -272,9 +277,9 @@ class Schedule(Generic[S]):
 
     async def _rise(self, mark: Bookmark, *, is_called: bool) -> bool:
         """Ready a resting saga whose time has come, or its host; False when it has not."""
-        now = self._host.clock.now()
+        until = mark.wake_at
         is_called = is_called and read_hindrance(mark.waits_for) is not None
-        if not is_called and mark.wake_at is not None and mark.wake_at > now:
+        if not is_called and until is not None and not self._timers.is_over(mark.id, until):
             self.wake(mark.id, at=mark.wake_at)
             return False
         if mark.state == "locked":
@@ -284,8 +289,7 @@ class Schedule(Generic[S]):
             why = Conflict("The operation was aborted.") if mark.abort else late
             mark.error, mark.heading = journal.encode_error(why), "back"
         elif mark.parked_since is not None:
-            rested = (now - mark.parked_since).total_seconds()
-            mark.spent_s += min(rested, COUNTED_REST_S)
+            mark.spent_s += min(self._timers.rested_s(mark.id, mark.parked_since), COUNTED_REST_S)
         mark.state, mark.waits_for, mark.wake_at, mark.parked_since = "ready", "", None, None
         return True
 
@@ -305,7 +309,8 @@ class Schedule(Generic[S]):
 
     def next_wake(self) -> datetime | None:
         """Return when the first timer rings, or None."""
-        return self._timers[0][0] if self._timers else None
+        rest_s = self._timers.next_s()
+        return None if rest_s is None else self._host.clock.now() + timedelta(seconds=rest_s)
 
     def hindrance(self, saga_id: str) -> Hindrance | None:
         """Return which host owes a saga an answer just now, if one does for long."""
@@ -322,9 +327,8 @@ class Schedule(Generic[S]):
 
     def ring(self) -> None:
         """Wake the sagas whose time has come."""
-        now = self._host.clock.now()
-        while self._timers and self._timers[0][0] <= now:
-            self.wake(heapq.heappop(self._timers)[1])
+        for saga_id in self._timers.ring():
+            self.wake(saga_id)
 
     async def settle(self, horizon_s: float) -> None:
         """Wait until nothing moves; turn a simulated clock to each timer within the horizon.
@@ -353,9 +357,8 @@ class Schedule(Generic[S]):
         self._timekeeper = asyncio.create_task(self._ring_when_due())
 
     async def _ring_when_due(self) -> None:
-        while self._timers:
-            wait_s = (self._timers[0][0] - self._host.clock.now()).total_seconds()
-            await self._host.clock.sleep(max(0.0, wait_s))
+        while (rest_s := self._timers.next_s()) is not None:
+            await self._host.clock.sleep(rest_s)
             if self._is_open:
                 self.ring()
 
@@ -382,8 +385,7 @@ class Schedule(Generic[S]):
             await store.write(lambda tx: ownership.renew(tx, store, owner, clock.now()))
             claimed = await self._claim(everything=False)
             resting = await store.read(lambda tx: ownership.resting(tx, owner)) if claimed else []
-            for saga_id, wake_at in resting:
-                self.wake(saga_id, at=wake_at)
+            self._rest(resting)
         for saga_id in await store.read(lambda tx: ownership.runnable(tx, owner)):
             if saga_id not in self._running and saga_id not in self.unknown:
                 self.wake(saga_id)

@@ -37,9 +37,8 @@ def forget_limits(tx: Session, project_id: str) -> None:
 
 def set_defaults(tx: Session, wanted: Mapping[str, int]) -> dict[str, int]:
     """Set what holds for projects without limits of their own; return all of it."""
-    tx.execute(delete(QuotaDefault).where(QuotaDefault.resource.in_(list(wanted))))
     for resource, maximum in wanted.items():
-        tx.add(QuotaDefault(resource=resource, maximum=maximum))
+        tx.merge(QuotaDefault(resource=resource, maximum=maximum))
     tx.flush()
     return quota.find_defaults(tx)
 

@@ -94,10 +94,9 @@ async def change_user(call: Call[Identity], body: UserRequest) -> Reply:
     hashed = None
     if changes.password is not UNSET and changes.password is not None:
         hashed = await identity.hasher.hash(changes.password)
-    now = identity.clock.now()
 
     def change(tx: Session) -> dict[str, Any]:
-        row = users.change(tx, user_id, changes, extra, password_hash=hashed, now=now)
+        row = users.change(tx, user_id, changes, extra, password_hash=hashed)
         return views.user(call, row)
 
     return Reply(200, {"user": await identity.change(change)})
@@ -116,13 +115,18 @@ async def change_password(call: Call[Identity], body: PasswordRequest) -> Reply:
     identity, user_id, shown = call.service, call.path["user_id"], body.user
 
     old = await identity.store.read(lambda tx: users.password_hash(tx, user_id))
+    wrong = Unauthenticated(INVALID, private=f"a wrong old password for {user_id}")
     if not await identity.hasher.check(shown.original_password, old):
-        raise Unauthenticated(INVALID, private=f"a wrong old password for {user_id}")
+        raise wrong
     if shown.password == shown.original_password:
         raise Invalid("The new password is the old one. Choose another.")
     hashed = await identity.hasher.hash(shown.password)
-    now = identity.clock.now()
-    await identity.change(lambda tx: users.set_password(tx, user_id, hashed, now))
+
+    def change(tx: Session) -> bool:
+        return users.change_password(tx, user_id, before=old, after=hashed)
+
+    if not await identity.change(change):
+        raise wrong
     return Reply(204)
 
 

@@ -1,0 +1,391 @@
+"""The compute service's writing routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.crowd.case import Ask, Case
+
+_NEW = {"name": "{case}", "imageRef": "{image}", "flavorRef": "{flavor}", "networks": "none"}
+SERVER = Ask("POST", "/servers", {"server": _NEW}, "s", "server.id")
+SERVERS = Ask("POST", "/servers", {"server": {**_NEW, "name": "{case}#"}}, "s#", "server.id")
+VOLUMES = Ask(
+    "POST",
+    "/volume/v3/volumes",
+    {"volume": {"size": 1, "name": "{case}#"}},
+    "v#",
+    "volume.id",
+)
+_AT, _ALL = "/servers/{s}", "/servers/{server_id}"
+_DISKS = f"{_AT}/os-volume_attachments"
+ATTACHED = Ask("POST", _DISKS, {"volumeAttachment": {"volumeId": "{v#}"}})
+STOPPED = Ask("POST", f"{_AT}/action", {"os-stop": None})
+_FLAVOR = {"ram": 64, "vcpus": 1, "disk": 1}
+FLAVOR = Ask(
+    "POST",
+    "/flavors",
+    {"flavor": {"name": "{case}", **_FLAVOR, "os-flavor-access:is_public": False}},
+    "f",
+    "flavor.id",
+)
+FLAVORS = Ask("POST", "/flavors", {"flavor": {"name": "{case}#", **_FLAVOR}}, "f#", "flavor.id")
+_FLAVOR_AT, _FLAVOR_ALL = "/flavors/{f}", "/flavors/{flavor_id}"
+NOT_BUILT = (
+    *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword", "confirmResize"),
+    *("createBackup", "createImage", "evacuate", "injectNetworkInfo", "migrate"),
+    *("os-getSPICEConsole", "os-getSerialConsole", "os-getVNCConsole", "os-migrateLive", "pause"),
+    *("removeFixedIp", "removeFloatingIp", "removeSecurityGroup", "rescue", "resize", "restore"),
+    *("resume", "revertResize", "shelve", "shelveOffload", "suspend", "trigger_crash_dump"),
+    *("unpause", "unrescue", "unshelve", "os-getRDPConsole", "resetNetwork"),
+)
+_OLD = {"Fixed", "Floating", "Console"}
+
+
+def _action(action: str, value: Any = None, *before: Ask, **more: Any) -> Case:
+    """Return the case of an action of one server."""
+    return Case(
+        route=f"POST {_ALL}/action {action}",
+        body={action: value},
+        path=f"{_AT}/action",
+        before=(SERVER, *before),
+        **more,
+    )
+
+
+def _not_built(action: str) -> Case:
+    version = "2.5" if any(word in action for word in _OLD) else "latest"
+    return Case(
+        route=f"POST {_ALL}/action {action}",
+        body={action: {}},
+        path="/servers/{server}/action",
+        version=version,
+        refused=True,
+    )
+
+
+_SERVERS = [
+    Case(
+        route="POST /servers",
+        body={"server": {**_NEW, "name": "{case}-new#"}},
+        look="/servers",
+        kept='"{case}-new#"',
+    ),
+    Case(
+        route=f"PUT {_ALL}",
+        before=(SERVER,),
+        path=_AT,
+        body={"server": {"name": "{case}-#"}},
+        look=_AT,
+        one='"{case}-#"',
+    ),
+    Case(
+        route=f"DELETE {_ALL}",
+        before=(SERVERS,),
+        path="/servers/{s#}",
+        look="/servers",
+        gone="{s#}",
+    ),
+    _action("os-stop", look=_AT, kept='"SHUTOFF"', alone=True),
+    _action("os-start", None, STOPPED, look=_AT, kept='"ACTIVE"', alone=True),
+    _action("reboot", {"type": "SOFT"}, look=_AT, kept='"ACTIVE"'),
+    _action("os-resetState", {"state": "error"}, look=_AT, kept='"ERROR"'),
+    _action("lock", {"locked_reason": "reason#"}, look=_AT, one='"reason#"'),
+    _action(
+        "unlock",
+        None,
+        Ask("POST", f"{_AT}/action", {"lock": None}),
+        look=_AT,
+        kept='"locked": false',
+    ),
+    _action("os-getConsoleOutput", {}),
+    _action(
+        "rebuild",
+        {"imageRef": "{image}", "name": "{case}-#"},
+        alone=True,
+        look=_AT,
+        kept='"{case}-#"',
+    ),
+    Case(
+        route=f"POST {_ALL}/action forceDelete",
+        before=(SERVERS,),
+        path="/servers/{s#}/action",
+        body={"forceDelete": None},
+        look="/servers",
+        gone="{s#}",
+    ),
+    *(_not_built(action) for action in NOT_BUILT),
+    Case(
+        route=f"POST {_ALL}/remote-consoles",
+        path="/servers/{server}/remote-consoles",
+        body={},
+        refused=True,
+    ),
+    Case(
+        route=f"POST {_ALL}/os-interface",
+        path="/servers/{server}/os-interface",
+        body={},
+        refused=True,
+    ),
+    Case(
+        route=f"DELETE {_ALL}/os-interface/{{port_id}}",
+        path="/servers/{server}/os-interface/port#",
+        refused=True,
+    ),
+]
+_META = f"{_AT}/metadata"
+_TAGS = f"{_AT}/tags"
+_METADATA = [
+    Case(
+        route=f"POST {_ALL}/metadata",
+        before=(SERVER,),
+        path=_META,
+        body={"metadata": {"key#": "value#"}},
+        look=_META,
+        kept='"key#": "value#"',
+    ),
+    Case(
+        route=f"PUT {_ALL}/metadata",
+        before=(SERVER,),
+        path=_META,
+        body={"metadata": {"key#": "value#"}},
+        look=_META,
+        one='{"metadata": {"key#": "value#"}}',
+    ),
+    Case(
+        route=f"PUT {_ALL}/metadata/{{key}}",
+        before=(SERVER,),
+        path=f"{_META}/key#",
+        body={"meta": {"key#": "value#"}},
+        look=_META,
+        kept='"key#": "value#"',
+    ),
+    Case(
+        route=f"DELETE {_ALL}/metadata/{{key}}",
+        before=(SERVER, Ask("POST", _META, {"metadata": {"key#": "value#"}})),
+        path=f"{_META}/key#",
+        look=_META,
+        gone='"key#"',
+    ),
+    Case(
+        route=f"PUT {_ALL}/tags",
+        before=(SERVER,),
+        path=_TAGS,
+        body={"tags": ["tag#"]},
+        look=_TAGS,
+        one='["tag#"]',
+    ),
+    Case(
+        route=f"DELETE {_ALL}/tags",
+        before=(SERVER, Ask("PUT", f"{_TAGS}/tag#")),
+        path=_TAGS,
+        look=_TAGS,
+        gone='"tag#"',
+    ),
+    Case(
+        route=f"PUT {_ALL}/tags/{{tag}}",
+        before=(SERVER,),
+        path=f"{_TAGS}/tag#",
+        look=_TAGS,
+        kept='"tag#"',
+    ),
+    Case(
+        route=f"DELETE {_ALL}/tags/{{tag}}",
+        before=(SERVER, Ask("PUT", f"{_TAGS}/tag#")),
+        path=f"{_TAGS}/tag#",
+        look=_TAGS,
+        gone='"tag#"',
+    ),
+]
+_VOLUMES = [
+    Case(
+        route=f"POST {_ALL}/os-volume_attachments",
+        before=(SERVER, VOLUMES),
+        path=_DISKS,
+        body={"volumeAttachment": {"volumeId": "{v#}"}},
+        look=_DISKS,
+        kept="{v#}",
+    ),
+    Case(
+        route=f"PUT {_ALL}/os-volume_attachments/{{volume_id}}",
+        before=(SERVER, VOLUMES, ATTACHED),
+        path=f"{_DISKS}/{{v#}}",
+        body={"volumeAttachment": {"volumeId": "{v#}", "delete_on_termination": True}},
+        look=f"{_DISKS}/{{v#}}",
+        kept='"delete_on_termination": true',
+    ),
+    Case(
+        route=f"DELETE {_ALL}/os-volume_attachments/{{volume_id}}",
+        before=(SERVER, VOLUMES, ATTACHED),
+        path=f"{_DISKS}/{{v#}}",
+        look=_DISKS,
+        gone="{v#}",
+    ),
+    Case(
+        route="POST /os-server-external-events",
+        before=(SERVER,),
+        body={"events": [{"server_uuid": "{s}", "name": "network-changed", "tag": "tag#"}]},
+    ),
+    Case(
+        route="POST /os-assisted-volume-snapshots",
+        body={
+            "snapshot": {
+                "volume_id": "00000000-0000-4000-8000-00000000000#",
+                "create_info": {
+                    "snapshot_id": "00000000-0000-4000-8000-00000000001#",
+                    "type": "qcow2",
+                    "new_file": "file#",
+                },
+            }
+        },
+        refused=True,
+    ),
+    Case(
+        route="DELETE /os-assisted-volume-snapshots/{snapshot_id}",
+        path="/os-assisted-volume-snapshots/00000000-0000-4000-8000-00000000001#"
+        "?delete_info=%7B%22volume_id%22%3A%2200000000-0000-4000-8000-00000000000#%22%7D",
+        refused=True,
+    ),
+]
+_FLAVORS = [
+    Case(
+        route="POST /flavors",
+        body={"flavor": {"name": "{case}-new#", **_FLAVOR}},
+        look="/flavors",
+        kept='"{case}-new#"',
+    ),
+    Case(
+        route=f"PUT {_FLAVOR_ALL}",
+        before=(FLAVOR,),
+        path=_FLAVOR_AT,
+        body={"flavor": {"description": "{case}-#"}},
+        look=_FLAVOR_AT,
+        one='"{case}-#"',
+    ),
+    Case(
+        route=f"DELETE {_FLAVOR_ALL}",
+        before=(FLAVORS,),
+        path="/flavors/{f#}",
+        look="/flavors",
+        gone='"{case}#"',
+    ),
+    Case(
+        route=f"POST {_FLAVOR_ALL}/os-extra_specs",
+        before=(FLAVOR,),
+        path=f"{_FLAVOR_AT}/os-extra_specs",
+        body={"extra_specs": {"key#": "value#"}},
+        look=f"{_FLAVOR_AT}/os-extra_specs",
+        kept='"key#": "value#"',
+    ),
+    Case(
+        route=f"PUT {_FLAVOR_ALL}/os-extra_specs/{{key}}",
+        before=(FLAVOR,),
+        path=f"{_FLAVOR_AT}/os-extra_specs/key#",
+        body={"key#": "value#"},
+        look=f"{_FLAVOR_AT}/os-extra_specs",
+        kept='"key#": "value#"',
+    ),
+    Case(
+        route=f"DELETE {_FLAVOR_ALL}/os-extra_specs/{{key}}",
+        before=(
+            FLAVOR,
+            Ask("POST", f"{_FLAVOR_AT}/os-extra_specs", {"extra_specs": {"key#": "v"}}),
+        ),
+        path=f"{_FLAVOR_AT}/os-extra_specs/key#",
+        look=f"{_FLAVOR_AT}/os-extra_specs",
+        gone='"key#"',
+    ),
+    Case(
+        route=f"POST {_FLAVOR_ALL}/action addTenantAccess",
+        before=(FLAVOR,),
+        path=f"{_FLAVOR_AT}/action",
+        body={"addTenantAccess": {"tenant": "p#"}},
+        look=f"{_FLAVOR_AT}/os-flavor-access",
+        kept='"p#"',
+    ),
+    Case(
+        route=f"POST {_FLAVOR_ALL}/action removeTenantAccess",
+        before=(
+            FLAVOR,
+            Ask("POST", f"{_FLAVOR_AT}/action", {"addTenantAccess": {"tenant": "p#"}}),
+        ),
+        path=f"{_FLAVOR_AT}/action",
+        body={"removeTenantAccess": {"tenant": "p#"}},
+        look=f"{_FLAVOR_AT}/os-flavor-access",
+        gone='"p#"',
+    ),
+]
+_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
+_OPERATING = [
+    Case(
+        route="PUT /os-services/{action}",
+        path="/os-services/disable",
+        body={"host": "{host}", "binary": "nova-compute"},
+        version="2.1",
+        look="/os-services",
+        kept='"disabled"',
+    ),
+    Case(
+        route="PUT /os-services/{service_id}",
+        path="/os-services/{service}",
+        body={"status": "enabled"},
+        look="/os-services",
+        kept='"enabled"',
+    ),
+    Case(
+        route="DELETE /os-services/{service_id}",
+        path="/os-services/00000000-0000-4000-8000-00000000000#",
+        refused=True,
+    ),
+    Case(
+        route="POST /os-keypairs",
+        body={"keypair": {"name": "new#", "public_key": _KEY, "type": "ssh"}},
+        look="/os-keypairs",
+        kept='"new#"',
+    ),
+    Case(
+        route="DELETE /os-keypairs/{name}",
+        before=(
+            Ask(
+                "POST",
+                "/os-keypairs",
+                {"keypair": {"name": "gone#", "public_key": _KEY, "type": "ssh"}},
+            ),
+        ),
+        path="/os-keypairs/gone#",
+        look="/os-keypairs",
+        gone='"gone#"',
+    ),
+    Case(
+        route="PUT /os-quota-sets/{project_id}",
+        path="/os-quota-sets/{project}",
+        body={"quota_set": {"cores": 2000}},
+        look="/os-quota-sets/{project}",
+        kept='"cores": 2000',
+    ),
+    Case(
+        route="DELETE /os-quota-sets/{project_id}",
+        path="/os-quota-sets/crowd",
+        before=(Ask("PUT", "/os-quota-sets/crowd", {"quota_set": {"cores": 77}}),),
+        look="/os-quota-sets/crowd",
+        gone='"cores": 77',
+    ),
+    Case(
+        route="PUT /os-quota-class-sets/{name}",
+        path="/os-quota-class-sets/default",
+        body={"quota_class_set": {"cores": 1000}},
+        look="/os-quota-class-sets/default",
+        kept='"cores": 1000',
+    ),
+    *(
+        Case(route=f"POST /{what}", body={}, refused=True, version=version)
+        for what, version in (
+            ("os-networks", "2.1"),
+            ("os-floating-ips", "2.1"),
+            ("os-security-groups", "2.1"),
+            ("os-server-groups", "latest"),
+            ("os-aggregates", "latest"),
+        )
+    ),
+    Case(route="DELETE /os-server-groups/{group_id}", path="/os-server-groups/g#", refused=True),
+]
+CASES = [*_SERVERS, *_METADATA, *_VOLUMES, *_FLAVORS, *_OPERATING]

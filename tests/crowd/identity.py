@@ -1,0 +1,205 @@
+"""Identity's writing routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.crowd.case import Ask, Case
+
+ONE_USER = Ask("POST", "/users", {"user": {"name": "{case}"}}, "user_id", "user.id")
+USERS = Ask("POST", "/users", {"user": {"name": "{case}#"}}, "user#", "user.id")
+ROLES = Ask("POST", "/roles", {"role": {"name": "{case}#"}}, "role#", "role.id")
+
+
+def _resource(plural: str, kind: str, **fields: Any) -> list[Case]:
+    """POST, PATCH and DELETE of one kind."""
+    made = Ask(
+        "POST", f"/{plural}", {kind: {"name": "{case}#", **fields}}, f"{kind}#", f"{kind}.id"
+    )
+    one = Ask("POST", f"/{plural}", {kind: {"name": "{case}", **fields}}, kind, f"{kind}.id")
+    route = f"/{plural}/{{{kind}_id}}"
+    return [
+        Case(
+            route=f"POST /{plural}",
+            body={kind: {"name": f"{kind}-new#", **fields}},
+            look=f"/{plural}",
+            kept=f'"{kind}-new#"',
+        ),
+        Case(
+            route=f"PATCH {route}",
+            before=(one,),
+            path=f"/{plural}/{{{kind}}}",
+            body={kind: {"word#": "kept"}} if kind != "role" else {kind: {"name": "{case}-#"}},
+            look=f"/{plural}/{{{kind}}}",
+            kept='"word#"' if kind != "role" else "",
+            one='"{case}-#"' if kind == "role" else "",
+        ),
+        Case(
+            route=f"DELETE {route}",
+            before=(made,),
+            path=f"/{plural}/{{{kind}#}}",
+            look=f"/{plural}",
+            gone=f"{{{kind}#}}",
+        ),
+    ]
+
+
+def _grants(scope: str, scope_id: str) -> list[Case]:
+    place = f"{scope}/users/{{user_id}}/roles"
+    real = place.replace("{scope_id}", scope_id)
+    give = Ask("PUT", f"{real}/{{role#}}")
+    return [
+        Case(
+            route=f"PUT {place}/{{role_id}}",
+            before=(ONE_USER, ROLES),
+            path=f"{real}/{{role#}}",
+            look=real,
+            kept="{role#}",
+        ),
+        Case(
+            route=f"DELETE {place}/{{role_id}}",
+            before=(ONE_USER, ROLES, give),
+            path=f"{real}/{{role#}}",
+            look=real,
+            gone="{role#}",
+        ),
+    ]
+
+
+def _login(name: str) -> dict[str, Any]:
+    user = {"name": name, "domain": {"id": "default"}, "password": "secret"}
+    return {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}}}
+
+
+_PERSON = Ask(
+    "POST", "/users", {"user": {"name": "{case}", "password": "secret"}}, "user_id", "user.id"
+)
+_MINE = "/users/{me}/application_credentials"
+_SERVICE = Ask("POST", "/services", {"service": {"type": "{case}"}}, "service", "service.id")
+_ENDPOINT = {"service_id": "{service}", "interface": "public"}
+
+CASES = [
+    *_resource("users", "user"),
+    *_resource("projects", "project"),
+    *_resource("roles", "role"),
+    *_grants("/projects/{scope_id}", "{project}"),
+    *_grants("/domains/{scope_id}", "default"),
+    *_grants("/system", ""),
+    Case(
+        route="POST /users/{user_id}/password",
+        before=(_PERSON,),
+        body={"user": {"original_password": "secret", "password": "new#"}},
+        alone=True,
+    ),
+    Case(route="POST /auth/tokens", before=(_PERSON,), body=_login("{case}")),
+    Case(route="DELETE /auth/tokens", before=(), refused=True),
+    Case(
+        route="POST /users/{user_id}/application_credentials",
+        path=_MINE,
+        body={"application_credential": {"name": "app#"}},
+        look=_MINE,
+        kept='"app#"',
+    ),
+    Case(
+        route="DELETE /users/{user_id}/application_credentials/{credential_id}",
+        before=(
+            Ask(
+                "POST",
+                _MINE,
+                {"application_credential": {"name": "gone#"}},
+                "credential#",
+                "application_credential.id",
+            ),
+        ),
+        path=f"{_MINE}/{{credential#}}",
+        look=_MINE,
+        gone='"gone#"',
+    ),
+    Case(route="POST /regions", body={"region": {"id": "new#"}}, look="/regions", kept='"new#"'),
+    Case(
+        route="PUT /regions/{region_id}",
+        path="/regions/put#",
+        body={"region": {}},
+        look="/regions",
+        kept='"put#"',
+    ),
+    Case(
+        route="PATCH /regions/{region_id}",
+        before=(Ask("POST", "/regions", {"region": {"id": "changed"}}),),
+        path="/regions/changed",
+        body={"region": {"word#": "kept"}},
+        look="/regions/changed",
+        kept='"word#"',
+    ),
+    Case(
+        route="DELETE /regions/{region_id}",
+        before=(Ask("POST", "/regions", {"region": {"id": "gone#"}}),),
+        path="/regions/gone#",
+        look="/regions",
+        gone='"gone#"',
+    ),
+    Case(
+        route="POST /services",
+        body={"service": {"type": "new#"}},
+        look="/services",
+        kept='"new#"',
+    ),
+    Case(
+        route="PATCH /services/{service_id}",
+        before=(_SERVICE,),
+        path="/services/{service}",
+        body={"service": {"word#": "kept"}},
+        look="/services/{service}",
+        kept='"word#"',
+    ),
+    Case(
+        route="DELETE /services/{service_id}",
+        before=(
+            Ask("POST", "/services", {"service": {"type": "gone#"}}, "service#", "service.id"),
+        ),
+        path="/services/{service#}",
+        look="/services",
+        gone='"gone#"',
+    ),
+    Case(
+        route="POST /endpoints",
+        before=(_SERVICE,),
+        body={"endpoint": {**_ENDPOINT, "url": "http://cloud.test/new#"}},
+        look="/endpoints",
+        kept="http://cloud.test/new#",
+    ),
+    Case(
+        route="PATCH /endpoints/{endpoint_id}",
+        before=(
+            _SERVICE,
+            Ask(
+                "POST",
+                "/endpoints",
+                {"endpoint": {**_ENDPOINT, "url": "http://cloud.test/changed"}},
+                "endpoint",
+                "endpoint.id",
+            ),
+        ),
+        path="/endpoints/{endpoint}",
+        body={"endpoint": {"word#": "kept"}},
+        look="/endpoints/{endpoint}",
+        kept='"word#"',
+    ),
+    Case(
+        route="DELETE /endpoints/{endpoint_id}",
+        before=(
+            _SERVICE,
+            Ask(
+                "POST",
+                "/endpoints",
+                {"endpoint": {**_ENDPOINT, "url": "http://cloud.test/gone#"}},
+                "endpoint#",
+                "endpoint.id",
+            ),
+        ),
+        path="/endpoints/{endpoint#}",
+        look="/endpoints",
+        gone="http://cloud.test/gone#",
+    ),
+    Case(route="POST /domains", body={"domain": {"name": "new#"}}, refused=True),
+]
