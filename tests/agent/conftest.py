@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.agent.drivers.base import SourceImage
+from mooring.agent.sources import FileSource
 from mooring.fence.journal import Journal
 from tests.agent.remote_pools import CONTENT
 
@@ -24,4 +25,4 @@ def image(tmp_path: Path) -> SourceImage:
     """A raw image that has `CONTENT`."""
     file = tmp_path / "image"
     file.write_bytes(CONTENT)
-    return SourceImage("i1", file, "raw", len(CONTENT))
+    return SourceImage("i1", FileSource(str(file), "raw"), len(CONTENT))

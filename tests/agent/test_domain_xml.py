@@ -29,6 +29,7 @@ from mooring.agent.libvirt.domain_xml import (
     read_files,
     replace_volumes,
 )
+from mooring.agent.sources import Address, FileSource, NetworkSource
 
 pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
 
@@ -41,8 +42,7 @@ def disk(number: int, device: str = "", boot_index: int | None = None) -> DiskPl
     return DiskPlan(
         volume_id=f"6a1b5c1e-8f0a-4c57-9d53-0000000000{number:02}",
         attachment_id=f"77777777-8f0a-4c57-9d53-0000000000{number:02}",
-        path=f"/state/volumes/volume-{number}",
-        format="qcow2",
+        source=FileSource(f"/state/volumes/volume-{number}", "qcow2"),
         device=device,
         boot_index=boot_index,
     )
@@ -56,7 +56,15 @@ IMAGE_BACKED = GuestPlan(
     root=RootPlan(
         path=Path("/state/guests/1/root.qcow2"), format="qcow2", image_id="i1", size_bytes=1024**3
     ),
-    disks=(disk(1), replace(disk(2), read_only=True, shareable=True, format="raw")),
+    disks=(
+        disk(1),
+        replace(
+            disk(2),
+            read_only=True,
+            shareable=True,
+            source=FileSource("/state/volumes/volume-2", "raw"),
+        ),
+    ),
     network="auto",
     metadata={"project_id": "p1", "user_id": "u1"},
 )
@@ -66,7 +74,10 @@ VOLUME_BACKED = GuestPlan(
     vcpus=1,
     memory_mib=128,
     root=None,
-    disks=(disk(1, boot_index=0), replace(disk(2, "/dev/vdc"), path="/dev/mapper/two")),
+    disks=(
+        disk(1, boot_index=0),
+        replace(disk(2, "/dev/vdc"), source=FileSource("/dev/mapper/two", "qcow2")),
+    ),
     network="none",
     metadata={},
 )
@@ -88,6 +99,31 @@ def test_a_guest_is_written_as_before(
 
 def test_a_disk_is_written_as_before(golden: Callable[[str, str], None]) -> None:
     golden("tests/golden/domain_xml/disk.xml", build_disk(disk(1), "/dev/vdb", direct=True))
+
+
+RBD = NetworkSource(
+    protocol="rbd",
+    name="volumes/volume-1",
+    hosts=(Address("192.0.2.1", 3300), Address("2001:db8::2")),
+    user="cinder",
+    secret_id="6a1b5c1e-8f0a-4c57-9d53-0c1b8c2f0009",
+    config="/etc/ceph/ceph.conf",
+)
+NBD = NetworkSource(protocol="nbd", name="volume-1", hosts=(Address("127.0.0.1", 10809),))
+
+
+@pytest.mark.parametrize(("name", "source"), [("disk_rbd", RBD), ("disk_nbd", NBD)])
+def test_an_image_on_the_network_is_written_as_before_and_read_again(
+    golden: Callable[[str, str], None], name: str, source: NetworkSource
+) -> None:
+    plan = replace(disk(1), source=source)
+    golden(f"tests/golden/domain_xml/{name}.xml", build_disk(plan, "/dev/vdb", direct=True))
+    whole = replace(IMAGE_BACKED, disks=(plan, disk(2)))
+    found = read_domain(build_domain(whole, TCG))
+    assert found is not None
+    assert [one.source for one in found.volumes] == [source, disk(2).source]
+    # A disk without direct access to its file is no reason to cache what others may have next.
+    assert 'cache="none"' in build_disk(plan, "/dev/vdb", direct=False)
 
 
 names = st.text(min_size=1, max_size=40)
@@ -164,9 +200,9 @@ def test_a_definition_follows_its_guest_to_another_file() -> None:
     assert before is not None
     changed = moved.disk(disk(2).volume_id)
     assert changed is not None
-    assert (changed.path, changed.format) == ("/state/volumes/x", "qcow2")
+    assert changed.source == FileSource("/state/volumes/x", "qcow2")
     expected = [
-        replace(one, path="/state/volumes/x", format="qcow2")
+        replace(one, source=FileSource("/state/volumes/x", "qcow2"))
         if one.volume_id == disk(2).volume_id
         else one
         for one in before.disks

@@ -11,6 +11,7 @@ import pytest
 from mooring.agent import files
 from mooring.agent.drivers.base import SourceImage
 from mooring.agent.qemu_img import GIB
+from mooring.agent.sources import FileSource
 from mooring.errors import Unavailable
 from mooring.fence.journal import Journal
 from tests.agent.remote_pools import CONTENT, RemotePool, remote_pool, volume
@@ -87,7 +88,7 @@ async def test_what_lies_on_the_share_already_is_not_kept_as_an_image(
     async with remote_pool("netapp_nfs", "raw", tmp_path, journal) as remote:
         await remote.driver.setup()
         await remote.driver.create(volume(remote), image, "op")
-        layer = SourceImage("snapshot", remote.driver.path("v1"), "raw", GIB)
+        layer = SourceImage("snapshot", FileSource(str(remote.driver.path("v1")), "raw"), GIB)
         await remote.driver.create(volume(remote, "v2"), layer, "op")
         assert clones(remote) == 1
         assert await content(remote.driver.path("v2"), "raw", tmp_path) == CONTENT

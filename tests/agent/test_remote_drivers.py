@@ -22,6 +22,7 @@ from mooring.agent.mounts import Mounts, mount_point
 from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings, PoolSettings
+from mooring.agent.sources import FileSource, file_of
 from mooring.agent_api.client import Agents
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Invalid, NoCapacity, Unavailable
@@ -52,8 +53,9 @@ async def test_a_guests_host_reaches_the_file_through_its_own_mount(
         connections = Connections(tmp_path / "connections", elsewhere, simulated=False)
         connections.prepare()
         connected = await connections.connect("a1", "v1", told)
-        assert Path(connected.path).parent.parent == tmp_path / "elsewhere" / "mnt"
-        assert is_one_file(Path(connected.path), remote.driver.path("v1"))
+        path = Path(file_of(connected, "reading").path)
+        assert path.parent.parent == tmp_path / "elsewhere" / "mnt"
+        assert is_one_file(path, remote.driver.path("v1"))
         await connections.disconnect("a1")
         await elsewhere.close()
 
@@ -265,7 +267,7 @@ async def test_a_full_share_keeps_nothing_of_what_did_not_fit(
         try:
             packed = tmp_path / "packed.raw"
             packed.write_bytes(b"x" * 20 * 1024**2)
-            source = SourceImage("i1", packed, "raw", 20 * 1024**2)
+            source = SourceImage("i1", FileSource(str(packed), "raw"), 20 * 1024**2)
             await remote.driver.setup()
             with pytest.raises(NoCapacity):
                 await remote.driver.create(volume(remote), source, "op")

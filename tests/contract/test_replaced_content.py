@@ -10,6 +10,7 @@ import pytest
 from mooring.agent.drivers.base import SourceImage, VolumeDriver
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.qemu_img import GIB
+from mooring.agent.sources import FileSource
 from mooring.errors import Conflict, Invalid, MooringError, NotFound
 from mooring.fence.journal import Journal
 from tests.contract.test_volume_driver import HERE, image, make_driver, run, volume
@@ -71,7 +72,7 @@ async def test_nothing_old_is_left(driver: VolumeDriver, tmp_path: Path) -> None
 
 async def test_what_is_refused_changes_nothing(driver: VolumeDriver, tmp_path: Path) -> None:
     await driver.create(volume(driver), image(tmp_path), "op")
-    large = SourceImage("i2", tmp_path / "image", "raw", 2 * GIB)
+    large = SourceImage("i2", FileSource(str(tmp_path / "image"), "raw"), 2 * GIB)
     with pytest.raises(Invalid, match="needs a volume of 2 GiB"):
         await driver.replace("v1", large, "op2")
     await driver.export("v1", "a1", HERE)
@@ -93,7 +94,7 @@ async def test_a_copy_that_fails_leaves_what_was_there(
     broken = tmp_path / "broken"
     broken.write_bytes(b"no qcow2 at all" * 4096)
     with pytest.raises(MooringError):
-        await driver.replace("v1", SourceImage("i3", broken, "qcow2", GIB), "op2")
+        await driver.replace("v1", SourceImage("i3", FileSource(str(broken), "qcow2"), GIB), "op2")
     assert await read_all(driver, tmp_path) == b"MOORING"
     assert await driver.leftovers() == []
     assert driver.copied_percent("v1") is None

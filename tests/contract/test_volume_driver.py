@@ -22,6 +22,7 @@ from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.qemu_img import FORMATS, GIB, QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.settings import PoolSettings
+from mooring.agent.sources import Address, FileSource, NetworkSource
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, World
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
@@ -84,7 +85,7 @@ def volume(driver: VolumeDriver, size_gib: int = 1, volume_id: str = "v1") -> Vo
 def image(directory: Path, size_bytes: int = 3 * MIB) -> SourceImage:
     file = directory / "image"
     file.write_bytes(b"MOORING" + b"\0" * (size_bytes - 7))
-    return SourceImage("i1", file, "raw", size_bytes)
+    return SourceImage("i1", FileSource(str(file), "raw"), size_bytes)
 
 
 async def test_a_volume_is_made_found_and_removed(driver: VolumeDriver) -> None:
@@ -124,10 +125,20 @@ async def test_a_volume_holds_an_images_content(driver: VolumeDriver, tmp_path: 
 async def test_a_volume_smaller_than_its_image_is_refused(
     driver: VolumeDriver, tmp_path: Path
 ) -> None:
-    large = SourceImage("i1", tmp_path / "image", "raw", 2 * GIB)
+    large = SourceImage("i1", FileSource(str(tmp_path / "image"), "raw"), 2 * GIB)
     with pytest.raises(Invalid, match="needs a volume of 2 GiB"):
         await driver.create(volume(driver), large, "op")
     assert await driver.leftovers() == []
+
+
+async def test_an_image_on_the_network_is_no_source(driver: VolumeDriver) -> None:
+    elsewhere = NetworkSource(protocol="rbd", name="images/i1", hosts=(Address("192.0.2.1"),))
+    with pytest.raises(Invalid, match="the rbd image images/i1 is no file of this host"):
+        await driver.create(volume(driver), SourceImage("i1", elsewhere, GIB), "op")
+    assert await driver.find("v1") is None
+    await driver.create(volume(driver), None, "op")
+    with pytest.raises(Invalid, match="is no file of this host"):
+        await driver.replace("v1", SourceImage("i1", elsewhere, GIB), "op")
 
 
 async def test_a_volume_grows_and_never_shrinks(driver: VolumeDriver) -> None:
@@ -296,9 +307,9 @@ async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) 
     small, packed = tmp_path / "volumes", tmp_path / "packed"
     small.mkdir()
     source = image(tmp_path)
-    source.path.write_bytes(b"x" * 20 * MIB)
+    source.file()[0].write_bytes(b"x" * 20 * MIB)
     convert = ["qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2"]
-    assert await run(*convert, str(source.path), str(packed)) == 0
+    assert await run(*convert, str(source.file()[0]), str(packed)) == 0
     if await run("mount", "-t", "tmpfs", "-o", "size=8m", "none", str(small)):
         pytest.skip("mounting takes root")
     journal = Journal(tmp_path / "journal.sqlite")
@@ -308,7 +319,7 @@ async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) 
         await driver.setup()
         with pytest.raises(NoCapacity, match="no room for the content"):
             await driver.create(volume(driver), source, "op")
-        unpacked = SourceImage("i1", packed, "qcow2", 20 * MIB)
+        unpacked = SourceImage("i1", FileSource(str(packed), "qcow2"), 20 * MIB)
         with pytest.raises(NoCapacity, match="The disk is full"):
             await driver.create(volume(driver), unpacked, "op")
         assert await driver.leftovers() == []

@@ -20,6 +20,7 @@ from mooring.agent.brick.requests import MountRequest
 from mooring.agent.hypervisor import DiskPlan
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import FORMATS
+from mooring.agent.sources import FileSource, Source, shown
 from mooring.agent_api.disks import Connected, Connection, DiskSpec, read_connection
 from mooring.errors import Invalid, NotFound
 from mooring.fence.threads import run_to_end
@@ -34,12 +35,19 @@ EXPORTS = {
 
 
 class ConnectionRecord(Struct, frozen=True, kw_only=True):
-    """One connected volume, and the guests that were given it."""
+    """One connected volume, where its bytes are, and the guests that were given it."""
 
     connected: Connected
+    source: Source | None = None
+    """None in a record of the release before: then the connection's path and format say it."""
     server_ids: tuple[str, ...] = ()
     server_id: str = ""
     """In a record of the release before: the guest that was last given it."""
+
+    @property
+    def origin(self) -> Source:
+        """Where the volume's bytes are, whichever release wrote the record."""
+        return self.source or FileSource(self.connected.path, self.connected.format)
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -65,37 +73,33 @@ class Connections:
         connection: Mapping[str, Any],
         *,
         server_id: str = "",
-    ) -> Connected:
+    ) -> Source:
         """See that a volume can be reached from here. Raises Invalid, NotFound, Unavailable."""
         found = read_connection(connection)
         disk_format = found.data.get("format") or "raw"
         if disk_format not in FORMATS:
             raise Invalid(f"The connection of volume {volume_id} names no usable format.")
-        connected = Connected(
-            attachment_id=attachment_id, volume_id=volume_id, path="", format=disk_format
-        )
         if found.driver_volume_type in EXPORTS:
             request, name = self._read_share(volume_id, found)
             async with self._mounts.held(request) as mounted:
-                connected = replace(connected, path=str(mounted / name))
+                source = FileSource(str(mounted / name), disk_format)
                 await run_to_end(lambda: _check_file(volume_id, mounted / name))
-                self._note(connected, server_id)
+                self._note(attachment_id, volume_id, source, server_id)
         else:
-            connected = replace(connected, path=self._reach(volume_id, found))
-            self._note(connected, server_id)
-        return connected
+            source = FileSource(self._reach(volume_id, found), disk_format)
+            self._note(attachment_id, volume_id, source, server_id)
+        return source
 
     async def plan(self, server_id: str, spec: DiskSpec) -> DiskPlan:
         """Connect a disk for a guest, and return what its definition needs."""
-        connected = await self.connect(
+        source = await self.connect(
             spec.attachment_id, spec.volume_id, spec.connection, server_id=server_id
         )
         size_bytes = read_connection(spec.connection).data.get("size_bytes", 0)
         return DiskPlan(
             volume_id=spec.volume_id,
             attachment_id=spec.attachment_id,
-            path=connected.path,
-            format=connected.format,
+            source=source,
             device=spec.device,
             boot_index=spec.boot_index,
             read_only=spec.read_only,
@@ -105,20 +109,18 @@ class Connections:
 
     def follow(self, attachment_id: str, path: str, disk_format: str) -> None:
         """Note that a guest writes to another file of a connected volume by now."""
-        known = self.find(attachment_id)
-        if known is not None and (known.connected.path, known.connected.format) != (
-            path,
-            disk_format,
-        ):
-            moved = replace(known.connected, path=path, format=disk_format)
-            files.write_record(self._path(attachment_id), replace(known, connected=moved))
+        known, source = self.find(attachment_id), FileSource(path, disk_format)
+        if known is not None and known.origin != source:
+            moved = _show(attachment_id, known.connected.volume_id, source)
+            record = replace(known, connected=moved, source=source)
+            files.write_record(self._path(attachment_id), record)
 
     async def disconnect(self, attachment_id: str) -> None:
         """Let go of a volume, and of its share when nobody else here is connected through it."""
         known = self.find(attachment_id)
         self._path(attachment_id).unlink(missing_ok=True)
-        if known is not None:
-            await self._mounts.release(Path(known.connected.path).parent)
+        if known is not None and isinstance(known.origin, FileSource):
+            await self._mounts.release(Path(known.origin.path).parent)
 
     def find(self, attachment_id: str) -> ConnectionRecord | None:
         """Return a connected volume, or None."""
@@ -152,16 +154,18 @@ class Connections:
 
     def _mount_points(self) -> set[Path]:
         """Return where the connected files lie; of those, the mounts are in use."""
-        return {Path(one.path).parent for one in self.connected()}
+        found = (record.origin for record in self._records())
+        return {Path(one.path).parent for one in found if isinstance(one, FileSource)}
 
-    def _note(self, connected: Connected, server_id: str) -> None:
-        known = self.find(connected.attachment_id)
+    def _note(self, attachment_id: str, volume_id: str, source: Source, server_id: str) -> None:
+        known = self.find(attachment_id)
         servers = known.servers if known else ()
         if server_id and server_id not in servers:
             servers = (*servers, server_id)
-        record = ConnectionRecord(connected=connected, server_ids=servers)
+        connected = _show(attachment_id, volume_id, source)
+        record = ConnectionRecord(connected=connected, source=source, server_ids=servers)
         if record != known:
-            files.write_record(self._path(connected.attachment_id), record)
+            files.write_record(self._path(attachment_id), record)
 
     def _reach(self, volume_id: str, connection: Connection) -> str:
         path = connection.data.get("device_path")
@@ -210,6 +214,13 @@ def read_mount_flags(options: Any) -> tuple[str, ...]:
     if len(words) % 2 or any(flag != "-o" or value.startswith("-") for flag, value in pairs):
         raise Invalid("The mount options of a share are not of the form `-o NAME,NAME=VALUE`.")
     return tuple(words)
+
+
+def _show(attachment_id: str, volume_id: str, source: Source) -> Connected:
+    path, disk_format = shown(source)
+    return Connected(
+        attachment_id=attachment_id, volume_id=volume_id, path=path, format=disk_format
+    )
 
 
 def _check_file(volume_id: str, path: Path) -> None:

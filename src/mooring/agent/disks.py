@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import check_attachment
 from mooring.agent.router import Call, Verbs
-from mooring.agent_api.disks import ConnectRequest, DiskSizeRequest, DiskSpec, Unplugged
+from mooring.agent.sources import shown
+from mooring.agent_api.disks import Connected, ConnectRequest, DiskSizeRequest, DiskSpec, Unplugged
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence.journal import Answer
 
@@ -17,8 +18,11 @@ verbs = Verbs[Agent]()
 @verbs.put("/connections/{attachment_id}", ConnectRequest)
 async def connect(call: Call[Agent]) -> Answer:
     """Connect a volume's backend to the host."""
-    connected = await call.agent.connections.connect(
-        call.path["attachment_id"], call.body.volume_id, call.body.connection
+    attachment_id, volume_id = call.path["attachment_id"], call.body.volume_id
+    source = await call.agent.connections.connect(attachment_id, volume_id, call.body.connection)
+    path, disk_format = shown(source)
+    connected = Connected(
+        attachment_id=attachment_id, volume_id=volume_id, path=path, format=disk_format
     )
     # A path may tell how storage is reached: the journal keeps its digest and asks again.
     return Answer(body=connected, secret=True)

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from mooring.agent.sources import FileSource, Source
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
@@ -54,14 +55,18 @@ class RootPlan(Struct, frozen=True, kw_only=True):
     image_id: str
     size_bytes: int
 
+    @property
+    def source(self) -> Source:
+        """The same as a source of a disk."""
+        return FileSource(str(self.path), self.format)
+
 
 class DiskPlan(Struct, frozen=True, kw_only=True):
     """A connected volume as a disk of a guest. `device` ("/dev/vdb") is a wish, "" is none."""
 
     volume_id: str
     attachment_id: str
-    path: str
-    format: str
+    source: Source
     device: str = ""
     boot_index: int | None = None
     read_only: bool = False
@@ -151,7 +156,8 @@ class Hypervisor(Protocol):
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
         """Give the guest a disk, now and at each start.
 
-        Raises NotFound, NoCapacity, and Conflict when it has the volume by another attachment.
+        Raises NotFound, NoCapacity, Invalid for a source that cannot be opened here, and Conflict
+        when it has the volume by another attachment.
         """
         ...
 
@@ -166,8 +172,9 @@ class Hypervisor(Protocol):
     async def resize_disk(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
         """Grow a volume's image and tell the guest, running or paused; or only grow, if it is off.
 
-        Returns what guest and image have then. An image of that size is left so, and the guest told
-        again. Raises NotFound without guest or disk, Invalid to shrink the image, NoCapacity.
+        Returns what guest and image have then. An image of that size, or a larger one, is left so,
+        and the guest told of what it has: an order that comes late makes nothing smaller. Raises
+        NotFound without guest or disk, NoCapacity, Invalid for an image on the network.
         """
         ...
 
@@ -234,15 +241,14 @@ def assign_devices(disks: tuple[DiskPlan, ...], *, has_root: bool) -> list[str]:
     return [given.get(at, "") for at in range(len(disks))]
 
 
-def check_growth(size_bytes: int, image_bytes: int) -> None:
-    """Raise Invalid unless an image may get this size: whole sectors, and no less than it has."""
+def grown_size(size_bytes: int, image_bytes: int) -> int:
+    """Return the size that an image is to get: never less than it has. Raises Invalid.
+
+    Whoever ordered less has not heard of a later growth (facts/distributed_storage.md 1.9).
+    """
     if size_bytes % SECTOR_BYTES:
         raise Invalid(f"A disk has whole sectors of {SECTOR_BYTES} bytes; {size_bytes} is none.")
-    if size_bytes < image_bytes:
-        raise Invalid(
-            f"The disk has {image_bytes} bytes and cannot shrink to {size_bytes}; nothing was "
-            "changed."
-        )
+    return max(size_bytes, image_bytes)
 
 
 def check_attachment(server_id: str, volume_id: str, has: str, wanted: str) -> None:

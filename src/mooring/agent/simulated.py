@@ -21,13 +21,21 @@ from mooring.agent.hypervisor import (
     Tell,
     assign_devices,
     check_attachment,
-    check_growth,
     choose_device,
+    grown_size,
     tail,
 )
 from mooring.agent.knobs import Knobs
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.settings import AgentSettings
+from mooring.agent.sources import (
+    FileSource,
+    NetworkSource,
+    Source,
+    check_usable,
+    file_of,
+    shown,
+)
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, World, Written
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
@@ -149,8 +157,10 @@ class SimulatedHypervisor:
             known = self._make_disk(disk, device)
             guest.disks.append(known)
         check_attachment(server_id, disk.volume_id, known.attachment_id, disk.attachment_id)
-        self._note_opener(disk.path)
-        known.path, known.persistent = disk.path, True
+        check_usable(disk.source)
+        self._note_opener(disk.source)
+        (known.path, known.format), known.network = shown(disk.source), _network(disk.source)
+        known.persistent = True
         if guest.state == "running" and not known.live:
             known.live, known.size_bytes = True, _read_image(known)
             _say_disk(guest, known.device, known.size_bytes, known.volume_id)
@@ -177,13 +187,13 @@ class SimulatedHypervisor:
         await self.knobs.at("resize_disk")
         guest = self._get(server_id)
         disk = overlays.find(guest, volume_id)
-        image_bytes = _read_image(disk)
-        check_growth(size_bytes, image_bytes)
-        if size_bytes > image_bytes:
-            simulated_pool.grow(disk.path, size_bytes)
-        if disk.live and disk.size_bytes != size_bytes:
-            _say_disk(guest, disk.device, size_bytes, volume_id)
-        disk.size_bytes = size_bytes
+        path, image_bytes = file_of(disk.source, "growing").path, _read_image(disk)
+        wanted = grown_size(size_bytes, image_bytes)
+        if wanted > image_bytes:
+            simulated_pool.grow(path, wanted)
+        if disk.live and disk.size_bytes != wanted:
+            _say_disk(guest, disk.device, wanted, volume_id)
+        disk.size_bytes = wanted
         self._world.save(guest)
         return DiskSize(guest_bytes=disk.size_bytes, image_bytes=_read_image(disk))
 
@@ -213,6 +223,7 @@ class SimulatedHypervisor:
 
     async def disk_size(self, server_id: str, volume_id: str) -> DiskSize:
         disk = overlays.find(self._get(server_id), volume_id)
+        file_of(disk.source, "reading its size")
         image_bytes = _read_image(disk)
         return DiskSize(
             guest_bytes=disk.size_bytes if disk.live else image_bytes, image_bytes=image_bytes
@@ -243,6 +254,7 @@ class SimulatedHypervisor:
     ) -> GuestDisk:
         guest = self._get(server_id)
         disk = overlays.find(guest, volume_id)
+        file_of(disk.source, "a snapshot or a merge")
         change(disk)
         self._world.save(guest)
         return _show_disk(disk)
@@ -277,37 +289,46 @@ class SimulatedHypervisor:
                 disk.live, disk.device = True, running.device
                 disk.size_bytes = running.size_bytes
             known = before.get(disk.volume_id)
-            if known is not None and known.path == disk.path:
+            if known is not None and known.source == disk.source:
                 disk.below = known.below
         for left in live.values():
             left.persistent = False
         guest.disks = [*disks, *live.values()]
 
     def _make_disk(self, plan: DiskPlan, device: str) -> SimulatedDisk:
-        self._note_opener(plan.path)
+        check_usable(plan.source)
+        self._note_opener(plan.source)
+        path, disk_format = shown(plan.source)
         return SimulatedDisk(
             volume_id=plan.volume_id,
             attachment_id=plan.attachment_id,
             device=device,
-            path=plan.path,
-            format=plan.format,
+            path=path,
+            format=disk_format,
+            network=_network(plan.source),
             size_bytes=plan.size_bytes,
             boot_index=plan.boot_index,
             shareable=plan.shareable,
         )
 
-    def _note_opener(self, path: str) -> None:
+    def _note_opener(self, source: Source) -> None:
         """Tell the pool who may have a volume open, before anybody has."""
-        if simulated_pool.is_path(path):
-            simulated_pool.note_opener(path, self._world.path)
+        if isinstance(source, FileSource) and simulated_pool.is_path(source.path):
+            simulated_pool.note_opener(source.path, self._world.path)
 
 
 def _tell_nobody(news: News) -> None:
     del news
 
 
+def _network(source: Source) -> NetworkSource | None:
+    return source if isinstance(source, NetworkSource) else None
+
+
 def _read_image(disk: SimulatedDisk) -> int:
     """Return how big the volume is. A connection of an earlier release names no file to look at."""
+    if disk.network is not None:
+        return disk.size_bytes
     if simulated_pool.is_path(disk.path):
         return simulated_pool.read_virtual_bytes(disk.path)
     if disk.path.startswith("simulated:"):

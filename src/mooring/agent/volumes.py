@@ -8,6 +8,7 @@ from mooring import typed
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.host import Agent
 from mooring.agent.router import Call, Verbs
+from mooring.agent.sources import FileSource
 from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.volumes import (
     ContentRequest,
@@ -149,6 +150,29 @@ async def unexport_volume(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
+@verbs.get("/volumes/{volume_id}/holders")
+async def show_holders(call: Call[Agent]) -> Answer:
+    """Answer who has a volume's image open."""
+    driver, volume = await _get(call)
+    return Answer(body=await driver.holders(volume.volume_id))
+
+
+@verbs.put("/volumes/{volume_id}/fences/{attachment_id}", None)
+async def fence_holder(call: Call[Agent]) -> Answer:
+    """Take a volume's image from one attachment, where the storage can."""
+    driver, volume = await _get(call)
+    await driver.fence(volume.volume_id, call.path["attachment_id"])
+    return Answer(status=204)
+
+
+@verbs.delete("/volumes/{volume_id}/fences/{attachment_id}")
+async def lift_fence(call: Call[Agent]) -> Answer:
+    """Undo a fence."""
+    for driver in await _reachable(call):
+        await driver.lift_fence(call.path["volume_id"], call.path["attachment_id"])
+    return Answer(status=204)
+
+
 async def _get(call: Call[Agent]) -> tuple[VolumeDriver, VolumeFile]:
     found, silent, _ = await _look_for(call)
     if found is not None:
@@ -191,6 +215,5 @@ def _source(agent: Agent, image_id: str) -> SourceImage:
         raise NotFound(
             f"Image {image_id} is not in the cache of host {agent.settings.name}; push it first."
         )
-    return SourceImage(
-        image_id, agent.images.path(image_id), image.disk_format, image.virtual_bytes
-    )
+    file = FileSource(str(agent.images.path(image_id)), image.disk_format)
+    return SourceImage(image_id, file, image.virtual_bytes)

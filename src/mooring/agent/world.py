@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from mooring import typed
+from mooring.agent.sources import FileSource, NetworkSource, Source
 from mooring.agent_api.servers import GuestState
 
 _TABLES = """
@@ -30,14 +31,21 @@ class SimulatedDisk(Struct, kw_only=True):
     attachment_id: str
     device: str
     path: str
+    """Of its file; empty for an image on the network, which `network` names then."""
     format: str
     size_bytes: int
+    network: NetworkSource | None = None
     boot_index: int | None = None
     shareable: bool = False
     live: bool = False
     persistent: bool = True
     below: list[tuple[str, str]] = []
     """Path and format of the files below, as far as this hypervisor put overlays on them."""
+
+    @property
+    def source(self) -> Source:
+        """Where its bytes are."""
+        return self.network or FileSource(self.path, self.format)
 
 
 class SimulatedGuest(Struct, kw_only=True):

@@ -41,7 +41,10 @@ class ConnectRequest(Struct, frozen=True, kw_only=True):
 
 
 class Connected(Struct, frozen=True, kw_only=True):
-    """A volume's backend that this host has connected. `format` is raw or qcow2, as declared."""
+    """A volume's backend that this host has connected. `format` is raw or qcow2, as declared.
+
+    An image on the network has no path.
+    """
 
     attachment_id: str
     volume_id: str

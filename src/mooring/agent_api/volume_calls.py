@@ -12,6 +12,7 @@ from mooring.agent_api.volumes import (
     Export,
     ExportRequest,
     Extended,
+    Holders,
     SizeRequest,
     VolumeFile,
     VolumeSpec,
@@ -70,6 +71,27 @@ class VolumeCalls(Calls):
     ) -> None:
         """Undo `export_volume`; nothing when there is no such export."""
         target = path_of("volumes", volume_id, "exports", attachment_id)
+        await self._ask(None, "DELETE", target, operation=operation)
+
+    async def show_holders(self, volume_id: str) -> Holders:
+        """Return who has a volume's image open. NotFound: no such volume."""
+        return await self._ask(Holders, "GET", path_of("volumes", volume_id, "holders"))
+
+    async def fence_holder(
+        self, volume_id: str, attachment_id: str, *, operation: Operation | None = None
+    ) -> None:
+        """Take a volume's image from one attachment, whoever has it open there.
+
+        Invalid: the storage cannot; NotFound: no such volume.
+        """
+        target = path_of("volumes", volume_id, "fences", attachment_id)
+        await self._ask(None, "PUT", target, operation=operation)
+
+    async def lift_fence(
+        self, volume_id: str, attachment_id: str, *, operation: Operation | None = None
+    ) -> None:
+        """Undo `fence_holder`; nothing when there is no such fence."""
+        target = path_of("volumes", volume_id, "fences", attachment_id)
         await self._ask(None, "DELETE", target, operation=operation)
 
     async def extend_volume(

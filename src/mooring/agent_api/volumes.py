@@ -44,6 +44,24 @@ class VolumeFile(Struct, frozen=True, kw_only=True):
     """Ids of the snapshots that its files hold, oldest first."""
 
 
+class Holder(Struct, frozen=True, kw_only=True):
+    """One attachment by which a volume's image may be open, and its host."""
+
+    attachment_id: str
+    host: str
+
+
+class Holders(Struct, frozen=True, kw_only=True):
+    """Who has a volume's image open to write to.
+
+    `held` None: the storage cannot tell. A file's lock tells that somebody has it and not who, so
+    `holders` are all that may be it: those that the volume is exported to.
+    """
+
+    held: bool | None
+    holders: list[Holder] = []
+
+
 class SizeRequest(Struct, frozen=True):
     """Body of `PUT /volumes/{volume_id}/size`: at least so big from now on."""
 

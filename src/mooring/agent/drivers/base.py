@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import PoolSettings
+from mooring.agent.sources import Source, file_of
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.snapshots import SnapshotFile
-from mooring.agent_api.volumes import VolumeFile
+from mooring.agent_api.volumes import Holders, VolumeFile
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
 
 
@@ -23,19 +24,23 @@ class SourceImage(Struct, frozen=True):
     """A cached image, or a snapshot, to make a volume from."""
 
     image_id: str
-    path: Path
-    format: str
+    source: Source
     virtual_bytes: int
+
+    def file(self) -> tuple[Path, str]:
+        """Return path and format of one that is a file. Raises Invalid for another."""
+        found = file_of(self.source, "copying it here")
+        return Path(found.path), found.format
 
 
 class ExtendNeedsCompute(Exception):
-    """QEMU holds the volume's file: only the hypervisor of the guest can make it grow.
+    """Somebody holds the volume's image: only the hypervisor of the guest can make it grow.
 
     Nothing was changed; `volume` is as it was found (facts/block_storage.md 3.5).
     """
 
     def __init__(self, volume: VolumeFile) -> None:
-        super().__init__(f"volume {volume.volume_id} is open in QEMU")
+        super().__init__(f"the image of volume {volume.volume_id} is held")
         self.volume = volume
 
 
@@ -105,6 +110,21 @@ class VolumeDriver(Protocol):
         """Undo `export`."""
         ...
 
+    async def holders(self, volume_id: str) -> Holders:
+        """Return who has a volume's image open to write to. Raises NotFound."""
+        ...
+
+    async def fence(self, volume_id: str, attachment_id: str) -> None:
+        """Take the image from whoever has it open by one attachment, until `lift_fence`.
+
+        Raises Invalid where the storage cannot, NotFound.
+        """
+        ...
+
+    async def lift_fence(self, volume_id: str, attachment_id: str) -> None:
+        """Undo `fence`; nothing without one."""
+        ...
+
     async def snapshot(self, volume_id: str, snapshot_id: str) -> SnapshotFile | None:
         """Return a snapshot, taken or prepared, or None."""
         ...
@@ -141,9 +161,26 @@ class VolumeDriver(Protocol):
         ...
 
 
+class WithoutFence:
+    """The part of a driver whose storage takes an image from nobody who has it open."""
+
+    async def fence(self, volume_id: str, attachment_id: str) -> None:
+        raise Invalid(
+            f"Volume {volume_id} is a file, which cannot be taken from whoever has it open by "
+            f"attachment {attachment_id}. Nothing was changed; stop the guest, or switch its host "
+            "off."
+        )
+
+    async def lift_fence(self, volume_id: str, attachment_id: str) -> None:
+        del volume_id, attachment_id
+
+
 def check_source(wanted: VolumeFile, source: SourceImage | None) -> None:
-    """Raise Invalid unless an image fits into a volume."""
-    if source is None or source.virtual_bytes <= wanted.size_gib * GIB:
+    """Raise Invalid unless an image is a file and fits into a volume."""
+    if source is None:
+        return
+    source.file()
+    if source.virtual_bytes <= wanted.size_gib * GIB:
         return
     needed = -(-source.virtual_bytes // GIB)
     raise Invalid(

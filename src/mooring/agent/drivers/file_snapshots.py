@@ -14,6 +14,7 @@ from mooring.agent.drivers.base import SourceImage, refuse_exported, require
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.drivers.file_volumes import FileVolumes
 from mooring.agent.image_locks import is_written
+from mooring.agent.sources import FileSource
 from mooring.agent_api.snapshots import Holder, SnapshotFile
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, NotFound
@@ -92,8 +93,8 @@ class FileSnapshots(FileVolumes):
             self._check_headers(chain)
             at = chain.place(snapshot_id)
             layer, size_bytes = chain.layers[at - 1], chain.layers[at].size_bytes
-            path = self.directory / layer.file
-            return SourceImage(f"snapshot {snapshot_id}", path, layer.format, size_bytes)
+            file = FileSource(str(self.directory / layer.file), layer.format)
+            return SourceImage(f"snapshot {snapshot_id}", file, size_bytes)
 
         return await run_to_end(find)
 

@@ -20,6 +20,7 @@ from mooring.agent import files
 from mooring.agent.drivers.base import (
     ExtendNeedsCompute,
     SourceImage,
+    WithoutFence,
     check_room,
     check_same,
     check_source,
@@ -27,11 +28,12 @@ from mooring.agent.drivers.base import (
     require,
 )
 from mooring.agent.drivers.chains import Chain, Layer
+from mooring.agent.image_locks import is_written
 from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.hosts import Pool
-from mooring.agent_api.volumes import VolumeFile
-from mooring.errors import Conflict, NoCapacity, Unavailable
+from mooring.agent_api.volumes import Holder, Holders, VolumeFile
+from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 
 RECORDS = ".mooring"
@@ -51,7 +53,7 @@ class Record(Struct, frozen=True):
     thin_from: int | None = None
 
 
-class FileVolumes(ABC):
+class FileVolumes(WithoutFence, ABC):
     """Implements `VolumeDriver` on the files of `directory`.
 
     A subclass must say how a host reaches a file (`connect_info`). It may have a `directory` that
@@ -224,6 +226,20 @@ class FileVolumes(ABC):
     async def unexport(self, volume_id: str, attachment_id: str) -> None:
         await run_to_end(lambda: self._set_export(volume_id, attachment_id, None))
 
+    async def holders(self, volume_id: str) -> Holders:
+        def look() -> Holders:
+            record = files.read_record(self.record_path(volume_id), Record)
+            if record is None:
+                raise NotFound(f"Volume {volume_id} is not on this host.")
+            chain = self._chain_in(volume_id, record)
+            tops = [layer for layer in (chain.active, chain.pending) if layer is not None]
+            told = [is_written(self.directory / layer.file) for layer in tops]
+            held = None if None in told and True not in told else True in told
+            shown = [Holder(attachment_id=key, host=at) for key, at in record.exports.items()]
+            return Holders(held=held, holders=[] if held is False else shown)
+
+        return await run_to_end(look)
+
     async def leftovers(self) -> list[str]:
         return await run_to_end(self._leftovers)
 
@@ -236,10 +252,11 @@ class FileVolumes(ABC):
                 path, wanted.format, size_bytes, operation_key=operation_key
             )
             return
-        self._copies[wanted.volume_id] = (path, source.path)
+        content = source.file()
+        self._copies[wanted.volume_id] = (path, content[0])
         try:
             await self._qemu_img.convert(
-                (source.path, source.format), (path, wanted.format), operation_key=operation_key
+                content, (path, wanted.format), operation_key=operation_key
             )
         finally:
             del self._copies[wanted.volume_id]
@@ -328,7 +345,7 @@ class FileVolumes(ABC):
 
 def _check_content(pool: Pool, source: SourceImage | None) -> None:
     """Raise NoCapacity when a copy could not end: better not to begin it."""
-    if source is None or source.path.stat().st_blocks * 512 <= pool.free_gib * GIB:
+    if source is None or source.file()[0].stat().st_blocks * 512 <= pool.free_gib * GIB:
         return
     raise NoCapacity(
         f"Pool {pool.name} has no room for the content of image {source.image_id}: "

@@ -54,7 +54,7 @@ class ShareCache:
             written = files.partial(path, operation_key, self._host)
             try:
                 await self._qemu_img.convert(
-                    (source.path, source.format),
+                    source.file(),
                     (written, disk_format),
                     operation_key=operation_key,
                 )

@@ -36,6 +36,7 @@ from mooring.agent.mounts import Mounts, Space, mount_point
 from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Budget, Runner
 from mooring.agent.settings import PoolSettings
+from mooring.agent.sources import FileSource
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Invalid, MooringError, NoCapacity, Unavailable
@@ -279,7 +280,7 @@ class RemoteFiles(FileSnapshots):
 
         A file of this share, such as a layer of a snapshot, is read through its chain instead.
         """
-        is_elsewhere = source.path.parent != self.directory
+        is_elsewhere = source.file()[0].parent != self.directory
         return self._array is not None and self._array.clones and is_elsewhere
 
     async def _write_clone(
@@ -299,7 +300,7 @@ class RemoteFiles(FileSnapshots):
             await run_to_end(lambda: tried.replace(path))
         except MooringError as error:
             log.warning("the array did not clone, so it is copied", reason=str(error))
-            kept = replace(source, path=cached, format=wanted.format)
+            kept = replace(source, source=FileSource(str(cached), wanted.format))
             await super()._write(path, wanted, kept, operation_key)
             return
         finally:

@@ -14,6 +14,7 @@ from mooring.agent import simulated_pool
 from mooring.agent.drivers.base import (
     ExtendNeedsCompute,
     SourceImage,
+    WithoutFence,
     check_room,
     check_same,
     check_source,
@@ -26,7 +27,7 @@ from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import PoolSettings
 from mooring.agent.simulated_pool import SELECT
 from mooring.agent_api.hosts import Pool
-from mooring.agent_api.volumes import VolumeFile
+from mooring.agent_api.volumes import Holder, Holders, VolumeFile
 from mooring.errors import Invalid
 
 DEFAULT_GIB = 10_240
@@ -42,7 +43,7 @@ class Exported(Struct, frozen=True):
     until: float | None
 
 
-class SimulatedDriver(SimulatedSnapshots):
+class SimulatedDriver(SimulatedSnapshots, WithoutFence):
     """Implements `VolumeDriver`.
 
     `knobs` points: create, delete, extend, replace, export, unexport, snapshot, merge.
@@ -176,6 +177,17 @@ class SimulatedDriver(SimulatedSnapshots):
             "AND until IS NULL",
             (time.time(), volume_id, attachment_id),
         )
+
+    async def holders(self, volume_id: str) -> Holders:
+        require(await self.find(volume_id), volume_id)
+        if not simulated_pool.is_open(self._db, volume_id):
+            return Holders(held=False)
+        query = (
+            "SELECT attachment_id, host FROM exports WHERE volume_id = ? AND until IS NULL "
+            "ORDER BY attachment_id"
+        )
+        found = self._db.execute(query, (volume_id,)).fetchall()
+        return Holders(held=True, holders=[Holder(attachment_id=a, host=h) for a, h in found])
 
     async def leftovers(self) -> list[str]:
         return []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from pathlib import Path
 
 from mooring.agent import simulated_pool
 from mooring.agent.drivers.base import SourceImage, refuse_exported, require
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.knobs import Knobs
+from mooring.agent.sources import FileSource
 from mooring.agent_api.snapshots import Holder, SnapshotFile
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, NotFound
@@ -95,7 +95,7 @@ class SimulatedSnapshots(ABC):
         at = chain.place(snapshot_id)
         below, size_bytes = chain.layers[at - 1], chain.layers[at].size_bytes
         name = f"snapshot {snapshot_id}"
-        return SourceImage(name, Path(below.file), below.format, size_bytes)
+        return SourceImage(name, FileSource(below.file, below.format), size_bytes)
 
     async def _get(self, volume_id: str, snapshot_id: str) -> SnapshotFile:
         if (found := await self.snapshot(volume_id, snapshot_id)) is None:

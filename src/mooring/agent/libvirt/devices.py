@@ -6,7 +6,6 @@ looked at before and after, so each function may be repeated from any point.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import libvirt
@@ -15,6 +14,7 @@ from msgspec import Struct
 from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, check_attachment, choose_device
 from mooring.agent.libvirt import domain_xml
 from mooring.agent.libvirt.domain_xml import DefinedDisk, Definition
+from mooring.agent.sources import FileSource, Source, check_usable
 from mooring.errors import Bug, NoCapacity
 
 LIVE = int(libvirt.VIR_DOMAIN_AFFECT_LIVE)
@@ -51,6 +51,7 @@ def plug(domain: Any, server_id: str, disk: DiskPlan, *, direct: bool) -> str:
 
     Raises Conflict when either has the volume by another attachment.
     """
+    check_usable(disk.source)
     places = read(domain)
     in_config = places.config.disk(disk.volume_id)
     in_live = places.live.disk(disk.volume_id) if places.live else None
@@ -98,13 +99,15 @@ def forget(domain: Any, volume_id: str, attachment_id: str = "") -> None:
         domain.detachDeviceFlags(_named(defined), CONFIG)
 
 
-def opens_directly(*paths: str | Path) -> bool:
+def opens_directly(*sources: Source) -> bool:
     """Return whether all files can be opened past the page cache; not so on tmpfs, for one."""
     import os
 
-    for path in paths:
+    for source in sources:
+        if not isinstance(source, FileSource):
+            continue
         try:
-            os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
+            os.close(os.open(source.path, os.O_RDONLY | os.O_DIRECT))
         except OSError:
             return False
     return True
@@ -115,8 +118,7 @@ def _named(disk: DefinedDisk) -> str:
     plan = DiskPlan(
         volume_id=disk.volume_id,
         attachment_id=disk.attachment_id,
-        path=disk.path,
-        format=disk.format,
+        source=disk.source,
         read_only=disk.read_only,
         shareable=disk.shareable,
     )

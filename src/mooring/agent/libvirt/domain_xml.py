@@ -15,6 +15,8 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 
 from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, GuestPlan, assign_devices
+from mooring.agent.libvirt import disk_sources
+from mooring.agent.sources import Source
 from mooring.limits import AGENT_DISKS
 
 NAMESPACE = "urn:mooring:guest:1"
@@ -42,8 +44,7 @@ class DefinedDisk(Struct, frozen=True, kw_only=True):
     """One disk of a definition; the root disk on the host has no volume."""
 
     device: str
-    path: str
-    format: str
+    source: Source
     volume_id: str = ""
     attachment_id: str = ""
     boot_index: int | None = None
@@ -266,8 +267,7 @@ def _disks(plan: GuestPlan) -> Iterator[DefinedDisk]:
     if plan.root is not None:
         yield DefinedDisk(
             device=f"{DEVICE_PREFIX}a",
-            path=str(plan.root.path),
-            format=plan.root.format,
+            source=plan.root.source,
             boot_index=0,
         )
     devices = assign_devices(plan.disks, has_root=plan.root is not None)
@@ -278,8 +278,7 @@ def _disks(plan: GuestPlan) -> Iterator[DefinedDisk]:
 def _defined(disk: DiskPlan, device: str) -> DefinedDisk:
     return DefinedDisk(
         device=device,
-        path=disk.path,
-        format=disk.format,
+        source=disk.source,
         volume_id=disk.volume_id,
         attachment_id=disk.attachment_id,
         boot_index=disk.boot_index,
@@ -289,14 +288,7 @@ def _defined(disk: DiskPlan, device: str) -> DefinedDisk:
 
 
 def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
-    # A path below /dev is a block device; every other one is a file.
-    kind, name = ("block", "dev") if disk.path.startswith("/dev/") else ("file", "file")
-    element = ET.Element("disk", type=kind, device="disk")
-    driver = ET.SubElement(element, "driver", name="qemu", type=disk.format, discard="unmap")
-    if direct:
-        driver.set("cache", "none")
-        driver.set("io", "native")
-    ET.SubElement(element, "source", {name: disk.path})
+    element = disk_sources.build(disk.source, direct=direct)
     ET.SubElement(element, "target", dev=disk.device.removeprefix("/dev/"), bus="virtio")
     if disk.volume_id:
         _text(element, "serial", disk.volume_id)
@@ -312,16 +304,13 @@ def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
 
 
 def _read_disk(element: ET.Element) -> DefinedDisk:
-    source, target = element.find("source"), _child(element, "target")
-    driver, boot = element.find("driver"), element.find("boot")
+    target, boot = _child(element, "target"), element.find("boot")
     alias = element.find("alias")
     named = alias.get("name", "") if alias is not None else ""
-    path = "" if source is None else source.get("file") or source.get("dev") or ""
     is_root = named == _ROOT_ALIAS
     return DefinedDisk(
         device=f"/dev/{target.get('dev', '')}",
-        path=path,
-        format="" if driver is None else driver.get("type", ""),
+        source=disk_sources.read(element),
         volume_id="" if is_root else element.findtext("serial", ""),
         attachment_id="" if is_root else named.removeprefix(_ATTACHMENT_ALIAS),
         boot_index=None if boot is None else int(boot.get("order", "1")) - 1,

@@ -11,7 +11,6 @@ import platform
 import re
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -26,15 +25,15 @@ from mooring.agent.hypervisor import (
     GuestPlan,
     RootPlan,
     Tell,
-    check_growth,
 )
 from mooring.agent.libvirt import accelerator, devices, domain_xml, sizes, states
 from mooring.agent.libvirt.connection import Connection
-from mooring.agent.libvirt.domain_xml import DefinedDisk, Machine
+from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.libvirt.overlays import DomainOverlays
-from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
+from mooring.agent.qemu_img import GIB, InUse, QemuImg
 from mooring.agent.run import Runner, find_program
 from mooring.agent.settings import AgentSettings
+from mooring.agent.sources import check_usable
 from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.hosts import AGENT_VERSION
@@ -156,15 +155,16 @@ class LibvirtHypervisor:
         _check_id(plan.server_id)
         handle = self._connection.handle
         console = self._files.console_path(plan.server_id)
-        roots = [] if plan.root is None else [plan.root.path]
+        check_usable(*(disk.source for disk in plan.disks))
+        roots = [] if plan.root is None else [plan.root.source]
 
         def define() -> None:
             console.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
-            paths = (*roots, *(disk.path for disk in plan.disks))
+            sources = (*roots, *(disk.source for disk in plan.disks))
             machine = Machine(
                 domain_type="kvm" if self._accelerator == "kvm" else "qemu",
                 console=console,
-                direct=devices.opens_directly(*paths),
+                direct=devices.opens_directly(*sources),
             )
             handle.defineXML(domain_xml.build_domain(plan, machine))
 
@@ -173,9 +173,10 @@ class LibvirtHypervisor:
 
     async def redefine_disks(self, server_id: str, disks: tuple[DiskPlan, ...]) -> None:
         handle = self._connection.handle
+        check_usable(*(disk.source for disk in disks))
 
         def redefine(domain: Any) -> None:
-            direct = devices.opens_directly(*(disk.path for disk in disks))
+            direct = devices.opens_directly(*(disk.source for disk in disks))
             xml = domain.XMLDesc(devices.INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
             handle.defineXML(domain_xml.replace_volumes(xml, disks, direct=direct))
 
@@ -208,7 +209,7 @@ class LibvirtHypervisor:
 
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
         def plug(domain: Any) -> GuestDisk:
-            devices.plug(domain, server_id, disk, direct=devices.opens_directly(disk.path))
+            devices.plug(domain, server_id, disk, direct=devices.opens_directly(disk.source))
             given = states.show_disks(devices.read(domain))
             return next(one for one in given if one.volume_id == disk.volume_id)
 
@@ -242,7 +243,7 @@ class LibvirtHypervisor:
                 if disk is None:
                     continue
                 try:
-                    return await self._resize_at_rest(disk, size_bytes)
+                    return await sizes.resize_at_rest(self._qemu_img, disk, size_bytes)
                 except InUse:
                     log.info("the disk of a stopped guest is in use", server_id=server_id)
         raise Conflict(
@@ -253,16 +254,6 @@ class LibvirtHypervisor:
 
     async def disk_size(self, server_id: str, volume_id: str) -> DiskSize:
         return await self._with(server_id, lambda one: sizes.read(one, volume_id))
-
-    async def _resize_at_rest(self, disk: DefinedDisk, size_bytes: int) -> DiskSize:
-        """Grow the image of a guest that is off. Raises InUse when it has just been started."""
-        path = Path(disk.path)
-        image_bytes = await run_to_end(lambda: read_own_bytes(path, disk.format))
-        check_growth(size_bytes, image_bytes)
-        if image_bytes < size_bytes:
-            await self._qemu_img.resize(path, disk.format, size_bytes)
-            image_bytes = await run_to_end(lambda: read_own_bytes(path, disk.format))
-        return DiskSize(guest_bytes=image_bytes, image_bytes=image_bytes)
 
     async def snapshot_disk(self, server_id: str, volume_id: str, new_file: str) -> GuestDisk:
         return await self._overlays.snapshot(server_id, volume_id, new_file)

@@ -20,6 +20,7 @@ from mooring.agent import overlays
 from mooring.agent.libvirt import devices, domain_xml, states
 from mooring.agent.overlays import Layer
 from mooring.agent.qemu_img import QemuImg
+from mooring.agent.sources import FileSource, file_of
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.overlays import MergeRequest, check_name
 from mooring.errors import Conflict, NotFound, Unavailable
@@ -156,8 +157,9 @@ def look(domain: Any, volume_id: str) -> Stand:
     defined = live or places.config.disk(volume_id)
     if defined is None:
         raise NotFound(f"The guest of server {places.config.server_id} has no volume {volume_id}.")
+    file = file_of(defined.source, "a snapshot or a merge")
     if live is None:
-        layers = overlays.read_layers(Layer(Path(defined.path), defined.format))
+        layers = overlays.read_layers(Layer(Path(file.path), file.format))
         return Stand(device=defined.device.removeprefix("/dev/"), layers=layers)
     files = domain_xml.read_files(domain.XMLDesc(0), volume_id)
     layers = [Layer(Path(file.path), file.format) for file in files]
@@ -267,7 +269,7 @@ def _end_job(domain: Any, stand: Stand) -> None:
 def _follow(domain: Any, volume_id: str, active: Layer) -> None:
     """See that the next start uses the same file as the guest does now."""
     defined = devices.read(domain).config.disk(volume_id)
-    if defined is None or (defined.path, defined.format) == (str(active.path), active.format):
+    if defined is None or defined.source == FileSource(str(active.path), active.format):
         return
     xml = domain.XMLDesc(devices.INACTIVE | _SECURE)
     moved = domain_xml.move_disk(xml, volume_id, str(active.path), active.format)

@@ -1,4 +1,4 @@
-"""Disks that grow under a guest. Blocking: each function is work for a thread.
+"""Disks that grow under a guest. What is not async blocks: it is work for a thread.
 
 The domain's state is read anew each time: a guest may stop, or start, between two calls.
 """
@@ -10,12 +10,14 @@ from typing import Any
 
 import libvirt
 
-from mooring.agent.hypervisor import check_growth, no_disk
+from mooring.agent.hypervisor import grown_size, no_disk
 from mooring.agent.libvirt import devices
 from mooring.agent.libvirt.domain_xml import DefinedDisk
-from mooring.agent.qemu_img import read_own_bytes
+from mooring.agent.qemu_img import QemuImg, read_own_bytes
+from mooring.agent.sources import file_of
 from mooring.agent_api.disks import DiskSize
 from mooring.errors import Invalid, Unavailable
+from mooring.fence.threads import run_to_end
 
 _BYTES = int(libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
@@ -25,7 +27,7 @@ def read(domain: Any, volume_id: str) -> DiskSize:
     places = devices.read(domain)
     side = places.live or places.config
     disk = _require(side.disk(volume_id), domain, volume_id)
-    image_bytes = read_own_bytes(Path(disk.path), disk.format)
+    image_bytes = _read_image(disk)
     if places.live is None:
         return DiskSize(guest_bytes=image_bytes, image_bytes=image_bytes)
     guest_bytes = domain.blockInfo(disk.device.removeprefix("/dev/"))[0]
@@ -41,7 +43,8 @@ def find_at_rest(domain: Any, volume_id: str) -> DefinedDisk | None:
 def resize_live(domain: Any, volume_id: str, size_bytes: int) -> DiskSize | None:
     """Let QEMU grow a disk's image and tell its guest; None when there is no QEMU any more.
 
-    QEMU tells the guest also when the image has that size already. Raises NotFound, Invalid.
+    QEMU tells the guest also when the image has that size already, or more. Raises NotFound,
+    Invalid.
     """
     places = devices.read(domain)
     if places.live is None:
@@ -49,24 +52,39 @@ def resize_live(domain: Any, volume_id: str, size_bytes: int) -> DiskSize | None
     disk = _require(places.live.disk(volume_id), domain, volume_id)
     if disk.read_only:
         raise Invalid(f"The guest may only read volume {volume_id}, so it cannot make it grow.")
-    check_growth(size_bytes, read_own_bytes(Path(disk.path), disk.format))
+    wanted = grown_size(size_bytes, _read_image(disk))
     target = disk.device.removeprefix("/dev/")
     try:
-        domain.blockResize(target, size_bytes, _BYTES)
+        domain.blockResize(target, wanted, _BYTES)
         guest_bytes = domain.blockInfo(target)[0]
     except libvirt.libvirtError:
         # The guest may have ended in the middle: then its image is looked at and grown as a file.
         if not domain.isActive():
             return None
         raise
-    size = DiskSize(
-        guest_bytes=guest_bytes, image_bytes=read_own_bytes(Path(disk.path), disk.format)
-    )
-    if min(size.guest_bytes, size.image_bytes) < size_bytes:
+    size = DiskSize(guest_bytes=guest_bytes, image_bytes=_read_image(disk))
+    if min(size.guest_bytes, size.image_bytes) < wanted:
         raise Unavailable(
             f"QEMU took volume {volume_id} for grown, but it is not. Ask again.", private=str(size)
         )
     return size
+
+
+async def resize_at_rest(qemu_img: QemuImg, disk: DefinedDisk, size_bytes: int) -> DiskSize:
+    """Grow the image of a guest that is off. Raises InUse when it has just been started."""
+    file = file_of(disk.source, "growing")
+    path = Path(file.path)
+    image_bytes = await run_to_end(lambda: read_own_bytes(path, file.format))
+    wanted = grown_size(size_bytes, image_bytes)
+    if image_bytes < wanted:
+        await qemu_img.resize(path, file.format, wanted)
+        image_bytes = await run_to_end(lambda: read_own_bytes(path, file.format))
+    return DiskSize(guest_bytes=image_bytes, image_bytes=image_bytes)
+
+
+def _read_image(disk: DefinedDisk) -> int:
+    file = file_of(disk.source, "reading or changing its size")
+    return read_own_bytes(Path(file.path), file.format)
 
 
 def _require(disk: DefinedDisk | None, domain: Any, volume_id: str) -> DefinedDisk:

@@ -10,6 +10,7 @@ from mooring.agent.hypervisor import News
 from mooring.agent.libvirt import devices, domain_xml
 from mooring.agent.libvirt.devices import Places
 from mooring.agent.libvirt.domain_xml import DefinedDisk
+from mooring.agent.sources import shown
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.servers import Guest, GuestState
 
@@ -87,12 +88,13 @@ def news_of(domain: Any, event: int, detail: int) -> News | None:
 
 
 def _show_disk(disk: DefinedDisk, *, live: bool, persistent: bool) -> GuestDisk:
+    path, disk_format = shown(disk.source)
     return GuestDisk(
         volume_id=disk.volume_id,
         attachment_id=disk.attachment_id,
         device=disk.device,
-        path=disk.path,
-        format=disk.format,
+        path=path,
+        format=disk_format,
         boot_index=disk.boot_index,
         live=live,
         persistent=persistent,

@@ -1,0 +1,44 @@
+"""Who has a volume's image open, and that nobody takes a file from them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from mooring.agent_api.servers import PowerRequest, ServerSpec
+from mooring.agent_api.volumes import Holder, Holders
+from mooring.errors import Invalid, NotFound
+from tests.agent.hosts import TestHost, new_id, operation
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_guest_holds_its_volumes_while_it_runs(host: TestHost) -> None:
+    server_id, disk = new_id(), await host.make_disk()
+    volume_id = disk.volume_id
+    assert await host.client.show_holders(volume_id) == Holders(held=False)
+    # QEMU has the image open, whether anything boots from it or not.
+    spec = ServerSpec(name="x", vcpus=1, memory_mib=64, disks=[replace(disk, boot_index=0)])
+    await host.client.put_server(server_id, spec, operation=operation())
+    name = (await host.client.host()).name
+    holder = Holder(attachment_id=disk.attachment_id, host=name)
+    assert await host.client.show_holders(volume_id) == Holders(held=True, holders=[holder])
+    power = PowerRequest(state="off")
+    await host.client.set_power(server_id, power, operation=operation())
+    assert await host.client.show_holders(volume_id) == Holders(held=False)
+    with pytest.raises(NotFound):
+        await host.client.show_holders(new_id())
+
+
+async def test_a_file_is_taken_from_nobody_who_has_it_open(host: TestHost) -> None:
+    server_id, disk = new_id(), await host.make_disk()
+    spec = ServerSpec(name="x", vcpus=1, memory_mib=64, disks=[replace(disk, boot_index=0)])
+    guest = await host.client.put_server(server_id, spec, operation=operation())
+    with pytest.raises(Invalid, match="cannot be taken from whoever has it open"):
+        await host.client.fence_holder(disk.volume_id, disk.attachment_id, operation=operation())
+    for _ in range(2):
+        await host.client.lift_fence(disk.volume_id, disk.attachment_id, operation=operation())
+    assert await host.client.show_server(server_id) == guest
+    assert (await host.client.show_holders(disk.volume_id)).held
+    with pytest.raises(NotFound):
+        await host.client.fence_holder(new_id(), disk.attachment_id, operation=operation())
