@@ -65,7 +65,7 @@ def test_an_agents_verbs_are_shorter_still() -> None:
         (path, function)
         for path in tree.python("src/mooring/agent/")
         for function in tree.functions(path)
-        if any(ast.unparse(one).startswith("verbs.") for one in function.decorator_list)
+        if any(ast.unparse(one).startswith("handlers.of(") for one in function.decorator_list)
     ]
     assert len(verbs) > 30
     found = [

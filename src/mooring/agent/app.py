@@ -49,12 +49,12 @@ class RunningAgent:
         self.agent = agent
         self.app = Router(
             agent,
-            host.verbs,
-            servers.verbs,
-            disks.verbs,
-            snapshots.verbs,
-            volume_snapshots.verbs,
-            volumes.verbs,
+            host.handlers,
+            servers.handlers,
+            disks.handlers,
+            snapshots.handlers,
+            volume_snapshots.handlers,
+            volumes.handlers,
         )
         self.notice = notice
         """Why guests are slow, or only simulated though libvirt was wished for; else empty."""

@@ -6,16 +6,17 @@ from msgspec.structs import replace
 
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import check_attachment
-from mooring.agent.router import Call, Verbs
+from mooring.agent.router import Call, Handlers
 from mooring.agent.sources import shown
-from mooring.agent_api.disks import Connected, ConnectRequest, DiskSizeRequest, DiskSpec, Unplugged
+from mooring.agent_api import verbs
+from mooring.agent_api.disks import Connected, Unplugged
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence.journal import Answer
 
-verbs = Verbs[Agent]()
+handlers = Handlers[Agent]()
 
 
-@verbs.put("/connections/{attachment_id}", ConnectRequest)
+@handlers.of(verbs.CONNECT)
 async def connect(call: Call[Agent]) -> Answer:
     """Connect a volume's backend to the host."""
     attachment_id, volume_id = call.path["attachment_id"], call.body.volume_id
@@ -28,7 +29,7 @@ async def connect(call: Call[Agent]) -> Answer:
     return Answer(body=connected, secret=True)
 
 
-@verbs.delete("/connections/{attachment_id}")
+@handlers.of(verbs.DISCONNECT)
 async def disconnect(call: Call[Agent]) -> Answer:
     """Let go of a volume's backend, unless a guest still has it."""
     attachment_id = call.path["attachment_id"]
@@ -38,7 +39,7 @@ async def disconnect(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
-@verbs.put("/servers/{server_id}/disks/{volume_id}", DiskSpec)
+@handlers.of(verbs.PLUG_DISK)
 async def plug_disk(call: Call[Agent]) -> Answer:
     """Connect a volume and give it to the guest."""
     agent, server_id, spec = call.agent, call.path["server_id"], call.body
@@ -55,7 +56,7 @@ async def plug_disk(call: Call[Agent]) -> Answer:
     return Answer(body=replace(disk, path=""))
 
 
-@verbs.delete("/servers/{server_id}/disks/{volume_id}")
+@handlers.of(verbs.UNPLUG_DISK)
 async def unplug_disk(call: Call[Agent]) -> Answer:
     """Take a disk from the guest, see that it let go, and disconnect what it was attached by."""
     agent, attachment_id = call.agent, call.query.get("attachment_id", "")
@@ -69,7 +70,7 @@ async def unplug_disk(call: Call[Agent]) -> Answer:
     return Answer(body=Unplugged(attachment_id))
 
 
-@verbs.put("/servers/{server_id}/disks/{volume_id}/size", DiskSizeRequest)
+@handlers.of(verbs.RESIZE_DISK)
 async def resize_disk(call: Call[Agent]) -> Answer:
     """Grow a volume's file, and tell the guest that has it."""
     size_bytes = call.body.size_bytes
@@ -81,14 +82,14 @@ async def resize_disk(call: Call[Agent]) -> Answer:
     return Answer(body=size)
 
 
-@verbs.delete("/servers/{server_id}/disks/{volume_id}/size")
+@handlers.of(verbs.FORGET_RESIZE)
 async def forget_resize(call: Call[Agent]) -> Answer:
     """Leave a tombstone: the fence has ended what ran. What has grown stays so."""
     del call
     return Answer(status=204)
 
 
-@verbs.get("/servers/{server_id}/disks/{volume_id}/size")
+@handlers.of(verbs.SHOW_DISK_SIZE)
 async def show_disk_size(call: Call[Agent]) -> Answer:
     """Answer how big a disk is for its guest, and its image."""
     size = await call.agent.hypervisor.disk_size(call.path["server_id"], call.path["volume_id"])

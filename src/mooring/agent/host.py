@@ -16,8 +16,9 @@ from mooring.agent.events import EventLog
 from mooring.agent.hypervisor import Facts, Hypervisor
 from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
-from mooring.agent.router import Call, Verbs
+from mooring.agent.router import Call, Handlers
 from mooring.agent.settings import AgentSettings
+from mooring.agent_api import verbs
 from mooring.agent_api.disks import SeenDisk
 from mooring.agent_api.hosts import Events, Host, Inventory, Pool
 from mooring.agent_api.servers import Guest
@@ -87,10 +88,10 @@ class Agent:
         return driver
 
 
-verbs = Verbs[Agent]()
+handlers = Handlers[Agent]()
 
 
-@verbs.get("/host")
+@handlers.of(verbs.SHOW_HOST)
 async def show_host(call: Call[Agent]) -> Answer:
     """Answer what the host is and has."""
     agent = call.agent
@@ -109,7 +110,7 @@ async def show_host(call: Call[Agent]) -> Answer:
     return Answer(body=host)
 
 
-@verbs.get("/connector")
+@handlers.of(verbs.SHOW_CONNECTOR)
 async def show_connector(call: Call[Agent]) -> Answer:
     """Answer how this host connects volumes (facts/block_storage.md 10.1)."""
     settings = call.agent.settings
@@ -125,7 +126,7 @@ async def show_connector(call: Call[Agent]) -> Answer:
     return Answer(body=connector)
 
 
-@verbs.get("/inventory")
+@handlers.of(verbs.SHOW_INVENTORY)
 async def show_inventory(call: Call[Agent]) -> Answer:
     """Answer everything on the host."""
     agent = call.agent
@@ -147,7 +148,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     return Answer(body=inventory)
 
 
-@verbs.get("/events")
+@handlers.of(verbs.SHOW_EVENTS)
 async def show_events(call: Call[Agent]) -> Answer:
     """Answer the news after a number."""
     agent = call.agent

@@ -7,19 +7,19 @@ asks for the outcome at `/operations/<ticket>`.
 from __future__ import annotations
 
 import asyncio
-import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
-from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from mooring import typed
+from mooring.agent_api import verbs
+from mooring.agent_api.verbs import Verb
 from mooring.agent_api.wire import body_of, status_of
 from mooring.errors import Bug, Conflict, Invalid, MooringError, NotFound, Unavailable
 from mooring.fence.journal import Answer, Journal
@@ -28,8 +28,6 @@ from mooring.limits import AGENT_BODY_BYTES, AGENT_PATIENCE_S, AGENT_POLL_S, AGE
 from mooring.probe import Probe
 
 log = structlog.get_logger()
-_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
-Method = Literal["GET", "PUT", "DELETE"]
 
 
 class Holder(Protocol):
@@ -80,53 +78,33 @@ class Call(Generic[A]):
 Handler = Callable[[Call[A]], Awaitable[Answer]]
 
 
-class _Route(Struct, Generic[A]):
-    method: Method
-    pattern: re.Pattern[str]
-    handler: Handler[A]
-    body: Any
-    shared: bool
-    patient: bool
-
-
-class Verbs(Generic[A]):
-    """A module's routes. The path without its slash is the resource that the fence knows."""
+class Handlers(Generic[A]):
+    """What a module does for verbs of the table (`agent_api.verbs`)."""
 
     def __init__(self) -> None:
-        self.routes: list[_Route[A]] = []
+        self.by_name: dict[str, Handler[A]] = {}
 
-    def get(self, path: str) -> Callable[[Handler[A]], Handler[A]]:
-        """Register what only reads."""
-        return self._add("GET", path, None)
-
-    def put(
-        self, path: str, body: Any, *, shared: bool = False, patient: bool = False
-    ) -> Callable[[Handler[A]], Handler[A]]:
-        """Register a verb. `patient` ones are never answered 202: their body comes as a stream."""
-        return self._add("PUT", path, body, shared=shared, patient=patient)
-
-    def delete(self, path: str, *, shared: bool = False) -> Callable[[Handler[A]], Handler[A]]:
-        """Register the undo of a verb."""
-        return self._add("DELETE", path, None, shared=shared)
-
-    def _add(
-        self, method: Method, path: str, body: Any, *, shared: bool = False, patient: bool = False
-    ) -> Callable[[Handler[A]], Handler[A]]:
-        pattern = re.compile(re.sub(r"\{(\w+)\}", rf"(?P<\1>{_ID})", path))
+    def of(self, verb: Verb[Any]) -> Callable[[Handler[A]], Handler[A]]:
+        """Register what answers a verb."""
 
         def register(handler: Handler[A]) -> Handler[A]:
-            self.routes.append(_Route(method, pattern, handler, body, shared, patient))
+            self.by_name[verb.name] = handler
             return handler
 
         return register
 
 
 class Router(Generic[A]):
-    """The ASGI application of one agent."""
+    """The ASGI application of one agent: every verb of the table has its handler.
 
-    def __init__(self, agent: A, *groups: Verbs[A]) -> None:
+    The path of a verb without its slash is the resource that the fence knows.
+    """
+
+    def __init__(self, agent: A, *groups: Handlers[A]) -> None:
         self._agent = agent
-        self._routes = [route for group in groups for route in group.routes]
+        self._handlers = {name: one for group in groups for name, one in group.by_name.items()}
+        if missing := verbs.VERBS.keys() - self._handlers.keys():
+            raise Bug(f"Nothing answers the verbs {', '.join(sorted(missing))}.")
         self._tickets: dict[str, asyncio.Task[Answer]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -155,36 +133,32 @@ class Router(Generic[A]):
         path = request.url.path
         if path.startswith("/operations/"):
             return await self._await_ticket(path.removeprefix("/operations/"), request)
-        route, found = self._match(request.method, path)
+        found = verbs.find(request.method, path)
+        if found is None:
+            raise NotFound(f"The agent has no {request.method} {path[:200]}.")
+        verb, ids = found
         self._check_incarnation(request)
-        call = Call(self._agent, request, found)
-        if route.body is not None:
-            call.body = await _read_body(request, route.body)
-        if route.method == "GET":
-            return await route.handler(call)
+        call = Call(self._agent, request, ids)
+        if verb.request is not None:
+            call.body = await _read_body(request, verb.request)
+        if verb.method == "GET":
+            return await self._handlers[verb.name](call)
         work = self._agent.journal.perform(
             call.operation,
-            route.method,
+            verb.method,
             path.removeprefix("/"),
-            partial(self._act, route.handler, call),
-            shared=route.shared,
+            partial(self._act, verb, call),
+            shared=verb.shared,
         )
-        if route.patient:
+        if verb.patient:
             return await work
         return await self._be_patient(asyncio.ensure_future(work))
 
-    async def _act(self, handler: Handler[A], call: Call[A]) -> Answer:
-        probe, name = self._agent.probe, getattr(handler, "__name__", "verb")
-        probe.at(f"agent/{name}/begin")
-        answer = await handler(call)
-        probe.at(f"agent/{name}/acted")
+    async def _act(self, verb: Verb[Any], call: Call[A]) -> Answer:
+        self._agent.probe.at(f"agent/{verb.name}/begin")
+        answer = await self._handlers[verb.name](call)
+        self._agent.probe.at(f"agent/{verb.name}/acted")
         return answer
-
-    def _match(self, method: str, path: str) -> tuple[_Route[A], dict[str, str]]:
-        for route in self._routes:
-            if route.method == method and (match := route.pattern.fullmatch(path)):
-                return route, match.groupdict()
-        raise NotFound(f"The agent has no {method} {path[:200]}.")
 
     def _check_incarnation(self, request: Request) -> None:
         named = request.headers.get(INCARNATION_HEADER)

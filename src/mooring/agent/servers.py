@@ -5,29 +5,30 @@ from __future__ import annotations
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
 from mooring.agent.qemu_img import GIB
-from mooring.agent.router import Call, Verbs
+from mooring.agent.router import Call, Handlers
+from mooring.agent_api import verbs
 from mooring.agent_api.disks import DiskSpec
-from mooring.agent_api.servers import Console, Guest, PowerRequest, RootDisk, ServerSpec
+from mooring.agent_api.servers import Console, Guest, RootDisk, ServerSpec
 from mooring.errors import Invalid, NotFound
 from mooring.fence.journal import Answer
 from mooring.limits import AGENT_DISKS
 
-verbs = Verbs[Agent]()
+handlers = Handlers[Agent]()
 
 
-@verbs.get("/servers")
+@handlers.of(verbs.LIST_SERVERS)
 async def list_servers(call: Call[Agent]) -> Answer:
     """Answer all guests."""
     return Answer(body=await call.agent.hypervisor.guests())
 
 
-@verbs.get("/servers/{server_id}")
+@handlers.of(verbs.SHOW_SERVER)
 async def show_server(call: Call[Agent]) -> Answer:
     """Answer one guest."""
     return Answer(body=await _get(call))
 
 
-@verbs.put("/servers/{server_id}", ServerSpec)
+@handlers.of(verbs.PUT_SERVER)
 async def put_server(call: Call[Agent]) -> Answer:
     """Make the root disk, connect the volumes, define the guest, start it."""
     server_id, spec = call.path["server_id"], call.body
@@ -52,7 +53,7 @@ async def put_server(call: Call[Agent]) -> Answer:
     return Answer(body=await _get(call))
 
 
-@verbs.delete("/servers/{server_id}")
+@handlers.of(verbs.DELETE_SERVER)
 async def delete_server(call: Call[Agent]) -> Answer:
     """End the guest and remove its files."""
     server_id = call.path["server_id"]
@@ -61,7 +62,7 @@ async def delete_server(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
-@verbs.put("/servers/{server_id}/power", PowerRequest)
+@handlers.of(verbs.SET_POWER)
 async def set_power(call: Call[Agent]) -> Answer:
     """Start, stop or reboot, with fresh connections when they were sent."""
     server_id, request = call.path["server_id"], call.body
@@ -78,7 +79,7 @@ async def set_power(call: Call[Agent]) -> Answer:
     return Answer(body=await _get(call))
 
 
-@verbs.get("/servers/{server_id}/console")
+@handlers.of(verbs.READ_CONSOLE)
 async def read_console(call: Call[Agent]) -> Answer:
     """Answer the end of the serial console."""
     length = call.number("length", -1)

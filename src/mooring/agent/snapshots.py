@@ -8,16 +8,16 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from mooring.agent.host import Agent
-from mooring.agent.router import Call, Verbs
+from mooring.agent.router import Call, Handlers
+from mooring.agent_api import verbs
 from mooring.agent_api.disks import GuestDisk
-from mooring.agent_api.overlays import ActiveFile, MergeRequest, OverlayRequest, check_name
+from mooring.agent_api.overlays import ActiveFile, check_name
 from mooring.fence.journal import Answer
 
-verbs = Verbs[Agent]()
-_DISK = "/servers/{server_id}/disks/{volume_id}"
+handlers = Handlers[Agent]()
 
 
-@verbs.put(f"{_DISK}/overlays/{{snapshot_id}}", OverlayRequest)
+@handlers.of(verbs.SNAPSHOT_DISK)
 async def snapshot_disk(call: Call[Agent]) -> Answer:
     """Let the guest write to an overlay from now on."""
     new_file = check_name(call.body.new_file)
@@ -26,7 +26,7 @@ async def snapshot_disk(call: Call[Agent]) -> Answer:
     return _follow(call, disk)
 
 
-@verbs.delete(f"{_DISK}/overlays/{{snapshot_id}}")
+@handlers.of(verbs.TAKE_BACK_SNAPSHOT)
 async def take_back_snapshot(call: Call[Agent]) -> Answer:
     """Let the guest write to the file below again; what it wrote meanwhile goes there too."""
     new_file = check_name(call.query.get("new_file", ""))
@@ -39,14 +39,14 @@ async def take_back_snapshot(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
-@verbs.put(f"{_DISK}/merges/{{snapshot_id}}", MergeRequest)
+@handlers.of(verbs.MERGE_DISK)
 async def merge_disk(call: Call[Agent]) -> Answer:
     """Merge files of the disk, and answer once that is done."""
     disk = await call.agent.hypervisor.merge_disk(*_disk(call), call.body, call.operation_key)
     return _follow(call, disk)
 
 
-@verbs.delete(f"{_DISK}/merges/{{snapshot_id}}")
+@handlers.of(verbs.STOP_MERGE)
 async def stop_merge(call: Call[Agent]) -> Answer:
     """End a merge that is under way."""
     await call.agent.hypervisor.stop_merge(*_disk(call))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.host import Agent
-from mooring.agent.router import Call, Verbs
+from mooring.agent.router import Call, Handlers
+from mooring.agent_api import verbs
 from mooring.agent_api.snapshots import SnapshotSpec
 from mooring.errors import NotFound
 from mooring.fence.journal import Answer
 
-verbs = Verbs[Agent]()
-
-_PATH = "/volumes/{volume_id}/snapshots/{snapshot_id}"
+handlers = Handlers[Agent]()
 
 
-@verbs.get(_PATH)
+@handlers.of(verbs.SHOW_SNAPSHOT)
 async def show_snapshot(call: Call[Agent]) -> Answer:
     """Answer a snapshot, taken or prepared."""
     driver, names = await _find_driver(call), _names(call)
@@ -24,7 +23,7 @@ async def show_snapshot(call: Call[Agent]) -> Answer:
     return Answer(body=found)
 
 
-@verbs.put(_PATH, SnapshotSpec)
+@handlers.of(verbs.PUT_SNAPSHOT)
 async def put_snapshot(call: Call[Agent]) -> Answer:
     """Take a snapshot, or prepare one for a hypervisor to switch to."""
     names, driver = _names(call), await _find_driver(call)
@@ -35,7 +34,7 @@ async def put_snapshot(call: Call[Agent]) -> Answer:
     return Answer(body=await act(*names, call.operation_key))
 
 
-@verbs.delete(_PATH)
+@handlers.of(verbs.DELETE_SNAPSHOT)
 async def delete_snapshot(call: Call[Agent]) -> Answer:
     """Merge the files of a snapshot, or remove what was only prepared."""
     if (driver := await _find_driver(call)) is not None:
@@ -43,7 +42,7 @@ async def delete_snapshot(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
-@verbs.put(f"{_PATH}/merge", None)
+@handlers.of(verbs.RECORD_MERGE)
 async def record_merge(call: Call[Agent]) -> Answer:
     """Record that a hypervisor has merged the files of a snapshot."""
     if (driver := await _find_driver(call)) is not None:

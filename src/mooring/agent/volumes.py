@@ -7,26 +7,23 @@ import msgspec
 from mooring import typed
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.host import Agent
-from mooring.agent.router import Call, Verbs
+from mooring.agent.router import Call, Handlers
 from mooring.agent.sources import FileSource
+from mooring.agent_api import verbs
 from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.volumes import (
-    ContentRequest,
     Copying,
     Export,
-    ExportRequest,
     Extended,
-    SizeRequest,
     VolumeFile,
-    VolumeSpec,
 )
 from mooring.errors import Invalid, NotFound, Unavailable
 from mooring.fence.journal import Answer
 
-verbs = Verbs[Agent]()
+handlers = Handlers[Agent]()
 
 
-@verbs.get("/images/{image_id}")
+@handlers.of(verbs.SHOW_IMAGE)
 async def show_image(call: Call[Agent]) -> Answer:
     """Answer an image of the cache."""
     image_id = call.path["image_id"]
@@ -35,7 +32,7 @@ async def show_image(call: Call[Agent]) -> Answer:
     return Answer(body=image)
 
 
-@verbs.put("/images/{image_id}", None, shared=True, patient=True)
+@handlers.of(verbs.PUT_IMAGE)
 async def put_image(call: Call[Agent]) -> Answer:
     """Take an image in from the request's body."""
     try:
@@ -48,21 +45,21 @@ async def put_image(call: Call[Agent]) -> Answer:
     return Answer(body=image)
 
 
-@verbs.delete("/images/{image_id}", shared=True)
+@handlers.of(verbs.DELETE_IMAGE)
 async def delete_image(call: Call[Agent]) -> Answer:
     """Take an image out of the cache."""
     call.agent.images.delete(call.path["image_id"])
     return Answer(status=204)
 
 
-@verbs.get("/volumes/{volume_id}")
+@handlers.of(verbs.SHOW_VOLUME)
 async def show_volume(call: Call[Agent]) -> Answer:
     """Answer a volume of this host's pools."""
     _, volume = await _get(call)
     return Answer(body=volume)
 
 
-@verbs.put("/volumes/{volume_id}", VolumeSpec)
+@handlers.of(verbs.PUT_VOLUME)
 async def put_volume(call: Call[Agent]) -> Answer:
     """Make a volume."""
     spec = call.body
@@ -81,7 +78,7 @@ async def put_volume(call: Call[Agent]) -> Answer:
     return Answer(body=await driver.create(wanted, source, call.operation_key))
 
 
-@verbs.put("/volumes/{volume_id}/size", SizeRequest)
+@handlers.of(verbs.EXTEND_VOLUME)
 async def extend_volume(call: Call[Agent]) -> Answer:
     """Grow a volume, or say that only its guest's hypervisor can."""
     size_gib = call.body.size_gib
@@ -95,14 +92,14 @@ async def extend_volume(call: Call[Agent]) -> Answer:
     return Answer(body=Extended(grown.virtual_bytes))
 
 
-@verbs.delete("/volumes/{volume_id}/size")
+@handlers.of(verbs.FORGET_EXTEND)
 async def forget_extend(call: Call[Agent]) -> Answer:
     """Leave a tombstone: the fence has ended what ran. What has grown stays so."""
     del call
     return Answer(status=204)
 
 
-@verbs.get("/volumes/{volume_id}/content")
+@handlers.of(verbs.SHOW_COPYING)
 async def show_copying(call: Call[Agent]) -> Answer:
     """Answer how far a volume's content has been written."""
     volume_id = call.path["volume_id"]
@@ -110,7 +107,7 @@ async def show_copying(call: Call[Agent]) -> Answer:
     return Answer(body=Copying(next((found for found in percents if found is not None), None)))
 
 
-@verbs.put("/volumes/{volume_id}/content", ContentRequest)
+@handlers.of(verbs.REPLACE_CONTENT)
 async def replace_content(call: Call[Agent]) -> Answer:
     """Give a volume the content of a cached image."""
     driver, volume = await _get(call)
@@ -118,14 +115,14 @@ async def replace_content(call: Call[Agent]) -> Answer:
     return Answer(body=await driver.replace(volume.volume_id, source, call.operation_key))
 
 
-@verbs.delete("/volumes/{volume_id}/content")
+@handlers.of(verbs.FORGET_CONTENT)
 async def forget_content(call: Call[Agent]) -> Answer:
     """Leave a tombstone: the fence has ended what ran. What was replaced stays so."""
     del call
     return Answer(status=204)
 
 
-@verbs.delete("/volumes/{volume_id}")
+@handlers.of(verbs.DELETE_VOLUME)
 async def delete_volume(call: Call[Agent]) -> Answer:
     """Remove a volume from whichever pool has it, or has begun it."""
     volume_id = call.path["volume_id"]
@@ -134,7 +131,7 @@ async def delete_volume(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
-@verbs.put("/volumes/{volume_id}/exports/{attachment_id}", ExportRequest)
+@handlers.of(verbs.EXPORT_VOLUME)
 async def export_volume(call: Call[Agent]) -> Answer:
     """Let a host reach a volume."""
     driver, volume = await _get(call)
@@ -142,7 +139,7 @@ async def export_volume(call: Call[Agent]) -> Answer:
     return Answer(body=Export(info), secret=True)
 
 
-@verbs.delete("/volumes/{volume_id}/exports/{attachment_id}")
+@handlers.of(verbs.UNEXPORT_VOLUME)
 async def unexport_volume(call: Call[Agent]) -> Answer:
     """Undo an export."""
     for driver in await _reachable(call):
@@ -150,14 +147,14 @@ async def unexport_volume(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
-@verbs.get("/volumes/{volume_id}/holders")
+@handlers.of(verbs.SHOW_HOLDERS)
 async def show_holders(call: Call[Agent]) -> Answer:
     """Answer who has a volume's image open."""
     driver, volume = await _get(call)
     return Answer(body=await driver.holders(volume.volume_id))
 
 
-@verbs.put("/volumes/{volume_id}/fences/{attachment_id}", None)
+@handlers.of(verbs.FENCE_HOLDER)
 async def fence_holder(call: Call[Agent]) -> Answer:
     """Take a volume's image from one attachment, where the storage can."""
     driver, volume = await _get(call)
@@ -165,7 +162,7 @@ async def fence_holder(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
-@verbs.delete("/volumes/{volume_id}/fences/{attachment_id}")
+@handlers.of(verbs.LIFT_FENCE)
 async def lift_fence(call: Call[Agent]) -> Answer:
     """Undo a fence."""
     for driver in await _reachable(call):

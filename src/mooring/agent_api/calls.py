@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from types import NoneType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ import msgspec
 
 from mooring import typed
 from mooring.agent_api.transport import Request, Response, Wire
+from mooring.agent_api.verbs import Verb
 from mooring.agent_api.wire import error_of
 from mooring.bulkhead import Door
 from mooring.errors import Bug, NotFound, Unavailable
@@ -40,30 +42,31 @@ class Calls:
             headers[INCARNATION_HEADER.lower()] = self.incarnation
         return headers
 
-    async def _find(self, kind: type[T], target: str) -> T | None:
+    async def ask(
+        self,
+        verb: Verb[T],
+        *ids: str,
+        body: Any = None,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_CALL_S,
+        **query: str | float,
+    ) -> T:
+        """Ask for a verb of the table on the resource that the ids name; return its answer."""
+        answer = await self._exchange(
+            verb, verb.target(*ids, **query), body, operation=operation, timeout_s=timeout_s
+        )
+        return decode(verb.answer, answer)
+
+    async def find(self, verb: Verb[T], *ids: str) -> T | None:
+        """Return what a verb that reads answers, or None when there is no such thing."""
         try:
-            return await self._ask(kind, "GET", target)
+            return await self.ask(verb, *ids)
         except NotFound:
             return None
 
-    async def _ask(
-        self,
-        kind: type[T] | None,
-        method: str,
-        target: str,
-        body: Any = None,
-        *,
-        operation: Operation | None = None,
-        timeout_s: float = AGENT_CALL_S,
-    ) -> T:
-        answer = await self._exchange(
-            method, target, body, operation=operation, timeout_s=timeout_s
-        )
-        return decode(kind, answer)
-
     async def _exchange(
         self,
-        method: str,
+        verb: Verb[Any],
         target: str,
         body: Any = None,
         *,
@@ -72,8 +75,8 @@ class Calls:
     ) -> Response:
         content = b"" if body is None else msgspec.json.encode(body)
         # Reading is never refused for the incarnation: that is how another one is found out.
-        headers = {} if method == "GET" else self._headers(operation)
-        return await self._finish(Request(method, target, headers, content), timeout_s)
+        headers = {} if verb.method == "GET" else self._headers(operation)
+        return await self._finish(Request(verb.method, target, headers, content), timeout_s)
 
     async def _finish(self, request: Request, timeout_s: float) -> Response:
         """Send through the host's door, and follow a 202 to its end."""
@@ -122,14 +125,9 @@ class Calls:
         return error
 
 
-def path_of(*parts: str) -> str:
-    """Return the path of a resource, its parts quoted."""
-    return "/" + "/".join(quote(part, safe="") for part in parts)
-
-
 def decode(kind: Any, answer: Response) -> Any:
-    """Return an answer's body as `kind`; None for no kind. Raises Bug."""
-    if kind is None:
+    """Return an answer's body as `kind`; None for NoneType. Raises Bug."""
+    if kind is NoneType:
         return None
     try:
         return typed.decode(answer.body, kind)

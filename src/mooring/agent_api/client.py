@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
-from urllib.parse import urlencode
 
 import msgspec
 
-from mooring.agent_api.calls import decode, path_of
+from mooring.agent_api import verbs
+from mooring.agent_api.calls import decode
 from mooring.agent_api.disk_calls import DiskCalls
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage, ImageSpec
 from mooring.agent_api.overlay_calls import OverlayCalls
-from mooring.agent_api.servers import Console, Guest, PowerRequest, ServerSpec
+from mooring.agent_api.servers import Guest, PowerRequest, ServerSpec
 from mooring.agent_api.snapshot_calls import SnapshotCalls
 from mooring.agent_api.transport import (
     App,
@@ -33,7 +33,7 @@ from mooring.agent_api.transport import (
 from mooring.agent_api.volume_calls import VolumeCalls
 from mooring.bulkhead import Bulkheads
 from mooring.clock import Clock
-from mooring.errors import Unavailable
+from mooring.errors import Bug, Unavailable
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S
 
@@ -47,26 +47,26 @@ class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
 
     async def host(self) -> Host:
         """Return what the host is and has; from now on verbs name this incarnation."""
-        host = await self._ask(Host, "GET", "/host")
+        host = await self.ask(verbs.SHOW_HOST)
         self.incarnation = host.incarnation
         return host
 
     async def connector(self) -> dict[str, Any]:
         """Return how this host connects volumes (block_storage.md 10.1)."""
-        return await self._ask(dict[str, Any], "GET", "/connector")
+        return await self.ask(verbs.SHOW_CONNECTOR)
 
     async def inventory(self) -> Inventory:
         """Return everything on the host, for doctor."""
-        return await self._ask(Inventory, "GET", "/inventory")
+        return await self.ask(verbs.SHOW_INVENTORY)
 
     async def events(self, after: int = 0, wait_s: float = AGENT_POLL_S) -> Events:
         """Return the news after a number, waiting up to `wait_s` for the first."""
-        target = "/events?" + urlencode({"after": after, "wait": wait_s})
-        return await self._ask(Events, "GET", target, timeout_s=wait_s + AGENT_CALL_S)
+        timeout_s = wait_s + AGENT_CALL_S
+        return await self.ask(verbs.SHOW_EVENTS, timeout_s=timeout_s, after=after, wait=wait_s)
 
     async def show_image(self, image_id: str) -> CachedImage | None:
         """Return an image of the cache, or None."""
-        return await self._find(CachedImage, path_of("images", image_id))
+        return await self.find(verbs.SHOW_IMAGE, image_id)
 
     async def put_image(
         self,
@@ -78,22 +78,22 @@ class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> CachedImage:
         """Push an image into the cache; unread when it is there. Invalid: not as declared."""
-        target = path_of("images", image_id) + "?" + urlencode(msgspec.to_builtins(spec))
+        target = verbs.PUT_IMAGE.target(image_id, **msgspec.to_builtins(spec))
         headers = self._headers(operation) | {"content-type": "application/octet-stream"}
         request = Request("PUT", target, headers, chunks)
         return decode(CachedImage, await self._finish(request, timeout_s))
 
     async def delete_image(self, image_id: str, *, operation: Operation | None = None) -> None:
         """Take an image out of the cache; guests made from it keep working."""
-        await self._ask(None, "DELETE", path_of("images", image_id), operation=operation)
+        await self.ask(verbs.DELETE_IMAGE, image_id, operation=operation)
 
     async def list_servers(self) -> list[Guest]:
         """Return all guests of the host."""
-        return await self._ask(list[Guest], "GET", "/servers")
+        return await self.ask(verbs.LIST_SERVERS)
 
     async def show_server(self, server_id: str) -> Guest | None:
         """Return a guest, or None when the host has none of that id."""
-        return await self._find(Guest, path_of("servers", server_id))
+        return await self.find(verbs.SHOW_SERVER, server_id)
 
     async def put_server(
         self,
@@ -104,8 +104,9 @@ class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> Guest:
         """Connect its disks, define and start it. NotFound: its image is not in the cache."""
-        target = path_of("servers", server_id)
-        return await self._ask(Guest, "PUT", target, spec, operation=operation, timeout_s=timeout_s)
+        return await self.ask(
+            verbs.PUT_SERVER, server_id, body=spec, operation=operation, timeout_s=timeout_s
+        )
 
     async def delete_server(
         self,
@@ -115,8 +116,7 @@ class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
         """End the guest, forget it and remove its own files. Its volumes stay connected."""
-        target = path_of("servers", server_id)
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(verbs.DELETE_SERVER, server_id, operation=operation, timeout_s=timeout_s)
 
     async def set_power(
         self,
@@ -127,17 +127,28 @@ class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> Guest:
         """Start, stop or reboot. NotFound: the host has no such guest."""
-        target = path_of("servers", server_id, "power")
-        return await self._ask(
-            Guest, "PUT", target, power, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.SET_POWER, server_id, body=power, operation=operation, timeout_s=timeout_s
         )
 
     async def read_console(self, server_id: str, length: int | None = None) -> str:
         """Return the last `length` lines of the serial console; None for all that is kept."""
-        target = path_of("servers", server_id, "console")
-        if length is not None:
-            target += "?" + urlencode({"length": length})
-        return (await self._ask(Console, "GET", target)).output
+        lines = "" if length is None else length
+        return (await self.ask(verbs.READ_CONSOLE, server_id, length=lines)).output
+
+    async def pay(self, target: str, *, operation: Operation) -> None:
+        """Undo what a host owes: the path, with its query, of a verb that undoes another.
+
+        Raises Bug for what is none of these.
+        """
+        if (found := verbs.find_undo(target)) is None:
+            raise Bug(f"Nothing is undone by a DELETE of {target}.")
+        verb, words = found
+        if verb is verbs.UNPLUG_DISK:
+            names = words["server_id"], words["volume_id"], words.get("attachment_id", "")
+            await self.unplug_disk(*names, operation=operation)
+        else:
+            await self._exchange(verb, target, operation=operation, timeout_s=AGENT_LONG_CALL_S)
 
 
 class Agents:

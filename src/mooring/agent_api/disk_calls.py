@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
-from mooring.agent_api.calls import Calls, path_of
+from mooring.agent_api import verbs
+from mooring.agent_api.calls import Calls
 from mooring.agent_api.disks import (
     Connected,
     ConnectRequest,
@@ -17,12 +17,6 @@ from mooring.agent_api.disks import (
 )
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_LONG_CALL_S
-
-
-def unplug_path(server_id: str, volume_id: str, attachment_id: str = "") -> str:
-    """Return what `unplug_disk` deletes: also what a dead host may owe."""
-    path = path_of("servers", server_id, "disks", volume_id)
-    return f"{path}?{urlencode({'attachment_id': attachment_id})}" if attachment_id else path
 
 
 class DiskCalls(Calls):
@@ -38,10 +32,12 @@ class DiskCalls(Calls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> Connected:
         """Connect a volume's backend to the host; `connection` nested or flat."""
-        body = ConnectRequest(volume_id=volume_id, connection=dict(connection))
-        target = path_of("connections", attachment_id)
-        return await self._ask(
-            Connected, "PUT", target, body, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.CONNECT,
+            attachment_id,
+            body=ConnectRequest(volume_id=volume_id, connection=dict(connection)),
+            operation=operation,
+            timeout_s=timeout_s,
         )
 
     async def disconnect(
@@ -52,8 +48,7 @@ class DiskCalls(Calls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
         """Undo `connect`; nothing when it is not connected. Conflict: a guest still uses it."""
-        target = path_of("connections", attachment_id)
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(verbs.DISCONNECT, attachment_id, operation=operation, timeout_s=timeout_s)
 
     async def plug_disk(
         self,
@@ -68,9 +63,13 @@ class DiskCalls(Calls):
         NotFound: no such guest, or the volume is not to be reached; Conflict: the guest has the
         volume by another attachment; NoCapacity: it has no room.
         """
-        target = path_of("servers", server_id, "disks", disk.volume_id)
-        return await self._ask(
-            GuestDisk, "PUT", target, disk, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.PLUG_DISK,
+            server_id,
+            disk.volume_id,
+            body=disk,
+            operation=operation,
+            timeout_s=timeout_s,
         )
 
     async def unplug_disk(
@@ -88,8 +87,9 @@ class DiskCalls(Calls):
         another guest uses stays connected. Without an attachment only the guest's disk goes.
         Conflict: the guest keeps it; everything is as before.
         """
-        target = unplug_path(server_id, volume_id, attachment_id)
-        answer = await self._exchange("DELETE", target, operation=operation, timeout_s=timeout_s)
+        verb = verbs.UNPLUG_DISK
+        target = verb.target(server_id, volume_id, attachment_id=attachment_id)
+        answer = await self._exchange(verb, target, operation=operation, timeout_s=timeout_s)
         if attachment_id and answer.status == 204:
             # An agent of the release before has not looked at the attachment.
             await self.disconnect(attachment_id, operation=operation, timeout_s=timeout_s)
@@ -107,10 +107,13 @@ class DiskCalls(Calls):
 
         Invalid: it is larger than that; NotFound: no such guest or disk; NoCapacity: no room.
         """
-        target = path_of("servers", server_id, "disks", volume_id, "size")
-        body = DiskSizeRequest(size_bytes)
-        return await self._ask(
-            DiskSize, "PUT", target, body, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.RESIZE_DISK,
+            server_id,
+            volume_id,
+            body=DiskSizeRequest(size_bytes),
+            operation=operation,
+            timeout_s=timeout_s,
         )
 
     async def forget_resize(
@@ -122,11 +125,10 @@ class DiskCalls(Calls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
         """End this operation's `resize_disk`: a late one is 410. It shrinks nothing."""
-        target = path_of("servers", server_id, "disks", volume_id, "size")
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(
+            verbs.FORGET_RESIZE, server_id, volume_id, operation=operation, timeout_s=timeout_s
+        )
 
     async def show_disk_size(self, server_id: str, volume_id: str) -> DiskSize:
         """Return how big a disk is. NotFound: no such guest or disk."""
-        return await self._ask(
-            DiskSize, "GET", path_of("servers", server_id, "disks", volume_id, "size")
-        )
+        return await self.ask(verbs.SHOW_DISK_SIZE, server_id, volume_id)

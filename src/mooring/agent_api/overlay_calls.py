@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
-
-from mooring.agent_api.calls import Calls, path_of
+from mooring.agent_api import verbs
+from mooring.agent_api.calls import Calls
 from mooring.agent_api.overlays import ActiveFile, MergeRequest, OverlayRequest
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_LONG_CALL_S, AGENT_MERGE_S
-
-
-def overlay_path(server_id: str, volume_id: str, snapshot_id: str, new_file: str) -> str:
-    """Return what `take_back_snapshot` deletes: also what a dead host may owe."""
-    path = path_of("servers", server_id, "disks", volume_id, "overlays", snapshot_id)
-    return f"{path}?{urlencode({'new_file': new_file})}"
-
-
-def merge_path(server_id: str, volume_id: str, snapshot_id: str) -> str:
-    """Return the path of a merge: also what a dead host may owe."""
-    return path_of("servers", server_id, "disks", volume_id, "merges", snapshot_id)
 
 
 class OverlayCalls(Calls):
@@ -39,10 +27,14 @@ class OverlayCalls(Calls):
         Invalid: the file is no overlay of the disk's own; Conflict: it lies below already; NotFound
         for guest, disk and file.
         """
-        target = path_of("servers", server_id, "disks", volume_id, "overlays", snapshot_id)
-        body = OverlayRequest(new_file)
-        return await self._ask(
-            ActiveFile, "PUT", target, body, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.SNAPSHOT_DISK,
+            server_id,
+            volume_id,
+            snapshot_id,
+            body=OverlayRequest(new_file),
+            operation=operation,
+            timeout_s=timeout_s,
         )
 
     async def take_back_snapshot(
@@ -59,8 +51,15 @@ class OverlayCalls(Calls):
 
         Nothing when the guest, its disk or the overlay is not there.
         """
-        target = overlay_path(server_id, volume_id, snapshot_id, new_file)
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(
+            verbs.TAKE_BACK_SNAPSHOT,
+            server_id,
+            volume_id,
+            snapshot_id,
+            operation=operation,
+            timeout_s=timeout_s,
+            new_file=new_file,
+        )
 
     async def merge_disk(
         self,
@@ -76,9 +75,14 @@ class OverlayCalls(Calls):
 
         Invalid: the files are not of the disk, or not so; NotFound; Unavailable: it stopped early.
         """
-        target = merge_path(server_id, volume_id, snapshot_id)
-        return await self._ask(
-            ActiveFile, "PUT", target, merge, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.MERGE_DISK,
+            server_id,
+            volume_id,
+            snapshot_id,
+            body=merge,
+            operation=operation,
+            timeout_s=timeout_s,
         )
 
     async def stop_merge(
@@ -91,5 +95,11 @@ class OverlayCalls(Calls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
         """End this operation's `merge_disk`: a late one is 410. The disk reads as before."""
-        target = merge_path(server_id, volume_id, snapshot_id)
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(
+            verbs.STOP_MERGE,
+            server_id,
+            volume_id,
+            snapshot_id,
+            operation=operation,
+            timeout_s=timeout_s,
+        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mooring.agent_api.calls import Calls, path_of
+from mooring.agent_api import verbs
+from mooring.agent_api.calls import Calls
 from mooring.agent_api.snapshots import SnapshotFile, SnapshotSpec
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_LONG_CALL_S
@@ -13,9 +14,7 @@ class SnapshotCalls(Calls):
 
     async def show_snapshot(self, volume_id: str, snapshot_id: str) -> SnapshotFile | None:
         """Return a snapshot, taken or prepared, or None."""
-        return await self._find(
-            SnapshotFile, path_of("volumes", volume_id, "snapshots", snapshot_id)
-        )
+        return await self.find(verbs.SHOW_SNAPSHOT, volume_id, snapshot_id)
 
     async def put_snapshot(
         self,
@@ -27,9 +26,13 @@ class SnapshotCalls(Calls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> SnapshotFile:
         """Take or prepare a snapshot. Conflict: the volume is in use; NoCapacity, NotFound."""
-        target = path_of("volumes", volume_id, "snapshots", snapshot_id)
-        return await self._ask(
-            SnapshotFile, "PUT", target, spec, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.PUT_SNAPSHOT,
+            volume_id,
+            snapshot_id,
+            body=spec,
+            operation=operation,
+            timeout_s=timeout_s,
         )
 
     async def delete_snapshot(
@@ -44,8 +47,9 @@ class SnapshotCalls(Calls):
 
         Conflict: the volume is in use, and only its hypervisor could.
         """
-        target = path_of("volumes", volume_id, "snapshots", snapshot_id)
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(
+            verbs.DELETE_SNAPSHOT, volume_id, snapshot_id, operation=operation, timeout_s=timeout_s
+        )
 
     async def record_merge(
         self,
@@ -59,5 +63,6 @@ class SnapshotCalls(Calls):
 
         Conflict: the files say that it has not.
         """
-        target = path_of("volumes", volume_id, "snapshots", snapshot_id, "merge")
-        await self._ask(None, "PUT", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(
+            verbs.RECORD_MERGE, volume_id, snapshot_id, operation=operation, timeout_s=timeout_s
+        )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mooring.agent_api.calls import Calls, path_of
+from mooring.agent_api import verbs
+from mooring.agent_api.calls import Calls
 from mooring.agent_api.volumes import (
     ContentRequest,
     Copying,
-    Export,
     ExportRequest,
     Extended,
     Holders,
@@ -26,7 +26,7 @@ class VolumeCalls(Calls):
 
     async def show_volume(self, volume_id: str) -> VolumeFile | None:
         """Return a volume of the host's pools, or None."""
-        return await self._find(VolumeFile, path_of("volumes", volume_id))
+        return await self.find(verbs.SHOW_VOLUME, volume_id)
 
     async def put_volume(
         self,
@@ -37,9 +37,8 @@ class VolumeCalls(Calls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> VolumeFile:
         """Make a volume. NoCapacity: the pool is full; NotFound: no such pool or cached image."""
-        target = path_of("volumes", volume_id)
-        return await self._ask(
-            VolumeFile, "PUT", target, spec, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.PUT_VOLUME, volume_id, body=spec, operation=operation, timeout_s=timeout_s
         )
 
     async def delete_volume(
@@ -50,8 +49,7 @@ class VolumeCalls(Calls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
         """Remove a volume; nothing when there is none. Conflict: it is exported."""
-        target = path_of("volumes", volume_id)
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(verbs.DELETE_VOLUME, volume_id, operation=operation, timeout_s=timeout_s)
 
     async def export_volume(
         self,
@@ -62,20 +60,20 @@ class VolumeCalls(Calls):
         operation: Operation | None = None,
     ) -> dict[str, Any]:
         """Let a host reach a volume; returns connection_info. Invalid: not a host for this pool."""
-        target = path_of("volumes", volume_id, "exports", attachment_id)
         body = ExportRequest(dict(connector))
-        return (await self._ask(Export, "PUT", target, body, operation=operation)).connection_info
+        names = volume_id, attachment_id
+        answer = await self.ask(verbs.EXPORT_VOLUME, *names, body=body, operation=operation)
+        return answer.connection_info
 
     async def unexport_volume(
         self, volume_id: str, attachment_id: str, *, operation: Operation | None = None
     ) -> None:
         """Undo `export_volume`; nothing when there is no such export."""
-        target = path_of("volumes", volume_id, "exports", attachment_id)
-        await self._ask(None, "DELETE", target, operation=operation)
+        await self.ask(verbs.UNEXPORT_VOLUME, volume_id, attachment_id, operation=operation)
 
     async def show_holders(self, volume_id: str) -> Holders:
         """Return who has a volume's image open. NotFound: no such volume."""
-        return await self._ask(Holders, "GET", path_of("volumes", volume_id, "holders"))
+        return await self.ask(verbs.SHOW_HOLDERS, volume_id)
 
     async def fence_holder(
         self, volume_id: str, attachment_id: str, *, operation: Operation | None = None
@@ -84,15 +82,13 @@ class VolumeCalls(Calls):
 
         Invalid: the storage cannot; NotFound: no such volume.
         """
-        target = path_of("volumes", volume_id, "fences", attachment_id)
-        await self._ask(None, "PUT", target, operation=operation)
+        await self.ask(verbs.FENCE_HOLDER, volume_id, attachment_id, operation=operation)
 
     async def lift_fence(
         self, volume_id: str, attachment_id: str, *, operation: Operation | None = None
     ) -> None:
         """Undo `fence_holder`; nothing when there is no such fence."""
-        target = path_of("volumes", volume_id, "fences", attachment_id)
-        await self._ask(None, "DELETE", target, operation=operation)
+        await self.ask(verbs.LIFT_FENCE, volume_id, attachment_id, operation=operation)
 
     async def extend_volume(
         self,
@@ -106,10 +102,12 @@ class VolumeCalls(Calls):
 
         Raises NoCapacity, NotFound, Invalid.
         """
-        target = path_of("volumes", volume_id, "size")
-        body = SizeRequest(size_gib)
-        return await self._ask(
-            Extended, "PUT", target, body, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.EXTEND_VOLUME,
+            volume_id,
+            body=SizeRequest(size_gib),
+            operation=operation,
+            timeout_s=timeout_s,
         )
 
     async def forget_extend(
@@ -120,8 +118,7 @@ class VolumeCalls(Calls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
         """End this operation's `extend_volume`: a late one is 410. It shrinks nothing."""
-        target = path_of("volumes", volume_id, "size")
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(verbs.FORGET_EXTEND, volume_id, operation=operation, timeout_s=timeout_s)
 
     async def replace_content(
         self,
@@ -135,10 +132,12 @@ class VolumeCalls(Calls):
 
         Raises Conflict while it is exported or has snapshots, NoCapacity, NotFound, Invalid.
         """
-        target = path_of("volumes", volume_id, "content")
-        body = ContentRequest(image_id)
-        return await self._ask(
-            VolumeFile, "PUT", target, body, operation=operation, timeout_s=timeout_s
+        return await self.ask(
+            verbs.REPLACE_CONTENT,
+            volume_id,
+            body=ContentRequest(image_id),
+            operation=operation,
+            timeout_s=timeout_s,
         )
 
     async def forget_content(
@@ -149,9 +148,8 @@ class VolumeCalls(Calls):
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
         """End this operation's `replace_content`: a late one is 410. What it replaced stays so."""
-        target = path_of("volumes", volume_id, "content")
-        await self._ask(None, "DELETE", target, operation=operation, timeout_s=timeout_s)
+        await self.ask(verbs.FORGET_CONTENT, volume_id, operation=operation, timeout_s=timeout_s)
 
     async def show_copying(self, volume_id: str) -> Copying:
         """Return how far a volume's content has been written by `put_volume` or this."""
-        return await self._ask(Copying, "GET", path_of("volumes", volume_id, "content"))
+        return await self.ask(verbs.SHOW_COPYING, volume_id)

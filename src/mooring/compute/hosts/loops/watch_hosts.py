@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +18,7 @@ from mooring.bulkhead import Rounds
 from mooring.clients.placement import Inventory
 from mooring.compute.hosts import hosts
 from mooring.compute.tables import Host
-from mooring.errors import MooringError, NotFound
+from mooring.errors import Bug, MooringError, NotFound
 from mooring.fence import debts
 
 if TYPE_CHECKING:
@@ -31,10 +30,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
-_DISK = re.compile(r"^/servers/([^/]+)/disks/([^/?]+)(?:\?attachment_id=([^/]+))?$")
-_RESIZE = re.compile(r"^/servers/([^/]+)/disks/([^/]+)/size$")
-_SERVER = re.compile(r"^/servers/([^/]+)$")
-_CONNECTION = re.compile(r"^/connections/([^/]+)$")
 
 
 async def run(compute: Compute) -> None:
@@ -110,19 +105,9 @@ async def _pay_debts(compute: Compute, agent: AgentClient) -> None:
 
 
 async def _pay(agent: AgentClient, debt: Debt) -> None:
-    disk, server = _DISK.match(debt.resource), _SERVER.match(debt.resource)
-    connection, resize = _CONNECTION.match(debt.resource), _RESIZE.match(debt.resource)
     try:
-        if disk:
-            server_id, volume_id, attachment_id = disk.groups("")
-            await agent.unplug_disk(server_id, volume_id, attachment_id, operation=debt.operation)
-        elif resize:
-            await agent.forget_resize(resize.group(1), resize.group(2), operation=debt.operation)
-        elif server:
-            await agent.delete_server(server.group(1), operation=debt.operation)
-        elif connection:
-            await agent.disconnect(connection.group(1), operation=debt.operation)
-        else:
-            log.error("a debt makes no sense", host=agent.name, resource=debt.resource)
+        await agent.pay(debt.resource, operation=debt.operation)
     except NotFound:
         return
+    except Bug:
+        log.exception("a debt makes no sense", host=agent.name, resource=debt.resource)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from mooring.agent_api.overlay_calls import merge_path
+from mooring.agent_api import verbs
 from mooring.agent_api.overlays import MergeRequest
 from mooring.compute.hosts import guests
 from mooring.compute.snapshots import snapshot_calls
@@ -69,7 +69,7 @@ async def stop_merge(notes: DeleteVolumeSnapshot, run: Run[Compute]) -> None:
             notes.server_id, notes.volume_id, notes.snapshot_id, operation=run.operation
         )
 
-    path = merge_path(notes.server_id, notes.volume_id, notes.snapshot_id)
+    path = verbs.STOP_MERGE.target(notes.server_id, notes.volume_id, notes.snapshot_id)
     await guests.take_back(run, notes.host, path, verb)
 
 

@@ -1,0 +1,170 @@
+"""Every verb of an agent, one line each: clients ask by this table, agents answer by it.
+
+What a host still owes while it is dead (`fence.debts`) is the path of one of the verbs that undo.
+"""
+
+from __future__ import annotations
+
+import re
+from types import NoneType
+from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
+
+from msgspec import Struct
+
+from mooring.agent_api.disks import (
+    Connected,
+    ConnectRequest,
+    DiskSize,
+    DiskSizeRequest,
+    DiskSpec,
+    GuestDisk,
+    Unplugged,
+)
+from mooring.agent_api.hosts import Events, Host, Inventory
+from mooring.agent_api.images import CachedImage
+from mooring.agent_api.overlays import ActiveFile, MergeRequest, OverlayRequest
+from mooring.agent_api.servers import Console, Guest, PowerRequest, ServerSpec
+from mooring.agent_api.snapshots import SnapshotFile, SnapshotSpec
+from mooring.agent_api.volumes import (
+    ContentRequest,
+    Copying,
+    Export,
+    ExportRequest,
+    Extended,
+    Holders,
+    SizeRequest,
+    VolumeFile,
+    VolumeSpec,
+)
+
+A = TypeVar("A")
+Method = Literal["GET", "PUT", "DELETE"]
+_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+class Verb(Struct, Generic[A], frozen=True):
+    """One verb: its name, how it is asked, what it takes, what it answers.
+
+    request    what the body is; None without one, or when it is a stream
+    answer     what the answer's body is; NoneType for none
+    undone_by  the DELETE on the same path that takes it back, or sees that it does not come late;
+               "" where what was done stays
+    shared     used under different locks at once (`fence.journal`)
+    patient    never answered 202: its body comes as a stream
+    """
+
+    name: str
+    method: Method
+    path: str
+    request: Any
+    answer: type[A]
+    undone_by: str = ""
+    shared: bool = False
+    patient: bool = False
+
+    def target(self, *ids: str, **query: str | float) -> str:
+        """Return the path of one resource, its ids in their order; what is "" is left out."""
+        left = iter(ids)
+        path = _PLACE.sub(lambda _: quote(next(left), safe=""), self.path)
+        words = {key: value for key, value in query.items() if value != ""}
+        return f"{path}?{urlencode(words)}" if words else path
+
+
+_IMAGE = "/images/{image_id}"
+_SERVER = "/servers/{server_id}"
+_CONNECTION = "/connections/{attachment_id}"
+_DISK = f"{_SERVER}/disks/{{volume_id}}"
+_OVERLAY = f"{_DISK}/overlays/{{snapshot_id}}"
+_MERGE = f"{_DISK}/merges/{{snapshot_id}}"
+_VOLUME = "/volumes/{volume_id}"
+_EXPORT = f"{_VOLUME}/exports/{{attachment_id}}"
+_FENCE = f"{_VOLUME}/fences/{{attachment_id}}"
+_SNAPSHOT = f"{_VOLUME}/snapshots/{{snapshot_id}}"
+
+SHOW_HOST = Verb("show_host", "GET", "/host", None, Host)
+SHOW_CONNECTOR = Verb("show_connector", "GET", "/connector", None, dict[str, Any])
+SHOW_INVENTORY = Verb("show_inventory", "GET", "/inventory", None, Inventory)
+SHOW_EVENTS = Verb("show_events", "GET", "/events", None, Events)
+
+SHOW_IMAGE = Verb("show_image", "GET", _IMAGE, None, CachedImage)
+PUT_IMAGE = Verb(
+    "put_image", "PUT", _IMAGE, None, CachedImage, "delete_image", shared=True, patient=True
+)
+DELETE_IMAGE = Verb("delete_image", "DELETE", _IMAGE, None, NoneType, shared=True)
+
+LIST_SERVERS = Verb("list_servers", "GET", "/servers", None, list[Guest])
+SHOW_SERVER = Verb("show_server", "GET", _SERVER, None, Guest)
+PUT_SERVER = Verb("put_server", "PUT", _SERVER, ServerSpec, Guest, "delete_server")
+DELETE_SERVER = Verb("delete_server", "DELETE", _SERVER, None, NoneType)
+SET_POWER = Verb("set_power", "PUT", f"{_SERVER}/power", PowerRequest, Guest)
+READ_CONSOLE = Verb("read_console", "GET", f"{_SERVER}/console", None, Console)
+
+CONNECT = Verb("connect", "PUT", _CONNECTION, ConnectRequest, Connected, "disconnect")
+DISCONNECT = Verb("disconnect", "DELETE", _CONNECTION, None, NoneType)
+
+PLUG_DISK = Verb("plug_disk", "PUT", _DISK, DiskSpec, GuestDisk, "unplug_disk")
+UNPLUG_DISK = Verb("unplug_disk", "DELETE", _DISK, None, Unplugged)
+SHOW_DISK_SIZE = Verb("show_disk_size", "GET", f"{_DISK}/size", None, DiskSize)
+RESIZE_DISK = Verb(
+    "resize_disk", "PUT", f"{_DISK}/size", DiskSizeRequest, DiskSize, "forget_resize"
+)
+FORGET_RESIZE = Verb("forget_resize", "DELETE", f"{_DISK}/size", None, NoneType)
+SNAPSHOT_DISK = Verb(
+    "snapshot_disk", "PUT", _OVERLAY, OverlayRequest, ActiveFile, "take_back_snapshot"
+)
+TAKE_BACK_SNAPSHOT = Verb("take_back_snapshot", "DELETE", _OVERLAY, None, NoneType)
+MERGE_DISK = Verb("merge_disk", "PUT", _MERGE, MergeRequest, ActiveFile, "stop_merge")
+STOP_MERGE = Verb("stop_merge", "DELETE", _MERGE, None, NoneType)
+
+SHOW_VOLUME = Verb("show_volume", "GET", _VOLUME, None, VolumeFile)
+PUT_VOLUME = Verb("put_volume", "PUT", _VOLUME, VolumeSpec, VolumeFile, "delete_volume")
+DELETE_VOLUME = Verb("delete_volume", "DELETE", _VOLUME, None, NoneType)
+EXTEND_VOLUME = Verb(
+    "extend_volume", "PUT", f"{_VOLUME}/size", SizeRequest, Extended, "forget_extend"
+)
+FORGET_EXTEND = Verb("forget_extend", "DELETE", f"{_VOLUME}/size", None, NoneType)
+SHOW_COPYING = Verb("show_copying", "GET", f"{_VOLUME}/content", None, Copying)
+REPLACE_CONTENT = Verb(
+    "replace_content", "PUT", f"{_VOLUME}/content", ContentRequest, VolumeFile, "forget_content"
+)
+FORGET_CONTENT = Verb("forget_content", "DELETE", f"{_VOLUME}/content", None, NoneType)
+EXPORT_VOLUME = Verb("export_volume", "PUT", _EXPORT, ExportRequest, Export, "unexport_volume")
+UNEXPORT_VOLUME = Verb("unexport_volume", "DELETE", _EXPORT, None, NoneType)
+SHOW_HOLDERS = Verb("show_holders", "GET", f"{_VOLUME}/holders", None, Holders)
+FENCE_HOLDER = Verb("fence_holder", "PUT", _FENCE, None, NoneType, "lift_fence")
+LIFT_FENCE = Verb("lift_fence", "DELETE", _FENCE, None, NoneType)
+
+SHOW_SNAPSHOT = Verb("show_snapshot", "GET", _SNAPSHOT, None, SnapshotFile)
+PUT_SNAPSHOT = Verb("put_snapshot", "PUT", _SNAPSHOT, SnapshotSpec, SnapshotFile, "delete_snapshot")
+DELETE_SNAPSHOT = Verb("delete_snapshot", "DELETE", _SNAPSHOT, None, NoneType)
+RECORD_MERGE = Verb("record_merge", "PUT", f"{_SNAPSHOT}/merge", None, NoneType)
+
+VERBS: dict[str, Verb[Any]] = {
+    one.name: one for one in list(globals().values()) if isinstance(one, Verb)
+}
+"""All of them, by name."""
+_PATTERNS = {
+    one.name: re.compile(_PLACE.sub(rf"(?P<\1>{_ID})", one.path)) for one in VERBS.values()
+}
+
+
+def find(method: str, path: str) -> tuple[Verb[Any], dict[str, str]] | None:
+    """Return the verb that a request asks for and the ids in its path; None when there is none."""
+    for verb in VERBS.values():
+        if verb.method == method and (found := _PATTERNS[verb.name].fullmatch(path)):
+            return verb, found.groupdict()
+    return None
+
+
+def find_undo(target: str) -> tuple[Verb[Any], dict[str, str]] | None:
+    """Return the verb that a debt's path with its query asks for; None unless it undoes another.
+
+    The words are its ids and its query, by name.
+    """
+    path, _, query = target.partition("?")
+    found = find("DELETE", path)
+    if found is None or all(verb.undone_by != found[0].name for verb in VERBS.values()):
+        return None
+    return found[0], found[1] | dict(parse_qsl(query))
