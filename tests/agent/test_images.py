@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mooring.agent import qcow2
+from mooring import qcow2
 from mooring.agent.images import ImageCache
 from mooring.agent.qemu_img import ImageInfo, read_virtual_bytes
 from mooring.agent_api.images import ImageSpec
@@ -107,6 +107,9 @@ def test_a_qcow2_header_tells_the_size(tmp_path: Path) -> None:
         (header(backing=512), "backing file"),
         (header(encryption=2), "encrypted"),
         (header(features=4), "in another file"),
+        (header(features=1 << 4), "not known here"),
+        (header(features=1 << 60), "not known here"),
+        (header()[:300], "not qcow2"),
         (header(version=4), "version 4"),
         (b"QFI\xfb", "not qcow2"),
         (b"", "not qcow2"),

@@ -167,9 +167,17 @@ async def is_as_before(gallery: Gallery, image_id: str) -> bool:
     return (shown["status"], shown["size"], gallery.files()) == ("queued", None, [])
 
 
-def qcow2(size: int = 1 << 20, *, backing: int = 0, version: int = 3, features: int = 0) -> bytes:
+def qcow2(
+    size: int = 1 << 20,
+    *,
+    backing: int = 0,
+    version: int = 3,
+    features: int = 0,
+    encryption: int = 0,
+) -> bytes:
     """Return an empty qcow2's header, and some bytes behind it."""
-    fixed = struct.pack(">4sIQIIQ", b"QFI\xfb", version, backing, 16 if backing else 0, 16, size)
+    name_bytes = 16 if backing else 0
+    fixed = struct.pack(">4sIQIIQI", b"QFI\xfb", version, backing, name_bytes, 16, size, encryption)
     return (fixed.ljust(72, b"\0") + struct.pack(">QQQII", features, 0, 0, 4, 104)).ljust(
         512, b"\0"
     )

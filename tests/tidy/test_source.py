@@ -22,6 +22,7 @@ ONLY_IN = {
     "subprocess": ("src/mooring/agent/run.py",),
     "asyncio.subprocess": ("src/mooring/agent/run.py",),
     "asyncio.create_subprocess_exec": ("src/mooring/agent/run.py",),
+    "oslo_utils": ("src/mooring/qcow2.py",),
     "oslo_policy": ("src/mooring/web/policy.py",),
     "oslo_config": ("src/mooring/web/policy.py",),
     "prometheus_client": ("src/mooring/metrics/exposition.py",),

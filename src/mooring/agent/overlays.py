@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mooring.agent import qcow2
+from mooring import qcow2
 from mooring.agent.qemu_img import FORMATS, read_virtual_bytes
 from mooring.agent_api.overlays import MergeRequest, check_name, is_plain_name
 from mooring.errors import Conflict, Invalid, NotFound

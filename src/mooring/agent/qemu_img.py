@@ -12,8 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mooring import limits, typed
-from mooring.agent import qcow2
+from mooring import limits, qcow2, typed
 from mooring.agent.run import Budget, Output, Runner
 from mooring.errors import Conflict, Invalid, NoCapacity, Unavailable
 from mooring.fence.threads import run_to_end

@@ -17,8 +17,9 @@ import structlog
 from msgspec import Struct
 from sqlalchemy import delete, func, insert, select, update
 
+from mooring import qcow2
 from mooring.errors import Conflict, Invalid, MooringError, OverQuota
-from mooring.image import files, images, qcow2
+from mooring.image import files, images
 from mooring.image.tables import ImageRow, UploadRow
 from mooring.limits import IMAGE_BEAT_S, IMAGE_CHUNK_BYTES, IMAGE_IDLE_S, IMAGE_LEASE_S
 
@@ -93,7 +94,12 @@ def read_virtual_size(upload: Upload, written: Written) -> int | None:
     if upload.container_format != "bare":
         return None
     if upload.disk_format == "qcow2":
-        return qcow2.read(written.start).virtual_size_bytes
+        try:
+            return qcow2.read_alone(written.start)
+        except Invalid as error:
+            raise Invalid(
+                f"The image was refused. {error.public} It is queued again.", status=415
+            ) from error
     if upload.disk_format == "raw":
         if written.start.startswith(qcow2.MAGIC):
             raise Invalid(

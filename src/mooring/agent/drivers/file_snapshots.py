@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mooring.agent import files, qcow2
+from mooring import qcow2
+from mooring.agent import files
 from mooring.agent.drivers.base import SourceImage, refuse_exported, require
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.drivers.file_volumes import FileVolumes
