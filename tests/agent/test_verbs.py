@@ -65,6 +65,18 @@ async def test_a_host_pays_whatever_may_be_owed(name: str, tmp_path: Path) -> No
         assert late == []
 
 
+async def test_what_is_owed_with_its_attachment_is_disconnected(tmp_path: Path) -> None:
+    async with open_host(tmp_path) as (host, _):
+        server_id, disk = new_id(), await host.make_disk()
+        await host.boot(server_id, [disk])
+        target = verbs.UNPLUG_DISK.target(
+            server_id, disk.volume_id, attachment_id=disk.attachment_id
+        )
+        await host.client.pay(target, operation=operation())
+        left = await host.client.inventory()
+        assert (left.guests[0].disks, left.connections) == ([], [])
+
+
 async def test_a_debt_that_is_no_undo_is_a_bug(tmp_path: Path) -> None:
     async with open_host(tmp_path) as (host, _):
         for target in ("/nothing/x", "/servers/x/power", "/servers"):
