@@ -23,7 +23,7 @@ def write(path: Path, backing: str = "", backing_format: str = "raw", size: int 
     offset = 104 + len(extension) if backing else 0
     head = struct.pack(">4sIQIIQI", b"QFI\xfb", 3, offset, len(name), 16, size, 0)
     head = head.ljust(100, b"\0") + struct.pack(">I", 104)
-    path.write_bytes(head + extension + name)
+    path.write_bytes((head + extension + name).ljust(512, b"\0"))
     return path
 
 
