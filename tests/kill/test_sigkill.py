@@ -16,6 +16,7 @@ import pytest
 from psycopg import sql
 
 from mooring.agent import disks, servers, volumes
+from mooring.agent_api import verbs
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
@@ -32,13 +33,13 @@ SAMPLE = 34
 SAMPLE_OF_AGENT = 8
 SAMPLE_ON_POSTGRESQL = 6
 SAGAS = laws.sagas_of(*(each.name for each in SERVICES))
-UNUSED = {"delete_image"}
-"""Verbs for operators: no operation takes an image out of a host's cache."""
+UNUSED = {"delete_image", "fence_holder", "lift_fence"}
+"""Verbs for operators: no operation takes an image out of a host's cache, or from its holder."""
 VERBS = [
-    route.handler.__name__
-    for group in (servers.verbs, disks.verbs, volumes.verbs)
-    for route in group.routes
-    if route.method != "GET" and route.handler.__name__ not in UNUSED
+    name
+    for module in (servers, disks, volumes)
+    for name in module.handlers.by_name
+    if verbs.VERBS[name].method != "GET" and name not in UNUSED
 ]
 AGENT_POINTS = [f"agent/{name}/{moment}" for name in VERBS for moment in ("begin", "acted")]
 UNWINDING = {
