@@ -79,8 +79,11 @@ COMPUTE_EVENTS = 1000
 COMPUTE_UNDO_ATTEMPTS = 12
 """How often an unwinding or a late disconnect is tried before the server is in ERROR: 3 min."""
 
+COMPUTE_VOLUME_FIRST_POLL_S = 0.05
+"""First pause between two looks at a volume that is being made; each next one is twice as long."""
+
 COMPUTE_VOLUME_POLL_S = 2.0
-"""Pause between two looks at a volume that is being made."""
+"""Longest pause between two looks at a volume that is being made."""
 
 COMPUTE_REIMAGE_WAIT_S = 86400.0
 """How long a rebuild waits for a volume that is still being reimaged."""

@@ -11,8 +11,8 @@ from tests.cloud import SimulatedCloud
 pytestmark = pytest.mark.anyio
 
 IMAGE = {"name": "i", "disk_format": "raw", "container_format": "bare"}
-COMMITS = 16
-"""The budget for each of the two, over all services and the host's journal."""
+ATTACH_COMMITS, DETACH_COMMITS = 12, 14
+"""Over all services and the host's journal: exactly, so that less is noticed too."""
 
 
 def _commits(cloud: SimulatedCloud) -> int:
@@ -20,7 +20,7 @@ def _commits(cloud: SimulatedCloud) -> int:
     return journals + sum(store.commits for store in cloud.cloud.stores.values())
 
 
-async def test_attach_and_detach_take_at_most_sixteen_commits_each(tmp_path: Path) -> None:
+async def test_attach_takes_twelve_commits_and_detach_fourteen(tmp_path: Path) -> None:
     cloud = SimulatedCloud(tmp_path)
     await cloud.open()
     image = (await cloud.ask("POST", "/image/v2/images", IMAGE)).key("id")
@@ -47,7 +47,6 @@ async def test_attach_and_detach_take_at_most_sixteen_commits_each(tmp_path: Pat
     assert detached is not None
     assert (attached.status, detached.status) == (200, 202)
     assert shown.key("volume")["status"] == "in-use"
-    assert attach_commits <= COMMITS
-    assert detach_commits <= COMMITS
+    assert (attach_commits, detach_commits) == (ATTACH_COMMITS, DETACH_COMMITS)
     assert await cloud.complaints() == []
     await cloud.close()

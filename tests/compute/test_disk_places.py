@@ -89,3 +89,21 @@ async def test_deleting_a_server_ends_its_volume_in_both_places(yard: Yard) -> N
     await yard.settle()
     assert await yard.volume_status(volume_id) == "available"
     assert (await everywhere(yard), await places(yard)) == ([], [])
+
+
+async def test_an_operation_takes_no_attachment_of_any_place_for_its_own_work(yard: Yard) -> None:
+    server_id, volume_id, elsewhere = await attached_twice(yard)
+    rows = await yard.compute.store.read(lambda tx: disk_places.attachments_of(tx, volume_id))
+    there = await yard.compute.volumes.attachments(None, volume_id=volume_id)
+    assert rows == {found.id for found in there}
+    assert elsewhere in rows
+    assert {found.server_id for found in there} == {server_id}
+
+
+async def test_volumes_of_a_new_server_are_at_its_host(yard: Yard) -> None:
+    volume_id = await yard.make_volume(bootable=True)
+    root = {"source_type": "volume", "destination_type": "volume", "uuid": volume_id}
+    wanted = [{**root, "boot_index": 0}]
+    server_id = await yard.make_server(imageRef="", block_device_mapping_v2=wanted)
+    here = (await yard.server(server_id))["OS-EXT-SRV-ATTR:host"]
+    assert (await yard.connections(here), await places(yard)) == ([volume_id], [here])

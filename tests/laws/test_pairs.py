@@ -113,7 +113,7 @@ async def test_who_waits_too_long_gives_up_and_leaves_no_trace(yard: Yard, name:
     async with yard.trial(scene("attach")) as trial:
         call = HoldsUndo(trial.cloud)
         trial.site.meddler = call
-        last = "compute.attach_volume/plug_disk/forward/after"
+        last = "compute.attach_volume/give/forward/after"
         trial.probe.arm(last, lambda: Conflict("A law let this step fail."))
         first = asyncio.create_task(trial.act())
         assert await trial.cloud.until(call.held, first)

@@ -7,7 +7,7 @@ from tests.mutants.mutant import FAILING, STEPS, Mutant
 MUTANTS = [
     Mutant(
         "an undo knows only what it remembers",
-        "compute/volumes/volume_calls.py",
+        "compute/volumes/disks.py",
         "made = await volumes.session.bury(run.operation)",
         "made: list[str] | None = [remembered] if remembered else []",
         STEPS,

@@ -30,6 +30,7 @@ class Told(Struct, frozen=True, kw_only=True):
     notice       the notification without its phase, as "reboot"; empty where upstream has none
     says_errors  whether its failure is told by a notification, too
     members      what its notifications have beside the server, as `volume_id`
+    unawaited    its user was answered before it began, so that a refusal leaves a trace, too
     """
 
     event: str = ""
@@ -37,6 +38,7 @@ class Told(Struct, frozen=True, kw_only=True):
     notice: str = ""
     says_errors: bool = True
     members: dict[str, Any] = {}
+    unawaited: bool = False
 
 
 def tell(describe: Callable[[Any], Told], *, from_answer: bool = False) -> Story:
@@ -70,7 +72,8 @@ class _Teller:
 
     def fail(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
         """Leave a fault with the server and close the event; what never began is not notified."""
-        if self._from_answer and not run.answered:
+        is_refused = self._from_answer and not run.answered
+        if is_refused and not self._describe(notes).unawaited:
             actions.forget(tx, notes.action_id)
             return
         faults.record(tx, notes.server_id, run.error, run.now())

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
-
-from mooring.agent_api.disks import DiskSpec
 from mooring.compute.hosts import hosts
-from mooring.compute.volumes import devices
-from mooring.errors import MooringError, NotFound, Unavailable
+from mooring.errors import MooringError, Unavailable
 from mooring.fence import debts
 from mooring.fence.operation import Operation
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
@@ -19,38 +15,9 @@ from mooring.saga.journal import is_unavailable
 if TYPE_CHECKING:
     from mooring.agent_api.client import AgentClient
     from mooring.compute.service import Compute
-    from mooring.compute.tables import BlockDevice
     from mooring.saga.define import Run
 
 T = TypeVar("T")
-
-
-class Disk(Struct, frozen=True):
-    """A volume of a server. Without an attachment it came by the old calls."""
-
-    server_id: str
-    volume_id: str
-    attachment_id: str | None
-    device_name: str | None
-    boot_index: int | None = None
-    multiattach: bool = False
-
-    @property
-    def connection_id(self) -> str:
-        """What its connection is called on the host."""
-        return self.attachment_id or self.volume_id
-
-
-def disk_of(row: BlockDevice) -> Disk:
-    """Return the disk that a block device with a volume stands for."""
-    return Disk(
-        row.server_id,
-        row.volume_id or "",
-        row.attachment_id,
-        row.device_name,
-        row.boot_index,
-        row.multiattach,
-    )
 
 
 async def ask(run: Run[Compute], host: str, verb: Callable[[AgentClient], Awaitable[T]]) -> T:
@@ -68,95 +35,6 @@ async def connector(run: Run[Compute], host: str, mountpoint: str | None = None)
     """Return how a host connects volumes, with the place in the guest as Cinder wants it."""
     found = await ask(run, host, lambda agent: agent.connector())
     return {**found, "mountpoint": mountpoint} if mountpoint else found
-
-
-async def fetch_connection(run: Run[Compute], host: str, disk: Disk) -> Mapping[str, Any]:
-    """Return fresh connection data: by attachment id, or by the old call where there is none."""
-    volumes = run.service.volumes
-    if disk.attachment_id:
-        shown = await volumes.show_attachment(None, disk.attachment_id)
-        return shown.connection_info
-    arguments = {"connector": await connector(run, host)}
-    answer = await volumes.act(None, disk.volume_id, "os-initialize_connection", arguments)
-    return answer["connection_info"]
-
-
-async def specify(run: Run[Compute], host: str, disk: Disk) -> DiskSpec:
-    """Return a disk as an agent takes it, with fresh connection data."""
-    return DiskSpec(
-        volume_id=disk.volume_id,
-        attachment_id=disk.connection_id,
-        connection=dict(await fetch_connection(run, host, disk)),
-        device=disk.device_name or "",
-        boot_index=disk.boot_index,
-        shareable=disk.multiattach,
-    )
-
-
-async def specify_all(run: Run[Compute], host: str, server_id: str) -> list[DiskSpec]:
-    """Return the volumes that a server has, with fresh connection data."""
-    rows = await run.service.store.read(
-        lambda tx: [disk_of(row) for row in attached(devices.of_server(tx, server_id))]
-    )
-    return [await specify(run, host, disk) for disk in rows]
-
-
-def attached(rows: Sequence[BlockDevice]) -> list[BlockDevice]:
-    """Return the volumes among block devices that the guest has, or is to have."""
-    return [row for row in rows if row.volume_id and row.state == "attached"]
-
-
-async def connect(run: Run[Compute], host: str, disk: Disk) -> None:
-    """Make an exported volume a device of the host."""
-    connection = await fetch_connection(run, host, disk)
-    name, volume_id, operation = disk.connection_id, disk.volume_id, run.operation
-    await ask(
-        run, host, lambda agent: agent.connect(name, volume_id, connection, operation=operation)
-    )
-
-
-async def disconnect(run: Run[Compute], host: str | None, connection_id: str) -> None:
-    """Remove the device of a volume from a host; nothing when it is not there."""
-
-    async def verb(agent: AgentClient) -> None:
-        await agent.disconnect(connection_id, operation=run.operation)
-
-    await take_back(run, host, f"/connections/{connection_id}", verb)
-
-
-async def plug(run: Run[Compute], host: str, disk: Disk, operation: Operation | None = None) -> str:
-    """Give a volume to the guest, running or not; return the device's name."""
-    spec = await specify(run, host, disk)
-    named = operation or run.operation
-    given = await ask(
-        run, host, lambda agent: agent.plug_disk(disk.server_id, spec, operation=named)
-    )
-    return given.device
-
-
-async def plug_again(run: Run[Compute], host: str, disk: Disk) -> None:
-    """See that a guest which was to lose a volume has it; nothing when host or guest is gone."""
-    if await is_lost(run, host):
-        return
-    try:
-        await plug(run, host, disk, run.operation.again())
-    except NotFound:
-        return
-
-
-async def unplug(run: Run[Compute], host: str | None, server_id: str, volume_id: str) -> None:
-    """Take a volume from the guest and see that it let go; nothing when it has none.
-
-    Raises Conflict when the guest keeps it.
-    """
-
-    async def verb(agent: AgentClient) -> None:
-        try:
-            await agent.unplug_disk(server_id, volume_id, operation=run.operation)
-        except NotFound:
-            return
-
-    await take_back(run, host, f"/servers/{server_id}/disks/{volume_id}", verb)
 
 
 async def destroy(run: Run[Compute], host: str | None, server_id: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.compute.hosts.guests import Disk
+from mooring.compute.volumes.disks import Disk
 
 
 class NewDisk(Struct, frozen=True, kw_only=True):
@@ -83,13 +83,15 @@ def with_disk(notes: CreateServer, item: str, **values: Any) -> CreateServer:
 
 
 def guest_disk(notes: CreateServer, item: str) -> Disk:
-    """Return a disk as hosts know it."""
+    """Return a disk at the host of the server, once there is one."""
     disk = find(notes, item)
     return Disk(
-        notes.server_id,
-        disk.volume_id,
-        disk.attachment_id,
-        disk.device_name,
-        disk.boot_index,
-        disk.multiattach,
+        server_id=notes.server_id,
+        volume_id=disk.volume_id,
+        host=notes.host or None,
+        attachment_id=disk.attachment_id or None,
+        device_name=disk.device_name,
+        boot_index=disk.boot_index,
+        multiattach=disk.multiattach,
+        known=disk.known,
     )

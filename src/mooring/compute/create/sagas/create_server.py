@@ -26,6 +26,7 @@ from mooring.compute.hosts import guests, hosts
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes.disks import specify
 from mooring.errors import Conflict, NoCapacity
 from mooring.saga.define import Each, Run, Saga, Step, exclusive
 
@@ -137,9 +138,7 @@ def begin_spawning(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
 async def spawn_guest(notes: CreateServer, run: Run[Compute]) -> None:
     """Define the guest on its host and start it, with connection data that is fresh."""
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
-    disks = [
-        await guests.specify(run, notes.host, guest_disk(notes, item)) for item in every(notes)
-    ]
+    disks = [await specify(run, guest_disk(notes, item)) for item in every(notes)]
     spec = spawning.specify_guest(server, notes.image_id, disks)
     await guests.ask(
         run,

@@ -9,13 +9,7 @@ from msgspec.structs import replace
 from mooring.clients.volume import NewVolume
 from mooring.compute.create.sagas.create_notes import CreateServer, find, guest_disk, with_disk
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices, disk_places
-from mooring.compute.volumes.volume_calls import (
-    delete_made_attachments,
-    reserve_volume,
-    say_in_use,
-    wait_until_ready,
-)
+from mooring.compute.volumes import devices, disk_places, disks
 from mooring.errors import Conflict, Invalid, NotFound, Unavailable
 from mooring.saga.journal import is_unavailable
 
@@ -30,7 +24,7 @@ async def reserve_existing(notes: CreateServer, item: str, run: Run[Compute]) ->
     """Reserve a volume that the user named, with the user's own rights."""
     disk = find(notes, item)
     try:
-        made = await reserve_volume(run, notes.server_id, disk.volume_id, known=disk.known)
+        made = await disks.reserve(run, guest_disk(notes, item))
     except (Conflict, NotFound) as error:
         if is_unavailable(error):
             raise
@@ -95,13 +89,12 @@ def save_volume(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) 
 
 async def await_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
     """Rest until the volume has its data."""
-    await wait_until_ready(run, find(notes, item).volume_id)
+    await disks.wait_until_ready(run, find(notes, item).volume_id)
 
 
 async def reserve_made(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
     """Reserve a volume that was made for this server."""
-    volume_id = find(notes, item).volume_id
-    made = await reserve_volume(run, notes.server_id, volume_id, known=())
+    made = await disks.reserve(run, guest_disk(notes, item))
     return with_disk(notes, item, attachment_id=made)
 
 
@@ -117,49 +110,40 @@ def save_attachment(tx: Session, notes: CreateServer, item: str, run: Run[Comput
 
 async def export_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
     """Have the volume exported to the server's host."""
-    disk, volumes = find(notes, item), run.service.volumes
-    await wait_until_ready(run, disk.volume_id)
-    connector = await guests.connector(run, notes.host, disk.device_name)
-    await volumes.connect_attachment(None, disk.attachment_id, connector, operation=run.operation)
+    await disks.export(run, guest_disk(notes, item))
 
 
 async def disconnect_host(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
     """Remove the volume's device from the host, where starting the guest may have made one."""
-    if notes.abandoned or not notes.host:
+    if notes.abandoned:
         return None
-    disk = guest_disk(notes, item)
-    undoing = guests.disconnect(run, notes.host, disk.connection_id)
-    failure = await guests.give_up_late(run, undoing)
+    failure = await guests.give_up_late(run, disks.leave(run, guest_disk(notes, item)))
     return replace(notes, abandoned=failure) if failure else None
 
 
 async def complete_attachment(notes: CreateServer, item: str, run: Run[Compute]) -> None:
     """Tell the volume service that the server has the volume: so before the guest starts (4.7)."""
-    attachment_id = find(notes, item).attachment_id
-    await run.service.volumes.complete_attachment(None, attachment_id, operation=run.operation)
+    await disks.complete(run, guest_disk(notes, item))
 
 
 async def _free(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
-    disk = find(notes, item)
+    disk = guest_disk(notes, item)
     if notes.abandoned:
         if disk.attachment_id:
-            await say_in_use(run, disk.attachment_id)
+            await disks.hold(run, disk)
         return None
     if not disk.volume_id:
         return None
-    failure = await delete_made_attachments(
-        run,
-        notes.server_id,
-        disk.volume_id,
-        known=disk.known,
-        remembered=disk.attachment_id,
-    )
-    if not failure:
-        return with_disk(notes, item, attachment_id="")
-    if not notes.accepted:
-        # Nobody would know of the server any more: stay with it for as long as it takes.
-        raise Unavailable(failure)
-    return replace(notes, abandoned=failure)
+    try:
+        await disks.free(run, disk)
+    except Conflict as error:
+        if is_unavailable(error):
+            raise
+        if not notes.accepted:
+            # Nobody would know of the server any more: stay with it for as long as it takes.
+            raise Unavailable(error.public, private=error.private) from error
+        return replace(notes, abandoned=error.public)
+    return with_disk(notes, item, attachment_id="")
 
 
 def _name(notes: CreateServer, item: str) -> str:

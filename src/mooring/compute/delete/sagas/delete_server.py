@@ -11,9 +11,8 @@ from mooring.compute.actions import actions, faults, notices
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.sagas.release_device import lock_of
-from mooring.compute.volumes.volume_calls import end_attachment
 from mooring.errors import MooringError, NotFound
 from mooring.saga.define import Each, Lock, Run, Saga, Step, Together, exclusive
 from mooring.saga.journal import is_unavailable
@@ -71,8 +70,8 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     _notify(tx, notes, run, "delete.start")
     _notify(tx, notes, run, "shutdown.start")
     rows = devices.of_server(tx, notes.server_id)
-    disks = [disk for row in rows if row.volume_id for disk in _look(tx, server, row)]
-    return replace(notes, host=server.host, disks=disks)
+    there = [disk for row in rows if row.volume_id for disk in _look(tx, server, row)]
+    return replace(notes, host=server.host, disks=there)
 
 
 def _look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:
@@ -103,14 +102,14 @@ async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> Together | No
 async def disconnect_host(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
     """Remove a volume's device from a host."""
     old = _find(notes, item)
-    await guests.disconnect(run, old.elsewhere or notes.host, _disk(notes, old).connection_id)
+    await disks.leave(run, _disk(notes, old))
 
 
 async def delete_attachment(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
     """End the export; the last one frees the volume."""
     old = _find(notes, item)
     if old.attachment_id or old.state != "reserving":
-        await end_attachment(run, old.elsewhere or notes.host, _disk(notes, old))
+        await disks.end(run, _disk(notes, old))
 
 
 def forget_device(tx: Session, notes: DeleteServer, item: str, run: Run[Compute]) -> None:
@@ -202,8 +201,13 @@ def _find(notes: DeleteServer, item: str) -> OldDisk:
     return next(disk for disk in notes.disks if disk.name == item)
 
 
-def _disk(notes: DeleteServer, old: OldDisk) -> guests.Disk:
-    return guests.Disk(notes.server_id, old.volume_id, old.attachment_id, None)
+def _disk(notes: DeleteServer, old: OldDisk) -> disks.Disk:
+    return disks.Disk(
+        server_id=notes.server_id,
+        volume_id=old.volume_id,
+        host=old.elsewhere or notes.host,
+        attachment_id=old.attachment_id,
+    )
 
 
 def _locks(notes: DeleteServer) -> list[Lock]:

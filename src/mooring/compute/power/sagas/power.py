@@ -13,7 +13,7 @@ from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import devices, disks
 from mooring.compute.volumes.sagas.release_device import hurry
 from mooring.errors import Conflict, NotFound
 from mooring.saga.define import Lock, Run, Saga, Step, exclusive
@@ -91,7 +91,7 @@ async def find_lost_volumes(notes: ChangePower, run: Run[Compute]) -> ChangePowe
     if not _takes_disks(notes):
         return None
     rows = await run.service.store.read(
-        lambda tx: guests.attached(devices.of_server(tx, notes.server_id))
+        lambda tx: disks.attached(devices.of_server(tx, notes.server_id))
     )
     lost: list[str] = []
     for row in rows:
@@ -124,14 +124,14 @@ async def set_power(notes: ChangePower, run: Run[Compute]) -> None:
             f"Host {notes.host} was forced down. The server was left as it is; evacuate or delete "
             "it."
         )
-    disks = None
+    given = None
     if _takes_disks(notes):
-        disks = await guests.specify_all(run, notes.host, notes.server_id)
+        given = await disks.specify_all(run, notes.host, notes.server_id)
     request = PowerRequest(
         state=notes.state,
         mode=notes.mode,
         timeout_s=run.service.settings.shutdown_timeout_s,
-        disks=disks,
+        disks=given,
     )
     await guests.ask(
         run,

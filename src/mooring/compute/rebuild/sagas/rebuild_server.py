@@ -14,12 +14,8 @@ from msgspec.structs import replace
 from mooring.compute.hosts import guests
 from mooring.compute.rebuild.sagas import rebuild_steps as steps
 from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer, to_connect
-from mooring.compute.volumes import devices, disk_places
-from mooring.compute.volumes.volume_calls import (
-    end_attachment,
-    find_own_attachments,
-    reserve_volume,
-)
+from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes.disks import Disk
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.limits import COMPUTE_REIMAGE_WAIT_S
 from mooring.saga import journal
@@ -52,23 +48,20 @@ async def reserve_root(notes: RebuildServer, run: Run[Compute]) -> RebuildServer
     """Make an empty attachment, so that the volume stays reserved for the server."""
     if not notes.frees:
         return None
-    made = await reserve_volume(
-        run, notes.server_id, notes.volume_id, known=notes.known, as_user=False
-    )
+    made = await disks.reserve(run, _empty_disk(notes), as_user=False)
     return replace(notes, attachment_id=made)
 
 
 async def disconnect_root(notes: RebuildServer, run: Run[Compute]) -> None:
     """Remove the volume's device from the host."""
     if notes.frees:
-        name = _old_disk(notes).connection_id
-        await guests.insist(run, guests.disconnect(run, notes.host, name))
+        await guests.insist(run, disks.leave(run, _old_disk(notes)))
 
 
 async def free_root(notes: RebuildServer, run: Run[Compute]) -> None:
     """Delete the old attachment: with the empty one alone the volume is reserved."""
     if notes.frees:
-        await guests.insist(run, end_attachment(run, notes.host, _old_disk(notes)))
+        await guests.insist(run, disks.end(run, _old_disk(notes)))
 
 
 def save_root(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
@@ -153,7 +146,7 @@ async def _delete_empty(notes: RebuildServer, run: Run[Compute]) -> None:
     volumes = run.service.volumes
     made = await volumes.session.bury(_step_of(run, reserve_root.__name__))
     if made is None:
-        made = await find_own_attachments(run, notes.server_id, notes.volume_id, known=notes.known)
+        made = await disks.find_own(run, _empty_disk(notes))
     for attachment_id in sorted({*made, notes.attachment_id} - {""}):
         operation = guests.other(run.operation, "delete")
         await volumes.delete_attachment(None, attachment_id, operation=operation)
@@ -220,8 +213,23 @@ def _step_of(run: Run[Compute], step: str) -> Operation:
     return replace(run.operation, step=step)
 
 
-def _old_disk(notes: RebuildServer) -> guests.Disk:
-    return guests.Disk(notes.server_id, notes.volume_id, notes.old_attachment_id, None, 0)
+def _old_disk(notes: RebuildServer) -> Disk:
+    return _disk(notes, notes.old_attachment_id)
+
+
+def _empty_disk(notes: RebuildServer) -> Disk:
+    return _disk(notes, notes.attachment_id or None)
+
+
+def _disk(notes: RebuildServer, attachment_id: str | None) -> Disk:
+    return Disk(
+        server_id=notes.server_id,
+        volume_id=notes.volume_id,
+        host=notes.host,
+        attachment_id=attachment_id,
+        boot_index=0,
+        known=notes.known,
+    )
 
 
 REBUILD_SERVER = Saga(

@@ -17,7 +17,7 @@ from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
 from mooring.compute.servers import metadata, states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes import devices, disk_places, disks
 from mooring.errors import Conflict, MooringError, NotFound
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Lock, Run, exclusive
@@ -273,11 +273,11 @@ async def _switch(notes: RebuildServer, run: Run[Compute], request: PowerRequest
 async def _specify(
     notes: RebuildServer, run: Run[Compute], *, power_on: bool, name: str = ""
 ) -> ServerSpec:
-    disks = await guests.specify_all(run, notes.host, notes.server_id)
+    given = await disks.specify_all(run, notes.host, notes.server_id)
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     image_id = notes.image_id if notes.has_local_root else ""
     power = "on" if power_on else "off"
-    return spawning.specify_guest(server, image_id, disks, name=name, power=power)
+    return spawning.specify_guest(server, image_id, given, name=name, power=power)
 
 
 async def give_up_late(run: Run[Compute], work: Awaitable[None]) -> str:

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from mooring.compute.actions import actions, faults, notices
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices, disk_places
-from mooring.compute.volumes.disk_places import HERE, Place, named, pick
+from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes.disk_places import HERE, NOWHERE, Place, named, pick
+from mooring.compute.volumes.disks import Disk
 from mooring.compute.volumes.sagas.release_device import begin_release
-from mooring.compute.volumes.volume_calls import end_attachment
 from mooring.errors import Conflict, Invalid, MooringError
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Each, Run, Saga, Step, exclusive, shared
@@ -106,47 +106,14 @@ def accept(tx: Session, notes: DetachVolume, run: Run[Compute]) -> DetachVolume:
     return replace(notes, accepted=True)
 
 
-async def unplug_disk(notes: DetachVolume, run: Run[Compute]) -> None:
-    """Take the volume from the guest."""
-    await guests.unplug(run, notes.host, notes.server_id, notes.volume_id)
-
-
-async def plug_back(notes: DetachVolume, run: Run[Compute]) -> None:
-    """See that the guest has the volume, as before."""
-    await guests.plug_again(run, notes.host, _disk(notes))
-
-
 def mark_released(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     """Note that the guest let go: from here on the volume leaves the server."""
     devices.change(tx, notes.block_device_id, run.now(), state="released")
 
 
-async def disconnect_host(notes: DetachVolume, *where: Any) -> None:
-    """Remove the device from a host."""
-    place, run = _find_place(notes, where)
-    name = place.attachment_id or notes.volume_id
-    await guests.insist(run, guests.disconnect(run, place.host or None, name))
-
-
-async def delete_attachment(notes: DetachVolume, *where: Any) -> None:
-    """End the export to a host; the last one frees the volume."""
-    place, run = _find_place(notes, where)
-    disk = guests.Disk(notes.server_id, notes.volume_id, place.attachment_id, None)
-    await guests.insist(run, end_attachment(run, place.host or None, disk))
-
-
 def forget_place(tx: Session, notes: DetachVolume, *where: Any) -> None:
     """Say that a host no longer has the volume."""
-    place, _ = _find_place(notes, where)
-    disk_places.remove(tx, notes.block_device_id, place.host)
-
-
-def _find_place(notes: DetachVolume, where: tuple[Any, ...]) -> tuple[Place, Run[Compute]]:
-    """Return the place that a step is for, the server's own unless it has an item, and the run."""
-    *item, run = where
-    if item:
-        return pick(notes.elsewhere, item[0]), run
-    return Place(notes.host, notes.attachment_id), run
+    disk_places.remove(tx, notes.block_device_id, _disk(notes, *where[:-1]).host or NOWHERE)
 
 
 def forget_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
@@ -188,30 +155,34 @@ def start_release(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     begin_release(tx, run, notes.block_device_id)
 
 
-def _disk(notes: DetachVolume) -> guests.Disk:
-    return guests.Disk(
-        notes.server_id,
-        notes.volume_id,
-        notes.attachment_id,
-        notes.device_name,
-        notes.boot_index,
-        notes.multiattach,
+def _disk(notes: DetachVolume, item: str = HERE) -> Disk:
+    """Return the volume at the server's host or, with an item, at another one."""
+    place = pick(notes.elsewhere, item) if item else Place(notes.host, notes.attachment_id)
+    return Disk(
+        server_id=notes.server_id,
+        volume_id=notes.volume_id,
+        host=place.host,
+        attachment_id=place.attachment_id,
+        device_name=notes.device_name,
+        boot_index=notes.boot_index,
+        multiattach=notes.multiattach,
     )
 
 
+_steps = disks.Steps(_disk, insists=True)
 DETACH_VOLUME = Saga(
     "compute.detach_volume",
     DetachVolume,
     Step("check_device", check_device, undo=keep_device),
     Step("begin_detaching", begin_detaching, undo=roll_detaching),
     Step("accept", accept),
-    Step("unplug_disk", unplug_disk, undo=plug_back),
+    Step("unplug_disk", _steps.unplug, undo=_steps.plug_again),
     Step("mark_released", mark_released),
     Each(
         "places",
         lambda notes: [HERE, *named(notes.elsewhere)],
-        Step("disconnect_host", disconnect_host),
-        Step("delete_attachment", delete_attachment),
+        Step("disconnect_host", _steps.leave),
+        Step("delete_attachment", _steps.end),
         Step("forget_place", forget_place),
     ),
     Step("forget_device", forget_device),

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.disk_places import HERE, NOWHERE, Place, named, pick
-from mooring.compute.volumes.volume_calls import end_attachment
+from mooring.compute.volumes.disks import Disk
 from mooring.saga.define import Each, Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
@@ -72,37 +71,9 @@ def hurry(tx: Session, compute: Compute, server_id: str) -> None:
             compute.sagas.retry(tx, saga_id)
 
 
-async def unplug_disk(notes: ReleaseDevice, run: Run[Compute]) -> None:
-    """See that no guest has the volume."""
-    await guests.unplug(run, notes.host, notes.server_id, notes.volume_id)
-
-
-async def disconnect_host(notes: ReleaseDevice, *where: Any) -> None:
-    """Remove the device from a host."""
-    place, run = _find_place(notes, where)
-    name = place.attachment_id or notes.volume_id
-    await guests.disconnect(run, place.host or None, name)
-
-
-async def delete_attachment(notes: ReleaseDevice, *where: Any) -> None:
-    """End the export to a host; the last one frees the volume."""
-    place, run = _find_place(notes, where)
-    disk = guests.Disk(notes.server_id, notes.volume_id, place.attachment_id, None)
-    await end_attachment(run, place.host or None, disk)
-
-
 def forget_place(tx: Session, notes: ReleaseDevice, *where: Any) -> None:
     """Say that a host no longer has the volume."""
-    place, _ = _find_place(notes, where)
-    disk_places.remove(tx, notes.block_device_id, place.host)
-
-
-def _find_place(notes: ReleaseDevice, where: tuple[Any, ...]) -> tuple[Place, Run[Compute]]:
-    """Return the place that a step is for, the server's own unless it has an item, and the run."""
-    *item, run = where
-    if item:
-        return pick(notes.elsewhere, item[0]), run
-    return Place(notes.host or NOWHERE, notes.attachment_id), run
+    disk_places.remove(tx, notes.block_device_id, _disk(notes, *where[:-1]).host or NOWHERE)
 
 
 def give_back(tx: Session, notes: ReleaseDevice, run: Run[Compute]) -> None:
@@ -112,15 +83,29 @@ def give_back(tx: Session, notes: ReleaseDevice, run: Run[Compute]) -> None:
         states.give_back(tx, notes.server_id, run.now())
 
 
+def _disk(notes: ReleaseDevice, item: str = HERE) -> Disk:
+    """Return the volume at the server's host or, with an item, at another one."""
+    place = (
+        pick(notes.elsewhere, item) if item else Place(notes.host or NOWHERE, notes.attachment_id)
+    )
+    return Disk(
+        server_id=notes.server_id,
+        volume_id=notes.volume_id,
+        host=place.host or None,
+        attachment_id=place.attachment_id,
+    )
+
+
+_steps = disks.Steps(_disk)
 RELEASE_DEVICE = Saga(
     "compute.release_device",
     ReleaseDevice,
-    Step("unplug_disk", unplug_disk),
+    Step("unplug_disk", _steps.unplug),
     Each(
         "places",
         lambda notes: [HERE, *named(notes.elsewhere)],
-        Step("disconnect_host", disconnect_host),
-        Step("delete_attachment", delete_attachment),
+        Step("disconnect_host", _steps.leave),
+        Step("delete_attachment", _steps.end),
         Step("forget_place", forget_place),
     ),
     Step("give_back", give_back),

@@ -1,0 +1,367 @@
+"""A volume of a server at one host: each way to give it and to take it back, for all sagas.
+
+    reserve / free   the empty attachment that keeps the volume for the server
+    give / take      the volume in the guest: exported, connected and plugged in, and all that back
+    export / leave   the volume at a host whose guest does not run
+    complete, end    say that the guest has it; end the export
+
+Connection data is the answer of an export, handed on at once and kept nowhere (specs 001).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.verbs import UNPLUG_DISK
+from mooring.compute.hosts import guests
+from mooring.compute.volumes import devices, disk_places
+from mooring.errors import Conflict, MooringError, NotFound, Unavailable
+from mooring.limits import (
+    COMPUTE_UNDO_ATTEMPTS,
+    COMPUTE_VOLUME_FIRST_POLL_S,
+    COMPUTE_VOLUME_POLL_S,
+)
+from mooring.saga.define import Park
+from mooring.saga.journal import is_unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from mooring.agent_api.client import AgentClient
+    from mooring.compute.service import Compute
+    from mooring.compute.tables import BlockDevice
+    from mooring.fence.operation import Operation
+    from mooring.saga.define import Run
+
+_NOT_READY = frozenset({"creating", "downloading"})
+
+
+class Disk(Struct, frozen=True, kw_only=True):
+    """A volume of a server at a host. With no attachment, None or "", it came by the old calls.
+
+    `known`: attachments that the volume had before, never to be deleted as an operation's own.
+    """
+
+    server_id: str
+    volume_id: str
+    host: str | None
+    attachment_id: str | None = None
+    device_name: str | None = None
+    boot_index: int | None = None
+    multiattach: bool = False
+    known: list[str] = []
+
+    @property
+    def connection_id(self) -> str:
+        """What its connection is called on the host."""
+        return self.attachment_id or self.volume_id
+
+
+def in_notes(notes: Struct) -> Disk:
+    """Return the disk of a saga whose notes have its members, under the same names."""
+    return msgspec.convert(notes, Disk, from_attributes=True)
+
+
+class Steps:
+    """What sagas list of a disk, found in their notes: `find(notes)`, in an Each with the item.
+
+    `insists`: a host or volume service that is silent for long counts as one that refuses.
+    """
+
+    def __init__(self, find: Callable[..., Disk], *, insists: bool = False) -> None:
+        self._find, self._insists = find, insists
+
+    async def free(self, notes: Struct, *where: Any) -> None:
+        """End every attachment that `reserve` made."""
+        await free(where[-1], self._find(notes, *where[:-1]))
+
+    async def take(self, notes: Struct, *where: Any) -> None:
+        """Take the disk from the guest and its host."""
+        await take(where[-1], self._find(notes, *where[:-1]))
+
+    async def unplug(self, notes: Struct, *where: Any) -> None:
+        """Take the disk from the guest alone."""
+        await unplug(where[-1], self._find(notes, *where[:-1]))
+
+    async def plug_again(self, notes: Struct, *where: Any) -> None:
+        """See that the guest has the disk, as before."""
+        await plug_again(where[-1], self._find(notes, *where[:-1]))
+
+    async def leave(self, notes: Struct, *where: Any) -> None:
+        """Disconnect the volume from the host."""
+        await self._await(where[-1], leave(where[-1], self._find(notes, *where[:-1])))
+
+    async def complete(self, notes: Struct, *where: Any) -> None:
+        """Tell the volume service that the guest has the volume."""
+        await complete(where[-1], self._find(notes, *where[:-1]))
+
+    async def hold(self, notes: Struct, *where: Any) -> None:
+        """Say that the volume is in use: its host or its attachment would not let it go."""
+        await hold(where[-1], self._find(notes, *where[:-1]))
+
+    async def end(self, notes: Struct, *where: Any) -> None:
+        """End the export to the host; the last one frees the volume."""
+        await self._await(where[-1], end(where[-1], self._find(notes, *where[:-1])))
+
+    async def _await(self, run: Run[Compute], work: Awaitable[None]) -> None:
+        await (guests.insist(run, work) if self._insists else work)
+
+
+def disk_of(row: BlockDevice, host: str | None) -> Disk:
+    """Return the disk that a block device with a volume stands for, at its server's host."""
+    return Disk(
+        server_id=row.server_id,
+        volume_id=row.volume_id or "",
+        host=host,
+        attachment_id=row.attachment_id,
+        device_name=row.device_name,
+        boot_index=row.boot_index,
+        multiattach=row.multiattach,
+    )
+
+
+def attached(rows: Sequence[BlockDevice]) -> list[BlockDevice]:
+    """Return the volumes among block devices that the guest has, or is to have."""
+    return [row for row in rows if row.volume_id and row.state == "attached"]
+
+
+# -- reserve, free -----------------------------------------------------------------------------
+
+
+async def reserve(run: Run[Compute], disk: Disk, *, as_user: bool = True) -> str:
+    """Make an empty attachment as the user, or find the one made before; return its id.
+
+    A step behind the answer makes it as the service: the user's token may have ended.
+
+    Raises Invalid or Conflict when the volume's state forbids it, NotFound.
+    """
+    if guests.may_be_repeated(run):
+        mine = await find_own(run, disk)
+        if mine:
+            return mine[0]
+    made = await run.service.volumes.create_attachment(
+        run.user if as_user else None, disk.volume_id, disk.server_id, operation=run.operation
+    )
+    return made.id
+
+
+async def free(run: Run[Compute], disk: Disk) -> None:
+    """Delete every attachment that `reserve` made.
+
+    Raises Conflict when the one that the disk names will not go, now or for long. What nobody would
+    remember is Unavailable, and asked again for as long as it takes.
+    """
+    volumes, remembered = run.service.volumes, disk.attachment_id or ""
+    made = await volumes.session.bury(run.operation)
+    if made is None:
+        made = await find_own(run, disk)
+    for attachment_id in sorted({*made, remembered} - {""}):
+        operation = guests.other(run.operation, "delete")
+        deleting = volumes.delete_attachment(None, attachment_id, operation=operation)
+        failure = await guests.give_up_late(run, deleting)
+        if failure:
+            raise Conflict(failure) if attachment_id == remembered else Unavailable(failure)
+
+
+async def find_own(run: Run[Compute], disk: Disk) -> list[str]:
+    """Return attachments of this server that are neither `known` nor of any place."""
+    volume_id = disk.volume_id
+    there = await run.service.volumes.attachments(None, volume_id=volume_id)
+    rows = await run.service.store.read(lambda tx: disk_places.attachments_of(tx, volume_id))
+    return [
+        found.id
+        for found in there
+        if found.server_id == disk.server_id and found.id not in {*disk.known, *rows}
+    ]
+
+
+# -- give, take --------------------------------------------------------------------------------
+
+
+async def give(run: Run[Compute], disk: Disk) -> str:
+    """Export a volume that has its data to the host, and plug it into the guest; return its name.
+
+    The export's own answer is what the host connects by. Raises Park while the data is not there.
+    """
+    spec = _specify(disk, await export(run, disk))
+    return await _plug(run, disk, spec, run.operation)
+
+
+async def take(run: Run[Compute], disk: Disk) -> None:
+    """Take a volume from the guest and disconnect it from the host; nothing when it has none.
+
+    Raises Conflict when the guest keeps it.
+    """
+
+    async def verb(agent: AgentClient) -> None:
+        try:
+            await agent.unplug_disk(
+                disk.server_id, disk.volume_id, disk.connection_id, operation=run.operation
+            )
+        except NotFound:
+            # The guest is gone; what it had may be connected all the same.
+            await agent.disconnect(disk.connection_id, operation=run.operation)
+
+    path = UNPLUG_DISK.target(disk.server_id, disk.volume_id, attachment_id=disk.connection_id)
+    await guests.take_back(run, disk.host, path, verb)
+
+
+async def unplug(run: Run[Compute], disk: Disk) -> None:
+    """Take a volume from the guest alone and see that it let go; nothing when it has none.
+
+    Raises Conflict when the guest keeps it.
+    """
+
+    async def verb(agent: AgentClient) -> None:
+        try:
+            await agent.unplug_disk(disk.server_id, disk.volume_id, operation=run.operation)
+        except NotFound:
+            return
+
+    path = UNPLUG_DISK.target(disk.server_id, disk.volume_id)
+    await guests.take_back(run, disk.host, path, verb)
+
+
+async def plug_again(run: Run[Compute], disk: Disk) -> None:
+    """See that a guest which was to lose a volume has it; nothing when host or guest is gone."""
+    if disk.host is None or await guests.is_lost(run, disk.host):
+        return
+    try:
+        await _plug(run, disk, await specify(run, disk), run.operation.again())
+    except NotFound:
+        return
+
+
+async def _plug(run: Run[Compute], disk: Disk, spec: DiskSpec, operation: Operation) -> str:
+    async def verb(agent: AgentClient) -> str:
+        given = await agent.plug_disk(disk.server_id, spec, operation=operation)
+        return given.device
+
+    return await guests.ask(run, disk.host or "", verb)
+
+
+# -- export, leave -----------------------------------------------------------------------------
+
+
+async def export(run: Run[Compute], disk: Disk) -> Mapping[str, Any]:
+    """Have a volume that has its data exported to the host; return how to connect it.
+
+    Raises Park while it has not, Conflict when it is in error.
+    """
+    await wait_until_ready(run, disk.volume_id)
+    connector = await guests.connector(run, disk.host or "", disk.device_name)
+    given = await run.service.volumes.connect_attachment(
+        None, disk.attachment_id or "", connector, operation=run.operation
+    )
+    return given.connection_info
+
+
+async def leave(run: Run[Compute], disk: Disk) -> None:
+    """Disconnect a volume from a host; nothing when it is not there."""
+    name = disk.connection_id
+
+    async def verb(agent: AgentClient) -> None:
+        await agent.disconnect(name, operation=run.operation)
+
+    await guests.take_back(run, disk.host, f"/connections/{name}", verb)
+
+
+async def wait_until_ready(run: Run[Compute], volume_id: str) -> None:
+    """Rest until the volume has its data. Raises Conflict: in error; Unavailable: after long."""
+    volume = await run.service.volumes.show(None, volume_id)
+    if volume.status in _NOT_READY:
+        pause_s = min(COMPUTE_VOLUME_POLL_S, max(COMPUTE_VOLUME_FIRST_POLL_S, run.worked_s))
+        raise Park(seconds=pause_s, timeout_s=run.service.settings.volume_ready_s)
+    if volume.status.startswith("error"):
+        raise Conflict(f"Volume {volume_id} is in status {volume.status}; it cannot be attached.")
+
+
+# -- complete, end -----------------------------------------------------------------------------
+
+
+async def complete(run: Run[Compute], disk: Disk) -> None:
+    """Tell the volume service that the guest has the volume."""
+    volumes = run.service.volumes
+    await volumes.complete_attachment(None, disk.attachment_id or "", operation=run.operation)
+
+
+async def hold(run: Run[Compute], disk: Disk) -> None:
+    """Tell the volume service that a host holds on to an attachment which should have gone."""
+    operation = guests.other(run.operation, "hold")
+    completing = run.service.volumes.complete_attachment(
+        None, disk.attachment_id or "", operation=operation
+    )
+    try:
+        await completing
+    except MooringError as error:
+        if is_unavailable(error) and run.attempt < COMPUTE_UNDO_ATTEMPTS:
+            raise
+
+
+async def end(run: Run[Compute], disk: Disk) -> None:
+    """End the export to a host and free the volume, by attachment or by the old calls.
+
+    Gone is fine.
+    """
+    volumes = run.service.volumes
+    if disk.attachment_id:
+        await volumes.delete_attachment(None, disk.attachment_id, operation=run.operation)
+        return
+    try:
+        volume = await volumes.show(None, disk.volume_id)
+        mine = [found for found in volume.attachments if found.server_id == disk.server_id]
+        if not mine:
+            return
+        arguments: dict[str, Any] = {"connector": await _old_connector(run, disk.host)}
+        operation = guests.other(run.operation, "terminate")
+        await volumes.act(
+            None, disk.volume_id, "os-terminate_connection", arguments, operation=operation
+        )
+        arguments = {"attachment_id": mine[0].attachment_id}
+        await volumes.act(None, disk.volume_id, "os-detach", arguments, operation=run.operation)
+    except NotFound:
+        return
+
+
+async def _old_connector(run: Run[Compute], host: str | None) -> dict[str, Any]:
+    """Return the connector of a host, or as much as is known of one that is lost."""
+    if host is not None and not await guests.is_lost(run, host):
+        return await guests.connector(run, host)
+    return {"host": host or ""}
+
+
+# -- what a host is told -----------------------------------------------------------------------
+
+
+async def specify(run: Run[Compute], disk: Disk) -> DiskSpec:
+    """Return a disk as an agent takes it, with fresh connection data."""
+    volumes = run.service.volumes
+    if disk.attachment_id:
+        shown = await volumes.show_attachment(None, disk.attachment_id)
+        return _specify(disk, shown.connection_info)
+    arguments = {"connector": await guests.connector(run, disk.host or "")}
+    answer = await volumes.act(None, disk.volume_id, "os-initialize_connection", arguments)
+    return _specify(disk, answer["connection_info"])
+
+
+async def specify_all(run: Run[Compute], host: str, server_id: str) -> list[DiskSpec]:
+    """Return the volumes that a server has at its host, with fresh connection data."""
+    disks = await run.service.store.read(
+        lambda tx: [disk_of(row, host) for row in attached(devices.of_server(tx, server_id))]
+    )
+    return [await specify(run, disk) for disk in disks]
+
+
+def _specify(disk: Disk, connection: Mapping[str, Any]) -> DiskSpec:
+    return DiskSpec(
+        volume_id=disk.volume_id,
+        attachment_id=disk.connection_id,
+        connection=dict(connection),
+        device=disk.device_name or "",
+        boot_index=disk.boot_index,
+        shareable=disk.multiattach,
+    )

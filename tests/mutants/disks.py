@@ -1,0 +1,108 @@
+"""Faults seeded in the disks of servers: how one is given to a host, and taken back."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import FAILING, STEPS, Mutant
+
+DISKS, PLACES = "compute/volumes/disks.py", "compute/volumes/disk_places.py"
+ATTACH, DETACH = "tests/compute/test_attach_volume.py", "tests/compute/test_detach_volume.py"
+TWICE, CREATE = "tests/compute/test_disk_places.py", "tests/compute/test_create_server.py"
+
+MUTANTS = [
+    Mutant(
+        "a disk that is taken back stays connected",
+        DISKS,
+        "disk.volume_id, disk.connection_id, operation=run.operation",
+        "disk.volume_id, operation=run.operation",
+        STEPS,
+        f"{FAILING} and attach_volume and complete",
+    ),
+    Mutant(
+        "a disk stays in the guest it was given to",
+        DISKS,
+        "        await take(where[-1], self._find(notes, *where[:-1]))\n",
+        "        del where\n",
+        STEPS,
+        f"{FAILING} and attach_volume and complete",
+    ),
+    Mutant(
+        "a host keeps what its guest let go of",
+        DISKS,
+        '    await guests.take_back(run, disk.host, f"/connections/{name}", verb)\n',
+        "    del verb\n",
+        DETACH,
+        "available_and_unknown",
+    ),
+    Mutant(
+        "an attachment outlives its use",
+        DISKS,
+        "delete_attachment(None, disk.attachment_id, operation=run.operation)",
+        "show_attachment(None, disk.attachment_id)",
+        DETACH,
+        "available_and_unknown",
+    ),
+    Mutant(
+        "the volume service never hears that the guest has the volume",
+        DISKS,
+        'await volumes.complete_attachment(None, disk.attachment_id or "", operation',
+        'await volumes.show_attachment(None, disk.attachment_id or "")\n    dict(operation',
+        ATTACH,
+        "in_use_and_in_the_guest",
+    ),
+    Mutant(
+        "a volume that its host holds on to looks free",
+        DISKS,
+        "        await completing\n",
+        "        completing.close()\n",
+        ATTACH,
+        "failed_unwinding",
+    ),
+    Mutant(
+        "what is known of a volume counts as made by the operation",
+        PLACES,
+        "    return {attachment_id for attachment_id in found if attachment_id}\n",
+        "    return set(found) & set()\n",
+        TWICE,
+        "own_work",
+    ),
+    Mutant(
+        "a volume that is made at once is waited for",
+        DISKS,
+        "max(COMPUTE_VOLUME_FIRST_POLL_S, run.worked_s)",
+        "max(COMPUTE_VOLUME_POLL_S, run.worked_s)",
+        CREATE,
+        "hardly_waits",
+    ),
+    Mutant(
+        "a volume that has no data yet is given",
+        DISKS,
+        "    if volume.status in _NOT_READY:\n",
+        "    if not volume.status:\n",
+        CREATE,
+        "are_made_for_the_server",
+    ),
+    Mutant(
+        "a second host keeps the volume",
+        PLACES,
+        "    return here, [place for place in there if place != here]\n",
+        "    return here, []\n",
+        TWICE,
+        "detached_in_both",
+    ),
+    Mutant(
+        "a server shows the attachment of another host",
+        "compute/tables.py",
+        'func.coalesce(Server.host, "")).desc()',
+        'func.coalesce(Server.host, "")).asc()',
+        TWICE,
+        "place_it_runs_in",
+    ),
+    Mutant(
+        "volumes of a new server stay nowhere",
+        PLACES,
+        "        change(tx, block_device_id, NOWHERE, now, host=host)\n",
+        "        pass\n",
+        TWICE,
+        "new_server",
+    ),
+]
