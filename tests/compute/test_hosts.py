@@ -9,7 +9,9 @@ import pytest
 
 from mooring.compute.hosts import hosts
 from mooring.compute.hosts.loops import heal_servers
-from mooring.errors import NoCapacity
+from mooring.errors import Bug, NoCapacity
+from mooring.fence import debts
+from mooring.fence.operation import Operation
 from tests.compute.yard import Yard
 
 pytestmark = pytest.mark.anyio
@@ -93,3 +95,20 @@ async def test_guest_without_a_server_is_told_and_left_alone(
     await heal_servers.heal_once(yard.compute)
     assert "guest without a server" in capsys.readouterr().out
     assert len(await yard.agents["host1"].list_servers()) == 1
+
+
+async def test_a_debt_that_the_host_fails_to_pay_is_kept(yard: Yard) -> None:
+    server_id, store = await yard.make_server(), yard.stores["compute"]
+    named = Operation("owed", "undo", 1, 1 << 40)
+    owed = [f"/servers/{server_id}", "/servers/nowhere/disks/v/merges/s", "/no/verb"]
+    for resource in owed:
+        await store.write(
+            lambda tx, resource=resource: debts.owe(tx, "host1", "DELETE", resource, named)
+        )
+    yard.hypervisor().knobs.fail("remove", Bug("It broke."))
+    await yard.look()
+    left = await store.read(lambda tx: debts.owed(tx, "host1"))
+    assert [debt.resource for debt in left] == owed
+    await yard.look()
+    assert await store.read(lambda tx: debts.owed(tx, "host1")) == []
+    assert await yard.hypervisor().guest(server_id) is None

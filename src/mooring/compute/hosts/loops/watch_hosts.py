@@ -14,11 +14,12 @@ import msgspec
 import structlog
 from sqlalchemy import update
 
+from mooring.agent_api import verbs
 from mooring.bulkhead import Rounds
 from mooring.clients.placement import Inventory
 from mooring.compute.hosts import hosts
 from mooring.compute.tables import Host
-from mooring.errors import Bug, MooringError, NotFound
+from mooring.errors import MooringError, NotFound
 from mooring.fence import debts
 
 if TYPE_CHECKING:
@@ -105,9 +106,10 @@ async def _pay_debts(compute: Compute, agent: AgentClient) -> None:
 
 
 async def _pay(agent: AgentClient, debt: Debt) -> None:
+    if verbs.find_undo(debt.resource) is None:
+        log.error("a debt makes no sense", host=agent.name, resource=debt.resource)
+        return
     try:
         await agent.pay(debt.resource, operation=debt.operation)
     except NotFound:
         return
-    except Bug:
-        log.exception("a debt makes no sense", host=agent.name, resource=debt.resource)
