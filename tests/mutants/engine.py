@@ -38,8 +38,8 @@ MUTANTS = [
     Mutant(
         "saves are not guarded by the epoch",
         "saga/journal.py",
-        '{**values, "of_id": mark.id, "of_epoch": mark.epoch}',
-        '{**values, "of_id": mark.id, "of_epoch": _epoch_of(tx, mark.id)}',
+        "of_id=mark.id, of_epoch=mark.epoch",
+        "of_id=mark.id, of_epoch=_epoch_of(tx, mark.id)",
         CALLS,
         "sleeper and attach-held_after",
         "\n\ndef _epoch_of(tx: Session, saga_id: str) -> int:\n"

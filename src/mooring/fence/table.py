@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, cast
 
 from msgspec.structs import replace
-from sqlalchemy import Executable, Index, String, Table, bindparam, case, delete, or_, select
+from sqlalchemy import Index, Insert, String, Table, bindparam, case, delete, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -25,6 +24,7 @@ from mooring.fence import rules
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Gone, Outdated, Verb
 from mooring.store.base import Json, service_base
+from mooring.store.prepared import Prepared
 
 __all__ = ["Answer", "Base", "Gone", "Outdated", "admit", "bury", "record", "sweep"]
 
@@ -78,6 +78,67 @@ class AnswerRow(Base):
     at: Mapped[datetime]
 
 
+_tombstones = cast("Table", TombstoneRow.__table__)
+_answers = cast("Table", AnswerRow.__table__)
+
+
+def _raising(row: type[EpochRow | GenerationRow]) -> Prepared[int]:
+    table = cast("Table", row.__table__)
+
+    def build(dialect: str) -> Insert:
+        insert = _insert(table, dialect)
+        given = insert.excluded
+        higher = case((table.c.mark > given.mark, table.c.mark), else_=given.mark)
+        changed = insert.on_conflict_do_update(
+            index_elements=list(table.primary_key), set_={"mark": higher, "at": given.at}
+        )
+        return changed.returning(table.c.mark)
+
+    return Prepared(row=int, build=build)
+
+
+def _putting(table: Table) -> Prepared[Any]:
+    others = [column.name for column in table.c if not column.primary_key]
+
+    def build(dialect: str) -> Insert:
+        insert = _insert(table, dialect)
+        return insert.on_conflict_do_update(
+            index_elements=list(table.primary_key),
+            set_={name: insert.excluded[name] for name in others},
+        )
+
+    return Prepared(build=build)
+
+
+def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
+    return (postgresql if dialect == "postgresql" else sqlite).insert(table)
+
+
+def _answer(body: dict[str, Any], made: list[str]) -> Answer:
+    return Answer(**body, made=tuple(made))
+
+
+_raise_epoch = _raising(EpochRow)
+_raise_generation = _raising(GenerationRow)
+_bury = _putting(_tombstones)
+_keep = _putting(_answers)
+_buried = Prepared(
+    select(_tombstones.c.key).where(
+        _tombstones.c.key == bindparam("of_key"),
+        or_(_tombstones.c.resource == bindparam("of_resource"), _tombstones.c.resource == ""),
+    ),
+    str,
+)
+_answered = Prepared(
+    select(_answers.c.answer, _answers.c.made).where(
+        _answers.c.key == bindparam("of_key"),
+        _answers.c.resource == bindparam("of_resource"),
+        _answers.c.verb == bindparam("of_verb"),
+    ),
+    _answer,
+)
+
+
 class TableRecords:
     """The marks in one transaction. Raising one locks its row until the end of the transaction."""
 
@@ -85,22 +146,20 @@ class TableRecords:
         self._tx, self._now = tx, now
 
     def raise_epoch(self, saga: str, epoch: int) -> int:
-        return self._raise(EpochRow, {"saga": saga}, epoch)
+        return _raise_epoch.all(self._tx, saga=saga, mark=epoch, at=self._now)[0]
 
     def raise_generation(self, resource: str, generation: int) -> int:
-        return self._raise(GenerationRow, {"resource": resource}, generation)
+        marks = _raise_generation.all(self._tx, resource=resource, mark=generation, at=self._now)
+        return marks[0]
 
     def is_buried(self, key: str, resource: str) -> bool:
-        where = {"of_key": key, "of_resource": resource}
-        return self._tx.execute(_buried, where).first() is not None
+        return bool(_buried.all(self._tx, of_key=key, of_resource=resource))
 
     def bury(self, key: str, resource: str) -> None:
-        self._put(TombstoneRow, {"key": key, "resource": resource})
+        _bury.run(self._tx, {"key": key, "resource": resource, "at": self._now})
 
     def answer(self, key: str, resource: str, verb: Verb) -> Answer | None:
-        where = {"of_key": key, "of_resource": resource, "of_verb": verb}
-        row = self._tx.execute(_answered, where).first()
-        return None if row is None else Answer(**row[0], made=tuple(row[1]))
+        return _answered.first(self._tx, of_key=key, of_resource=resource, of_verb=verb)
 
     def keep(self, key: str, resource: str, verb: Verb, answer: Answer) -> None:
         values = {
@@ -112,65 +171,13 @@ class TableRecords:
             },
             "made": list(answer.made),
         }
-        self._put(AnswerRow, {"key": key, "resource": resource, "verb": verb, **values})
+        own = {"key": key, "resource": resource, "verb": verb, "at": self._now}
+        _keep.run(self._tx, {**own, **values})
 
     def made(self, key: str) -> list[str]:
         """Return the ids of what the operation made, oldest answer first."""
         query = select(AnswerRow.made).where(AnswerRow.key == key).order_by(AnswerRow.at)
         return [made for ids in self._tx.scalars(query) for made in ids]
-
-    def _raise(
-        self, table: type[EpochRow | GenerationRow], where: dict[str, Any], mark: int
-    ) -> int:
-        statement = _raising(table, self._dialect())
-        return self._tx.execute(statement, {**where, "mark": mark, "at": self._now}).scalar_one()
-
-    def _put(self, table: type[TombstoneRow | AnswerRow], values: dict[str, Any]) -> None:
-        self._tx.execute(_putting(table, self._dialect()), {**values, "at": self._now})
-
-    def _dialect(self) -> str:
-        return self._tx.get_bind().dialect.name
-
-
-# Every call of every saga runs these, so they are built once: building costs more than running.
-_tombstones = cast("Table", TombstoneRow.__table__)
-_answers = cast("Table", AnswerRow.__table__)
-_buried = select(_tombstones.c.key).where(
-    _tombstones.c.key == bindparam("of_key"),
-    or_(_tombstones.c.resource == bindparam("of_resource"), _tombstones.c.resource == ""),
-)
-_answered = select(_answers.c.answer, _answers.c.made).where(
-    _answers.c.key == bindparam("of_key"),
-    _answers.c.resource == bindparam("of_resource"),
-    _answers.c.verb == bindparam("of_verb"),
-)
-
-
-@cache
-def _raising(row: type[EpochRow | GenerationRow], dialect: str) -> Executable:
-    table = cast("Table", row.__table__)
-    insert = _insert(table, dialect)
-    given = insert.excluded
-    higher = case((table.c.mark > given.mark, table.c.mark), else_=given.mark)
-    changed = insert.on_conflict_do_update(
-        index_elements=list(table.primary_key), set_={"mark": higher, "at": given.at}
-    )
-    return changed.returning(table.c.mark)
-
-
-@cache
-def _putting(row: type[TombstoneRow | AnswerRow], dialect: str) -> Executable:
-    table = cast("Table", row.__table__)
-    insert = _insert(table, dialect)
-    others = [column.name for column in table.c if not column.primary_key]
-    return insert.on_conflict_do_update(
-        index_elements=list(table.primary_key),
-        set_={name: insert.excluded[name] for name in others},
-    )
-
-
-def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
-    return (postgresql if dialect == "postgresql" else sqlite).insert(table)
 
 
 def admit(

@@ -15,6 +15,7 @@ from mooring.fence import table
 from mooring.limits import FENCE_KEEP_S
 from mooring.saga.define import Heading
 from mooring.saga.tables import HistoryRow, SagaRow, SignalRow
+from mooring.store.prepared import Prepared
 
 _sagas = cast("Table", SagaRow.__table__)
 _history = cast("Table", HistoryRow.__table__)
@@ -70,15 +71,21 @@ _SAVED = (
     *("attempts", "spent_s", "stuck", "begun", "answered", "visible", "outcome"),
     *("undo_error", "generations"),
 )
-# Every step of every saga runs these, so they are built once: building costs more than running.
 _add = insert(_sagas)
-_load = select(*(_sagas.c[name] for name in _LOADED)).where(_sagas.c.id == bindparam("of_id"))
-_save = (
+_load = Prepared(
+    select(*(_sagas.c[name] for name in _LOADED)).where(_sagas.c.id == bindparam("of_id")),
+    lambda *values: Bookmark(**dict(zip(_LOADED, values, strict=True))),
+)
+_save = Prepared(
     update(_sagas)
     .where(_sagas.c.id == bindparam("of_id"), _sagas.c.epoch == bindparam("of_epoch"))
-    .returning(_sagas.c.abort)
+    .returning(_sagas.c.abort),
+    int,
 )
-_add_history = insert(_history)
+_add_history = Prepared(insert(_history).inline())
+_take_signal = Prepared(
+    delete(_signals).where(_signals.c.name == bindparam("of_name")).returning(_signals.c.id), int
+)
 
 
 def add(
@@ -95,8 +102,7 @@ def add(
 
 def load(tx: Session, saga_id: str) -> Bookmark | None:
     """Return the bookmark of a saga, or None when it was swept."""
-    row = tx.execute(_load, {"of_id": saga_id}).first()
-    return Bookmark(**dict(zip(_LOADED, row, strict=True))) if row else None
+    return _load.first(tx, of_id=saga_id)
 
 
 def save(tx: Session, mark: Bookmark, now: datetime) -> None:
@@ -107,7 +113,7 @@ def save(tx: Session, mark: Bookmark, now: datetime) -> None:
     values = {name: getattr(mark, name) for name in _SAVED} | {"updated_at": now}
     if mark.state == "ended":
         values |= {"ended_at": now, "sealed_who": None}
-    abort = tx.execute(_save, {**values, "of_id": mark.id, "of_epoch": mark.epoch}).scalar()
+    abort = _save.first(tx, **values, of_id=mark.id, of_epoch=mark.epoch)
     if abort is None:
         raise LostLeaseError(mark.id)
     mark.abort = abort
@@ -151,13 +157,12 @@ def add_history(
         "started_at": started_at,
         "duration_ms": round(duration_s * 1000),
     }
-    tx.execute(_add_history, line)
+    _add_history.run(tx, line)
 
 
 def take_signal(tx: Session, name: str) -> bool:
     """Take every signal of this name that waits; return whether there was one."""
-    gone = delete(_signals).where(_signals.c.name == name).returning(_signals.c.id)
-    return bool(tx.execute(gone).scalars().all())
+    return bool(_take_signal.all(tx, of_name=name))
 
 
 def has_signal(tx: Session, name: str) -> bool:

@@ -8,6 +8,7 @@ a number that only grows in this database: receivers of calls tell by it who cam
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import cast
 
 from msgspec import Struct
@@ -16,35 +17,13 @@ from sqlalchemy.orm import Session
 
 from mooring.saga.define import Lock
 from mooring.saga.tables import CounterRow, LockRow, SagaRow
+from mooring.store.prepared import Prepared, parameters
 
 GENERATION = "generation"
 LOCK_WAIT_S = 3600.0
 """How long a saga waits for its locks, while there is somebody to advance those who hold them."""
 _rows = cast("Table", LockRow.__table__)
 _counters = cast("Table", CounterRow.__table__)
-
-# Every saga runs these, so they are built once: building costs more than running.
-_draw = (
-    update(_counters)
-    .where(_counters.c.name == GENERATION)
-    .values(value=_counters.c.value + 1)
-    .returning(_counters.c.value)
-)
-_take = insert(_rows)
-_release = delete(_rows).where(_rows.c.saga_id == bindparam("of_saga")).returning(_rows.c.key)
-_generations = (
-    select(_rows.c.key, _rows.c.generation)
-    .where(_rows.c.saga_id == bindparam("of_saga"), _rows.c.held)
-    .order_by(_rows.c.shared, _rows.c.key)
-)
-_load_keys = (
-    select(_rows.c.saga_id, _rows.c.key, _rows.c.shared, _rows.c.held, _rows.c.seq)
-    .where(_rows.c.key.in_(bindparam("of_keys", expanding=True)))
-    .order_by(_rows.c.seq)
-)
-_waiting = select(_rows.c.saga_id, _rows.c.seq).where(
-    _rows.c.key.in_(bindparam("of_keys", expanding=True)), _rows.c.held.is_(False)
-)
 
 
 class Held(Struct, frozen=True):
@@ -57,6 +36,32 @@ class Held(Struct, frozen=True):
     seq: int
 
 
+_draw = Prepared(
+    update(_counters)
+    .where(_counters.c.name == GENERATION)
+    .values(value=_counters.c.value + 1)
+    .returning(_counters.c.value),
+    int,
+)
+_take = Prepared(insert(_rows).inline())
+_release = Prepared(
+    delete(_rows).where(_rows.c.saga_id == bindparam("of_saga")).returning(_rows.c.key), str
+)
+_generations: Prepared[tuple[str, int]] = Prepared(
+    select(_rows.c.key, _rows.c.generation)
+    .where(_rows.c.saga_id == bindparam("of_saga"), _rows.c.held)
+    .order_by(_rows.c.shared, _rows.c.key)
+)
+
+
+@cache
+def _load_keys(count: int) -> Prepared[Held]:
+    """Return the query for all that hold or await one of so many keys."""
+    query = select(_rows.c.saga_id, _rows.c.key, _rows.c.shared, _rows.c.held, _rows.c.seq)
+    keys = parameters("key", count)
+    return Prepared(query.where(_rows.c.key.in_(keys)).order_by(_rows.c.seq), Held)
+
+
 def make_counter(tx: Session, unix_time: int) -> None:
     """Make the counter that generations and queue numbers are drawn from, if it is missing."""
     if tx.get(CounterRow, GENERATION) is None:
@@ -66,7 +71,7 @@ def make_counter(tx: Session, unix_time: int) -> None:
 
 def draw(tx: Session) -> int:
     """Return the next number."""
-    return tx.execute(_draw).scalar_one()
+    return _draw.all(tx)[0]
 
 
 def find_obstacles(tx: Session, wanted: Sequence[Lock], kin: frozenset[str]) -> list[str]:
@@ -97,8 +102,8 @@ def take(tx: Session, saga_id: str, wanted: Sequence[Lock], *, held: bool) -> di
     if not wanted:
         return {}
     number = draw(tx)
-    tx.execute(
-        _take,
+    _take.run_each(
+        tx,
         [
             {
                 "saga_id": saga_id,
@@ -117,13 +122,13 @@ def take(tx: Session, saga_id: str, wanted: Sequence[Lock], *, held: bool) -> di
 
 def release(tx: Session, saga_id: str) -> list[str]:
     """Let go of all locks of a saga; return the ids of those that now hold theirs."""
-    keys = tx.execute(_release, {"of_saga": saga_id}).scalars().all()
+    keys = _release.all(tx, of_saga=saga_id)
     return _grant(tx, keys) if keys else []
 
 
 def generations(tx: Session, saga_id: str) -> dict[str, int]:
     """Return the generation of each lock that a saga holds, exclusive ones first."""
-    return {row[0]: row[1] for row in tx.execute(_generations, {"of_saga": saga_id})}
+    return dict(_generations.all(tx, of_saga=saga_id))
 
 
 def holders(tx: Session, key: str) -> list[str]:
@@ -140,7 +145,7 @@ def waiting_on(tx: Session, saga_id: str) -> list[str]:
 
 
 def _load(tx: Session, keys: Sequence[str]) -> list[Held]:
-    return [Held(*row) for row in tx.execute(_load_keys, {"of_keys": list(keys)})]
+    return _load_keys(len(keys)).all(tx, **{f"key_{at}": key for at, key in enumerate(keys)})
 
 
 def _grant(tx: Session, freed: Iterable[str]) -> list[str]:
@@ -157,8 +162,7 @@ def _grant(tx: Session, freed: Iterable[str]) -> list[str]:
 
 
 def _load_waiting(tx: Session, keys: Sequence[str]) -> list[str]:
-    rows = tx.execute(_waiting, {"of_keys": list(keys)})
-    found: dict[str, int] = {row[0]: row[1] for row in rows}
+    found = {row.saga_id: row.seq for row in _load(tx, keys) if not row.held}
     return sorted(found, key=lambda saga_id: found[saga_id])
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Table, bindparam, delete, insert, select, update
 from mooring.compute.tables import InstanceAction, InstanceActionEvent
 from mooring.errors import Conflict
 from mooring.saga import journal
-from mooring.store.rows import Change
+from mooring.store.prepared import Change
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -18,7 +18,7 @@ from mooring.compute.tables import (
     ServerTag,
 )
 from mooring.errors import Conflict
-from mooring.store.rows import Change
+from mooring.store.prepared import Change
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, delete, select
 
 from mooring.compute.tables import BlockDevice, DiskPlace
-from mooring.store.rows import Change
+from mooring.store.prepared import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

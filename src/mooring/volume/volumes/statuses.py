@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring.fence.operation import Operation
-from mooring.store.rows import Change
+from mooring.store.prepared import Change
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.who import Who
 
@@ -38,9 +38,7 @@ _first_of = (
     .order_by(AttachmentRow.attach_status)
     .limit(1)
 )
-_change_allowed = Change(
-    VolumeRow, lambda columns: columns.status.in_(bindparam("allowed", expanding=True))
-)
+_change_allowed = Change(VolumeRow, among="status")
 
 
 def borrowed(who: Who, operation: Operation | None, now: datetime) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
-from mooring.store.rows import Change
+from mooring.store.prepared import Change
 from mooring.volume.attachments import connections
 from mooring.volume.backends import backends
 from mooring.volume.tables import AttachmentRow, VolumeRow

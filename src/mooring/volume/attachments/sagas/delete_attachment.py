@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete
 from sqlalchemy.orm import Session
 
 from mooring.saga.define import Run, Saga, Step, exclusive
-from mooring.store.rows import Change
+from mooring.store.prepared import Change
 from mooring.volume.backends import backends
 from mooring.volume.tables import AttachmentRow
 from mooring.volume.volumes import notices, statuses
