@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
-from mooring.errors import Conflict, NotFound
+from mooring.errors import Conflict, NotFound, Unauthenticated
 from mooring.identity import bodies, projects
+from mooring.identity.standing import INVALID
 from mooring.identity.tables import ApplicationCredentialRow, GrantRow, UserRow
 
 if TYPE_CHECKING:
@@ -124,12 +125,14 @@ def set_password(tx: Session, user_id: str, password_hash: str) -> None:
     tx.flush()
 
 
-def change_password(tx: Session, user_id: str, *, before: str | None, after: str) -> bool:
-    """Do the same for somebody who proved the hash `before`; False when it is another by now."""
+def change_password(tx: Session, user_id: str, *, before: str | None, after: str) -> None:
+    """Do the same for somebody who proved the hash `before`.
+
+    Raises Unauthenticated when another password has taken its place meanwhile, NotFound.
+    """
     if find(tx, user_id).password_hash != before:
-        return False
+        raise Unauthenticated(INVALID, private=f"a password of before for {user_id}")
     set_password(tx, user_id, after)
-    return True
 
 
 def remove(tx: Session, user_id: str) -> None:

@@ -113,20 +113,13 @@ async def delete_user(call: Call[Identity]) -> Reply:
 async def change_password(call: Call[Identity], body: PasswordRequest) -> Reply:
     """Change one's own password: the old one is the proof, no token is needed."""
     identity, user_id, shown = call.service, call.path["user_id"], body.user
-
     old = await identity.store.read(lambda tx: users.password_hash(tx, user_id))
-    wrong = Unauthenticated(INVALID, private=f"a wrong old password for {user_id}")
     if not await identity.hasher.check(shown.original_password, old):
-        raise wrong
+        raise Unauthenticated(INVALID, private=f"a wrong old password for {user_id}")
     if shown.password == shown.original_password:
         raise Invalid("The new password is the old one. Choose another.")
     hashed = await identity.hasher.hash(shown.password)
-
-    def change(tx: Session) -> bool:
-        return users.change_password(tx, user_id, before=old, after=hashed)
-
-    if not await identity.change(change):
-        raise wrong
+    await identity.change(lambda tx: users.change_password(tx, user_id, before=old, after=hashed))
     return Reply(204)
 
 
