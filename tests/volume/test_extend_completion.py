@@ -99,6 +99,17 @@ async def test_error_for_a_server_that_leaves_gives_the_volume_its_rest(
     assert await harbour.is_at_peace()
 
 
+async def test_a_completion_is_refused_in_any_status_but_extending(
+    harbour: Harbour, volume_id: str
+) -> None:
+    await harbour.dock.set(volume_id, status="in-use")
+    assert (await harbour.complete(volume_id)).status == 400
+    await harbour.dock.set(volume_id, status="extending")
+    await harbour.grow(volume_id)
+    assert (await harbour.complete(volume_id)).status == 202
+    assert await harbour.state(volume_id) == ("in-use", 2)
+
+
 async def test_success_without_a_grown_file_is_not_believed(
     harbour: Harbour, volume_id: str
 ) -> None:

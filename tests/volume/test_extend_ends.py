@@ -67,6 +67,8 @@ async def test_a_compute_service_that_will_not_give_up_is_waited_for(
     await harbour.dock.engine.settle(3000.0)
     assert await harbour.state(volume_id) == ("extending", 1)
     assert await harbour.gigabytes() == (1, 1)
+    # From the deadline on the file tells, and nobody's word counts any more.
+    assert (await harbour.complete(volume_id)).status == 400
     (listed,) = (await harbour.dock.ask("GET", "/mooring/operations", who="admin")).json[
         "operations"
     ]
@@ -76,6 +78,20 @@ async def test_a_compute_service_that_will_not_give_up_is_waited_for(
     harbour.nova.refusal = 0
     await harbour.rest()
     assert await harbour.state(volume_id) == ("in-use", 2)
+    assert await harbour.is_at_peace()
+
+
+async def test_once_compute_has_refused_a_completion_comes_too_late(harbour: Harbour) -> None:
+    volume_id = await harbour.made()
+    forbidden = {"forbidden": {"message": "Policy does not allow this."}}
+    harbour.nova.answers, harbour.nova.refusal = [(403, forbidden)], 403
+    await harbour.extend(volume_id)
+    # It is not known yet whether compute is at work all the same.
+    assert await harbour.state(volume_id) == ("extending", 1)
+    assert (await harbour.complete(volume_id)).status == 400
+    harbour.nova.refusal = 0
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.is_at_peace()
 
 

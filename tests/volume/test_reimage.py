@@ -12,8 +12,9 @@ from mooring.clients.compute import EventAnswer, ExternalEvent
 from mooring.clients.session import Caller
 from mooring.errors import Invalid, MooringError, NoCapacity, NotFound, Unavailable
 from mooring.fence.operation import Operation
+from mooring.volume.app import SERVICE
 from mooring.volume.reimage.reimage import KEEP
-from tests.volume.dock import IMAGE, SERVER, SERVER_2, UNKNOWN, Answer, Compute, Dock
+from tests.volume.dock import IMAGE, SERVER, SERVER_2, UNKNOWN, Answer, Compute, Dock, Tokens
 
 pytestmark = pytest.mark.anyio
 OTHER_IMAGE = "44444444-4444-4444-8444-444444444444"
@@ -196,6 +197,19 @@ async def test_an_event_that_is_refused_is_told(dock: Dock, listener: Listener) 
     await reimage(dock, volume_id, reimage_reserved=True)
     assert await dock.status(volume_id) == "reserved"
     assert await messages(dock) == ["VOLUME_VOLUME_016_028"]
+
+
+@pytest.mark.parametrize("is_reserved", [True, False])
+async def test_a_reserved_volume_has_a_policy_of_its_own(
+    dock: Dock, listener: Listener, *, is_reserved: bool
+) -> None:
+    refused = "volume:reimage" if is_reserved else "volume:reimage_reserved"
+    strict = replace(SERVICE, rules={**SERVICE.rules, refused: "!"})
+    dock.app = strict.build(dock.volume, validator=Tokens(), public_url="http://cloud/volume")
+    free, (reserved, _) = await dock.make(imageRef=IMAGE), await make_reserved(dock)
+    mine, other = (reserved, free) if is_reserved else (free, reserved)
+    assert (await reimage(dock, other, reimage_reserved=True)).status == 403
+    assert (await reimage(dock, mine, reimage_reserved=True)).status == 202
 
 
 async def test_several_attachments_are_a_conflict(dock: Dock, listener: Listener) -> None:

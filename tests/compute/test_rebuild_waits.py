@@ -1,0 +1,92 @@
+"""What the rebuild of a volume-backed server waits for, and in which order (specs 002)."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from httpx2 import ReadError, Request
+from msgspec.structs import replace
+
+from mooring.clients.transport import Forward
+from mooring.errors import Conflict
+from tests.compute.rebuilding import (
+    NEW,
+    image_of,
+    make_booted,
+    rebuild,
+    rebuild_well,
+    state,
+    stock,
+)
+from tests.compute.yard import IMAGE, Yard
+
+pytestmark = pytest.mark.anyio
+EVENTS = "/os-server-external-events"
+
+
+def lose_events(yard: Yard, volume_id: str = "") -> None:
+    """Lose the calls that tell compute of events, until it has looked at a volume meanwhile."""
+    lost: list[Request] = []
+    looks: list[Request] = []
+
+    async def deliver(request: Request, forward: Forward) -> httpx2.Response:
+        if request.url.path.endswith(EVENTS) and not looks:
+            lost.append(request)
+            raise ReadError("The event was lost.", request=request)
+        if volume_id and lost and request.url.path.endswith(f"/volumes/{volume_id}"):
+            looks.append(request)
+        return await forward(request)
+
+    yard.network.deliver = deliver
+
+
+async def test_the_old_attachment_goes_only_after_its_host_has_disconnected(yard: Yard) -> None:
+    stock(yard)
+    server_id, _ = await make_booted(yard)
+    old = (await yard.attachments(server_id))[0]["attachment_id"]
+    connected: list[list[str]] = []
+
+    async def deliver(request: Request, forward: Forward) -> httpx2.Response:
+        if request.method == "DELETE" and request.url.path.endswith(f"/attachments/{old}"):
+            connected.append(await yard.connections())
+        return await forward(request)
+
+    yard.network.deliver = deliver
+    await rebuild_well(yard, server_id)
+    assert connected == [[]]
+
+
+async def test_with_the_same_image_an_event_that_is_on_its_way_is_waited_for(yard: Yard) -> None:
+    stock(yard)
+    server_id, volume_id = await make_booted(yard)
+    for one in (await yard.volume_api("GET", "/types", who="admin"))["volume_types"]:
+        path, specs = f"/types/{one['id']}/extra_specs", {"reimage_keep_snapshot": "true"}
+        await yard.volume_api("POST", path, {"extra_specs": specs}, who="admin")
+    yard.driver().knobs.fail("replace", Conflict("The disk is broken."))
+    # The volume is at rest with the image that it had: only the event says that it failed.
+    lose_events(yard, volume_id)
+    await rebuild_well(yard, server_id, IMAGE)
+    assert (await yard.actions(server_id))[-1] == ("rebuild", "Error")
+    assert await state(yard, server_id) == ("ACTIVE", None)
+    assert await image_of(yard, volume_id) == IMAGE
+
+
+async def test_without_an_event_the_volume_is_looked_at_after_reimage_timeout_per_gb(
+    yard: Yard,
+) -> None:
+    stock(yard)
+    server_id, volume_id = await make_booted(yard)
+    yard.compute.settings = replace(yard.compute.settings, reimage_timeout_per_gb=90.0)
+    lose_events(yard)
+    begun_at = yard.clock.now()
+    assert (await rebuild(yard, server_id)).status_code == 202
+    while await image_of(yard, volume_id) != NEW:
+        await yard.volume_status(volume_id)
+    await yard.volume.sagas.settle()
+    waited_s = (yard.clock.now() - begun_at).total_seconds()
+    assert waited_s < 80.0
+    await yard.compute.sagas.settle(85.0 - waited_s)
+    assert await state(yard, server_id) == ("REBUILD", "rebuilding")
+    await yard.compute.sagas.settle(10.0)
+    await yard.settle()
+    assert await state(yard, server_id) == ("ACTIVE", None)
