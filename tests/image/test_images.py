@@ -245,6 +245,17 @@ async def test_an_image_is_shared_accepted_and_taken_back(gallery: Gallery) -> N
     assert (await gallery.ask("GET", f"/images/{image_id}", who="stranger")).status_code == 404
 
 
+async def test_one_member_does_not_see_the_others(gallery: Gallery) -> None:
+    image_id = await gallery.make(visibility="shared")
+    path, third = f"/images/{image_id}/members", "0" * 32
+    for project_id in (OTHER_PROJECT, third):
+        assert (await gallery.ask("POST", path, {"member": project_id})).status_code == 200
+    to_owner = (await gallery.ask("GET", path)).json()["members"]
+    assert {each["member_id"] for each in to_owner} == {OTHER_PROJECT, third}
+    to_member = (await gallery.ask("GET", path, who="stranger")).json()["members"]
+    assert [each["member_id"] for each in to_member] == [OTHER_PROJECT]
+
+
 async def test_only_a_shared_image_has_members(gallery: Gallery) -> None:
     image_id = await gallery.make(visibility="private")
     answer = await gallery.ask("POST", f"/images/{image_id}/members", {"member": OTHER_PROJECT})

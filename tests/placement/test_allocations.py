@@ -165,6 +165,14 @@ async def test_several_consumers_change_together_or_not_at_all(office_anywhere: 
     assert held["allocations"][source]["resources"] == {"VCPU": 3}
 
 
+async def test_what_consumers_ask_for_together_is_counted_together(office: Office) -> None:
+    uuid = await office.provider(VCPU={"total": 4})
+    body = {str(uuid4()): claim_body({uuid: {"VCPU": amount}}) for amount in (2, 3)}
+    answer = await office.ask("POST", "/allocations", body)
+    assert answer.status_code == 409, answer.text
+    assert await office.used(uuid) == {"VCPU": 0}
+
+
 async def test_usages_are_summed_by_project_user_and_type(office: Office) -> None:
     uuid = await office.provider(VCPU={"total": 9})
     typed = {**claim_body({uuid: {"VCPU": 2}}), "consumer_type": "INSTANCE"}

@@ -5,7 +5,7 @@ import tempfile
 from fractions import Fraction
 from uuid import uuid4
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mooring.placement import arithmetic
@@ -30,6 +30,8 @@ def inventories(draw: st.DrawFn) -> Inventory:
 
 
 @given(inventories(), st.integers(0, 700), AMOUNTS)
+@example(Inventory(total=4), 3, 1)  # the last piece
+@example(Inventory(total=4), 4, 1)
 def test_an_amount_fits_exactly_when_every_bound_holds(
     stock: Inventory, used: int, amount: int
 ) -> None:

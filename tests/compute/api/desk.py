@@ -107,7 +107,7 @@ class Desk:
     ) -> httpx2.Response:
         sent = {"X-Auth-Token": who, "OpenStack-API-Version": f"compute {version}"}
         url = path if path.startswith("http") else f"{URL}/v2.1{path}"
-        async with httpx2.AsyncClient(transport=self.network) as client:
+        async with httpx2.AsyncClient(transport=self.network, timeout=None) as client:
             return await client.request(method, url, json=body, headers={**sent, **(headers or {})})
 
     async def get(self, path: str, *, version: str = "2.1", who: str = "member") -> Any:
