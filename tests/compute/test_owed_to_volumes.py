@@ -1,0 +1,103 @@
+"""A deletion that absorbs an operation pays what that one owed to the volume service.
+
+The host is silent about the disk in question: an operation of the volume service waits for compute,
+the server is deleted, and nobody waits for a deadline.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.agent_api.transport import Deliver, Forward, Request, Response, deliver_once
+from mooring.errors import Unavailable
+from tests.compute.yard import Yard
+
+pytestmark = pytest.mark.anyio
+SECONDS = 120.0
+"""Longer than anybody rests, and shorter than any deadline of the volume service."""
+
+
+def silent_about(*words: str) -> Deliver:
+    """Return a wire on which a host answers nothing whose path has one of these words."""
+
+    async def deliver(request: Request, forward: Forward) -> Response:
+        if request.target.startswith("/servers/") and any(one in request.target for one in words):
+            raise Unavailable("The host gave no answer.")
+        return await forward(request)
+
+    return deliver
+
+
+async def attached(yard: Yard) -> tuple[str, str]:
+    """Make a server with a volume of 1 GiB."""
+    server_id, volume_id = await yard.make_server(), await yard.make_volume()
+    await yard.attach(server_id, volume_id)
+    await yard.settle()
+    return server_id, volume_id
+
+
+async def take(yard: Yard, volume_id: str) -> str:
+    """Ask for a snapshot of a volume in use; return its id."""
+    body = {"snapshot": {"volume_id": volume_id}}
+    return (await yard.volume_api("POST", "/snapshots", body))["snapshot"]["id"]
+
+
+async def delete_server(yard: Yard, server_id: str) -> None:
+    """Delete the server while its host is silent, and let everybody go on for a while."""
+    await yard.compute.sagas.settle(5.0)
+    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
+    begun_at = yard.clock.now()
+    while (yard.clock.now() - begun_at).total_seconds() < SECONDS:
+        await yard.compute.sagas.settle(10.0)
+        await yard.volume.sagas.settle(10.0)
+        yard.clock.advance(1.0)
+    assert (await yard.server(server_id))["status"] == "gone"
+
+
+async def snapshot_status(yard: Yard, snapshot_id: str) -> str:
+    """Return a snapshot's status; `gone` when there is none."""
+    answer = await yard.ask("GET", f"/snapshots/{snapshot_id}", service="volume", version="3.67")
+    return "gone" if answer.status_code == 404 else answer.json()["snapshot"]["status"]
+
+
+async def require_peace(yard: Yard) -> None:
+    """See that nothing goes on once the host is back."""
+    yard.agents.deliver = deliver_once
+    await yard.settle()
+    for service, version in (("volume", "3.67"), ("compute", "2.100")):
+        how: dict[str, Any] = {"who": "admin", "service": service, "version": version}
+        listed = await yard.ask("GET", "/mooring/operations", **how)
+        assert listed.json()["operations"] == []
+
+
+async def test_an_extend_ends_with_its_server(yard: Yard) -> None:
+    server_id, volume_id = await attached(yard)
+    yard.agents.deliver = silent_about("/size")
+    body = {"os-extend": {"new_size": 2}}
+    await yard.volume_api("POST", f"/volumes/{volume_id}/action", body)
+    await delete_server(yard, server_id)
+    assert await yard.volume_status(volume_id) == "available"
+    await require_peace(yard)
+
+
+async def test_a_snapshot_ends_with_its_server(yard: Yard) -> None:
+    server_id, volume_id = await attached(yard)
+    yard.agents.deliver = silent_about("/overlays/")
+    snapshot_id = await take(yard, volume_id)
+    await delete_server(yard, server_id)
+    assert await snapshot_status(yard, snapshot_id) in {"error", "available"}
+    assert await yard.volume_status(volume_id) == "available"
+    await require_peace(yard)
+
+
+async def test_the_deletion_of_a_snapshot_is_finished_when_its_server_is_gone(yard: Yard) -> None:
+    server_id, volume_id = await attached(yard)
+    snapshot_id = await take(yard, volume_id)
+    await yard.settle()
+    yard.agents.deliver = silent_about("/merges/")
+    await yard.volume_api("DELETE", f"/snapshots/{snapshot_id}")
+    await delete_server(yard, server_id)
+    assert await snapshot_status(yard, snapshot_id) == "gone"
+    await require_peace(yard)
