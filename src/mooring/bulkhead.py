@@ -142,12 +142,14 @@ class Door:
         self._readers, self._changers = Room(places), Room(places)
         self._asker: Passage | None = None
         self._turned_away: list[Effort] = []
+        self._word = asyncio.Event()
 
     def passage(self, *, reads: bool) -> Passage:
         """Return the way through for one call: an asynchronous context manager.
 
         Raises Unavailable with the detail `TURNED_AWAY` when the host is silent and somebody else
-        asks it already, or when no place comes free within `HOST_DOOR_WAIT_S`.
+        asks it already, or when no place comes free within `HOST_DOOR_WAIT_S`. Who works for no
+        saga listens so long to what the other one is answered.
         """
         return Passage(self, self._readers if reads else self._changers)
 
@@ -167,6 +169,7 @@ class Door:
     def answered(self) -> None:
         """Note that the host answered, whatever it said, and call back who was turned away."""
         self.silent_since = None
+        self._spread_word()
         callers, self._turned_away = self._turned_away, []
         for effort in callers:
             effort.answers()
@@ -187,6 +190,21 @@ class Door:
         """Let somebody else ask."""
         if self._asker is passage:
             self._asker = None
+            self._spread_word()
+
+    async def listen(self) -> None:
+        """Wait while somebody else asks a silent host, but not for long.
+
+        For loops and requests, which do not come again by themselves.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HOST_DOOR_WAIT_S):
+                while self.silent_since is not None and self._asker is not None:
+                    await self._word.wait()
+
+    def _spread_word(self) -> None:
+        word, self._word = self._word, asyncio.Event()
+        word.set()
 
     def refusal(self) -> Unavailable:
         """Return the error for one who is turned away, and remember whom to call back."""
@@ -208,7 +226,9 @@ class Passage:
     async def __aenter__(self) -> None:
         effort = _effort.get()
         with contextlib.ExitStack() as stack:
-            if effort is not None:
+            if effort is None:
+                await self._door.listen()
+            else:
                 stack.enter_context(effort.away(at_host=True))
             self._door.begin(self)
             stack.callback(self._door.end, self)

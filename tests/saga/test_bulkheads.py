@@ -287,6 +287,30 @@ async def test_whoever_stands_in_the_row_is_turned_away_when_the_host_falls_sile
     assert hindrance_of(turned_away.value) is not None
 
 
+async def test_a_loop_hears_what_somebody_else_is_answered() -> None:
+    door = Door("h1")
+    door.missed(door.now())
+    asker = door.passage(reads=True)
+    await asker.__aenter__()
+    loop = asyncio.create_task(door.passage(reads=True).__aenter__())
+    await asyncio.sleep(0)
+    assert not loop.done()
+    door.answered()
+    await loop
+    await asker.__aexit__()
+
+
+async def test_a_loop_asks_when_somebody_else_asked_in_vain() -> None:
+    door = Door("h1")
+    door.missed(door.now())
+    asker = door.passage(reads=True)
+    await asker.__aenter__()
+    loop = asyncio.create_task(door.passage(reads=True).__aenter__())
+    await asyncio.sleep(0)
+    await asker.__aexit__()
+    await loop
+
+
 async def test_a_slow_host_delays_the_visit_to_no_other() -> None:
     seen: list[str] = []
     rounds, forever = Rounds(), asyncio.Event()
