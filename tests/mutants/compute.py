@@ -79,7 +79,7 @@ MUTANTS = [
     ),
     Mutant(
         "nobody waits until a volume is ready",
-        "compute/volumes/volume_calls.py",
+        "compute/volumes/disks.py",
         "    if volume.status in _NOT_READY:\n",
         '    if volume.status == "":\n',
         "tests/compute/test_volume_ready.py",
@@ -87,7 +87,7 @@ MUTANTS = [
     ),
     Mutant(
         "a volume that is never ready is waited for without end",
-        "compute/volumes/volume_calls.py",
+        "compute/volumes/disks.py",
         "timeout_s=run.service.settings.volume_ready_s",
         "timeout_s=1e9",
         "tests/compute/test_volume_ready.py",
