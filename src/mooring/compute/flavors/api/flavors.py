@@ -16,7 +16,8 @@ from mooring.compute.wire.api import queries
 from mooring.compute.wire.api.values import Name, Truth, Whole, read_truth, truth, whole
 from mooring.errors import Invalid, NotFound
 from mooring.web import paging
-from mooring.web.api import Api, Call, Reply, Version
+from mooring.web.api import Api, Call, Reply
+from mooring.web.bodies import Since, Until
 
 api = Api[Compute]()
 
@@ -30,7 +31,9 @@ FlavorId = Annotated[str, Meta(max_length=255, pattern=r"^(?! )[a-zA-Z0-9. _-]+(
 Text = Annotated[str, Meta(max_length=65535)]
 
 
-class _New(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FlavorBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A flavor to make."""
+
     name: Name
     ram: Whole
     vcpus: Whole
@@ -39,60 +42,14 @@ class _New(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     swap: Whole = 0
     ephemeral: Whole = field(name="OS-FLV-EXT-DATA:ephemeral", default=0)
     is_public: Truth = field(name="os-flavor-access:is_public", default=True)
+    rxtx_factor: Annotated[float | str, Until(2, 101)] = 1.0
+    description: Annotated[Text | None, Since(2, 55)] = None
 
 
-class _NewWithFactor(_New, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    rxtx_factor: float | str = 1.0
+class Description(Struct, frozen=True, forbid_unknown_fields=True):
+    """What PUT changes of a flavor."""
 
-
-class _New255(_NewWithFactor, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    description: Text | None = None
-
-
-class _New2102(_New, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    description: Text | None = None
-
-
-class Create21(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of POST /flavors up to 2.54."""
-
-    flavor: _NewWithFactor
-
-
-class Create255(Struct, frozen=True, forbid_unknown_fields=True):
-    """From 2.55: with a description."""
-
-    flavor: _New255
-
-
-class Create2102(Struct, frozen=True, forbid_unknown_fields=True):
-    """From 2.102: without rxtx_factor."""
-
-    flavor: _New2102
-
-
-CREATE: Sequence[tuple[Any, Version, Version | None]] = (
-    (Create21, (2, 1), (2, 54)),
-    (Create255, (2, 55), (2, 101)),
-    (Create2102, (2, 102), None),
-)
-"""The body of POST /flavors, by microversion."""
-
-
-class _Description(Struct, frozen=True, forbid_unknown_fields=True):
     description: Text | None
-
-
-class Describe(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of PUT /flavors/{id}."""
-
-    flavor: _Description
-
-
-class Specs(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of POST os-extra_specs."""
-
-    extra_specs: dict[SpecKey, SpecValue]
 
 
 class Tenant(Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,30 +77,32 @@ async def show_flavor(call: Call[Compute]) -> Reply:
     return Reply(200, {"flavor": flavor_views.whole(await _find(call), call)})
 
 
-async def create_flavor(call: Call[Compute], body: Create21 | Create255 | Create2102) -> Reply:
+@api.post(
+    "/flavors",
+    FlavorBody,
+    key="flavor",
+    only_key=True,
+    policy="os_compute_api:os-flavor-manage:create",
+)
+async def create_flavor(call: Call[Compute], body: FlavorBody) -> Reply:
     """Make a flavor; 409 when its name or id is taken."""
-    wanted, now = _read_new(body.flavor), call.service.clock.now()
+    wanted, now = _read_new(body), call.service.clock.now()
     row = await call.service.store.write(lambda tx: flavors.create(tx, wanted, now))
     return Reply(200, {"flavor": flavor_views.whole(row, call)})
 
 
-for kind, since, until in CREATE:
-    api.post(
-        "/flavors", kind, policy="os_compute_api:os-flavor-manage:create", since=since, until=until
-    )(create_flavor)
-
-
 @api.put(
     "/flavors/{flavor_id}",
-    Describe,
+    Description,
+    key="flavor",
+    only_key=True,
     policy="os_compute_api:os-flavor-manage:update",
     since=(2, 55),
 )
-async def describe_flavor(call: Call[Compute], body: Describe) -> Reply:
+async def describe_flavor(call: Call[Compute], body: Description) -> Reply:
     """Change the description, and nothing else."""
-    text = body.flavor.description
     row = await call.service.store.write(
-        lambda tx: flavors.describe(tx, call.who, call.path["flavor_id"], text)
+        lambda tx: flavors.describe(tx, call.who, call.path["flavor_id"], body.description)
     )
     return Reply(200, {"flavor": flavor_views.whole(row, call)})
 
@@ -168,10 +127,16 @@ async def show_spec(call: Call[Compute]) -> Reply:
     return Reply(200, {key: _spec(call, specs, key)})
 
 
-@api.post("/flavors/{flavor_id}/os-extra_specs", Specs, policy=f"{_SPECS}create")
-async def add_specs(call: Call[Compute], body: Specs) -> Reply:
+@api.post(
+    "/flavors/{flavor_id}/os-extra_specs",
+    dict[SpecKey, SpecValue],
+    key="extra_specs",
+    only_key=True,
+    policy=f"{_SPECS}create",
+)
+async def add_specs(call: Call[Compute], body: dict[str, str | float]) -> Reply:
     """Add or replace extra specs."""
-    added = {key: str(value) for key, value in body.extra_specs.items()}
+    added = {key: str(value) for key, value in body.items()}
     await _change_specs(call, added=added)
     return Reply(200, {"extra_specs": added})
 
@@ -292,7 +257,7 @@ def _read_query(call: Call[Compute], page: paging.Page, *, named: bool) -> Flavo
     )
 
 
-def _read_new(body: _NewWithFactor | _New255 | _New2102) -> NewFlavor:
+def _read_new(body: FlavorBody) -> NewFlavor:
     return NewFlavor(
         id=None if body.id in {None, "auto", ""} else str(body.id),
         name=body.name,
@@ -301,9 +266,9 @@ def _read_new(body: _NewWithFactor | _New255 | _New2102) -> NewFlavor:
         disk_gib=whole(body.disk, "disk"),
         ephemeral_gib=whole(body.ephemeral, "OS-FLV-EXT-DATA:ephemeral"),
         swap_mib=whole(body.swap, "swap"),
-        rxtx_factor=_factor(getattr(body, "rxtx_factor", 1.0)),
+        rxtx_factor=_factor(body.rxtx_factor),
         is_public=truth(body.is_public),
-        description=getattr(body, "description", None),
+        description=body.description,
     )
 
 

@@ -30,17 +30,13 @@ _IMPORT_ONLY_SINCE: Version = (2, 92)
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_- ")
 
 
-class _New(Struct, frozen=True, forbid_unknown_fields=True):
+class Create(Struct, frozen=True, forbid_unknown_fields=True):
+    """A public key to keep, or a pair to make."""
+
     name: Name
     public_key: Annotated[str, Meta(min_length=1, max_length=65535)] | UnsetType = UNSET
     type: Literal["ssh", "x509"] | UnsetType = UNSET
     user_id: Name | UnsetType = UNSET
-
-
-class Create(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of POST /os-keypairs."""
-
-    keypair: _New
 
 
 @api.get("/os-keypairs", policy=None)
@@ -60,10 +56,9 @@ async def list_keypairs(call: Call[Compute]) -> Reply:
     return Reply(200, body)
 
 
-@api.post("/os-keypairs", Create, policy=None)
-async def create_keypair(call: Call[Compute], body: Create) -> Reply:
+@api.post("/os-keypairs", Create, key="keypair", only_key=True, policy=None)
+async def create_keypair(call: Call[Compute], new: Create) -> Reply:
     """Keep a public key, or make a pair and return its private half once."""
-    new = body.keypair
     _check_version(new, call.version)
     user_id = new.user_id or call.who.user_id
     call.require(f"{_RULE}create", {"user_id": user_id, "project_id": call.who.project_id})
@@ -112,7 +107,7 @@ def _user_id(call: Call[Compute], verb: str) -> str:
     return user_id
 
 
-def _check_version(new: _New, version: Version) -> None:
+def _check_version(new: Create, version: Version) -> None:
     for value, name, since in (
         (new.type, "type", _TYPED_SINCE),
         (new.user_id, "user_id", _USER_SINCE),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from mooring.compute.quotas import quota, quota_changes
 from mooring.compute.service import Compute
 from mooring.compute.wire.api import queries
@@ -30,18 +28,6 @@ _ALWAYS = (
     "server_group_members",
     "server_groups",
 )
-
-
-class QuotaSet(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of PUT /os-quota-sets/{project_id}: limits by resource, and `force`."""
-
-    quota_set: dict[str, bool | int | str | None]
-
-
-class QuotaClassSet(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of PUT /os-quota-class-sets/{name}."""
-
-    quota_class_set: dict[str, Whole | None]
 
 
 @api.get("/os-quota-sets/{project_id}", policy=None)
@@ -74,13 +60,19 @@ async def show_default_quota(call: Call[Compute]) -> Reply:
     return Reply(200, {"quota_set": body})
 
 
-@api.put("/os-quota-sets/{project_id}", QuotaSet, policy=None)
-async def change_quota(call: Call[Compute], body: QuotaSet) -> Reply:
+@api.put(
+    "/os-quota-sets/{project_id}",
+    dict[str, bool | int | str | None],
+    key="quota_set",
+    only_key=True,
+    policy=None,
+)
+async def change_quota(call: Call[Compute], body: dict[str, bool | int | str | None]) -> Reply:
     """Set a project's own limits; below what it uses only with `force`."""
     project_id = _project(call, "update")
     if "user_id" in call.query:
         raise Invalid("Quotas of single users are not built. Nothing was changed.")
-    asked = dict(body.quota_set)
+    asked = dict(body)
     force = asked.pop("force", False)
     forced = read_truth(str(force), "force")
     asked.pop("tenant_id", None)
@@ -107,12 +99,18 @@ async def show_quota_class(call: Call[Compute]) -> Reply:
     return Reply(200, {"quota_class_set": body})
 
 
-@api.put("/os-quota-class-sets/{name}", QuotaClassSet, policy=f"{_CLASS_RULE}update")
-async def change_quota_class(call: Call[Compute], body: QuotaClassSet) -> Reply:
+@api.put(
+    "/os-quota-class-sets/{name}",
+    dict[str, Whole | None],
+    key="quota_class_set",
+    only_key=True,
+    policy=f"{_CLASS_RULE}update",
+)
+async def change_quota_class(call: Call[Compute], body: dict[str, Whole | None]) -> Reply:
     """Set what holds for every project without limits of its own."""
     if call.path["name"] != "default":
         raise Invalid("There is no other quota class than default. Nothing was changed.")
-    wanted = _read_limits(body.quota_class_set, call.version)
+    wanted = _read_limits(body, call.version)
     found = await call.service.store.write(lambda tx: quota_changes.set_defaults(tx, wanted))
     return Reply(200, {"quota_class_set": _class(found, call.version)})
 

@@ -146,12 +146,6 @@ class ServerChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pinned_availability_zone: Name | UnsetType | None = UNSET
 
 
-class Update(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of PUT /servers/{id}."""
-
-    server: ServerChange
-
-
 class RebuildBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The value of `rebuild`, in any microversion. What is left out stays as it is."""
 

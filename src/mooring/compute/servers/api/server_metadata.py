@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 from sqlalchemy.orm import Session
 
 from mooring import limits
@@ -21,22 +21,7 @@ _TAGS = "os_compute_api:os-server-tags:"
 _TAGS_SINCE = (2, 26)
 
 
-class MetadataBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of POST and PUT metadata."""
-
-    metadata: Metadata
-
-
-class MetadataItem(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of PUT metadata/{key}: one item, the one that the path names."""
-
-    meta: Metadata
-
-
-class TagsBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of PUT tags."""
-
-    tags: Annotated[list[Tag], Meta(max_length=limits.COMPUTE_TAGS)]
+Tags = Annotated[list[Tag], Meta(max_length=limits.COMPUTE_TAGS)]
 
 
 @api.get("/servers/{server_id}/metadata", policy=f"{_METADATA}index")
@@ -45,16 +30,28 @@ async def list_metadata(call: Call[Compute]) -> Reply:
     return Reply(200, {"metadata": await _metadata(call)})
 
 
-@api.post("/servers/{server_id}/metadata", MetadataBody, policy=f"{_METADATA}create")
-async def add_metadata(call: Call[Compute], body: MetadataBody) -> Reply:
+@api.post(
+    "/servers/{server_id}/metadata",
+    Metadata,
+    key="metadata",
+    only_key=True,
+    policy=f"{_METADATA}create",
+)
+async def add_metadata(call: Call[Compute], body: Metadata) -> Reply:
     """Add or change items; others stay."""
-    return Reply(200, {"metadata": await _change(call, body.metadata)})
+    return Reply(200, {"metadata": await _change(call, body)})
 
 
-@api.put("/servers/{server_id}/metadata", MetadataBody, policy=f"{_METADATA}update_all")
-async def replace_metadata(call: Call[Compute], body: MetadataBody) -> Reply:
+@api.put(
+    "/servers/{server_id}/metadata",
+    Metadata,
+    key="metadata",
+    only_key=True,
+    policy=f"{_METADATA}update_all",
+)
+async def replace_metadata(call: Call[Compute], body: Metadata) -> Reply:
     """Put these items in the place of all there are."""
-    return Reply(200, {"metadata": await _change(call, body.metadata, replace=True)})
+    return Reply(200, {"metadata": await _change(call, body, replace=True)})
 
 
 @api.get("/servers/{server_id}/metadata/{key}", policy=f"{_METADATA}show")
@@ -66,13 +63,19 @@ async def show_metadata_item(call: Call[Compute]) -> Reply:
     return Reply(200, {"meta": {key: found[key]}})
 
 
-@api.put("/servers/{server_id}/metadata/{key}", MetadataItem, policy=f"{_METADATA}update")
-async def set_metadata_item(call: Call[Compute], body: MetadataItem) -> Reply:
+@api.put(
+    "/servers/{server_id}/metadata/{key}",
+    Metadata,
+    key="meta",
+    only_key=True,
+    policy=f"{_METADATA}update",
+)
+async def set_metadata_item(call: Call[Compute], body: Metadata) -> Reply:
     """Set one item."""
-    if set(body.meta) != {call.path["key"]}:
+    if set(body) != {call.path["key"]}:
         raise Invalid("Request body and URI mismatch: the body has the one key that the URL names.")
-    await _change(call, body.meta)
-    return Reply(200, {"meta": body.meta})
+    await _change(call, body)
+    return Reply(200, {"meta": body})
 
 
 @api.delete("/servers/{server_id}/metadata/{key}", policy=f"{_METADATA}delete")
@@ -93,10 +96,17 @@ async def list_tags(call: Call[Compute]) -> Reply:
     return Reply(200, {"tags": await _tags(call)})
 
 
-@api.put("/servers/{server_id}/tags", TagsBody, policy=f"{_TAGS}update_all", since=_TAGS_SINCE)
-async def replace_tags(call: Call[Compute], body: TagsBody) -> Reply:
+@api.put(
+    "/servers/{server_id}/tags",
+    Tags,
+    key="tags",
+    only_key=True,
+    policy=f"{_TAGS}update_all",
+    since=_TAGS_SINCE,
+)
+async def replace_tags(call: Call[Compute], body: Tags) -> Reply:
     """Put these tags in the place of all there are."""
-    return Reply(200, {"tags": await _replace_tags(call, body.tags)})
+    return Reply(200, {"tags": await _replace_tags(call, body)})
 
 
 @api.delete("/servers/{server_id}/tags", policy=f"{_TAGS}delete_all", since=_TAGS_SINCE)

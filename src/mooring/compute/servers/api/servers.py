@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from mooring.compute.create.api import server_create
 from mooring.compute.servers import server_changes, server_list, servers
 from mooring.compute.servers.api import server_filters
-from mooring.compute.servers.api.server_bodies import Create, Update, check_version
+from mooring.compute.servers.api.server_bodies import Create, ServerChange, check_version
 from mooring.compute.servers.api.server_views import (
     DETAIL,
     SHOW,
@@ -97,11 +97,10 @@ async def show_server(call: Call[Compute]) -> Reply:
     return await _show(call, SHOW)
 
 
-@api.put("/servers/{server_id}", Update, policy=f"{_RULE}update")
-async def update_server(call: Call[Compute], body: Update) -> Reply:
+@api.put("/servers/{server_id}", ServerChange, key="server", only_key=True, policy=f"{_RULE}update")
+async def update_server(call: Call[Compute], change: ServerChange) -> Reply:
     """Change names, texts and addresses; nothing that the guest notices."""
     queries.check_keys(call, ())
-    change = body.server
     check_version(change, call.version)
     if change.hostname is not UNSET:
         server_create.check_hostname(change.hostname, call.version)

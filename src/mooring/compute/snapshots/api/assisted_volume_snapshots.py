@@ -41,12 +41,6 @@ class Create(Struct, frozen=True, forbid_unknown_fields=True):
     create_info: CreateInfo
 
 
-class CreateBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """POST /os-assisted-volume-snapshots."""
-
-    snapshot: Create
-
-
 class DeleteInfo(Struct, frozen=True, kw_only=True):
     """The value of `delete_info`, JSON inside of the query. Unknown members are left alone."""
 
@@ -56,10 +50,10 @@ class DeleteInfo(Struct, frozen=True, kw_only=True):
     merge_target_file: Name | None = None
 
 
-@api.post(PATH, CreateBody, policy=f"{_RULE}create")
-async def create(call: Call[Compute], body: CreateBody) -> Reply:
+@api.post(PATH, Create, key="snapshot", only_key=True, policy=f"{_RULE}create")
+async def create(call: Call[Compute], wanted: Create) -> Reply:
     """Let the guest write to a new file; the volume service is told how it went."""
-    wanted, info = body.snapshot, body.snapshot.create_info
+    info = wanted.create_info
     new = NewSnapshot(
         volume_id=wanted.volume_id, snapshot_id=info.snapshot_id, new_file=info.new_file
     )

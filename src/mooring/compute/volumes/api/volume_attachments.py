@@ -15,11 +15,13 @@ from mooring.compute.wire.api.values import Tag, Truth, Uuid, truth
 from mooring.errors import Conflict
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply, Version
+from mooring.web.bodies import Since
 
 api = Api[Compute]()
 
 PATH = "/servers/{server_id}/os-volume_attachments"
 _ONE = f"{PATH}/{{volume_id}}"
+_KEY = "volumeAttachment"
 _RULE = "os_compute_api:os-volumes-attachments:"
 _TAGS_SINCE: Version = (2, 70)
 _TERMINATION_SINCE: Version = (2, 79)
@@ -30,74 +32,27 @@ Device = Annotated[
 
 
 class Attach(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What to attach, up to 2.48."""
+    """What to attach."""
 
     volume_id: Uuid
     device: Device | None = None
-
-
-class AttachTagged(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The same from 2.49 on."""
-
-    volume_id: Uuid
-    device: Device | None = None
-    tag: Tag | UnsetType = UNSET
-
-
-class AttachTerminated(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The same from 2.79 on."""
-
-    volume_id: Uuid
-    device: Device | None = None
-    tag: Tag | UnsetType = UNSET
-    delete_on_termination: Truth = field(name="delete_on_termination", default=False)
-
-
-class Swap(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What PUT takes up to 2.84: always another volume."""
-
-    volume_id: Uuid
+    tag: Annotated[Tag | UnsetType, Since(2, 49)] = UNSET
+    delete_on_termination: Annotated[Truth, Since(2, 79)] = field(
+        name="delete_on_termination", default=False
+    )
 
 
 class Change(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What PUT takes from 2.85 on."""
+    """What PUT takes: up to 2.84 it is always another volume."""
 
     volume_id: Uuid
-    id: str | None = None
-    server_id: str | None = None
-    device: Device | None = None
-    tag: Tag | None = None
-    delete_on_termination: Truth | None = field(name="delete_on_termination", default=None)
-
-
-class AttachBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """POST up to 2.48."""
-
-    attachment: Attach = field(name="volumeAttachment")
-
-
-class AttachTaggedBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """POST from 2.49 on."""
-
-    attachment: AttachTagged = field(name="volumeAttachment")
-
-
-class AttachTerminatedBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """POST from 2.79 on."""
-
-    attachment: AttachTerminated = field(name="volumeAttachment")
-
-
-class SwapBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """PUT up to 2.84."""
-
-    attachment: Swap = field(name="volumeAttachment")
-
-
-class ChangeBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """PUT from 2.85 on."""
-
-    attachment: Change = field(name="volumeAttachment")
+    id: Annotated[str | None, Since(2, 85)] = None
+    server_id: Annotated[str | None, Since(2, 85)] = None
+    device: Annotated[Device | None, Since(2, 85)] = None
+    tag: Annotated[Tag | None, Since(2, 85)] = None
+    delete_on_termination: Annotated[Truth | None, Since(2, 85)] = field(
+        name="delete_on_termination", default=None
+    )
 
 
 @api.get(PATH, policy=f"{_RULE}index")
@@ -129,57 +84,32 @@ async def show_attachment(call: Call[Compute]) -> Reply:
     return Reply(200, {"volumeAttachment": view(row, call.version)})
 
 
-@api.post(PATH, AttachBody, policy=f"{_RULE}create", until=(2, 48))
-async def attach(call: Call[Compute], body: AttachBody) -> Reply:
-    """Attach a volume; answers with the device once the volume is reserved."""
-    wanted = body.attachment
-    return await _attach(
-        call,
-        NewAttachment(volume_id=wanted.volume_id, device=wanted.device, version=call.version),
+@api.post(PATH, Attach, key=_KEY, only_key=True, policy=f"{_RULE}create")
+async def attach(call: Call[Compute], wanted: Attach) -> Reply:
+    """Attach a volume; answers with the device once the volume is reserved.
+
+    From 2.101 on it answers without waiting for anything.
+    """
+    new = NewAttachment(
+        volume_id=wanted.volume_id,
+        device=wanted.device,
+        tag=wanted.tag or None,
+        delete_on_termination=truth(wanted.delete_on_termination),
+        version=call.version,
     )
+    return await _attach(call, new)
 
 
-@api.post(PATH, AttachTaggedBody, policy=f"{_RULE}create", since=(2, 49), until=(2, 78))
-async def attach_tagged(call: Call[Compute], body: AttachTaggedBody) -> Reply:
-    """Attach a volume under a tag."""
-    wanted = body.attachment
-    return await _attach(
-        call,
-        NewAttachment(
-            volume_id=wanted.volume_id,
-            device=wanted.device,
-            tag=wanted.tag or None,
-            version=call.version,
-        ),
-    )
-
-
-@api.post(PATH, AttachTerminatedBody, policy=f"{_RULE}create", since=(2, 79))
-async def attach_terminated(call: Call[Compute], body: AttachTerminatedBody) -> Reply:
-    """Attach a volume that may go with its server; from 2.101 on without waiting for anything."""
-    wanted = body.attachment
-    return await _attach(
-        call,
-        NewAttachment(
-            volume_id=wanted.volume_id,
-            device=wanted.device,
-            tag=wanted.tag or None,
-            delete_on_termination=truth(wanted.delete_on_termination),
-            version=call.version,
-        ),
-    )
-
-
-@api.put(_ONE, SwapBody, policy=f"{_RULE}swap", until=(2, 84))
-async def swap(call: Call[Compute], body: SwapBody) -> Reply:
+@api.put(_ONE, Change, key=_KEY, only_key=True, policy=f"{_RULE}swap", until=(2, 84))
+async def swap(call: Call[Compute], wanted: Change) -> Reply:
     """Put another volume in the place of one: not built."""
-    raise _refuse_swap(call.path["volume_id"], body.attachment.volume_id)
+    raise _refuse_swap(call.path["volume_id"], wanted.volume_id)
 
 
-@api.put(_ONE, ChangeBody, policy=None, since=(2, 85))
-async def change(call: Call[Compute], body: ChangeBody) -> Reply:
+@api.put(_ONE, Change, key=_KEY, only_key=True, policy=None, since=(2, 85))
+async def change(call: Call[Compute], wanted: Change) -> Reply:
     """Change whether a volume goes with its server."""
-    wanted, volume_id = body.attachment, call.path["volume_id"]
+    volume_id = call.path["volume_id"]
     if wanted.volume_id != volume_id:
         call.require(f"{_RULE}swap")
         raise _refuse_swap(volume_id, wanted.volume_id)
