@@ -30,20 +30,6 @@ def at_word(word: bytes, cut: Cut, *, times: int = 1) -> Callable[[bytes], Cut]:
     return rule
 
 
-def every(nth: int) -> Callable[[bytes], Cut]:
-    """Return a rule that cuts at every nth sending, in turns before it and after its answer."""
-    sent_so_far = [0]
-
-    def rule(sent: bytes) -> Cut:
-        del sent
-        sent_so_far[0] += 1
-        if sent_so_far[0] % nth:
-            return ""
-        return "before" if sent_so_far[0] // nth % 2 else "after"
-
-    return rule
-
-
 class Wire:
     """A socket that hands everything on to the server, as long as its rule lets it.
 
