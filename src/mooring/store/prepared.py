@@ -63,7 +63,8 @@ class _Plan(Struct, frozen=True):
     binds: list[tuple[str, _Processor]]
     constants: dict[str, Any]
     """What the statement itself compares with, as the driver takes it."""
-    results: list[_Processor]
+    returned: list[TypeEngine[Any]]
+    """The types of the columns that it returns."""
 
     def arguments(self, given: Mapping[str, Any]) -> Any:
         """Return values as the driver takes them."""
@@ -97,6 +98,7 @@ class Prepared(Generic[R]):
     ) -> None:
         self._statement, self._build, self._row = statement, build, row
         self._plans: dict[tuple[str, tuple[str, ...]], _Plan] = {}
+        self._readers: dict[tuple[str, tuple[str, ...]], list[_Processor]] = {}
 
     def all(self, tx: Session, **given: Any) -> list[R]:
         """Return all rows."""
@@ -132,7 +134,10 @@ class Prepared(Generic[R]):
             cursor.execute(plan.sql, arguments)
         except Exception as error:
             raise _as_sqlalchemy(error, plan.sql, link, cursor) from error
-        return cursor, plan.results
+        readers = self._readers.get(key)
+        if readers is None:
+            readers = self._readers[key] = _readers(plan.returned, link.dialect, cursor)
+        return cursor, readers
 
     def _compile(self, dialect: Dialect, given: Mapping[str, Any]) -> _Plan:
         statement = self._statement
@@ -155,7 +160,7 @@ class Prepared(Generic[R]):
             constants={
                 name: compiled.binds[name].effective_value for name in names if name not in given
             },
-            results=[_reader(column.type, dialect) for column in _returned(statement)],
+            returned=[column.type for column in _returned(statement)],
         )
 
 
@@ -271,5 +276,10 @@ def _binder(kind: TypeEngine[Any], dialect: Dialect) -> _Processor:
     return kind.dialect_impl(dialect).bind_processor(dialect)
 
 
-def _reader(kind: TypeEngine[Any], dialect: Dialect) -> _Processor:
-    return kind.dialect_impl(dialect).result_processor(dialect, None)
+def _readers(kinds: list[TypeEngine[Any]], dialect: Dialect, cursor: Any) -> list[_Processor]:
+    # How a number is read depends on what the database calls it, which only an answer tells.
+    codes = [column[1] for column in cursor.description] if kinds else []
+    return [
+        kind.dialect_impl(dialect).result_processor(dialect, code)
+        for kind, code in zip(kinds, codes, strict=True)
+    ]
