@@ -18,6 +18,7 @@ from mooring.agent.brick.requests import MODULE, MountRequest
 from mooring.agent.connections import Connections, read_mount_flags
 from mooring.agent.mounts import Mounts, mount_point, read_mount_points
 from mooring.agent.run import Runner
+from mooring.agent.sources import FileSource
 from mooring.agent.waiting import until
 from mooring.agent.worker import Worker
 from mooring.errors import Invalid, NotFound, Unavailable
@@ -65,7 +66,7 @@ async def test_a_volume_on_a_share_is_reached_through_a_mount_of_it(
     connected = await connections.connect("a1", "v1", info(options=options))
     assert await connections.connect("a1", "v1", info(options=options)) == connected
     path = mount_point(mounts.base, EXPORT) / "volume-v1"
-    assert connected.path == str(path)
+    assert connected == FileSource(str(path), "raw")
     assert path.read_bytes() == b"data"
     assert shares.calls() == [
         f"mount -t nfs -o vers=4,minorversion=2 -o rw,vers=4.2 {EXPORT} {path.parent}"
@@ -257,7 +258,7 @@ async def test_quobyte_is_mounted_by_its_own_program(
     wanted = {"driver_volume_type": "quobyte", "data": info()["data"] | {"export": export}}
     connected = await connections.connect("a1", "v1", wanted)
     path = mount_point(mounts.base, export)
-    assert connected.path == str(path / "volume-v1")
+    assert connected == FileSource(str(path / "volume-v1"), "raw")
     assert shares.calls() == [f"mount.quobyte --disable-xattrs {export} {path} -c /etc/quobyte.cfg"]
     await mounts.close()
 

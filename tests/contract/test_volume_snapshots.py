@@ -188,9 +188,9 @@ async def test_deleting_snapshots_in_any_order_keeps_the_data(
         for offset, pattern in enumerate((0x10, 0x11, 0x12, 0x13)):
             await holds(files, pattern, f"{offset}M")
         for other in left:
-            source = await files.snapshot_source("v1", f"s{other}")
-            await reads(source.path, source.format, 0x10, f"{other}M", "1M")
-            await reads(source.path, source.format, 0x10 + other - 1, f"{other - 1}M", "1M")
+            path, kind = (await files.snapshot_source("v1", f"s{other}")).file()
+            await reads(path, kind, 0x10, f"{other}M", "1M")
+            await reads(path, kind, 0x10 + other - 1, f"{other - 1}M", "1M")
     assert files.active_path("v1").name == _BASE
     assert await files.leftovers() == []
 

@@ -140,7 +140,7 @@ class SlowReader:
 
     def __init__(self, desk: Desk, holder_id: str) -> None:
         self.kind: Literal["sqlite", "postgresql"] = desk.store.kind
-        self.commits = 0
+        self.commits, self.commit_times = 0, desk.store.commit_times
         self._desk, self._store, self._holder_id = desk, desk.store, holder_id
         self.wake_at = desk.clock.now() + timedelta(seconds=0.1)
 

@@ -41,8 +41,9 @@ def lines_of_code(path: str) -> int:
     """The lines of a file that say something: no imports, docstrings, comments or blank lines."""
     left_out: set[int] = set()
     for node in ast.walk(tree.parsed(path)):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if isinstance(node, ast.Import | ast.ImportFrom) or is_text:
+        if isinstance(node, ast.Import | ast.ImportFrom) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
             left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     said: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(tree.text(path)).readline):
