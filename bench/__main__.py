@@ -28,6 +28,7 @@ PARTS: tuple[str, ...] = (
     "rebuild",
     "listing",
     "steps",
+    "silent",
     "recovery",
     "source_lines",
 )
