@@ -118,11 +118,9 @@ class Yard:
         self.versions: dict[str, int] = {}
         self.roles: dict[str, tuple[Role, ...]] = {}
         self.hidden_traits: frozenset[str] = frozenset()
-        self.probe = LawProbe()
-        self.clock = SimulatedClock()
+        self.probe, self.clock, self._stack = LawProbe(), SimulatedClock(), AsyncExitStack()
         self.silent: tuple[str, str] | None = None
         """Method and path of calls to agents that get no answer."""
-        self._stack = AsyncExitStack()
 
     compute_project, image = PROJECT, IMAGE
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 
 from mooring.agent_api.disks import DiskSpec
@@ -63,7 +62,8 @@ class Disk(Struct, frozen=True, kw_only=True):
 
 def in_notes(notes: Struct) -> Disk:
     """Return the disk of a saga whose notes have its members, under the same names."""
-    return msgspec.convert(notes, Disk, from_attributes=True)
+    members = (name for name in Disk.__struct_fields__ if hasattr(notes, name))
+    return Disk(**{name: getattr(notes, name) for name in members})
 
 
 class Steps:

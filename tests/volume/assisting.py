@@ -1,0 +1,70 @@
+"""A compute service that takes snapshots for the volume service, or refuses to."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from mooring.clients.session import Caller, Session
+from mooring.errors import MooringError
+from mooring.fence.operation import Operation
+from tests.volume.dock import Compute, Dock
+from tests.volume.test_snapshots import act
+
+
+class Buried:
+    """The part of a session that ends operations."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    async def bury(self, operation: Operation) -> list[str] | None:
+        self.keys.append(operation.key)
+        return []
+
+
+class Assisting(Compute):
+    """A compute service that answers `says` when it is asked, or refuses."""
+
+    def __init__(self, dock: Dock) -> None:
+        super().__init__()
+        self.dock, self.buried = dock, Buried()
+        self.session = cast("Session", self.buried)
+        self.says: dict[str, str] | None = None
+        self.refusal: MooringError | None = None
+        self.calls: list[tuple[Any, ...]] = []
+
+    async def create_assisted_snapshot(
+        self,
+        caller: Caller,
+        volume_id: str,
+        snapshot_id: str,
+        new_file: str,
+        *,
+        operation: Operation | None = None,
+    ) -> None:
+        await self._answer(snapshot_id, new_file)
+
+    async def delete_assisted_snapshot(
+        self,
+        caller: Caller,
+        volume_id: str,
+        snapshot_id: str,
+        files: tuple[str | None, str | None],
+        *,
+        operation: Operation | None = None,
+    ) -> None:
+        await self._answer(snapshot_id, *files)
+
+    async def _answer(self, snapshot_id: str, *files: str | None) -> None:
+        self.calls.append(files)
+        if self.refusal is not None:
+            raise self.refusal
+        if self.says is not None:
+            answer = await tell(self.dock, snapshot_id, **self.says)
+            assert answer == 202
+
+
+async def tell(dock: Dock, snapshot_id: str, status: str, progress: str = "90%") -> int:
+    value = {"status": status, "progress": progress}
+    answer = await act(dock, snapshot_id, "os-update_snapshot_status", value, who="compute")
+    return answer.status
