@@ -33,7 +33,11 @@ async def breathe(notes: Notes, item: str, run: Run[None]) -> None:
 SAGA = Saga(
     "bench.breathe",
     Notes,
-    Each("steps", lambda notes: [str(number) for number in range(notes.steps)], Step("breathe", breathe)),
+    Each(
+        "steps",
+        lambda notes: [str(number) for number in range(notes.steps)],
+        Step("breathe", breathe),
+    ),
 )
 
 
