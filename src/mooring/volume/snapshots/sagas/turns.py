@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mooring.volume.service import Volume
 
 
+_TICK_S = 0.001
+
+
 class AwaitTurn(Struct, frozen=True, kw_only=True):
     """The notes: the saga to begin anew, by name and version, its notes, and for how long to rest.
 
@@ -109,8 +112,10 @@ def begin_waiting(tx: Session, run: Run[Volume], row: SnapshotRow, waiting: Wait
 
 async def rest(notes: AwaitTurn, run: Run[Volume]) -> None:
     """Rest, and hold nothing."""
-    if run.worked_s < notes.rest_s:
-        raise Park(seconds=notes.rest_s - run.worked_s)
+    left_s = notes.rest_s - run.worked_s
+    # What is less than a tick of the clock would be rested again and again without end.
+    if left_s > _TICK_S:
+        raise Park(seconds=left_s)
 
 
 def give_up(tx: Session, notes: AwaitTurn, run: Run[Volume]) -> None:
