@@ -101,9 +101,8 @@ _SERVERS = [
     _action(
         "rebuild",
         {"imageRef": "{image}", "name": "{case}-#"},
-        alone=True,
         look=_AT,
-        kept='"{case}-#"',
+        one='"{case}-#"',
     ),
     Case(
         route=f"POST {_ALL}/action forceDelete",

@@ -170,7 +170,7 @@ _ACTIONS = [
         look=_AT,
         gone='"key#"',
     ),
-    _action("os-reimage", {"image_id": "{image}"}, alone=True, look=_AT, kept='"available"'),
+    _action("os-reimage", {"image_id": "{image}"}, look=_AT, kept='"available"'),
 ]
 _ATTACHMENTS = [
     Case(
