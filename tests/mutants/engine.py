@@ -11,7 +11,7 @@ MUTANTS = [
         'if mark.heading == "back" and step.undo is None:',
         'if mark.heading == "back":',
         STEPS,
-        f"{FAILING} and attach_volume and plug_disk",
+        f"{FAILING} and attach_volume and give",
     ),
     Mutant(
         "the failing step is not undone",
