@@ -127,9 +127,10 @@ async def test_who_waits_too_long_gives_up_and_leaves_no_trace(yard: Yard, name:
 
 
 class HoldsUndo(Meddling):
-    """Holds the first call that ends a connection."""
+    """Holds the first call that takes a disk from a guest."""
 
     async def pass_on(self, call: Call) -> Any:
-        if call.what.startswith("DELETE /connections/") and not self.held.is_set():
+        takes = call.what.startswith("DELETE /servers/") and "/disks/" in call.what
+        if takes and not self.held.is_set():
             await self.hold()
         return await call.forward()
