@@ -262,13 +262,17 @@ class Dock:
         await self.app(scope, receive, send)
         return answer
 
-    async def drive(self, request: Coroutine[Any, Any, T]) -> T:
-        """Turn the clock until a request is answered. Raises what a dying process leaves: Crash."""
+    async def drive(self, request: Coroutine[Any, Any, T], *, turn_s: float = 7200.0) -> T:
+        """Turn the clock, by `turn_s` at once, until a request is answered.
+
+        A request waits a minute at most: where something is tried again all the time, only small
+        turns leave it the time to be answered. Raises what a dying process leaves: Crash.
+        """
         task = asyncio.create_task(request)
         try:
             while not task.done():
                 await asyncio.wait([task], timeout=0.01)
-                await self.engine.settle()
+                await self.engine.settle(turn_s)
             return await task
         finally:
             task.cancel()
