@@ -169,7 +169,7 @@ def test_an_attach_ends_whose_cloud_is_killed_while_the_guest_runs_on(
 ) -> None:
     first.forget()
     process_id = first.process_id()
-    point = "compute.attach_volume/plug_disk/forward/after"
+    point = "compute.attach_volume/give/forward/after"
     cloud.killed_in(point, lambda: first.begin_attach(volume))
     first.hear(f"vdb marker written {first.server_id}")
     cloud.start()
