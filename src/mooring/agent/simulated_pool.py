@@ -19,6 +19,7 @@ from mooring import typed
 from mooring.agent import world
 from mooring.agent.drivers.chains import Chain, Layer
 from mooring.errors import NotFound
+from mooring.write_ahead import set_write_ahead
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS volumes (
@@ -43,7 +44,7 @@ PREFIX = "volume-"
 def open_pool(file: Path) -> sqlite3.Connection:
     """Open a pool's file, making it if need be."""
     connection = sqlite3.connect(file, isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
+    set_write_ahead(connection)
     connection.execute("PRAGMA synchronous=OFF")
     connection.executescript(_TABLES)
     return connection

@@ -16,6 +16,7 @@ from msgspec import Struct
 from mooring import typed
 from mooring.agent.sources import FileSource, NetworkSource, Source
 from mooring.agent_api.servers import GuestState
+from mooring.write_ahead import set_write_ahead
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS guests (id TEXT PRIMARY KEY, body BLOB NOT NULL);
@@ -106,7 +107,7 @@ class World:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection = sqlite3.connect(path, isolation_level=None)
-        self._connection.execute("PRAGMA journal_mode=WAL")
+        set_write_ahead(self._connection)
         self._connection.execute("PRAGMA synchronous=OFF")
         self._connection.executescript(_TABLES)
 

@@ -23,6 +23,7 @@ from mooring.errors import Conflict, MooringError, NoCapacity, Unavailable
 from mooring.fence import rules
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Verb
+from mooring.write_ahead import set_write_ahead
 
 _VERSION = 1
 _TABLES = """
@@ -232,7 +233,7 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
         check_same_thread=False,
         timeout=limits.STORE_BUSY_TIMEOUT_S,
     )
-    connection.execute("PRAGMA journal_mode=WAL")
+    set_write_ahead(connection)
     connection.execute(f"PRAGMA synchronous={synchronous}")
     return connection
 

@@ -27,6 +27,7 @@ from mooring.probe import NoProbe, Probe
 from mooring.store import failures, migrate
 from mooring.store.call import Call, deliver
 from mooring.timings import Timing
+from mooring.write_ahead import set_write_ahead
 
 T = TypeVar("T")
 
@@ -58,9 +59,14 @@ def create_engines(path: Path) -> tuple[Engine, Engine]:
         hide_parameters=True,
     )
     # A changed synchronous or journal mode would lose committed steps on power loss.
-    _prepare(writer, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
+    event.listen(writer, "connect", _write_ahead)
+    _prepare(writer, "BEGIN IMMEDIATE", ("synchronous=FULL", "foreign_keys=ON"))
     _prepare(reader, "BEGIN", ("query_only=ON", "cache_size=-1024"))
     return writer, reader
+
+
+def _write_ahead(connection: sqlite3.Connection, _record: object) -> None:
+    set_write_ahead(connection)
 
 
 def _prepare(engine: Engine, begin: str, pragmas: Sequence[str]) -> None:
