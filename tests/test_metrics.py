@@ -42,7 +42,7 @@ async def ask(cloud: SimulatedCloud, authorization: str, path: str = "/metrics")
 
 
 def token_of(cloud: SimulatedCloud) -> str:
-    return (cloud.settings.state_path / app.TOKEN).read_text().strip()
+    return (cloud.settings.state_path / app.FILE).read_text().strip()
 
 
 async def scrape(cloud: SimulatedCloud) -> str:
@@ -107,7 +107,7 @@ async def test_there_is_nothing_below_the_metrics(cloud: SimulatedCloud) -> None
 
 
 async def test_the_token_is_its_owners_alone_and_stays(cloud: SimulatedCloud) -> None:
-    file = cloud.settings.state_path / app.TOKEN
+    file = cloud.settings.state_path / app.FILE
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     before = token_of(cloud)
     await cloud.restart()
@@ -163,9 +163,9 @@ async def test_an_undo_that_fails_is_counted(cloud: SimulatedCloud) -> None:
         owner = {"owner": "gone", "lease_until": cloud.clock.now()}
         at = dict.fromkeys(("created_at", "updated_at"), cloud.clock.now())
         tx.add(SagaRow(id="s", state="parked", heading="back", attempts=3, **saga, **owner, **at))
-        tx.add(
-            SagaRow(id="t", state="parked", heading="forward", attempts=4, **saga, **owner, **at)
-        )
+        for heading in ("forward", "failing", "leaving", "owing"):
+            other: dict[str, Any] = {"id": heading, "heading": heading, "attempts": 4}
+            tx.add(SagaRow(state="parked", **other, **saga, **owner, **at))
 
     await cloud.cloud.stores["volume"].write(fail)
     place = (("kind", "volume.create_volume"), ("service", "volume"))

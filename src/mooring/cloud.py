@@ -231,7 +231,7 @@ async def _serve(cloud: Cloud) -> None:
         cloud.apps[f"/{each.name}"] = app
         cloud.outside.network.serve(url, app)
     cloud.apps["/mooring"] = doctor_app.build(cloud, validator)
-    token = metrics_app.ensure_token(cloud.outside.settings.state_path / metrics_app.TOKEN)
+    token = metrics_app.ensure_token(cloud.outside.settings.state_path / metrics_app.FILE)
     cloud.apps[metrics_app.PATH] = metrics_app.build(cloud, token)
     cloud.apps["/healthz"] = health_app.build(cloud.engines, cloud.agents.doors)
     cloud.app = mount(cloud.apps, _nobody)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 PATH = "/metrics"
-TOKEN = "metrics.token"  # noqa: S105  (the name of the file that has it)
+FILE = "metrics.token"
+"""The file that has the token, in the state directory."""
 _ENTROPY_BYTES = 32
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

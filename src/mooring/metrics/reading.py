@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mooring.clock import Clock
     from mooring.store.base import Store
 
-_FORWARD = ("forward", "failing")
-
 
 class Work(Struct, frozen=True):
     """Operations of one kind that have not ended, in one state."""
@@ -97,7 +95,8 @@ async def read(watched: Watched) -> Seen:
 
 
 def _work(tx: Session, service: str, now: datetime) -> list[Work]:
-    unwinding = SagaRow.heading.not_in(_FORWARD)
+    # `leaving` and `owing` try what comes instead of an undo, or beside it.
+    unwinding = SagaRow.heading == "back"
     columns = (
         SagaRow.name,
         SagaRow.state,
