@@ -249,8 +249,11 @@ def _check_count(name: str, limits: Mapping[str, int], used: int) -> None:
         )
 
 
-def set_limits(tx: Session, project_id: str, wanted: Mapping[str, int]) -> None:
-    """Set a project's limits. Raises Invalid below what the project uses already."""
+def set_limits(tx: Session, project_id: str, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Set a project's limits, and return all of them.
+
+    Raises Invalid below what the project uses already.
+    """
     hold(tx, project_id)
     used, reserved = find_usage(tx, project_id), find_reserved(tx, project_id)
     _check_resources(tx, wanted)
@@ -263,13 +266,17 @@ def set_limits(tx: Session, project_id: str, wanted: Mapping[str, int]) -> None:
             )
     for resource, limit in wanted.items():
         tx.merge(QuotaRow(project_id=project_id, resource=resource, hard_limit=limit))
+    tx.flush()
+    return find_limits(tx, project_id)
 
 
-def set_class_limits(tx: Session, class_name: str, wanted: Mapping[str, int]) -> None:
-    """Set the limits of a quota class."""
+def set_class_limits(tx: Session, class_name: str, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Set the limits of a quota class, and return all of them."""
     _check_resources(tx, wanted)
     for resource, limit in wanted.items():
         tx.merge(QuotaClassRow(class_name=class_name, resource=resource, hard_limit=limit))
+    tx.flush()
+    return find_defaults(tx, class_name)
 
 
 def forget_limits(tx: Session, project_id: str) -> None:

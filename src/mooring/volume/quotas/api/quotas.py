@@ -66,13 +66,8 @@ async def show_defaults(call: Call[Volume]) -> Reply:
 async def set_quota(call: Call[Volume], body: dict[str, Any]) -> Reply:
     """Set a project's limits; -1 is no limit."""
     project_id, wanted = call.path["project_id"], _numbers(body)
-
-    def change(tx: Session) -> dict[str, int]:
-        quota.set_limits(tx, project_id, wanted)
-        tx.flush()
-        return quota.find_limits(tx, project_id)
-
-    return Reply(200, {"quota_set": await call.service.store.write(change)})
+    found = await call.service.store.write(lambda tx: quota.set_limits(tx, project_id, wanted))
+    return Reply(200, {"quota_set": found})
 
 
 @api.delete("/os-quota-sets/{project_id}", policy="volume_extension:quotas:delete")
@@ -100,13 +95,8 @@ async def show_class(call: Call[Volume]) -> Reply:
 async def set_class(call: Call[Volume], body: dict[str, Any]) -> Reply:
     """Set the limits of a quota class."""
     name, wanted = call.path["class_name"], _numbers(body)
-
-    def change(tx: Session) -> dict[str, int]:
-        quota.set_class_limits(tx, name, wanted)
-        tx.flush()
-        return quota.find_defaults(tx, name)
-
-    return Reply(200, {"quota_class_set": await call.service.store.write(change)})
+    found = await call.service.store.write(lambda tx: quota.set_class_limits(tx, name, wanted))
+    return Reply(200, {"quota_class_set": found})
 
 
 @api.get("/limits", policy="limits_extension:used_limits")
