@@ -266,7 +266,10 @@ IDENTITY_PAGE_ROWS = 1000
 """Most rows of one page of an identity list; the answer says when there are more."""
 
 AGENT_LIBVIRT_THREADS = 16
-"""Calls to libvirt at once: an unplug blocks its thread while the guest thinks about it."""
+"""Calls to libvirt at once that ask no guest's emulator; each of those has a thread of its own."""
+
+AGENT_GUEST_ANSWER_S = 20.0
+"""How long an agent waits for a guest's emulator: below AGENT_CALL_S, or its host seems silent."""
 
 AGENT_ACPI_ASK_S = 5.0
 """How long a guest is given to shut down before it is asked again; a booting one hears nothing."""

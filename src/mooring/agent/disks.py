@@ -84,8 +84,8 @@ async def resize_disk(call: Call[Agent]) -> Answer:
 
 @handlers.of(verbs.FORGET_RESIZE)
 async def forget_resize(call: Call[Agent]) -> Answer:
-    """Leave a tombstone: the fence has ended what ran. What has grown stays so."""
-    del call
+    """Leave a tombstone, once nothing is at work any more. What has grown stays so."""
+    await call.agent.hypervisor.until_quiet(call.path["server_id"])
     return Answer(status=204)
 
 

@@ -101,7 +101,11 @@ Tell = Callable[[News], None]
 
 
 class Hypervisor(Protocol):
-    """Runs the guests of one host."""
+    """Runs the guests of one host.
+
+    A guest whose emulator hangs holds up nobody: what asks it is Unavailable in bounded time, and
+    what was begun in it may come true later, but never behind what is done to the guest after it.
+    """
 
     async def start(self, tell: Tell) -> None:
         """Find the guests again and begin to watch them. Raises Unavailable with what to do."""
@@ -151,6 +155,14 @@ class Hypervisor(Protocol):
 
     async def remove(self, server_id: str) -> None:
         """End the guest, forget it, remove its files; nothing when there is none."""
+        ...
+
+    async def until_quiet(self, server_id: str) -> None:
+        """Return when nothing that was begun is at work in the guest's emulator any more.
+
+        Raises Unavailable, as whatever asks the emulator of a guest does, for one that hangs.
+        `power_off` and `remove` end it.
+        """
         ...
 
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:

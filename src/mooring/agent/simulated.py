@@ -28,6 +28,7 @@ from mooring.agent.hypervisor import (
 from mooring.agent.knobs import Knobs
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.settings import AgentSettings
+from mooring.agent.simulated_emulators import Emulators
 from mooring.agent.sources import (
     FileSource,
     NetworkSource,
@@ -36,13 +37,20 @@ from mooring.agent.sources import (
     file_of,
     shown,
 )
-from mooring.agent.world import SimulatedDisk, SimulatedGuest, World, Written
+from mooring.agent.world import (
+    SimulatedDisk,
+    SimulatedGuest,
+    World,
+    Written,
+    say,
+    show,
+    show_disk,
+)
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
-from mooring.errors import Conflict, NoCapacity, NotFound
-from mooring.limits import AGENT_CONSOLE_BYTES
+from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 
 VCPUS = 64
 MEMORY_MIB_PER_VCPU = 4096
@@ -53,14 +61,14 @@ class SimulatedHypervisor:
     """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
 
     `knobs` points: define, power_on, power_off, remove, plug, unplug, resize_disk. `stubborn`
-    names volumes that no guest lets go of.
+    names volumes that no guest lets go of. `emulators` can be made to hang.
     """
 
     def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
         self._world = World(settings.state_dir / "simulated.sqlite")
         self._tell: Tell = _tell_nobody
-        self.knobs = Knobs()
+        self.knobs, self.emulators = Knobs(), Emulators(settings.guest_answer_s)
         self.stubborn: set[str] = set()
 
     async def start(self, tell: Tell) -> None:
@@ -84,14 +92,14 @@ class SimulatedHypervisor:
         )
 
     async def guests(self) -> list[Guest]:
-        return [_show(guest) for guest in self._world.guests()]
+        return [show(guest) for guest in self._world.guests()]
 
     async def leftovers(self) -> list[str]:
         return []
 
     async def guest(self, server_id: str) -> Guest | None:
         found = self._world.find(server_id)
-        return None if found is None else _show(found)
+        return None if found is None else show(found)
 
     async def make_root(
         self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
@@ -126,28 +134,31 @@ class SimulatedHypervisor:
 
     async def power_on(self, server_id: str) -> None:
         await self.knobs.at("power_on")
-        guest = self._get(server_id)
-        if guest.state == "running":
-            return
-        self._boot(guest)
-        self._world.save(guest)
-        self._tell(News(kind="guest_started", server_id=server_id))
+        await self.emulators.ask(server_id, lambda: self._power_on(server_id))
 
     async def power_off(self, server_id: str, graceful_s: float) -> None:
         await self.knobs.at("power_off")
-        guest = self._get(server_id)
-        if guest.state in {"stopped", "crashed"}:
-            return
-        if graceful_s > 0:
-            _say(guest, "power button")
-        self._halt(guest, "stopped", "shut down" if graceful_s > 0 else "switched off")
+        presses = graceful_s > 0
+        if presses:
+            try:
+                await self.emulators.ask(server_id, lambda: self._press_power_button(server_id))
+            except Unavailable:
+                presses = False
+        how = "shut down" if presses else "switched off"
+        await self.emulators.end(server_id, lambda: self._switch_off(server_id, how))
 
     async def remove(self, server_id: str) -> None:
         await self.knobs.at("remove")
-        self._world.remove(server_id)
+        await self.emulators.end(server_id, lambda: self._world.remove(server_id))
+
+    async def until_quiet(self, server_id: str) -> None:
+        await self.emulators.calls.until_quiet(server_id)
 
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
         await self.knobs.at("plug")
+        return await self.emulators.ask(server_id, lambda: self._plug(server_id, disk))
+
+    def _plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
         guest = self._get(server_id)
         known = next((one for one in guest.disks if one.volume_id == disk.volume_id), None)
         if known is None:
@@ -165,10 +176,15 @@ class SimulatedHypervisor:
             known.live, known.size_bytes = True, _read_image(known)
             _say_disk(guest, known.device, known.size_bytes, known.volume_id)
         self._world.save(guest)
-        return _show_disk(known)
+        return show_disk(known)
 
     async def unplug(self, server_id: str, volume_id: str, attachment_id: str = "") -> None:
         await self.knobs.at("unplug")
+        await self.emulators.ask(
+            server_id, lambda: self._unplug(server_id, volume_id, attachment_id)
+        )
+
+    def _unplug(self, server_id: str, volume_id: str, attachment_id: str) -> None:
         guest = self._world.find(server_id)
         known = guest and next((one for one in guest.disks if one.volume_id == volume_id), None)
         if guest is None or known is None or attachment_id not in {"", known.attachment_id}:
@@ -180,11 +196,16 @@ class SimulatedHypervisor:
             )
         guest.disks.remove(known)
         if known.live:
-            _say(guest, f"disk {known.device.removeprefix('/dev/')} gone")
+            say(guest, f"disk {known.device.removeprefix('/dev/')} gone")
         self._world.save(guest)
 
     async def resize_disk(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
         await self.knobs.at("resize_disk")
+        return await self.emulators.ask(
+            server_id, lambda: self._resize(server_id, volume_id, size_bytes)
+        )
+
+    def _resize(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
         guest = self._get(server_id)
         disk = overlays.find(guest, volume_id)
         path, image_bytes = file_of(disk.source, "growing").path, _read_image(disk)
@@ -199,14 +220,16 @@ class SimulatedHypervisor:
 
     async def snapshot_disk(self, server_id: str, volume_id: str, new_file: str) -> GuestDisk:
         await self.knobs.at("snapshot_disk")
-        return self._change_disk(server_id, volume_id, lambda disk: overlays.put_on(disk, new_file))
+        return await self._change_disk(
+            server_id, volume_id, lambda disk: overlays.put_on(disk, new_file)
+        )
 
     async def take_back_snapshot(
         self, server_id: str, volume_id: str, new_file: str, operation_key: str
     ) -> GuestDisk | None:
         await self.knobs.at("take_back_snapshot")
         try:
-            return self._change_disk(
+            return await self._change_disk(
                 server_id, volume_id, lambda disk: overlays.take_off(disk, new_file)
             )
         except NotFound:
@@ -216,12 +239,18 @@ class SimulatedHypervisor:
         self, server_id: str, volume_id: str, merge: MergeRequest, operation_key: str
     ) -> GuestDisk:
         await self.knobs.at("merge_disk")
-        return self._change_disk(server_id, volume_id, lambda disk: overlays.merge(disk, merge))
+        return await self._change_disk(
+            server_id, volume_id, lambda disk: overlays.merge(disk, merge)
+        )
 
     async def stop_merge(self, server_id: str, volume_id: str) -> None:
         await self.knobs.at("stop_merge")
+        await self.until_quiet(server_id)
 
     async def disk_size(self, server_id: str, volume_id: str) -> DiskSize:
+        return await self.emulators.ask(server_id, lambda: self._measure(server_id, volume_id))
+
+    def _measure(self, server_id: str, volume_id: str) -> DiskSize:
         disk = overlays.find(self._get(server_id), volume_id)
         file_of(disk.source, "reading its size")
         image_bytes = _read_image(disk)
@@ -249,21 +278,43 @@ class SimulatedHypervisor:
             raise NotFound(f"Host {self._settings.name} has no guest {server_id}.")
         return guest
 
-    def _change_disk(
+    async def _change_disk(
         self, server_id: str, volume_id: str, change: Callable[[SimulatedDisk], None]
     ) -> GuestDisk:
+        def work() -> GuestDisk:
+            guest = self._get(server_id)
+            disk = overlays.find(guest, volume_id)
+            file_of(disk.source, "a snapshot or a merge")
+            change(disk)
+            self._world.save(guest)
+            return show_disk(disk)
+
+        return await self.emulators.ask(server_id, work)
+
+    def _power_on(self, server_id: str) -> None:
         guest = self._get(server_id)
-        disk = overlays.find(guest, volume_id)
-        file_of(disk.source, "a snapshot or a merge")
-        change(disk)
+        if guest.state == "running":
+            return
+        self._boot(guest)
         self._world.save(guest)
-        return _show_disk(disk)
+        self._tell(News(kind="guest_started", server_id=server_id))
+
+    def _press_power_button(self, server_id: str) -> None:
+        guest = self._get(server_id)
+        if guest.state not in {"stopped", "crashed"}:
+            say(guest, "power button")
+            self._world.save(guest)
+
+    def _switch_off(self, server_id: str, how: str) -> None:
+        guest = self._get(server_id)
+        if guest.state not in {"stopped", "crashed"}:
+            self._halt(guest, "stopped", how)
 
     def _boot(self, guest: SimulatedGuest) -> None:
         guest.state = "running"
         guest.disks = [disk for disk in guest.disks if disk.persistent]
-        _say(guest, "up")
-        _say(guest, f"machine {guest.server_id}")
+        say(guest, "up")
+        say(guest, f"machine {guest.server_id}")
         if guest.image_id:
             _say_disk(guest, f"{DEVICE_PREFIX}a", guest.root_bytes, "")
         for disk in guest.disks:
@@ -341,40 +392,7 @@ def _taken(guest: SimulatedGuest) -> set[str]:
     return taken | {f"{DEVICE_PREFIX}a"} if guest.image_id else taken
 
 
-def _say(guest: SimulatedGuest, words: str) -> None:
-    guest.console = (guest.console + f"mooring-guest: {words}\n")[-AGENT_CONSOLE_BYTES:]
-
-
 def _say_disk(guest: SimulatedGuest, device: str, size_bytes: int, volume_id: str) -> None:
     name = device.removeprefix("/dev/")
     # A virtio disk shows its guest the first 20 characters of its serial number.
-    _say(guest, f"disk {name} {size_bytes} bytes serial={volume_id[:20]}")
-
-
-def _show(guest: SimulatedGuest) -> Guest:
-    boots = (disk.device for disk in guest.disks if disk.boot_index == 0)
-    root = f"{DEVICE_PREFIX}a" if guest.image_id else next(boots, f"{DEVICE_PREFIX}a")
-    return Guest(
-        server_id=guest.server_id,
-        name=guest.name,
-        state=guest.state,
-        vcpus=guest.vcpus,
-        memory_mib=guest.memory_mib,
-        image_id=guest.image_id,
-        root_device=root,
-        disks=[_show_disk(disk) for disk in guest.disks],
-        metadata=guest.metadata,
-    )
-
-
-def _show_disk(disk: SimulatedDisk) -> GuestDisk:
-    return GuestDisk(
-        volume_id=disk.volume_id,
-        attachment_id=disk.attachment_id,
-        device=disk.device,
-        path=disk.path,
-        format=disk.format,
-        boot_index=disk.boot_index,
-        live=disk.live,
-        persistent=disk.persistent,
-    )
+    say(guest, f"disk {name} {size_bytes} bytes serial={volume_id[:20]}")

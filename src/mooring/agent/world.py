@@ -15,7 +15,9 @@ from msgspec import Struct
 
 from mooring import typed
 from mooring.agent.sources import FileSource, NetworkSource, Source
-from mooring.agent_api.servers import GuestState
+from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.servers import Guest, GuestState
+from mooring.limits import AGENT_CONSOLE_BYTES
 from mooring.write_ahead import set_write_ahead
 
 _TABLES = """
@@ -163,3 +165,39 @@ class World:
                 "INSERT INTO writes VALUES (?, ?, ?, ?, NULL)",
                 (volume_id, writer, writes[volume_id], now),
             )
+
+
+def say(guest: SimulatedGuest, words: str) -> None:
+    """Let a guest print words on its console."""
+    guest.console = (guest.console + f"mooring-guest: {words}\n")[-AGENT_CONSOLE_BYTES:]
+
+
+def show(guest: SimulatedGuest) -> Guest:
+    """Return a simulated guest as its agent tells of it."""
+    boots = (disk.device for disk in guest.disks if disk.boot_index == 0)
+    root = "/dev/vda" if guest.image_id else next(boots, "/dev/vda")
+    return Guest(
+        server_id=guest.server_id,
+        name=guest.name,
+        state=guest.state,
+        vcpus=guest.vcpus,
+        memory_mib=guest.memory_mib,
+        image_id=guest.image_id,
+        root_device=root,
+        disks=[show_disk(disk) for disk in guest.disks],
+        metadata=guest.metadata,
+    )
+
+
+def show_disk(disk: SimulatedDisk) -> GuestDisk:
+    """Return a disk of one, likewise."""
+    return GuestDisk(
+        volume_id=disk.volume_id,
+        attachment_id=disk.attachment_id,
+        device=disk.device,
+        path=disk.path,
+        format=disk.format,
+        boot_index=disk.boot_index,
+        live=disk.live,
+        persistent=disk.persistent,
+    )

@@ -85,14 +85,19 @@ class Connection:
 
     async def call(self, fn: Callable[[], T]) -> T:
         """Run blocking calls in a thread; libvirt's errors come out as one of the nine kinds."""
+        return await run_to_end(guarded(fn), self._threads)
 
-        def guarded() -> T:
-            try:
-                return fn()
-            except libvirt.libvirtError as error:
-                raise translate(error) from error
 
-        return await run_to_end(guarded, self._threads)
+def guarded(fn: Callable[[], T]) -> Callable[[], T]:
+    """Return the same as `fn` with libvirt's errors as one of the nine kinds."""
+
+    def run() -> T:
+        try:
+            return fn()
+        except libvirt.libvirtError as error:
+            raise translate(error) from error
+
+    return run
 
 
 def translate(error: libvirt.libvirtError) -> MooringError:

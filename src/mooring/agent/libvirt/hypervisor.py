@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 import libvirt
 import structlog
 
+from mooring.agent.guest_calls import GuestCalls, run_apart
 from mooring.agent.guest_files import GuestFiles
 from mooring.agent.hypervisor import (
     TRAITS,
@@ -26,8 +27,8 @@ from mooring.agent.hypervisor import (
     RootPlan,
     Tell,
 )
-from mooring.agent.libvirt import accelerator, devices, domain_xml, sizes, states
-from mooring.agent.libvirt.connection import Connection
+from mooring.agent.libvirt import accelerator, devices, domain_xml, power, sizes, states
+from mooring.agent.libvirt.connection import Connection, guarded
 from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.libvirt.overlays import DomainOverlays
 from mooring.agent.qemu_img import GIB, InUse, QemuImg
@@ -70,6 +71,7 @@ class LibvirtHypervisor:
         self._files = GuestFiles(settings.state_dir / "guests", self._qemu_img)
         self._accelerator: accelerator.Accelerator = "tcg"
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._asked = GuestCalls(settings.guest_answer_s)
         self._watch: Any = None
         self._overlays = DomainOverlays(self._lock, self._with, self._qemu_img)
 
@@ -185,13 +187,15 @@ class LibvirtHypervisor:
 
     async def power_on(self, server_id: str) -> None:
         async with self._lock(server_id):
-            await self._with(server_id, _start)
+            await self._with(server_id, power.start)
 
     async def power_off(self, server_id: str, graceful_s: float) -> None:
         async with self._lock(server_id):
             if graceful_s > 0 and await self._shut_down(server_id, graceful_s):
                 return
-            await self._with(server_id, _switch_off)
+            # Not after the calls to its emulator: this ends one that hangs, and them with it.
+            await self._look(server_id, power.switch_off)
+            await self._asked.until_quiet(server_id, was_ended=True)
 
     async def remove(self, server_id: str) -> None:
         handle = self._connection.handle
@@ -199,13 +203,17 @@ class LibvirtHypervisor:
         def remove() -> None:
             domain = _find(handle, server_id)
             if domain is not None:
-                _switch_off(domain)
+                power.switch_off(domain)
                 domain.undefineFlags(_UNDEFINE)
             self._connection.remove_log(server_id)
             self._files.remove(server_id)
 
         async with self._lock(server_id):
             await self._call(remove)
+            await self._asked.until_quiet(server_id, was_ended=True)
+
+    async def until_quiet(self, server_id: str) -> None:
+        await self._asked.until_quiet(server_id)
 
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
         def plug(domain: Any) -> GuestDisk:
@@ -272,7 +280,7 @@ class LibvirtHypervisor:
         await self._overlays.stop(server_id, volume_id)
 
     async def console(self, server_id: str, lines: int | None) -> str:
-        await self._with(server_id, lambda _: None)
+        await self._look(server_id, lambda _: None)
         return await run_to_end(lambda: self._files.read_console(server_id, lines))
 
     async def _let_go(self, server_id: str, volume_id: str, attachment_id: str) -> bool:
@@ -295,10 +303,13 @@ class LibvirtHypervisor:
     async def _shut_down(self, server_id: str, graceful_s: float) -> bool:
         """Press the power button now and then; return whether the guest went."""
         deadline = time.monotonic() + graceful_s
-        while (left := deadline - time.monotonic()) > 0:
-            await self._with(server_id, _press_power_button)
-            if await self._until(server_id, _is_off, min(left, AGENT_ACPI_ASK_S)):
-                return True
+        try:
+            while (left := deadline - time.monotonic()) > 0:
+                await self._with(server_id, power.press_power_button)
+                if await self._until(server_id, power.is_off, min(left, AGENT_ACPI_ASK_S)):
+                    return True
+        except Unavailable as error:
+            log.warning("a guest cannot be asked", server_id=server_id, reason=str(error))
         return False
 
     async def _until(self, server_id: str, holds: Callable[[Any], bool], timeout_s: float) -> bool:
@@ -326,15 +337,22 @@ class LibvirtHypervisor:
         return await self._connection.call(fn)
 
     async def _with(self, server_id: str, fn: Callable[[Any], T]) -> T:
-        """Run something blocking on a guest's domain. Raises NotFound."""
-        handle = self._connection.handle
+        """Run what may ask a guest's emulator on its domain. Raises NotFound, Unavailable."""
 
         def run() -> T:
-            if (domain := _find(handle, server_id)) is None:
-                raise NotFound(f"Host {self._settings.name} has no guest {server_id}.")
-            return fn(domain)
+            return fn(self._domain(server_id))
 
-        return await self._call(run)
+        call = guarded(run)
+        return await self._asked.ask(server_id, lambda: run_apart(call, f"guest-{server_id}"))
+
+    async def _look(self, server_id: str, fn: Callable[[Any], T]) -> T:
+        """Run on a guest's domain what asks nothing of its emulator. Raises NotFound."""
+        return await self._call(lambda: fn(self._domain(server_id)))
+
+    def _domain(self, server_id: str) -> Any:
+        if (domain := _find(self._connection.handle, server_id)) is None:
+            raise NotFound(f"Host {self._settings.name} has no guest {server_id}.")
+        return domain
 
 
 def _check_id(server_id: str) -> None:
@@ -350,40 +368,3 @@ def _find(handle: Any, server_id: str) -> Any:
         if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return None
         raise
-
-
-def _start(domain: Any) -> None:
-    """Make a guest run, in whatever state it is."""
-    state, _ = domain.state()
-    if state == libvirt.VIR_DOMAIN_PAUSED:
-        domain.resume()
-    elif state == libvirt.VIR_DOMAIN_PMSUSPENDED:
-        domain.pMWakeup(0)
-    elif not domain.isActive():
-        domain.create()
-    elif state in {libvirt.VIR_DOMAIN_CRASHED, libvirt.VIR_DOMAIN_SHUTDOWN}:
-        domain.destroy()
-        domain.create()
-
-
-def _switch_off(domain: Any) -> None:
-    try:
-        if domain.isActive():
-            domain.destroy()
-    except libvirt.libvirtError:
-        # It may have ended by itself between the two calls.
-        if domain.isActive():
-            raise
-
-
-def _press_power_button(domain: Any) -> None:
-    try:
-        if domain.isActive():
-            domain.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)
-    except libvirt.libvirtError:
-        if domain.isActive():
-            raise
-
-
-def _is_off(domain: Any) -> bool:
-    return not domain.isActive()
