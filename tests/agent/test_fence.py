@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from mooring.agent import router
+from mooring.agent import serving
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import AgentSettings
@@ -117,7 +118,7 @@ async def test_a_delete_ends_the_put_that_runs(world: World) -> None:
 async def test_long_work_is_followed_to_its_end(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(router, "AGENT_PATIENCE_S", 0.01)
+    monkeypatch.setattr(serving, "AGENT_PATIENCE_S", 0.01)
     seen: list[str] = []
 
     async def listen(request: Request, forward: Forward) -> Response:
@@ -204,7 +205,10 @@ async def test_after_a_reboot_answers_are_not_believed(tmp_path: Path) -> None:
 async def test_what_is_malformed_is_refused(world: World) -> None:
     wire = InProcess(world.app)
     cases = {
-        ("PUT", "/servers/..%2f..", b"{}"): 404,
+        ("PUT", "/servers/..%2f..", msgspec.json.encode(SERVER)): 404,
+        ("DELETE", "/servers/..%2f..", b""): 404,
+        ("GET", "/servers/..%2f..", b""): 404,
+        ("POST", "/servers", b""): 405,
         ("GET", "/nothing", b""): 404,
         ("PUT", f"/servers/{new_id()}", b"not json"): 400,
         ("PUT", f"/servers/{new_id()}", b'{"name": "x"}'): 400,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.agent.host import handlers
-from mooring.agent.router import Router
+from mooring.agent.serving import build_app
 from mooring.agent_api import verbs
 from mooring.errors import Bug
 from tests.agent.hosts import new_id, open_host, operation
@@ -87,4 +87,4 @@ async def test_a_debt_that_is_no_undo_is_a_bug(tmp_path: Path) -> None:
 async def test_an_agent_that_lacks_a_handler_does_not_start(tmp_path: Path) -> None:
     async with open_host(tmp_path) as (_, running):
         with pytest.raises(Bug, match=r"Nothing answers the verbs .*plug_disk"):
-            Router(running.agent, handlers)
+            build_app(running.agent, handlers)

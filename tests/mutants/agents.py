@@ -96,9 +96,9 @@ MUTANTS = [
     ),
     Mutant(
         "a call for another incarnation is let in",
-        "agent/router.py",
-        "        if named and named != ours:\n",
-        "        if named and not ours:\n",
+        "agent/serving.py",
+        "    if named and named != ours:\n",
+        "    if named and not ours:\n",
         FENCE,
         "set_up_anew",
     ),

@@ -26,8 +26,8 @@ from mooring.agent.hypervisor import Hypervisor, News, Tell
 from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
-from mooring.agent.router import Router
 from mooring.agent.run import Runner
+from mooring.agent.serving import build_app
 from mooring.agent.settings import AgentSettings, PoolSettings
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.errors import Conflict, Invalid, Unavailable
@@ -47,7 +47,7 @@ class RunningAgent:
 
     def __init__(self, agent: Agent, notice: str) -> None:
         self.agent = agent
-        self.app = Router(
+        self.app = build_app(
             agent,
             host.handlers,
             servers.handlers,

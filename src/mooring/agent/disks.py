@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import check_attachment
-from mooring.agent.router import Call, Handlers
+from mooring.agent.serving import Call, Handlers
 from mooring.agent.sources import shown
 from mooring.agent_api import verbs
 from mooring.agent_api.disks import Connected, Unplugged

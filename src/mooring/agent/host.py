@@ -16,7 +16,7 @@ from mooring.agent.events import EventLog
 from mooring.agent.hypervisor import Facts, Hypervisor
 from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
-from mooring.agent.router import Call, Handlers
+from mooring.agent.serving import Call, Handlers
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api import verbs
 from mooring.agent_api.disks import SeenDisk

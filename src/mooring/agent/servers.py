@@ -5,7 +5,7 @@ from __future__ import annotations
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
 from mooring.agent.qemu_img import GIB
-from mooring.agent.router import Call, Handlers
+from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.servers import Console, Guest, RootDisk, ServerSpec

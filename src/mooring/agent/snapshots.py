@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from mooring.agent.host import Agent
-from mooring.agent.router import Call, Handlers
+from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.overlays import ActiveFile, check_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.host import Agent
-from mooring.agent.router import Call, Handlers
+from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.snapshots import SnapshotSpec
 from mooring.errors import NotFound

@@ -7,7 +7,7 @@ import msgspec
 from mooring import typed
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.host import Agent
-from mooring.agent.router import Call, Handlers
+from mooring.agent.serving import Call, Handlers
 from mooring.agent.sources import FileSource
 from mooring.agent_api import verbs
 from mooring.agent_api.images import ImageSpec

@@ -6,6 +6,7 @@ What a host still owes while it is dead (`fence.debts`) is the path of one of th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from types import NoneType
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -41,6 +42,7 @@ from mooring.agent_api.volumes import (
 A = TypeVar("A")
 Method = Literal["GET", "PUT", "DELETE"]
 _ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_NAMES = re.compile(_ID)
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -156,6 +158,11 @@ def find(method: str, path: str) -> tuple[Verb[Any], dict[str, str]] | None:
         if verb.method == method and (found := _PATTERNS[verb.name].fullmatch(path)):
             return verb, found.groupdict()
     return None
+
+
+def are_ids(texts: Iterable[str]) -> bool:
+    """Tell whether all of these may name resources in a path."""
+    return all(_NAMES.fullmatch(text) for text in texts)
 
 
 def find_undo(target: str) -> tuple[Verb[Any], dict[str, str]] | None:

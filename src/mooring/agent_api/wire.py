@@ -25,14 +25,6 @@ _KIND = {status: kind for kind, status in STATUS.items()} | {
 }
 
 
-def status_of(error: errors.MooringError) -> int:
-    """Return the status for an error; the fence's own (410, 412) stands in its detail."""
-    status = error.detail.get("status")
-    if isinstance(status, int) and status in {410, 412}:
-        return status
-    return STATUS[error.kind]
-
-
 def body_of(error: BaseException) -> bytes:
     """Return an error as the JSON body that `error_of` reads."""
     return msgspec.json.encode(errors.to_record(error))

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
-async def read(request: Request) -> bytes:
-    """Return the body. Raises Invalid with status 413 over the limit, 408 when it does not come."""
+async def read(request: Request, most: int) -> bytes:
+    """Return the body. Raises Invalid: 413 over `most` bytes, 408 when it does not come."""
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > limits.WEB_BODY_BYTES:
-        raise _too_large()
+    if declared.isdecimal() and int(declared) > most:
+        raise _too_large(most)
     chunks: list[bytes] = []
     size = 0
     try:
         async with asyncio.timeout(limits.WEB_BODY_WAIT_S):
             async for chunk in request.stream():
                 size += len(chunk)
-                if size > limits.WEB_BODY_BYTES:
-                    raise _too_large()
+                if size > most:
+                    raise _too_large(most)
                 chunks.append(chunk)
     except TimeoutError as error:
         raise Invalid(
@@ -108,5 +108,5 @@ def _has_nul(what: str) -> Invalid:
     return Invalid(f"{what} has a NUL character (U+0000) in a text, which is not allowed.")
 
 
-def _too_large() -> Invalid:
-    return Invalid(f"The request's body is larger than {limits.WEB_BODY_BYTES} bytes.", status=413)
+def _too_large(most: int) -> Invalid:
+    return Invalid(f"The request's body is larger than {most} bytes.", status=413)

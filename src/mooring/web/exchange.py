@@ -82,7 +82,7 @@ class Exchange:
                 title=faults.title(status),
                 message=message,
                 request_id=self.request_id,
-                detail=error.detail,
+                error=error,
                 wants_json=self._wants_json,
                 minimum=text(self.face.minimum),
                 maximum=text(self.face.maximum),
@@ -109,6 +109,8 @@ class Exchange:
         response.headers["x-openstack-request-id"] = self.request_id
         if self.face.request_id_header:
             response.headers[self.face.request_id_header] = self.request_id
+        for name, value in self.face.headers.items():
+            response.headers[name] = value
         for name, value in microversion.answer_headers(self.face, self.version):
             response.headers.append(name, value)
         return response

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from mooring.limits import WEB_BODY_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mooring.errors import MooringError
     from mooring.web.api import Version
 
 
@@ -23,7 +26,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     title: str
     message: str
     request_id: str
-    detail: dict[str, Any] = {}
+    error: MooringError
+    """What is refused, as it was raised; its private part is for an agent's own callers alone."""
     wants_json: bool = True
     minimum: str = ""
     maximum: str = ""
@@ -64,6 +68,10 @@ class Face(Struct, frozen=True, kw_only=True):
     """A second header for the request id, beside `x-openstack-request-id`."""
     project_in_path: bool = False
     """Whether routes may be preceded by the caller's project id."""
+    body_bytes: int = WEB_BODY_BYTES
+    """The largest JSON body of a request."""
+    headers: Mapping[str, str] = {}
+    """What every answer has beside its own headers."""
 
     @property
     def has_versions(self) -> bool:

@@ -65,15 +65,15 @@ def named(fault: Fault) -> tuple[str, bytes]:
 def titled(fault: Fault) -> tuple[str, bytes]:
     """Shape a fault of identity: `{"error": {"code", "message", "title"}}`.
 
-    `detail["identity"]` stands beside them where a login is told which methods exist.
+    The error's detail `identity` stands beside them where a login is told which methods exist.
     """
     body: dict[str, Any] = {
         "code": fault.status,
         "message": fault.message,
         "title": fault.title,
     }
-    if "identity" in fault.detail:
-        body["identity"] = fault.detail["identity"]
+    if "identity" in fault.error.detail:
+        body["identity"] = fault.error.detail["identity"]
     return _json({"error": body})
 
 
@@ -93,7 +93,7 @@ def image(fault: Fault) -> tuple[str, bytes]:
 def listed(fault: Fault) -> tuple[str, bytes]:
     """Shape a fault of placement: `{"errors": [...]}`, with a machine's code from 1.23 on.
 
-    `detail["code"]` is that code.
+    The error's detail `code` is that code.
     """
     error: dict[str, Any] = {
         "status": fault.status,
@@ -102,7 +102,7 @@ def listed(fault: Fault) -> tuple[str, bytes]:
         "request_id": fault.request_id,
     }
     if fault.version >= (1, 23):
-        error["code"] = str(fault.detail.get("code", "placement.undefined_code"))
+        error["code"] = str(fault.error.detail.get("code", "placement.undefined_code"))
     if fault.status == 406:
         error["max_version"], error["min_version"] = fault.maximum, fault.minimum
     return _json({"errors": [error]})
