@@ -94,6 +94,12 @@ KINDS: dict[str, type[MooringError]] = {
 }
 
 
+def told_also(error: MooringError, **detail: Any) -> MooringError:
+    """Return the same error with further facts in its detail."""
+    kind = KINDS[error.kind]
+    return kind(error.public, private=error.private, **{**error.detail, **detail})
+
+
 def to_record(error: BaseException) -> dict[str, Any]:
     """Return an error as plain data, to outlive the process: kind, public, private, detail."""
     if isinstance(error, MooringError):

@@ -137,15 +137,38 @@ async def test_hard_reboot_starts_the_clean_up_at_once_and_keeps_the_attachment(
     assert await yard.volume_status(volume_id) == "available"
 
 
-async def test_host_that_is_silent_for_long_after_the_guest_let_go_makes_the_server_error(
-    yard: Yard,
+async def test_host_that_does_not_let_go_after_its_guest_makes_the_server_error(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server_id, volume_id = await attached(yard)
-    yard.silent = ("DELETE", "/connections/")
+
+    async def refuse(attachment_id: str) -> None:
+        del attachment_id
+        raise Conflict("The device is in use.")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(yard.running["host1"].agent.connections, "disconnect", refuse)
+        await yard.detach(server_id, volume_id)
+        await yard.compute.sagas.settle(1.0)
+    sick = await yard.server(server_id)
+    assert (sick["status"], sick["fault"]["message"]) == ("ERROR", "The device is in use.")
+    assert await yard.volume_status(volume_id) == "in-use"
+    assert len(await yard.attachments(server_id)) == 1
+    assert (await yard.disks(server_id), await yard.connections()) == ([], [volume_id])
+    assert (await yard.actions(server_id))[-1] == ("detach_volume", "Error")
+    await yard.settle()
+    assert (await yard.server(server_id))["status"] == "ACTIVE"
+    assert await yard.volume_status(volume_id) == "available"
+    assert (await yard.attachments(server_id), await yard.connections()) == ([], [])
+
+
+async def test_host_that_is_silent_for_long_makes_the_server_error(yard: Yard) -> None:
+    server_id, volume_id = await attached(yard)
+    yard.silent = ("", "/servers/")
     await yard.detach(server_id, volume_id)
     await yard.compute.sagas.settle(10.0)
     assert (await yard.server(server_id))["status"] == "ACTIVE"
-    await yard.compute.sagas.settle(900.0)
+    await yard.compute.sagas.settle(1800.0)
     assert (await yard.server(server_id))["status"] == "ERROR"
     assert await yard.volume_status(volume_id) == "in-use"
     yard.silent = None

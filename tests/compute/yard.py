@@ -120,7 +120,7 @@ class Yard:
         self.hidden_traits: frozenset[str] = frozenset()
         self.probe, self.clock, self._stack = LawProbe(), SimulatedClock(), AsyncExitStack()
         self.silent: tuple[str, str] | None = None
-        """Method and path of calls to agents that get no answer."""
+        """Method, "" for any, and path of calls to agents that get no answer."""
 
     compute_project, image = PROJECT, IMAGE
 
@@ -342,7 +342,7 @@ class Yard:
         tx.execute(delete(Server).where(Server.id == server_id))
 
     async def _deliver(self, request: Request, forward: Forward) -> Response:
-        if self.silent and f"{request.method} {request.target}".startswith(" ".join(self.silent)):
+        if self.silent and all(map(str.startswith, (request.method, request.target), self.silent)):
             raise Unavailable("The agent gave no answer.")
         return await forward(request)
 

@@ -188,7 +188,7 @@ def test_a_detach_ends_whose_cloud_is_killed_when_the_guest_has_let_go(
     process_id = first.process_id()
     first.attach(volume)
     first.sees(volume)
-    point = "compute.detach_volume/unplug_disk/forward/after"
+    point = "compute.detach_volume/take/forward/after"
     cloud.killed_in(point, lambda: first.begin_detach(volume))
     first.hear("disk vdb gone")
     cloud.start()

@@ -76,7 +76,7 @@ def setting(saga: Saga[Any], point: str) -> str:
     """What `kill_at` must say so that the process gets to the point, and dies there."""
     _, step, heading, _ = point.split("/")
     if heading == "forward" and saga.name == "compute.release_device":
-        return f"!compute.detach_volume/disconnect_host/forward/before,{point}"
+        return f"!compute.detach_volume/delete_attachment/forward/before,{point}"
     if saga.name == "volume.reset_status" and step in {"stop_compute", "settle_size"}:
         return f"{HELD_UP},{point}"
     if saga.name == RENEW and (step, heading) in {

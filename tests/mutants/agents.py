@@ -11,9 +11,8 @@ MUTANTS = [
     Mutant(
         "an unplugged disk stays connected",
         "agent/disks.py",
-        "        await agent.connections.disconnect(attachment_id)\n"
-        "    return Answer(body=Unplugged(",
-        "        pass\n    return Answer(body=Unplugged(",
+        "            await agent.connections.disconnect(attachment_id)\n",
+        "            pass\n",
         PLUGGING,
         "simulated and brings_its_connection",
     ),

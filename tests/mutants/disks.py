@@ -105,4 +105,12 @@ MUTANTS = [
         TWICE,
         "new_server",
     ),
+    Mutant(
+        "a guest that has let a disk go gets it again",
+        DISKS,
+        "run.error.detail.get(RELEASED)",
+        "run.error.detail.get(not RELEASED)",
+        DETACH,
+        "does_not_let_go_after",
+    ),
 ]

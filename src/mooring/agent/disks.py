@@ -9,8 +9,8 @@ from mooring.agent.hypervisor import check_attachment
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.sources import shown
 from mooring.agent_api import verbs
-from mooring.agent_api.disks import Connected, Unplugged
-from mooring.errors import Conflict, Invalid, NotFound
+from mooring.agent_api.disks import RELEASED, Connected, Unplugged
+from mooring.errors import Conflict, Invalid, MooringError, NotFound, told_also
 from mooring.fence.journal import Answer
 
 handlers = Handlers[Agent]()
@@ -64,9 +64,12 @@ async def unplug_disk(call: Call[Agent]) -> Answer:
     if not attachment_id:
         return Answer(status=204)
     agent.probe.at("agent/unplug_disk/unplugged")
-    # A volume of the old calls is connected once for all guests of the host that have it.
-    if not await _find_user(agent, attachment_id):
-        await agent.connections.disconnect(attachment_id)
+    try:
+        # A volume of the old calls is connected once for all guests of the host that have it.
+        if not await _find_user(agent, attachment_id):
+            await agent.connections.disconnect(attachment_id)
+    except MooringError as error:
+        raise told_also(error, **{RELEASED: True}) from error
     return Answer(body=Unplugged(attachment_id))
 
 

@@ -85,7 +85,8 @@ class DiskCalls(Calls):
 
         Nothing when the guest has none, or has the volume by another attachment; a backend that
         another guest uses stays connected. Without an attachment only the guest's disk goes.
-        Conflict: the guest keeps it; everything is as before.
+        Conflict: the guest keeps it; everything is as before. An error with the detail `RELEASED`
+        says that the guest has let go, and its backend has not.
         """
         verb = verbs.UNPLUG_DISK
         target = verb.target(server_id, volume_id, attachment_id=attachment_id)

@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from mooring.errors import Invalid
 
+RELEASED = "released"
+"""In the detail of an error: the guest has let a disk go, and the host holds on to its backend."""
+
 
 class Connection(Struct, frozen=True, kw_only=True):
     """How this host reaches a volume (facts/block_storage.md 10.2)."""

@@ -278,8 +278,9 @@ class Saga(Generic[N]):
         REGISTRY[(name, version)] = self
 
     def _check(self) -> None:
+        ends = {*self.failed_end, *self.undo_ends, *self.owes}
         names = [step.name for part in self.steps for step in _flat(part)]
-        names += [step.name for step in (*self.failed_end, *self.undo_ends, *self.owes)]
+        names += [step.name for step in ends]
         if len(names) != len(set(names)):
             raise ValueError(f"saga {self.name} names a step twice: {names}")
         for column in ("answered_after", "visible_after", "pivot"):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.disks import RELEASED, DiskSpec
 from mooring.agent_api.verbs import UNPLUG_DISK
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices, disk_places
-from mooring.errors import Conflict, MooringError, NotFound, Unavailable
+from mooring.errors import Conflict, MooringError, NotFound, Unavailable, told_also
 from mooring.limits import (
     COMPUTE_UNDO_ATTEMPTS,
     COMPUTE_VOLUME_FIRST_POLL_S,
@@ -83,13 +83,13 @@ class Steps:
         """Take the disk from the guest and its host."""
         await take(where[-1], self._find(notes, *where[:-1]))
 
+    async def give_again(self, notes: Struct, *where: Any) -> None:
+        """See that the guest has the disk, as before, unless it is known to have let it go."""
+        await give_again(where[-1], self._find(notes, *where[:-1]))
+
     async def unplug(self, notes: Struct, *where: Any) -> None:
         """Take the disk from the guest alone."""
         await unplug(where[-1], self._find(notes, *where[:-1]))
-
-    async def plug_again(self, notes: Struct, *where: Any) -> None:
-        """See that the guest has the disk, as before."""
-        await plug_again(where[-1], self._find(notes, *where[:-1]))
 
     async def leave(self, notes: Struct, *where: Any) -> None:
         """Disconnect the volume from the host."""
@@ -194,7 +194,8 @@ async def give(run: Run[Compute], disk: Disk) -> str:
 async def take(run: Run[Compute], disk: Disk) -> None:
     """Take a volume from the guest and disconnect it from the host; nothing when it has none.
 
-    Raises Conflict when the guest keeps it.
+    Raises Conflict when the guest keeps it; an error with the detail `RELEASED` when only the host
+    does.
     """
 
     async def verb(agent: AgentClient) -> None:
@@ -204,7 +205,10 @@ async def take(run: Run[Compute], disk: Disk) -> None:
             )
         except NotFound:
             # The guest is gone; what it had may be connected all the same.
-            await agent.disconnect(disk.connection_id, operation=run.operation)
+            try:
+                await agent.disconnect(disk.connection_id, operation=run.operation)
+            except MooringError as error:
+                raise told_also(error, **{RELEASED: True}) from error
 
     path = UNPLUG_DISK.target(disk.server_id, disk.volume_id, attachment_id=disk.connection_id)
     await guests.take_back(run, disk.host, path, verb)
@@ -226,8 +230,16 @@ async def unplug(run: Run[Compute], disk: Disk) -> None:
     await guests.take_back(run, disk.host, path, verb)
 
 
-async def plug_again(run: Run[Compute], disk: Disk) -> None:
-    """See that a guest which was to lose a volume has it; nothing when host or guest is gone."""
+async def give_again(run: Run[Compute], disk: Disk) -> None:
+    """See that a guest which was to lose a volume has it; nothing when host or guest is gone.
+
+    Raises Conflict when the host said that the guest has let go, and that the host has not.
+    """
+    if run.error is not None and run.error.detail.get(RELEASED):
+        raise Conflict(
+            f"The guest of server {disk.server_id} let volume {disk.volume_id} go, and its host "
+            "did not. The clean-up goes on."
+        )
     if disk.host is None or await guests.is_lost(run, disk.host):
         return
     try:

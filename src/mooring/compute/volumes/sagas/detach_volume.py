@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.compute.actions import actions, faults, notices
+from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.disk_places import HERE, NOWHERE, Place, named, pick
@@ -15,7 +15,7 @@ from mooring.compute.volumes.disks import Disk
 from mooring.compute.volumes.sagas.release_device import begin_release
 from mooring.errors import Conflict, Invalid, MooringError
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import Each, Run, Saga, Step, exclusive, shared
+from mooring.saga.define import Each, Former, Run, Saga, Step, exclusive, shared
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ class DetachVolume(Struct, frozen=True, kw_only=True):
     boot_index: int | None = None
     multiattach: bool = False
     detaching: bool = False
-    accepted: bool = False
     elsewhere: list[Place] = []
 
 
@@ -57,12 +56,8 @@ def check_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
 
 
 def keep_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
-    """Say why the volume stays attached; a request that was refused leaves nothing."""
-    if notes.accepted:
-        faults.record(tx, notes.server_id, run.error, run.now())
-        actions.fail(tx, notes.action_id, run.error, run.now())
-    else:
-        actions.forget(tx, notes.action_id)
+    """Say that the volume stays: the release before may have noted that the guest let go."""
+    devices.change(tx, notes.block_device_id, run.now(), state="attached")
 
 
 async def begin_detaching(notes: DetachVolume, run: Run[Compute]) -> DetachVolume:
@@ -99,11 +94,9 @@ async def _is_detaching(notes: DetachVolume, run: Run[Compute]) -> bool:
     return volume.status == "detaching"
 
 
-def accept(tx: Session, notes: DetachVolume, run: Run[Compute]) -> DetachVolume:
+def accept(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     """Answer the user: from here on a failure is a fault."""
-    actions.begin_event(tx, notes.action_id, "compute_detach_volume", run.now(), host=notes.host)
-    _notify(tx, notes, run, "start")
-    return replace(notes, accepted=True)
+    del tx, notes, run
 
 
 def mark_released(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
@@ -118,26 +111,8 @@ def forget_place(tx: Session, notes: DetachVolume, *where: Any) -> None:
 
 def forget_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     """Say that the server no longer has the volume."""
+    del run
     devices.remove(tx, notes.block_device_id)
-    actions.succeed(tx, notes.action_id, run.now())
-    _notify(tx, notes, run, "end")
-
-
-def _notify(tx: Session, notes: DetachVolume, run: Run[Compute], phase: str) -> None:
-    notices.send(
-        tx,
-        run.service,
-        notes.server_id,
-        f"volume_detach.{phase}",
-        action_id=notes.action_id,
-        volume_id=notes.volume_id,
-    )
-
-
-def record_failure(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
-    """Say why the volume did not leave its host."""
-    faults.record(tx, notes.server_id, run.error, run.now())
-    actions.fail(tx, notes.action_id, run.error, run.now())
 
 
 async def return_volume(notes: DetachVolume, run: Run[Compute]) -> None:
@@ -169,35 +144,60 @@ def _disk(notes: DetachVolume, item: str = HERE) -> Disk:
     )
 
 
+def _describe(notes: DetachVolume) -> Told:
+    """Tell of it; upstream has no name for its failure."""
+    return Told(
+        event="compute_detach_volume",
+        host=notes.host,
+        notice="volume_detach",
+        says_errors=False,
+        members={"volume_id": notes.volume_id},
+    )
+
+
+def _places(notes: DetachVolume) -> list[str]:
+    return [HERE, *named(notes.elsewhere)]
+
+
 _steps = disks.Steps(_disk, insists=True)
+_kept = (Step("return_volume", return_volume), Step("start_release", start_release))
 DETACH_VOLUME = Saga(
     "compute.detach_volume",
     DetachVolume,
     Step("check_device", check_device, undo=keep_device),
     Step("begin_detaching", begin_detaching, undo=roll_detaching),
     Step("accept", accept),
-    Step("unplug_disk", _steps.unplug, undo=_steps.plug_again),
+    Each(
+        "hosts",
+        _places,
+        Step("take", _steps.take, undo=_steps.give_again, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
+    ),
     Step("mark_released", mark_released),
     Each(
-        "places",
-        lambda notes: [HERE, *named(notes.elsewhere)],
-        Step("disconnect_host", _steps.leave),
+        "attachments",
+        _places,
         Step("delete_attachment", _steps.end),
         Step("forget_place", forget_place),
     ),
     Step("forget_device", forget_device),
+    version=2,
     locks=lambda notes: [
         shared(f"server:{notes.server_id}"),
         exclusive(f"volume:{notes.volume_id}"),
     ],
     answered_after="accept",
     # A client may see the volume available while `delete_attachment` still waits for its answer.
-    visible_after="disconnect_host",
+    visible_after="mark_released",
     pivot="mark_released",
-    failed_end=(
-        Step("record_failure", record_failure),
-        Step("return_volume", return_volume),
-        Step("start_release", start_release),
-    ),
+    failed_end=_kept,
+    undo_ends=_kept,
     residue=("faults", "instance_actions"),
+    story=tell(_describe, from_answer=True),
+    former=Former(
+        # One behind its `mark_released` may not have disconnected its host: it asks once more.
+        steps={
+            **dict.fromkeys(("unplug_disk", "mark_released", "disconnect_host"), "take"),
+            "record_failure": "return_volume",
+        }
+    ),
 )
