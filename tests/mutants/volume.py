@@ -127,9 +127,9 @@ MUTANTS = [
     ),
     Mutant(
         "what is reserved takes no quota",
-        "volume/quotas/quota.py",
-        "    volumes, gigabytes, snapshots, taken_gib, reserved = found\n",
-        "    volumes, gigabytes, snapshots, taken_gib, _ = found\n    reserved = 0\n",
+        "volume/quotas/usage.py",
+        "    return Usage(volumes, gigabytes + taken_gib, reserved, snapshots)\n",
+        "    return Usage(volumes, gigabytes + taken_gib, 0 * reserved, snapshots)\n",
         "tests/volume/test_extend.py",
         "test_what_is_reserved_counts_for_everybody_else",
     ),

@@ -69,7 +69,9 @@ class VolumeRow(Base):
     __table_args__ = (
         CheckConstraint("size_gib > 0", name="volume_has_a_size"),
         Index("volumes_of_project", "project_id", "created_at", "id"),
-        Index("volumes_of_backend", "backend"),
+        # These two are all that quotas and pools are summed up from: they have the sizes.
+        Index("volumes_of_backend", "backend", "size_gib"),
+        Index("volumes_used", "project_id", "volume_type_id", "size_gib"),
         Index("volumes_borrowed", "borrowed_at"),
     )
 
@@ -128,6 +130,7 @@ class SnapshotRow(Base):
         Index("snapshots_of_volume", "volume_id", "created_at", "id"),
         Index("snapshots_of_project", "project_id", "created_at", "id"),
         Index("snapshots_borrowed", "borrowed_at"),
+        Index("snapshots_used", "project_id", "volume_id", "size_gib"),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)

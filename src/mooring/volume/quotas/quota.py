@@ -10,24 +10,23 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, cast
 
 from msgspec import Struct
-from sqlalchemy import delete, func, select, true, update
+from sqlalchemy import Table, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from mooring.errors import Invalid, OverQuota
+from mooring.store.prepared import Prepared
+from mooring.volume.quotas import usage
 from mooring.volume.tables import (
     QuotaClassRow,
     QuotaProjectRow,
     QuotaRow,
     ReservationRow,
-    SnapshotRow,
     TypeRow,
     VolumeRow,
-    reserved_gib,
-    total_gib,
 )
 
 UNLIMITED = -1
@@ -46,17 +45,14 @@ DEFAULTS: Mapping[str, int] = {
 """The limits of a cloud whose operator has set none."""
 
 
-class Usage(Struct, frozen=True):
-    """What volumes and snapshots take: how many, and how many GiB they have together.
+class _More(Struct, frozen=True):
+    """What is to be taken: `gib` more of a type, and `one_of` what is counted, "" for none."""
 
-    One in error counts until it is gone. `reserved` are GiB more that operations may take before
-    they end.
-    """
-
-    volumes: int = 0
-    gigabytes: int = 0
-    reserved: int = 0
-    snapshots: int = 0
+    project_id: str
+    type_id: str
+    type_name: str
+    gib: int
+    one_of: Literal["", "volumes", "snapshots"] = ""
 
 
 class Growth(Struct, frozen=True, kw_only=True):
@@ -73,95 +69,22 @@ class Growth(Struct, frozen=True, kw_only=True):
 
 def find_defaults(tx: Session, class_name: str = DEFAULT_CLASS) -> dict[str, int]:
     """Return the limits of a quota class, by resource."""
+    tx.flush()
     found = {**DEFAULTS, **dict.fromkeys(_type_resources(tx), UNLIMITED)}
-    query = select(QuotaClassRow.resource, QuotaClassRow.hard_limit)
-    rows = tx.execute(query.where(QuotaClassRow.class_name == class_name))
+    rows = _class_limits.all(tx, of_class=class_name)
     return found | {resource: limit for resource, limit in rows if resource in found}
 
 
 def find_limits(tx: Session, project_id: str) -> dict[str, int]:
     """Return a project's limits, by resource; -1 is no limit."""
     found = find_defaults(tx)
-    query = select(QuotaRow.resource, QuotaRow.hard_limit)
-    rows = tx.execute(query.where(QuotaRow.project_id == project_id))
+    rows = _own_limits.all(tx, of_project=project_id)
     return found | {resource: limit for resource, limit in rows if resource in found}
-
-
-def sum_usage(tx: Session, project_id: str, type_id: str | None = None) -> Usage:
-    """Return what a project's volumes and snapshots take, of all types or of one.
-
-    In one statement: what is reserved turns into size when a volume has grown, and between two
-    statements that would be counted twice or not at all.
-    """
-    held = select(func.count(), total_gib()).where(VolumeRow.project_id == project_id)
-    taken = select(func.count(), total_gib(SnapshotRow))
-    taken = taken.where(SnapshotRow.project_id == project_id)
-    more = select(reserved_gib()).where(ReservationRow.project_id == project_id)
-    if type_id is not None:
-        held = held.where(VolumeRow.volume_type_id == type_id)
-        taken = taken.join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
-        taken = taken.where(VolumeRow.volume_type_id == type_id)
-        more = more.where(ReservationRow.volume_type_id == type_id)
-    one, two, three = held.subquery("held"), taken.subquery("taken"), more.subquery("more")
-    columns: list[Any] = [*one.c, *two.c, *three.c]
-    query = select(*columns).select_from(one.join(two, true()).join(three, true()))
-    found: list[int] = list(tx.execute(query).one())
-    volumes, gigabytes, snapshots, taken_gib, reserved = found
-    return Usage(volumes, gigabytes + taken_gib, reserved, snapshots)
-
-
-def find_usage(tx: Session, project_id: str) -> dict[str, int]:
-    """Return what a project uses, by resource; 0 for what this service does not make."""
-    total = sum_usage(tx, project_id)
-    found = dict.fromkeys([*DEFAULTS, *_type_resources(tx)], 0)
-    found |= {
-        "volumes": total.volumes,
-        "gigabytes": total.gigabytes,
-        "snapshots": total.snapshots,
-    }
-    query = (
-        select(TypeRow.name, func.count(), total_gib())
-        .join(VolumeRow, VolumeRow.volume_type_id == TypeRow.id)
-        .where(VolumeRow.project_id == project_id)
-        .group_by(TypeRow.name)
-    )
-    for name, volumes, gigabytes in tx.execute(query):
-        found |= {f"volumes_{name}": volumes, f"gigabytes_{name}": gigabytes}
-    taken = (
-        select(TypeRow.name, func.count(), total_gib(SnapshotRow))
-        .join(VolumeRow, VolumeRow.volume_type_id == TypeRow.id)
-        .join(SnapshotRow, SnapshotRow.volume_id == VolumeRow.id)
-        .where(SnapshotRow.project_id == project_id)
-        .group_by(TypeRow.name)
-    )
-    for name, snapshots, gigabytes in tx.execute(taken):
-        found[f"snapshots_{name}"] = snapshots
-        found[f"gigabytes_{name}"] += gigabytes
-    return found
-
-
-def find_reserved(tx: Session, project_id: str) -> dict[str, int]:
-    """Return what a project's operations may take besides, by resource."""
-    found = dict.fromkeys([*DEFAULTS, *_type_resources(tx)], 0)
-    query = (
-        select(TypeRow.name, reserved_gib())
-        .join(ReservationRow, ReservationRow.volume_type_id == TypeRow.id)
-        .where(ReservationRow.project_id == project_id)
-        .group_by(TypeRow.name)
-    )
-    for name, gigabytes in tx.execute(query):
-        found[f"gigabytes_{name}"] = gigabytes
-        found["gigabytes"] += gigabytes
-    return found
 
 
 def hold(tx: Session, project_id: str) -> None:
     """Let nobody else add to this project's usage until the transaction ends."""
-    insert = postgresql.insert if tx.get_bind().dialect.name == "postgresql" else sqlite.insert
-    row = insert(QuotaProjectRow).values(project_id=project_id, takings=0)
-    tx.execute(row.on_conflict_do_nothing())
-    mine = update(QuotaProjectRow).where(QuotaProjectRow.project_id == project_id)
-    tx.execute(mine.values(takings=QuotaProjectRow.takings + 1))
+    _hold.run(tx, {"project_id": project_id, "takings": 1})
 
 
 def claim(tx: Session, project_id: str, volume_type: TypeRow, size_gib: int) -> None:
@@ -169,25 +92,29 @@ def claim(tx: Session, project_id: str, volume_type: TypeRow, size_gib: int) -> 
     hold(tx, project_id)
     limits = find_limits(tx, project_id)
     _check_one(limits, size_gib)
-    total, typed = sum_usage(tx, project_id), sum_usage(tx, project_id, volume_type.id)
-    for usage, suffix in ((total, ""), (typed, f"_{volume_type.name}")):
-        _check_size(f"gigabytes{suffix}", limits, usage, size_gib)
-        _check_count(f"volumes{suffix}", limits, usage.volumes)
+    _check_room(
+        tx, limits, _More(project_id, volume_type.id, volume_type.name, size_gib, "volumes")
+    )
+
+
+def claim_snapshot(tx: Session, project_id: str, volume_type: TypeRow, size_gib: int) -> None:
+    """Hold the project's quota; raise OverQuota when one more snapshot does not fit."""
+    hold(tx, project_id)
+    more = _More(project_id, volume_type.id, volume_type.name, size_gib, "snapshots")
+    _check_room(tx, find_limits(tx, project_id), more)
 
 
 def reserve(tx: Session, growth: Growth) -> ReservationRow:
     """Write down what a volume will take besides. Raises OverQuota when it does not fit."""
-    row = growth.row
+    row, project_id = growth.row, growth.row.project_id
     _check_one(find_limits(tx, growth.asker_id), growth.size_gib)
-    hold(tx, row.project_id)
-    limits = find_limits(tx, row.project_id)
+    hold(tx, project_id)
     delta = growth.size_gib - row.size_gib
-    _check_size("gigabytes", limits, sum_usage(tx, row.project_id), delta)
-    typed = sum_usage(tx, row.project_id, row.volume_type_id)
-    _check_size(f"gigabytes_{growth.type_name}", limits, typed, delta)
+    more = _More(project_id, row.volume_type_id, growth.type_name, delta)
+    _check_room(tx, find_limits(tx, project_id), more)
     reservation = ReservationRow(
         id=str(uuid.uuid4()),
-        project_id=row.project_id,
+        project_id=project_id,
         volume_id=row.id,
         volume_type_id=row.volume_type_id,
         delta_gib=delta,
@@ -219,17 +146,19 @@ def _check_one(limits: Mapping[str, int], size_gib: int) -> None:
         )
 
 
-def claim_snapshot(tx: Session, project_id: str, volume_type: TypeRow, size_gib: int) -> None:
-    """Hold the project's quota; raise OverQuota when one more snapshot does not fit."""
-    hold(tx, project_id)
-    limits = find_limits(tx, project_id)
-    total, typed = sum_usage(tx, project_id), sum_usage(tx, project_id, volume_type.id)
-    for usage, suffix in ((total, ""), (typed, f"_{volume_type.name}")):
-        _check_size(f"gigabytes{suffix}", limits, usage, size_gib)
-        _check_count(f"snapshots{suffix}", limits, usage.snapshots)
+def _check_room(tx: Session, limits: Mapping[str, int], more: _More) -> None:
+    """Raise OverQuota unless it fits; usage without a limit is not summed up."""
+    for type_id, suffix in ((None, ""), (more.type_id, f"_{more.type_name}")):
+        size, count = f"gigabytes{suffix}", f"{more.one_of}{suffix}" if more.one_of else ""
+        if limits[size] == limits.get(count, UNLIMITED) == UNLIMITED:
+            continue
+        used = usage.sum_up(tx, more.project_id, type_id)
+        _check_size(size, limits, used, more.gib)
+        if more.one_of:
+            _check_count(count, limits, getattr(used, more.one_of))
 
 
-def _check_size(name: str, limits: Mapping[str, int], usage: Usage, wanted: int) -> None:
+def _check_size(name: str, limits: Mapping[str, int], usage: usage.Usage, wanted: int) -> None:
     used = usage.gigabytes + usage.reserved
     if limits[name] != UNLIMITED and used + wanted > limits[name]:
         raise OverQuota(
@@ -255,7 +184,7 @@ def set_limits(tx: Session, project_id: str, wanted: Mapping[str, int]) -> dict[
     Raises Invalid below what the project uses already.
     """
     hold(tx, project_id)
-    used, reserved = find_usage(tx, project_id), find_reserved(tx, project_id)
+    used, reserved = usage.find_used(tx, project_id), usage.find_reserved(tx, project_id)
     _check_resources(tx, wanted)
     for resource, limit in wanted.items():
         taken = used[resource] + reserved[resource]
@@ -266,7 +195,6 @@ def set_limits(tx: Session, project_id: str, wanted: Mapping[str, int]) -> dict[
             )
     for resource, limit in wanted.items():
         tx.merge(QuotaRow(project_id=project_id, resource=resource, hard_limit=limit))
-    tx.flush()
     return find_limits(tx, project_id)
 
 
@@ -275,7 +203,6 @@ def set_class_limits(tx: Session, class_name: str, wanted: Mapping[str, int]) ->
     _check_resources(tx, wanted)
     for resource, limit in wanted.items():
         tx.merge(QuotaClassRow(class_name=class_name, resource=resource, hard_limit=limit))
-    tx.flush()
     return find_defaults(tx, class_name)
 
 
@@ -295,5 +222,25 @@ def _check_resources(tx: Session, wanted: Mapping[str, int]) -> None:
 
 
 def _type_resources(tx: Session) -> list[str]:
-    names = tx.execute(select(TypeRow.name).order_by(TypeRow.name)).scalars()
-    return [f"{resource}_{name}" for name in names for resource in _PER_TYPE]
+    return [f"{resource}_{name}" for name in _type_names.all(tx) for resource in _PER_TYPE]
+
+
+def _holding(dialect: str) -> postgresql.Insert | sqlite.Insert:
+    insert = (postgresql if dialect == "postgresql" else sqlite).insert(_holders)
+    more = {"takings": _holders.c.takings + insert.excluded.takings}
+    return insert.on_conflict_do_update(index_elements=list(_holders.primary_key), set_=more)
+
+
+_holders = cast("Table", QuotaProjectRow.__table__)
+_hold = Prepared[Any](build=_holding)
+_class_limits = Prepared[tuple[str, int]](
+    select(QuotaClassRow.resource, QuotaClassRow.hard_limit).where(
+        QuotaClassRow.class_name == bindparam("of_class")
+    )
+)
+_own_limits = Prepared[tuple[str, int]](
+    select(QuotaRow.resource, QuotaRow.hard_limit).where(
+        QuotaRow.project_id == bindparam("of_project")
+    )
+)
+_type_names = Prepared(select(TypeRow.name).order_by(TypeRow.name), str)

@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, String, bindparam, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Invalid, NotFound
@@ -49,8 +49,9 @@ def find(tx: Session, who: Who) -> list[TypeRow]:
 
 def named(tx: Session, who: Who, name_or_id: str) -> TypeRow:
     """Return the type of this name or id that the caller may use. Raises NotFound."""
-    same = or_(TypeRow.name == name_or_id, TypeRow.id == name_or_id)
-    row = tx.execute(_seen_by(who).where(same)).scalars().first()
+    named = _named_for_admins if who.is_admin else _named
+    given = {"of_name": name_or_id, "of_project": who.project_id}
+    row = tx.execute(named, given).scalars().first()
     if row is None:
         raise NotFound(f"Volume type {name_or_id} could not be found.")
     return row
@@ -98,11 +99,19 @@ def _check_name(tx: Session, name: str, own_id: str) -> None:
         raise Conflict(f"Volume Type {name} already exists. Choose another name.")
 
 
-def _seen_by(who: Who):  # noqa: ANN202  (SQLAlchemy's own inference is the narrower)
+def _seen_by(who: Who) -> Select[TypeRow]:
     query = select(TypeRow)
-    if who.is_admin:
-        return query
+    return query if who.is_admin else query.where(_is_seen_in(who.project_id))
+
+
+def _is_seen_in(project_id: str | ColumnElement[str]) -> ColumnElement[bool]:
     mine = exists().where(
-        TypeAccessRow.volume_type_id == TypeRow.id, TypeAccessRow.project_id == who.project_id
+        TypeAccessRow.volume_type_id == TypeRow.id, TypeAccessRow.project_id == project_id
     )
-    return query.where(or_(TypeRow.is_public.is_(True), mine))
+    return or_(TypeRow.is_public.is_(True), mine)
+
+
+_named_for_admins = select(TypeRow).where(
+    or_(TypeRow.name == bindparam("of_name"), TypeRow.id == bindparam("of_name"))
+)
+_named = _named_for_admins.where(_is_seen_in(bindparam("of_project", type_=String)))

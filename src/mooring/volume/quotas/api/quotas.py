@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from mooring import limits
-from mooring.volume.quotas import quota
+from mooring.volume.quotas import quota, usage
 from mooring.volume.service import Volume
 from mooring.volume.wire.api import values
 from mooring.web.api import Api, Call, Reply
@@ -40,7 +40,7 @@ async def show_quota(call: Call[Volume]) -> Reply:
         found = quota.find_limits(tx, project_id)
         if not with_usage:
             return dict(found)
-        used, reserved = quota.find_usage(tx, project_id), quota.find_reserved(tx, project_id)
+        used, reserved = usage.find_used(tx, project_id), usage.find_reserved(tx, project_id)
         return {
             name: {"limit": limit, "in_use": used[name], "reserved": reserved[name]}
             for name, limit in found.items()
@@ -107,7 +107,7 @@ async def show_limits(call: Call[Volume]) -> Reply:
         project_id = call.query.get("project_id", project_id)
 
     def look(tx: Session) -> dict[str, int]:
-        most, used = quota.find_limits(tx, project_id), quota.find_usage(tx, project_id)
+        most, used = quota.find_limits(tx, project_id), usage.find_used(tx, project_id)
         return {
             word: number
             for name, words in _ABSOLUTE.items()

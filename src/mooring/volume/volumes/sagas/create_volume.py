@@ -11,18 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.volumes import SnapshotName, VolumeSpec
 from mooring.errors import NoCapacity
 from mooring.saga.define import Lock, Mode, Run, Saga, Step, exclusive, shared
+from mooring.store.prepared import Change, Prepared
 from mooring.volume.backends import backends
 from mooring.volume.tables import TypeRow, VolumeRow
 from mooring.volume.volumes import filling, messages, notices, statuses
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
+
+
+_placed = Prepared[tuple[str | None, str, bool, dict[str, str]]](
+    select(VolumeRow.backend, VolumeRow.zone, VolumeRow.multiattach, TypeRow.extra_specs)
+    .join(TypeRow, TypeRow.id == VolumeRow.volume_type_id)
+    .where(VolumeRow.id == bindparam("of_id"))
+)
+_place = Change(VolumeRow)
 
 
 class CreateVolume(Struct, frozen=True, kw_only=True):
@@ -51,19 +61,19 @@ async def schedule(notes: CreateVolume, run: Run[Volume]) -> CreateVolume:
 
 
 def _choose_backend(tx: Session, notes: CreateVolume, run: Run[Volume]) -> str:
-    row = tx.get_one(VolumeRow, notes.volume_id)
-    if row.backend is not None:
-        return row.backend
-    volume_type = tx.get_one(TypeRow, row.volume_type_id)
+    tx.flush()
+    [(backend, zone, multiattach, extra_specs)] = _placed.all(tx, of_id=notes.volume_id)
+    if backend is not None:
+        return backend
     wanted = backends.Wanted(
         size_gib=notes.size_gib,
-        zone=row.zone,
-        multiattach=row.multiattach,
-        extra_specs=volume_type.extra_specs,
+        zone=zone,
+        multiattach=multiattach,
+        extra_specs=extra_specs,
         pool=notes.backend,
     )
     chosen = backends.choose(tx, wanted, run.service.settings, run.now())
-    row.backend = chosen.name
+    _place(tx, notes.volume_id, {"backend": chosen.name})
     return chosen.name
 
 
