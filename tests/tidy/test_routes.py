@@ -9,7 +9,6 @@ from tests.tidy import tree
 ROUTE_LINES = 15
 LONGER = {
     "src/mooring/compute/actions/api/instance_actions.py": {"list_actions", "show_action"},
-    "src/mooring/compute/events/api/external_events.py": {"take_events"},
     "src/mooring/compute/hosts/api/services.py": {"change_service", "change_service_by_name"},
     "src/mooring/compute/quotas/api/limits.py": {"show_limits"},
     "src/mooring/compute/rebuild/api/server_rebuild.py": {"rebuild_server"},

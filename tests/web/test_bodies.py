@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from mooring.errors import Invalid
 from mooring.web import body
 from mooring.web.api import Api, Call, Reply, Version
-from mooring.web.bodies import Since, Until, Was
+from mooring.web.bodies import Gap, Required, Since, Until, Was
 
 
 class Berth(Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,8 +25,9 @@ class Boat(Struct, frozen=True):
     """A boat."""
 
     name: str
-    length: Annotated[int | UnsetType, Since(1, 2, required=True)] = UNSET
+    length: Annotated[int | UnsetType, Since(1, 2), Required(1, 2)] = UNSET
     colour: Annotated[str, Until(1, 3)] = "white"
+    flag: Annotated[str, Gap((1, 2), (1, 4)), Required(1, 6)] = "none"
     berths: Annotated[
         dict[str, Berth] | list[str], Was(list[str], (1, 1)), Was(dict[str, Berth], (9, 9))
     ] = msgspec.field(default_factory=dict[str, Berth])
@@ -75,6 +76,21 @@ def test_a_required_field_is_missed_from_its_version_on() -> None:
     assert boat({}, (1, 1)) == Boat(name="ark")
     with pytest.raises(Invalid, match="missing required field `length`"):
         boat({}, (1, 2))
+
+
+def test_a_field_may_be_gone_for_a_while() -> None:
+    for version in ((1, 1), (1, 5)):
+        assert boat({"length": 1, "flag": "red"}, version).flag == "red"
+    for version in ((1, 2), (1, 3)):
+        assert boat({"length": 1, "flag": "red"}, version).flag == "none"
+    with pytest.raises(Invalid, match="unknown field `flag`"):
+        boat({"length": 1, "flag": "red"}, (1, 4))
+
+
+def test_a_field_that_could_be_left_out_is_missed_from_a_version_on() -> None:
+    assert boat({"length": 1}, (1, 5)).flag == "none"
+    with pytest.raises(Invalid, match="missing required field `flag`"):
+        boat({"length": 1}, (1, 6))
 
 
 def test_unknown_keys_are_refused_from_a_version_on() -> None:

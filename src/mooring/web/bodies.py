@@ -7,8 +7,8 @@
     @api.post("/attachments", AttachmentBody, key="attachment", since=(3, 27), policy=...)
 
 A field outside of its versions is an unknown key: refused or ignored as others are. The handler
-gets the declared struct all the same, with the field's default. `Since(..., required=True)` has no
-default on the wire; `Was(kind, until)` tells of what kind a field was before.
+gets the declared struct all the same, with the field's default. `Required` has no default on the
+wire, `Gap` takes a field out for a while, and `Was(kind, until)` tells of what kind it was before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -28,17 +28,47 @@ _WRAPPED, _DECLARED = "wrapped", "declared"
 
 
 class Since:
-    """A field that a body has from a microversion on, and must have if it is `required`."""
+    """A field that a body has from a microversion on."""
 
-    def __init__(self, major: int, minor: int, *, required: bool = False) -> None:
-        self.version, self.required = (major, minor), required
+    def __init__(self, major: int, minor: int) -> None:
+        self.version = major, minor
+        self.edges = (self.version,)
+
+    def allows(self, stage: Version) -> bool:
+        """Tell whether a body of this stage may have the field."""
+        return stage >= self.version
 
 
 class Until:
     """A field that a body has up to a microversion, inclusive."""
 
     def __init__(self, major: int, minor: int) -> None:
-        self.version = (major, minor)
+        self.version = major, minor
+        self.edges = (_after(self.version),)
+
+    def allows(self, stage: Version) -> bool:
+        """Tell whether a body of this stage may have the field."""
+        return stage <= self.version
+
+
+class Gap:
+    """A field that a body lacks from one microversion to another, both inclusive."""
+
+    def __init__(self, first: Version, last: Version) -> None:
+        self.first, self.last = first, last
+        self.edges = first, _after(last)
+
+    def allows(self, stage: Version) -> bool:
+        """Tell whether a body of this stage may have the field."""
+        return not self.first <= stage <= self.last
+
+
+class Required:
+    """A field that a body must have from a microversion on; its default is for earlier ones."""
+
+    def __init__(self, major: int, minor: int) -> None:
+        self.version = major, minor
+        self.edges = (self.version,)
 
 
 class Was:
@@ -46,6 +76,14 @@ class Was:
 
     def __init__(self, kind: Any, until: Version) -> None:
         self.kind, self.version = kind, until
+        self.edges = (_after(until),)
+
+
+_Mark: TypeAlias = Since | Until | Gap | Required | Was
+
+
+def _after(version: Version) -> Version:
+    return version[0], version[1] + 1
 
 
 class Form(Struct, frozen=True):
@@ -78,20 +116,17 @@ def form_of(route: Route, version: Version) -> Form:
 @cache
 def _edges(kind: Any) -> tuple[Version, ...]:
     """Return the versions from which a body may look different than before, oldest first."""
-    found: set[Version] = {(0, 0)}
-    for mark in _marks(kind, set()):
-        major, minor = mark.version
-        found.add((major, minor) if isinstance(mark, Since) else (major, minor + 1))
-    return tuple(sorted(found))
+    found = {edge for mark in _marks(kind, set()) for edge in mark.edges}
+    return tuple(sorted({(0, 0), *found}))
 
 
-def _marks(kind: Any, seen: set[Any]) -> Iterator[Since | Until | Was]:
+def _marks(kind: Any, seen: set[Any]) -> Iterator[_Mark]:
     if isinstance(kind, type) and issubclass(kind, Struct) and kind not in seen:
         seen.add(kind)
         for field in msgspec.structs.fields(kind):
             yield from _marks(field.type, seen)
     for part in get_args(kind):
-        if isinstance(part, (Since, Until, Was)):
+        if isinstance(part, _Mark):
             yield part
         if isinstance(part, Was):
             yield from _marks(part.kind, seen)
@@ -132,13 +167,13 @@ def _struct_at(kind: type[Struct], stage: Version, *, closed: bool) -> Any:
     differs = closed and not config.forbid_unknown_fields
     for field in msgspec.structs.fields(kind):
         marks = list(_own(field.type))
-        if any(_is_out(mark, stage) for mark in marks):
+        if not all(mark.allows(stage) for mark in marks if isinstance(mark, Since | Until | Gap)):
             differs = True
             continue
         was = [mark for mark in marks if isinstance(mark, Was) and stage <= mark.version]
         wanted = min(was, key=lambda mark: mark.version).kind if was else field.type
         found = _at(wanted, stage)
-        required = any(isinstance(mark, Since) and mark.required for mark in marks)
+        required = any(isinstance(mark, Required) and stage >= mark.version for mark in marks)
         differs = differs or required or found is not field.type
         fields.append((field.name, found, *_default(field, required=required)))
     if not differs:
@@ -169,16 +204,10 @@ def _restore(value: Any) -> Any:
     return whole
 
 
-def _own(kind: Any) -> Iterator[Since | Until | Was]:
+def _own(kind: Any) -> Iterator[_Mark]:
     """Yield the marks of a field itself, none of what is in it."""
     if get_origin(kind) is Annotated:
-        yield from (part for part in get_args(kind)[1:] if isinstance(part, (Since, Until, Was)))
-
-
-def _is_out(mark: Since | Until | Was, stage: Version) -> bool:
-    if isinstance(mark, Since):
-        return stage < mark.version
-    return isinstance(mark, Until) and stage > mark.version
+        yield from (part for part in get_args(kind)[1:] if isinstance(part, _Mark))
 
 
 def _default(field: msgspec.structs.FieldInfo, *, required: bool) -> tuple[Any, ...]:

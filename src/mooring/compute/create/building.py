@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
     from mooring.clients.image import Image
     from mooring.clients.volume import Volume
-    from mooring.compute.create.requests import NewServer, Version
+    from mooring.compute.create.requests import NewServer
     from mooring.compute.service import Compute
     from mooring.compute.tables import Flavor
     from mooring.who import Who
-
-MULTIATTACH_SINCE: Version = (2, 60)
 
 
 async def create(compute: Compute, who: Who, request: NewServer) -> Created:
@@ -178,7 +176,7 @@ def _check_place(tx: Session, compute: Compute, request: NewServer, material: Ma
 
 def _check_volumes(tx: Session, request: NewServer, material: Material) -> None:
     for volume in material.volumes.values():
-        if volume.multiattach and request.version < MULTIATTACH_SINCE:
+        if volume.multiattach and not request.multiattach_allowed:
             raise Invalid(
                 f"Volume {volume.id} is multiattach, which needs compute API version 2.60. "
                 "Nothing was created."

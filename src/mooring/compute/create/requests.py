@@ -12,15 +12,14 @@ if TYPE_CHECKING:
     from mooring.clients.image import Image
     from mooring.clients.volume import Volume
 
-Version = tuple[int, int]
-
 
 class NewServer(Struct, frozen=True, kw_only=True):
     """What POST /servers asks for, whatever the microversion; the route has checked the schema.
 
     `image_id` is "" for booting from a volume. `host` forces a host (az:host or `host`,
     administrators only: the route checks). `zero_disk_allowed`: whether policy lets this caller
-    boot an image with a flavor without disk.
+    boot an image with a flavor without disk. `multiattach_allowed`: whether the caller knows that
+    volumes may belong to several servers.
     """
 
     name: str
@@ -45,7 +44,7 @@ class NewServer(Struct, frozen=True, kw_only=True):
     zero_disk_allowed: bool = True
     min_count: int = 1
     max_count: int = 1
-    version: Version = (2, 1)
+    multiattach_allowed: bool = False
 
 
 class Created(Struct, frozen=True):

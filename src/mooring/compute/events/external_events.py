@@ -26,12 +26,9 @@ from mooring.saga import journal
 if TYPE_CHECKING:
     from mooring.compute.service import Compute
     from mooring.fence.operation import Operation
-    from mooring.web.api import Version
     from mooring.who import Who
 
 ACCEPTED, NO_TAG, NO_SERVER, REFUSED = 200, 400, 404, 422
-ANSWERED_SINCE: Version = (2, 105)
-"""From here on, volume-extended is answered by the volume service's completion action."""
 
 _EXTENDED, _REIMAGED = "volume-extended", "volume-reimaged"
 _TAGGED = frozenset({_EXTENDED, "power-update", "accelerator-request-bound"})
@@ -48,10 +45,14 @@ class News(Struct, frozen=True, kw_only=True):
 
 
 class Sender(Struct, frozen=True):
-    """Who sends events, in which version, under which operation of theirs."""
+    """Who sends events, under which operation of theirs.
+
+    `awaits_completion`: whether volume-extended is answered by the volume service's completion
+    action.
+    """
 
     who: Who
-    version: Version
+    awaits_completion: bool
     operation: Operation | None = None
 
 
@@ -99,7 +100,7 @@ def _extend(tx: Session, compute: Compute, sender: Sender, one: News, host: str)
     Empty when one that is at work will do just that: without an operation nothing else tells that
     the same event came twice.
     """
-    answers = sender.version >= ANSWERED_SINCE
+    answers = sender.awaits_completion
     if sender.operation is None and _is_at_work(tx, compute, one, answers=answers):
         return ""
     saga_id, now = str(uuid.uuid4()), compute.clock.now()

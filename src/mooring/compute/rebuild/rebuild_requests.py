@@ -18,18 +18,16 @@ if TYPE_CHECKING:
     from mooring.compute.tables import BlockDevice, Host, Server
     from mooring.who import Who
 
-Version = tuple[int, int]
-REIMAGES_SINCE: Version = (2, 93)
-"""From here on the root volume of a server gets the image that its rebuild names."""
 TRAIT = "COMPUTE_REBUILD_BFV"
 """The trait of a host that can rebuild a server which boots from a volume."""
-_VOLUME_NEEDED: Version = (3, 68)
+_VOLUME_NEEDED = (3, 68)
 
 
 class Rebuild(Struct, frozen=True, kw_only=True):
     """What the action asks for; `columns` are new values of the server's, by their names.
 
-    `reimage` is the body's own word about the root volume, None when it has none.
+    `may_reimage`: whether the caller knows that the root volume gets the image that is named.
+    `reimage` is the body's own word about that, None when it has none.
     """
 
     image_id: str
@@ -37,7 +35,7 @@ class Rebuild(Struct, frozen=True, kw_only=True):
     columns: dict[str, Any] = {}
     metadata: dict[str, str] | None = None
     key_name: str | UnsetType | None = UNSET
-    version: Version = (2, 1)
+    may_reimage: bool = False
 
 
 class Found(Struct, frozen=True):
@@ -142,11 +140,11 @@ def _decide(wanted: Rebuild, root: Volume | None) -> bool:
                 "not. Nothing was changed; leave it out."
             )
         return False
-    reimages = wanted.version >= REIMAGES_SINCE and wanted.reimage is not False
+    reimages = wanted.may_reimage and wanted.reimage is not False
     if not reimages and root.volume_image_metadata.get("image_id") != wanted.image_id:
         reason = (
             "reimage_boot_volume is false"
-            if wanted.version >= REIMAGES_SINCE
+            if wanted.may_reimage
             else "that needs compute API version 2.93"
         )
         raise Invalid(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from sqlalchemy import select
 
 from mooring.identity import credentials, listing, passwords, tokens, users, views
@@ -24,12 +23,6 @@ _ONE = _SEVERAL + "/{credential_id}"
 _SECRET_BYTES = 64
 
 
-class CredentialRequest(Struct, frozen=True):
-    """The body of a new application credential."""
-
-    application_credential: NewCredential
-
-
 @api.get(_SEVERAL, policy=None)
 async def list_credentials(call: Call[Identity]) -> Reply:
     """List a user's application credentials."""
@@ -47,10 +40,10 @@ async def list_credentials(call: Call[Identity]) -> Reply:
     return Reply(200, listing.body(call, path, "application_credentials", found))
 
 
-@api.post(_SEVERAL, CredentialRequest, policy=None)
-async def create_credential(call: Call[Identity], body: CredentialRequest) -> Reply:
+@api.post(_SEVERAL, NewCredential, key="application_credential", policy=None)
+async def create_credential(call: Call[Identity], new: NewCredential) -> Reply:
     """Make an application credential; its secret is shown this once."""
-    identity, new = call.service, body.application_credential
+    identity = call.service
     call.require("identity:create_application_credential", {"user_id": call.path["user_id"]})
     if new.secret is None:
         secret, hashed = passwords.make_secret(_SECRET_BYTES)

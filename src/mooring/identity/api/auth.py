@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from mooring.errors import NotFound, Unauthenticated
 from mooring.identity import catalogue, listing, login, projects, standing, tokens, views
 from mooring.identity.service import Identity
@@ -25,16 +23,10 @@ _VARY = {"vary": "X-Auth-Token"}
 _NOT_FOUND = "Could not recognize the token."
 
 
-class LoginRequest(Struct, frozen=True):
-    """The body of a login."""
-
-    auth: login.Auth
-
-
-@api.post("/auth/tokens", LoginRequest, policy=None, open=True)
-async def log_in(call: Call[Identity], body: LoginRequest) -> Reply:
+@api.post("/auth/tokens", login.Auth, key="auth", policy=None, open=True)
+async def log_in(call: Call[Identity], body: login.Auth) -> Reply:
     """Make a token."""
-    token, worth = await login.log_in(call.service, body.auth)
+    token, worth = await login.log_in(call.service, body)
     text = tokens.issue(call.service, token)
     return Reply(201, await _body(call, token, worth), {**_VARY, "x-subject-token": text})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import select
 
@@ -43,24 +42,6 @@ _ENDPOINT_COLUMNS: listing.Columns = {
 }
 
 
-class RegionRequest(Struct, frozen=True):
-    """The body of a new or changed region."""
-
-    region: dict[str, Any]
-
-
-class ServiceRequest(Struct, frozen=True):
-    """The body of a new or changed service."""
-
-    service: dict[str, Any]
-
-
-class EndpointRequest(Struct, frozen=True):
-    """The body of a new or changed endpoint."""
-
-    endpoint: dict[str, Any]
-
-
 @api.get("/regions", policy="identity:list_regions")
 async def list_regions(call: Call[Identity]) -> Reply:
     """List regions."""
@@ -73,16 +54,16 @@ async def list_regions(call: Call[Identity]) -> Reply:
     return Reply(200, listing.body(call, "/regions", "regions", found, more=more))
 
 
-@api.post("/regions", RegionRequest, policy="identity:create_region")
-async def create_region(call: Call[Identity], body: RegionRequest) -> Reply:
+@api.post("/regions", dict[str, Any], key="region", policy="identity:create_region")
+async def create_region(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a region."""
-    return await _create_region(call, body, bodies.known(body.region, NewRegion))
+    return await _create_region(call, body, bodies.known(body, NewRegion))
 
 
-@api.put("/regions/{region_id}", RegionRequest, policy="identity:create_region")
-async def put_region(call: Call[Identity], body: RegionRequest) -> Reply:
+@api.put("/regions/{region_id}", dict[str, Any], key="region", policy="identity:create_region")
+async def put_region(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a region of a given id."""
-    new = replace(bodies.known(body.region, NewRegion), id=call.path["region_id"])
+    new = replace(bodies.known(body, NewRegion), id=call.path["region_id"])
     return await _create_region(call, body, new)
 
 
@@ -96,12 +77,12 @@ async def show_region(call: Call[Identity]) -> Reply:
     return Reply(200, {"region": found})
 
 
-@api.patch("/regions/{region_id}", RegionRequest, policy="identity:update_region")
-async def change_region(call: Call[Identity], body: RegionRequest) -> Reply:
+@api.patch("/regions/{region_id}", dict[str, Any], key="region", policy="identity:update_region")
+async def change_region(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a region."""
     region_id = call.path["region_id"]
-    changes = bodies.known(body.region, RegionChange)
-    extra = bodies.unknown(body.region, NewRegion)
+    changes = bodies.known(body, RegionChange)
+    extra = bodies.unknown(body, NewRegion)
     changed = await call.service.change(
         lambda tx: views.region(call, catalogue.change_region(tx, region_id, changes, extra))
     )
@@ -127,11 +108,11 @@ async def list_services(call: Call[Identity]) -> Reply:
     return Reply(200, listing.body(call, "/services", "services", found, more=more))
 
 
-@api.post("/services", ServiceRequest, policy="identity:create_service")
-async def create_service(call: Call[Identity], body: ServiceRequest) -> Reply:
+@api.post("/services", dict[str, Any], key="service", policy="identity:create_service")
+async def create_service(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a service."""
-    new = bodies.known(body.service, NewService)
-    extra = bodies.unknown(body.service, NewService)
+    new = bodies.known(body, NewService)
+    extra = bodies.unknown(body, NewService)
     made = await call.service.change(
         lambda tx: views.service(call, catalogue.create_service(tx, new, extra))
     )
@@ -148,12 +129,14 @@ async def show_service(call: Call[Identity]) -> Reply:
     return Reply(200, {"service": found})
 
 
-@api.patch("/services/{service_id}", ServiceRequest, policy="identity:update_service")
-async def change_service(call: Call[Identity], body: ServiceRequest) -> Reply:
+@api.patch(
+    "/services/{service_id}", dict[str, Any], key="service", policy="identity:update_service"
+)
+async def change_service(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a service."""
     service_id = call.path["service_id"]
-    changes = bodies.known(body.service, ServiceChange)
-    extra = bodies.unknown(body.service, NewService)
+    changes = bodies.known(body, ServiceChange)
+    extra = bodies.unknown(body, NewService)
     changed = await call.service.change(
         lambda tx: views.service(call, catalogue.change_service(tx, service_id, changes, extra))
     )
@@ -179,11 +162,11 @@ async def list_endpoints(call: Call[Identity]) -> Reply:
     return Reply(200, listing.body(call, "/endpoints", "endpoints", found, more=more))
 
 
-@api.post("/endpoints", EndpointRequest, policy="identity:create_endpoint")
-async def create_endpoint(call: Call[Identity], body: EndpointRequest) -> Reply:
+@api.post("/endpoints", dict[str, Any], key="endpoint", policy="identity:create_endpoint")
+async def create_endpoint(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make an endpoint."""
-    new = bodies.known(body.endpoint, NewEndpoint)
-    extra = bodies.unknown(body.endpoint, NewEndpoint)
+    new = bodies.known(body, NewEndpoint)
+    extra = bodies.unknown(body, NewEndpoint)
     made = await call.service.change(
         lambda tx: views.endpoint(call, catalogue.create_endpoint(tx, new, extra))
     )
@@ -200,12 +183,14 @@ async def show_endpoint(call: Call[Identity]) -> Reply:
     return Reply(200, {"endpoint": found})
 
 
-@api.patch("/endpoints/{endpoint_id}", EndpointRequest, policy="identity:update_endpoint")
-async def change_endpoint(call: Call[Identity], body: EndpointRequest) -> Reply:
+@api.patch(
+    "/endpoints/{endpoint_id}", dict[str, Any], key="endpoint", policy="identity:update_endpoint"
+)
+async def change_endpoint(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change an endpoint: this is how another service is put in the place of ours."""
     endpoint_id = call.path["endpoint_id"]
-    changes = bodies.known(body.endpoint, EndpointChange)
-    extra = bodies.unknown(body.endpoint, NewEndpoint)
+    changes = bodies.known(body, EndpointChange)
+    extra = bodies.unknown(body, NewEndpoint)
     changed = await call.service.change(
         lambda tx: views.endpoint(call, catalogue.change_endpoint(tx, endpoint_id, changes, extra))
     )
@@ -219,8 +204,8 @@ async def delete_endpoint(call: Call[Identity]) -> Reply:
     return Reply(204)
 
 
-async def _create_region(call: Call[Identity], body: RegionRequest, new: NewRegion) -> Reply:
-    extra = bodies.unknown(body.region, NewRegion)
+async def _create_region(call: Call[Identity], body: dict[str, Any], new: NewRegion) -> Reply:
+    extra = bodies.unknown(body, NewRegion)
     made = await call.service.change(
         lambda tx: views.region(call, catalogue.create_region(tx, new, extra))
     )

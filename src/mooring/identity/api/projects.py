@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from sqlalchemy import select
 
 from mooring.errors import Forbidden
@@ -33,12 +32,6 @@ _DOMAIN_COLUMNS: listing.Columns = {
 }
 
 
-class ProjectRequest(Struct, frozen=True):
-    """The body of a new or changed project."""
-
-    project: dict[str, Any]
-
-
 @api.get("/projects", policy="identity:list_projects")
 async def list_projects(call: Call[Identity]) -> Reply:
     """List projects."""
@@ -53,11 +46,11 @@ async def list_projects(call: Call[Identity]) -> Reply:
     return Reply(200, listing.body(call, "/projects", "projects", found, more=more))
 
 
-@api.post("/projects", ProjectRequest, policy="identity:create_project")
-async def create_project(call: Call[Identity], body: ProjectRequest) -> Reply:
+@api.post("/projects", dict[str, Any], key="project", policy="identity:create_project")
+async def create_project(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a project."""
-    new = bodies.known(body.project, NewProject)
-    extra = bodies.unknown(body.project, NewProject)
+    new = bodies.known(body, NewProject)
+    extra = bodies.unknown(body, NewProject)
     domain_id = call.who.project_domain_id or call.who.user_domain_id
     made = await call.service.change(
         lambda tx: views.project(call, projects.create(tx, new, extra, domain_id=domain_id))
@@ -76,12 +69,14 @@ async def show_project(call: Call[Identity]) -> Reply:
     return Reply(200, {"project": found})
 
 
-@api.patch("/projects/{project_id}", ProjectRequest, policy="identity:update_project")
-async def change_project(call: Call[Identity], body: ProjectRequest) -> Reply:
+@api.patch(
+    "/projects/{project_id}", dict[str, Any], key="project", policy="identity:update_project"
+)
+async def change_project(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a project."""
     project_id = call.path["project_id"]
-    changes = bodies.known(body.project, ProjectChange)
-    extra = bodies.unknown(body.project, NewProject)
+    changes = bodies.known(body, ProjectChange)
+    extra = bodies.unknown(body, NewProject)
     changed = await call.service.change(
         lambda tx: views.project(call, projects.change(tx, project_id, changes, extra))
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from sqlalchemy import select
 
 from mooring.identity import bodies, listing, roles, views
@@ -21,12 +20,6 @@ api = Api[Identity]()
 _COLUMNS: listing.Columns = {"id": RoleRow.id, "name": RoleRow.name}
 
 
-class RoleRequest(Struct, frozen=True):
-    """The body of a new or changed role."""
-
-    role: dict[str, Any]
-
-
 @api.get("/roles", policy="identity:list_roles")
 async def list_roles(call: Call[Identity]) -> Reply:
     """List roles; none of them belongs to a domain."""
@@ -41,11 +34,11 @@ async def list_roles(call: Call[Identity]) -> Reply:
     return Reply(200, listing.body(call, "/roles", "roles", found, more=more))
 
 
-@api.post("/roles", RoleRequest, policy="identity:create_role")
-async def create_role(call: Call[Identity], body: RoleRequest) -> Reply:
+@api.post("/roles", dict[str, Any], key="role", policy="identity:create_role")
+async def create_role(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a role."""
-    new = bodies.known(body.role, NewRole)
-    extra = bodies.unknown(body.role, NewRole)
+    new = bodies.known(body, NewRole)
+    extra = bodies.unknown(body, NewRole)
     made = await call.service.change(lambda tx: views.role(call, roles.create(tx, new, extra)))
     return Reply(201, {"role": made})
 
@@ -58,11 +51,11 @@ async def show_role(call: Call[Identity]) -> Reply:
     return Reply(200, {"role": found})
 
 
-@api.patch("/roles/{role_id}", RoleRequest, policy="identity:update_role")
-async def change_role(call: Call[Identity], body: RoleRequest) -> Reply:
+@api.patch("/roles/{role_id}", dict[str, Any], key="role", policy="identity:update_role")
+async def change_role(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a role."""
-    changes = bodies.known(body.role, RoleChange)
-    extra = bodies.unknown(body.role, NewRole)
+    changes = bodies.known(body, RoleChange)
+    extra = bodies.unknown(body, NewRole)
     changed = await call.service.change(
         lambda tx: views.role(call, roles.change(tx, call.path["role_id"], changes, extra))
     )

@@ -28,23 +28,11 @@ _COLUMNS: listing.Columns = {
 }
 
 
-class UserRequest(Struct, frozen=True):
-    """The body of a new or changed user."""
-
-    user: dict[str, Any]
-
-
 class Passwords(Struct, frozen=True):
     """The old password and the new one."""
 
     original_password: str
     password: str
-
-
-class PasswordRequest(Struct, frozen=True):
-    """The body of a change of one's own password."""
-
-    user: Passwords
 
 
 @api.get("/users", policy="identity:list_users")
@@ -59,12 +47,12 @@ async def list_users(call: Call[Identity]) -> Reply:
     return Reply(200, listing.body(call, "/users", "users", found, more=more))
 
 
-@api.post("/users", UserRequest, policy="identity:create_user")
-async def create_user(call: Call[Identity], body: UserRequest) -> Reply:
+@api.post("/users", dict[str, Any], key="user", policy="identity:create_user")
+async def create_user(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a user."""
     identity = call.service
-    new = bodies.known(body.user, NewUser)
-    extra = bodies.unknown(body.user, NewUser)
+    new = bodies.known(body, NewUser)
+    extra = bodies.unknown(body, NewUser)
     hashed = None if new.password is None else await identity.hasher.hash(new.password)
     domain_id = call.who.project_domain_id or call.who.user_domain_id
     now = identity.clock.now()
@@ -85,12 +73,12 @@ async def show_user(call: Call[Identity]) -> Reply:
     return Reply(200, {"user": found})
 
 
-@api.patch("/users/{user_id}", UserRequest, policy="identity:update_user")
-async def change_user(call: Call[Identity], body: UserRequest) -> Reply:
+@api.patch("/users/{user_id}", dict[str, Any], key="user", policy="identity:update_user")
+async def change_user(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a user."""
     identity, user_id = call.service, call.path["user_id"]
-    changes = bodies.known(body.user, UserChange)
-    extra = bodies.unknown(body.user, NewUser)
+    changes = bodies.known(body, UserChange)
+    extra = bodies.unknown(body, NewUser)
     hashed = None
     if changes.password is not UNSET and changes.password is not None:
         hashed = await identity.hasher.hash(changes.password)
@@ -109,16 +97,16 @@ async def delete_user(call: Call[Identity]) -> Reply:
     return Reply(204)
 
 
-@api.post("/users/{user_id}/password", PasswordRequest, policy=None, open=True)
-async def change_password(call: Call[Identity], body: PasswordRequest) -> Reply:
+@api.post("/users/{user_id}/password", Passwords, key="user", policy=None, open=True)
+async def change_password(call: Call[Identity], passwords: Passwords) -> Reply:
     """Change one's own password: the old one is the proof, no token is needed."""
-    identity, user_id, shown = call.service, call.path["user_id"], body.user
+    identity, user_id = call.service, call.path["user_id"]
     old = await identity.store.read(lambda tx: users.password_hash(tx, user_id))
-    if not await identity.hasher.check(shown.original_password, old):
+    if not await identity.hasher.check(passwords.original_password, old):
         raise Unauthenticated(INVALID, private=f"a wrong old password for {user_id}")
-    if shown.password == shown.original_password:
+    if passwords.password == passwords.original_password:
         raise Invalid("The new password is the old one. Choose another.")
-    hashed = await identity.hasher.hash(shown.password)
+    hashed = await identity.hasher.hash(passwords.password)
     await identity.change(lambda tx: users.change_password(tx, user_id, before=old, after=hashed))
     return Reply(204)
 

@@ -22,7 +22,7 @@ from mooring.placement.api.views import NOBODY_ID, Uuid
 from mooring.placement.inventories import Count
 from mooring.placement.service import Placement
 from mooring.web.api import Api, Call, Reply
-from mooring.web.bodies import Since, Was
+from mooring.web.bodies import Required, Since, Was
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,12 +75,12 @@ class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     allocations: Annotated[Listed | AnyNumber, Was(Listed, (1, 11)), Was(Some, (1, 27))]
-    project_id: Annotated[OwnerId, Since(1, 8, required=True)] = NOBODY_ID
-    user_id: Annotated[OwnerId, Since(1, 8, required=True)] = NOBODY_ID
-    consumer_generation: Annotated[ConsumerGeneration | UnsetType, Since(1, 28, required=True)] = (
-        UNSET
-    )
-    consumer_type: Annotated[ConsumerType, Since(1, 38, required=True)] = ""
+    project_id: Annotated[OwnerId, Since(1, 8), Required(1, 8)] = NOBODY_ID
+    user_id: Annotated[OwnerId, Since(1, 8), Required(1, 8)] = NOBODY_ID
+    consumer_generation: Annotated[
+        ConsumerGeneration | UnsetType, Since(1, 28), Required(1, 28)
+    ] = UNSET
+    consumer_type: Annotated[ConsumerType, Since(1, 38), Required(1, 38)] = ""
     mappings: Annotated[Mappings, Since(1, 34)] = {}
 
 

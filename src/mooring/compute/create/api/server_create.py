@@ -20,13 +20,13 @@ from mooring.compute.servers.api.server_bodies import (
     LegacyDevice,
     RebuildBody,
     ServerBody,
-    check_version,
 )
 from mooring.compute.servers.servers import NewServer
 from mooring.compute.wire.api.values import address, truth, whole
 from mooring.errors import Invalid
 from mooring.web.api import Version
 
+MULTIATTACH_SINCE: Version = (2, 60)
 _PASSWORD_LENGTH = 12
 _ROOT = "vda"
 _LABEL = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?")
@@ -35,7 +35,6 @@ _LABEL = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?")
 def read(body: Create, version: Version, *, zero_disk_allowed: bool) -> NewServer:
     """Return what the body asks for. Raises Invalid for what this version or cloud refuses."""
     server = body.server
-    check_version(server, version)
     _refuse_unbuilt(server, {**body.old_hints, **body.hints})
     zone, host = _place(server)
     least, most = _counts(server)
@@ -61,7 +60,7 @@ def read(body: Create, version: Version, *, zero_disk_allowed: bool) -> NewServe
         zero_disk_allowed=zero_disk_allowed,
         min_count=least,
         max_count=most,
-        version=version,
+        multiattach_allowed=version >= MULTIATTACH_SINCE,
     )
 
 

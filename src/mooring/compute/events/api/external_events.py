@@ -10,29 +10,33 @@ from mooring import limits
 from mooring.compute.events import external_events
 from mooring.compute.service import Compute
 from mooring.compute.wire.api.values import Uuid, canonical_uuid
-from mooring.errors import Invalid
-from mooring.web.api import Api, Call, Reply, Version
+from mooring.web.api import Api, Call, Reply
+from mooring.web.bodies import Was
 
 api = Api[Compute]()
 
-SINCE: dict[str, Version] = {
-    "network-changed": (2, 1),
-    "network-vif-deleted": (2, 1),
-    "network-vif-plugged": (2, 1),
-    "network-vif-unplugged": (2, 1),
-    "volume-extended": (2, 51),
-    "power-update": (2, 76),
-    "accelerator-request-bound": (2, 82),
-    "volume-reimaged": (2, 93),
-}
-"""Every event with the first version that knows it."""
+_Since21 = Literal[
+    "network-changed", "network-vif-deleted", "network-vif-plugged", "network-vif-unplugged"
+]
+_Since251 = Literal[_Since21, "volume-extended"]
+_Since276 = Literal[_Since251, "power-update"]
+_Since282 = Literal[_Since276, "accelerator-request-bound"]
+_Since293 = Literal[_Since282, "volume-reimaged"]
+_ANSWERED_SINCE = (2, 105)
+"""From here on, volume-extended is answered by the volume service's completion action."""
 
 
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One event for one server."""
 
     server_uuid: Uuid
-    name: str
+    name: Annotated[
+        _Since293,
+        Was(_Since282, (2, 92)),
+        Was(_Since276, (2, 81)),
+        Was(_Since251, (2, 75)),
+        Was(_Since21, (2, 50)),
+    ]
     status: Literal["failed", "completed", "in-progress"] | UnsetType = UNSET
     tag: Annotated[str, Meta(max_length=255)] | UnsetType = UNSET
 
@@ -48,9 +52,6 @@ class Events(Struct, frozen=True, forbid_unknown_fields=True):
 )
 async def take_events(call: Call[Compute], body: Events) -> Reply:
     """Take events: 200 when every one is accepted, else 207; each tells its own code."""
-    for event in body.events:
-        if event.name not in SINCE or call.version < SINCE[event.name]:
-            raise Invalid(f"Invalid input for field/attribute name. Value: {event.name[:64]}.")
     news = [
         external_events.News(
             server_id=canonical_uuid(event.server_uuid) or event.server_uuid,
@@ -61,7 +62,7 @@ async def take_events(call: Call[Compute], body: Events) -> Reply:
         for event in body.events
     ]
     compute = call.service
-    sender = external_events.Sender(call.who, call.version, call.operation)
+    sender = external_events.Sender(call.who, call.version >= _ANSWERED_SINCE, call.operation)
     codes = await compute.store.write(lambda tx: external_events.take(tx, compute, sender, news))
     answers = [_answer(event, code) for event, code in zip(body.events, codes, strict=True)]
     return Reply(200 if all(code == 200 for code in codes) else 207, {"events": answers})

@@ -19,6 +19,7 @@ from mooring.compute.wire.api.values import Name, microsecond
 from mooring.errors import Invalid, OverQuota
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply, Version
+from mooring.web.bodies import Required, Since
 
 api = Api[Compute]()
 
@@ -27,16 +28,17 @@ _TYPED_SINCE: Version = (2, 2)
 _USER_SINCE: Version = (2, 10)
 _PAGED_SINCE: Version = (2, 35)
 _IMPORT_ONLY_SINCE: Version = (2, 92)
+_PublicKey = Annotated[str, Meta(min_length=1, max_length=65535)]
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_- ")
 
 
 class Create(Struct, frozen=True, forbid_unknown_fields=True):
-    """A public key to keep, or a pair to make."""
+    """A public key to keep, or until 2.91 a pair to make."""
 
     name: Name
-    public_key: Annotated[str, Meta(min_length=1, max_length=65535)] | UnsetType = UNSET
-    type: Literal["ssh", "x509"] | UnsetType = UNSET
-    user_id: Name | UnsetType = UNSET
+    public_key: Annotated[_PublicKey | UnsetType, Required(2, 92)] = UNSET
+    type: Annotated[Literal["ssh", "x509"], Since(2, 2)] = "ssh"
+    user_id: Annotated[Name | UnsetType, Since(2, 10)] = UNSET
 
 
 @api.get("/os-keypairs", policy=None)
@@ -59,11 +61,11 @@ async def list_keypairs(call: Call[Compute]) -> Reply:
 @api.post("/os-keypairs", Create, key="keypair", only_key=True, policy=None)
 async def create_keypair(call: Call[Compute], new: Create) -> Reply:
     """Keep a public key, or make a pair and return its private half once."""
-    _check_version(new, call.version)
+    _check_name(new.name, call.version)
     user_id = new.user_id or call.who.user_id
     call.require(f"{_RULE}create", {"user_id": user_id, "project_id": call.who.project_id})
     wanted = NewKeypair(
-        user_id=user_id, name=new.name, type=new.type or "ssh", public_key=new.public_key or None
+        user_id=user_id, name=new.name, type=new.type, public_key=new.public_key or None
     )
     key = await asyncio.to_thread(keypairs.material, wanted)
     row = await call.service.store.write(lambda tx: _keep(tx, call, wanted, key))
@@ -107,17 +109,9 @@ def _user_id(call: Call[Compute], verb: str) -> str:
     return user_id
 
 
-def _check_version(new: Create, version: Version) -> None:
-    for value, name, since in (
-        (new.type, "type", _TYPED_SINCE),
-        (new.user_id, "user_id", _USER_SINCE),
-    ):
-        if value is not UNSET and version < since:
-            raise Invalid(f"Invalid input for field/attribute {name}: not in this API version.")
-    if version >= _IMPORT_ONLY_SINCE and new.public_key is UNSET:
-        raise Invalid("Invalid input for field/attribute keypair. public_key is required.")
+def _check_name(name: str, version: Version) -> None:
     allowed = _PLAIN | set("@.") if version >= _IMPORT_ONLY_SINCE else _PLAIN
-    if not set(new.name) <= allowed:
+    if not set(name) <= allowed:
         raise Invalid("Keypair data is invalid: Keypair name contains unsafe characters")
 
 

@@ -11,7 +11,7 @@ from mooring.compute.create.api import server_create
 from mooring.compute.rebuild import rebuilding
 from mooring.compute.rebuild.rebuild_requests import Rebuild
 from mooring.compute.servers import server_list, servers
-from mooring.compute.servers.api.server_bodies import RebuildBody, check_version
+from mooring.compute.servers.api.server_bodies import RebuildBody
 from mooring.compute.servers.api.server_views import SHOW, UPDATE_BEFORE_275, ServerView
 from mooring.compute.service import Compute
 from mooring.compute.wire.api.values import access_address, canonical_uuid, truth
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 api = Api[Compute]()
 
 _SHOWN_WHOLE = (2, 75)
+_REIMAGES_SINCE = (2, 93)
+"""From here on the root volume of a server gets the image that its rebuild names."""
 
 
 @api.action(
@@ -56,7 +58,6 @@ async def rebuild_server(call: Call[Compute], body: RebuildBody) -> Reply:
 
 def _read(call: Call[Compute], body: RebuildBody) -> Rebuild:
     """Return what the body asks for. Raises Invalid for what this version or cloud refuses."""
-    check_version(body, call.version)
     if body.personality:
         raise Invalid(
             "Personality files are not built: nothing would put them into the guest. "
@@ -74,7 +75,7 @@ def _read(call: Call[Compute], body: RebuildBody) -> Rebuild:
         columns=_columns(call, body),
         metadata=None if body.metadata is UNSET else body.metadata,
         key_name=body.key_name,
-        version=call.version,
+        may_reimage=call.version >= _REIMAGES_SINCE,
     )
 
 

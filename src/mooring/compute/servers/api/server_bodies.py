@@ -1,12 +1,7 @@
-"""The bodies of POST and PUT /servers and of `rebuild` (facts/compute.md 1.4, 3.1, 9.5).
-
-One struct knows every field of every microversion; `check_version` refuses those that the caller's
-version does not know, as it refuses unknown ones.
-"""
+"""The bodies of POST and PUT /servers and of `rebuild` (facts/compute.md 1.4, 3.1, 9.5)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -22,8 +17,7 @@ from mooring.compute.wire.api.values import (
     Uuid,
     Whole,
 )
-from mooring.errors import Invalid
-from mooring.web.api import Version
+from mooring.web.bodies import Gap, Required, Since, Until, Was
 
 _Short = Annotated[str, Meta(max_length=255)]
 _Given = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -32,6 +26,8 @@ _ImageRef = Annotated[
     str, Meta(pattern=r"^(?:[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})?\Z")
 ]
 _DeviceName = Annotated[str, Meta(max_length=255, pattern=r"^[a-zA-Z0-9._/-]*\Z")]
+_Certificates = Annotated[list[_Given], Meta(min_length=1, max_length=50)]
+_Tags = Annotated[list[Tag], Meta(max_length=limits.COMPUTE_TAGS)]
 _UserData = Annotated[str, Meta(max_length=limits.COMPUTE_USER_DATA_BYTES)]
 
 
@@ -41,7 +37,8 @@ class Network(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     uuid: Uuid | UnsetType = UNSET
     port: Uuid | UnsetType | None = UNSET
     fixed_ip: _Short | UnsetType = UNSET
-    tag: Tag | UnsetType = UNSET
+    # Tags of networks and disks were lost by accident for a while.
+    tag: Annotated[Tag | UnsetType, Since(2, 32), Gap((2, 37), (2, 41))] = UNSET
 
 
 class Device(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,8 +60,8 @@ class Device(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     snapshot_id: Uuid | None = None
     image_id: Uuid | None = None
     connection_info: Any = None
-    tag: Tag | UnsetType | None = UNSET
-    volume_type: _Given | UnsetType | None = UNSET
+    tag: Annotated[Tag | UnsetType | None, Since(2, 32), Gap((2, 33), (2, 41))] = UNSET
+    volume_type: Annotated[_Given | UnsetType | None, Since(2, 67)] = UNSET
 
 
 class LegacyDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,7 +91,7 @@ class File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ServerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a new server may be told, in any microversion."""
+    """What a new server may be told."""
 
     name: Name
     flavor_ref: _Given | int = field(name="flavorRef")
@@ -114,16 +111,18 @@ class ServerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     return_reservation_id: Truth = False
     security_groups: list[SecurityGroup] = []
     user_data: _UserData | None = None
-    networks: list[Network] | Literal["auto", "none"] | UnsetType = UNSET
-    personality: list[File] | UnsetType = UNSET
-    description: Described | UnsetType | None = UNSET
-    tags: Annotated[list[Tag], Meta(max_length=limits.COMPUTE_TAGS)] | UnsetType = UNSET
-    trusted_image_certificates: (
-        Annotated[list[_Given], Meta(min_length=1, max_length=50)] | UnsetType | None
-    ) = UNSET
-    host: _Given | UnsetType = UNSET
-    hypervisor_hostname: _Given | UnsetType = UNSET
-    hostname: _Given | UnsetType = UNSET
+    networks: Annotated[
+        list[Network] | Literal["auto", "none"] | UnsetType,
+        Was(list[Network] | UnsetType, (2, 36)),
+        Required(2, 37),
+    ] = UNSET
+    personality: Annotated[list[File] | UnsetType, Until(2, 56)] = UNSET
+    description: Annotated[Described | UnsetType | None, Since(2, 19)] = UNSET
+    tags: Annotated[_Tags | UnsetType, Since(2, 52)] = UNSET
+    trusted_image_certificates: Annotated[_Certificates | UnsetType | None, Since(2, 63)] = UNSET
+    host: Annotated[_Given | UnsetType, Since(2, 74)] = UNSET
+    hypervisor_hostname: Annotated[_Given | UnsetType, Since(2, 74)] = UNSET
+    hostname: Annotated[_Given | UnsetType, Since(2, 90)] = UNSET
 
 
 class Create(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -135,19 +134,19 @@ class Create(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ServerChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may change about a server, in any microversion."""
+    """What may change about a server."""
 
     name: Name | UnsetType = UNSET
     disk_config: DiskConfig | UnsetType = field(name="OS-DCF:diskConfig", default=UNSET)
     access_ip_v4: str | UnsetType = field(name="accessIPv4", default=UNSET)
     access_ip_v6: str | UnsetType = field(name="accessIPv6", default=UNSET)
-    description: Described | UnsetType | None = UNSET
-    hostname: _Given | UnsetType = UNSET
-    pinned_availability_zone: Name | UnsetType | None = UNSET
+    description: Annotated[Described | UnsetType | None, Since(2, 19)] = UNSET
+    hostname: Annotated[_Given | UnsetType, Since(2, 90)] = UNSET
+    pinned_availability_zone: Annotated[Name | UnsetType | None, Since(2, 104)] = UNSET
 
 
 class RebuildBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The value of `rebuild`, in any microversion. What is left out stays as it is."""
+    """The value of `rebuild`. What is left out stays as it is."""
 
     image_ref: Uuid = field(name="imageRef")
     name: Name | UnsetType = UNSET
@@ -157,82 +156,11 @@ class RebuildBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     disk_config: DiskConfig | UnsetType = field(name="OS-DCF:diskConfig", default=UNSET)
     access_ip_v4: str | UnsetType = field(name="accessIPv4", default=UNSET)
     access_ip_v6: str | UnsetType = field(name="accessIPv6", default=UNSET)
-    personality: list[File] | UnsetType = UNSET
-    description: Described | UnsetType | None = UNSET
-    key_name: Name | UnsetType | None = UNSET
-    user_data: _UserData | UnsetType | None = UNSET
-    trusted_image_certificates: (
-        Annotated[list[_Given], Meta(min_length=1, max_length=50)] | UnsetType | None
-    ) = UNSET
-    hostname: _Given | UnsetType = UNSET
-    reimage_boot_volume: Truth | UnsetType = UNSET
+    personality: Annotated[list[File] | UnsetType, Until(2, 56)] = UNSET
+    description: Annotated[Described | UnsetType | None, Since(2, 19)] = UNSET
+    key_name: Annotated[Name | UnsetType | None, Since(2, 54)] = UNSET
+    user_data: Annotated[_UserData | UnsetType | None, Since(2, 57)] = UNSET
+    trusted_image_certificates: Annotated[_Certificates | UnsetType | None, Since(2, 63)] = UNSET
+    hostname: Annotated[_Given | UnsetType, Since(2, 90)] = UNSET
+    reimage_boot_volume: Annotated[Truth | UnsetType, Since(2, 93)] = UNSET
     """Ours alone, from spec 004: whether the root volume gets the image; absent means true."""
-
-
-_NEVER: Version = (9999, 0)
-_Since = Mapping[str, tuple[Version, Version]]
-
-_CREATE: _Since = {
-    "description": ((2, 19), _NEVER),
-    "tags": ((2, 52), _NEVER),
-    "personality": ((2, 1), (2, 56)),
-    "trusted_image_certificates": ((2, 63), _NEVER),
-    "host": ((2, 74), _NEVER),
-    "hypervisor_hostname": ((2, 74), _NEVER),
-    "hostname": ((2, 90), _NEVER),
-}
-_UPDATE: _Since = {
-    "description": ((2, 19), _NEVER),
-    "hostname": ((2, 90), _NEVER),
-    "pinned_availability_zone": ((2, 104), _NEVER),
-}
-_REBUILD: _Since = {
-    "description": ((2, 19), _NEVER),
-    "key_name": ((2, 54), _NEVER),
-    "personality": ((2, 1), (2, 56)),
-    "user_data": ((2, 57), _NEVER),
-    "trusted_image_certificates": ((2, 63), _NEVER),
-    "hostname": ((2, 90), _NEVER),
-    "reimage_boot_volume": ((2, 93), _NEVER),
-}
-_DEVICE: _Since = {"volume_type": ((2, 67), _NEVER)}
-
-
-def check_version(body: ServerBody | ServerChange | RebuildBody, version: Version) -> None:
-    """Raise Invalid for a field that `version` does not have, anywhere in the body."""
-    if not isinstance(body, ServerBody):
-        _check(body, _UPDATE if isinstance(body, ServerChange) else _REBUILD, version)
-        return
-    _check(body, _CREATE, version)
-    _check_networks(body, version)
-    # Tags of disks and networks were lost by accident between 2.33 and 2.41.
-    tagged = version >= (2, 42) or version == (2, 32)
-    for device in body.block_device_mapping_v2:
-        _check(device, _DEVICE, version)
-        if device.tag is not UNSET and not tagged:
-            raise _unexpected("block_device_mapping_v2.tag")
-
-
-def _check_networks(body: ServerBody, version: Version) -> None:
-    if version >= (2, 37):
-        if body.networks is UNSET:
-            raise Invalid("Invalid input for field/attribute server. networks is required.")
-    elif isinstance(body.networks, str):
-        raise Invalid(f"Invalid input for field/attribute networks. Value: {body.networks}.")
-    tagged = version >= (2, 42) or (2, 32) <= version <= (2, 36)
-    networks = body.networks if isinstance(body.networks, list) else []
-    if any(network.tag is not UNSET for network in networks) and not tagged:
-        raise _unexpected("networks.tag")
-
-
-def _check(body: Struct, fields: _Since, version: Version) -> None:
-    for name, (since, until) in fields.items():
-        if getattr(body, name) is not UNSET and not since <= version <= until:
-            raise _unexpected(name)
-
-
-def _unexpected(name: str) -> Invalid:
-    return Invalid(
-        f"Invalid input for field/attribute {name}. "
-        "Additional properties are not allowed in this API version."
-    )

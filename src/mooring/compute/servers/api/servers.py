@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from mooring.compute.create.api import server_create
 from mooring.compute.servers import server_changes, server_list, servers
 from mooring.compute.servers.api import server_filters
-from mooring.compute.servers.api.server_bodies import Create, ServerChange, check_version
+from mooring.compute.servers.api.server_bodies import Create, ServerChange
 from mooring.compute.servers.api.server_views import (
     DETAIL,
     SHOW,
@@ -101,7 +101,6 @@ async def show_server(call: Call[Compute]) -> Reply:
 async def update_server(call: Call[Compute], change: ServerChange) -> Reply:
     """Change names, texts and addresses; nothing that the guest notices."""
     queries.check_keys(call, ())
-    check_version(change, call.version)
     if change.hostname is not UNSET:
         server_create.check_hostname(change.hostname, call.version)
     wanted = ServerChanges(
