@@ -37,6 +37,7 @@ from mooring.saga.define import Saga
 from mooring.saga.engine import Engine
 from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import SagaRow
+from tests.migrated import lay_databases
 
 T = TypeVar("T")
 URL = "http://cloud.test"
@@ -130,6 +131,8 @@ class SimulatedCloud:
             network=network,
             inline=self.inline,
         )
+        if not self.settings.database:
+            lay_databases(self.settings.state_path)
         self.cloud = await open_cloud(outside)
         self.network, self.known_agents = network, known
         _, admin = access.read_login(self.settings.state_path)

@@ -42,10 +42,11 @@ from mooring.placement.service import Placement
 from mooring.saga.engine import Engine
 from mooring.saga.laws import LawProbe
 from mooring.saga.seal import Sealer
-from mooring.store.base import Store, open_store
+from mooring.store.base import Store
 from mooring.volume.app import SERVICE as VOLUME
 from mooring.volume.backends.loops import watch_pools
 from mooring.volume.service import Volume
+from tests.migrated import open_store
 from tests.web.harbour import FAR, PROJECT, Tokens
 
 S = TypeVar("S")

@@ -17,7 +17,7 @@ from mooring.identity.keys import TokenKeys
 from mooring.identity.passwords import Hasher
 from mooring.identity.service import Identity
 from mooring.identity.tokens import LocalValidator
-from mooring.store.base import open_store
+from tests.migrated import open_store
 
 ROOT = "http://town/identity"
 URLS = {

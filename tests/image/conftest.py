@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.store.base import open_store
 from tests.image.gallery import Gallery
+from tests.migrated import open_store
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.store.base import open_store
 from tests.image.gallery import OTHER_PROJECT, PROJECT, Gallery
+from tests.migrated import open_store
 
 anywhere = pytest.mark.anyio
 

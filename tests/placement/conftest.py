@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.store.base import open_store
+from tests.migrated import open_store
 from tests.placement.office import Office
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mooring.placement import arithmetic
 from mooring.placement.inventories import Inventory
-from mooring.store.base import open_store
+from tests.migrated import open_store
 from tests.placement.office import Office
 
 AMOUNTS = st.integers(1, 40)

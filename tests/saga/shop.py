@@ -21,7 +21,8 @@ from mooring.saga.laws import LawProbe
 from mooring.saga.seal import Sealer
 from mooring.saga.tables import Base as SagaBase
 from mooring.saga.tables import SagaRow
-from mooring.store.base import Store, open_store, service_base
+from mooring.store.base import Store, service_base
+from tests.migrated import open_store
 
 Base = service_base("shop")
 

@@ -29,12 +29,13 @@ from mooring.probe import NoProbe, Probe
 from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer
 from mooring.saga.tables import LockRow, SagaRow
-from mooring.store.base import Store, open_store
+from mooring.store.base import Store
 from mooring.volume.app import SERVICE
 from mooring.volume.backends.loops.watch_pools import look_once
 from mooring.volume.service import Volume, VolumeSettings
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import statuses
+from tests.migrated import open_store
 
 T = TypeVar("T")
 

@@ -1,32 +1,17 @@
 from __future__ import annotations
 
-import asyncio
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from mooring.compute import app
-from mooring.store.base import open_store
 from tests.compute.api.desk import Desk
-
-
-@pytest.fixture(scope="session")
-def blank_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make the tables once: a copy of the file costs a tenth of running the migrations."""
-    folder = tmp_path_factory.mktemp("blank")
-
-    async def make() -> None:
-        await (await open_store(str(folder), "compute")).close()
-
-    asyncio.run(make())
-    return folder / "compute.sqlite"
+from tests.migrated import open_store
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, blank_database: Path, anyio_backend: str) -> AsyncIterator[Desk]:
-    shutil.copy(blank_database, tmp_path)
+async def desk(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Desk]:
     store = await open_store(str(tmp_path), "compute")
     desk = Desk(store)
     await desk.compute.sagas.open()
