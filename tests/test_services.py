@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -13,6 +13,7 @@ import mooring
 from mooring import operator_tools
 from mooring.clients import catalog
 from mooring.doctor.books import Books
+from mooring.saga.define import Heading
 from mooring.service import Service
 from mooring.services import SERVICES
 from mooring.store import migrate
@@ -38,6 +39,10 @@ def test_a_service_is_called_by_one_name_everywhere(service: Service[Any]) -> No
 def test_the_operations_of_all_services_with_sagas_are_listed() -> None:
     declared = {each.name for each in SERVICES if each.take_sagas is not None}
     assert set(operator_tools.SERVICES) == declared
+
+
+def test_every_way_that_a_step_went_has_a_sign_in_the_timeline() -> None:
+    assert set(operator_tools.SIGNS) == set(get_args(Heading))
 
 
 def test_the_doctor_has_room_for_every_page() -> None:

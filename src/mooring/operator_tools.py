@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SERVICES = ("compute", "volume")
 """Those that declare sagas. They are named, because importing them takes longer than asking."""
+SIGNS = {"forward": ">", "back": "<", "failing": "!", "leaving": "!", "owing": "$"}
+"""How a timeline shows which way each step went."""
 _WATCH_S = 0.5
 _ENDED = ("done", "undone", "failed", "absorbed")
 
@@ -153,8 +155,7 @@ def _say(text: str) -> None:
 
 
 def _line(line: Any) -> str:
-    sign = {"forward": ">", "back": "<", "failing": "!"}[line.heading]
-    text = f"{_time(line.started_at)} {sign} {_place(line.step, line.item)}"
+    text = f"{_time(line.started_at)} {SIGNS[line.heading]} {_place(line.step, line.item)}"
     text += f" (attempt {line.attempt})" if line.attempt > 1 else ""
     return f"{text}: {line.result}, {line.duration_ms} ms" + (
         f": {line.error}" if line.error else ""

@@ -86,18 +86,29 @@ def setting(saga: Saga[Any], point: str) -> str:
         return f"{LEFT_RESERVED},{point}"
     if heading == "forward":
         return point
-    return f"!{saga.name}/{_fails_at(saga, step, heading)}/forward/before,{point}"
+    refused = f"!{saga.name}/{_last_undo(saga)}/back/before," if heading == "leaving" else ""
+    return f"!{saga.name}/{_fails_at(saga, heading)}/forward/before,{refused}{point}"
 
 
-def _fails_at(saga: Saga[Any], step: str, heading: str) -> str:
-    """The step whose failure leads past `step` in this heading."""
-    steps = [
+def _steps(saga: Saga[Any]) -> list[Step]:
+    return [
         one
         for part in saga.steps
         for one in (part.steps if isinstance(part, Each) else (part,))
         if isinstance(one, Step)
     ]
-    names = [one.name for one in steps]
+
+
+def _last_undo(saga: Saga[Any]) -> str:
+    """The step whose undo is the first to run, and, refused, ends the unwinding."""
+    failing, steps = _fails_at(saga, "leaving"), _steps(saga)
+    names = [step.name for step in steps]
+    return [step.name for step in steps[: names.index(failing) + 1] if step.undo][-1]
+
+
+def _fails_at(saga: Saga[Any], heading: str) -> str:
+    """The step whose failure leads into this heading."""
+    names = [one.name for one in _steps(saga)]
     if heading == "failing":
         # Not at the pivot: a leading transaction that fails takes the whole start back.
         return names[-1]
