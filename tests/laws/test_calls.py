@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from mooring.errors import Conflict
 from mooring.saga import laws
+from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
 from tests.laws.meddlers import Meddling
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import Scenario, Trial, Yard
@@ -104,10 +105,17 @@ async def test_a_call_behind_its_own_undo_has_no_effect(yard: Yard, case: Calls)
                 await hold_still(trial, call)
 
 
-@pytest.mark.cases(cases_of("never"), 6)
+def may_be_taken_back(case: Calls) -> bool:
+    """Whether no saga of the scenario is past its pivot when it calls.
+
+    Behind a pivot a call is made until it is answered. The turn that is awaited for a busy server
+    is that of a snapshot's deletion, which has one.
+    """
+    return not case.scenario.saga.pivot and case.scenario.saga is not AWAIT_TURN
+
+
+@pytest.mark.cases([case for case in cases_of("never") if may_be_taken_back(case)], 6)
 async def test_a_call_that_came_only_after_its_undo_has_no_effect(yard: Yard, case: Calls) -> None:
-    if case.scenario.saga.pivot:
-        return
     for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
         async with yard.trial(case.scenario) as trial:
             call = Meddling(trial.cloud, case.kind, nth)
