@@ -19,7 +19,8 @@ from mooring.store.prepared import Change
 from mooring.volume.attachments import connections
 from mooring.volume.backends import backends
 from mooring.volume.tables import AttachmentRow, VolumeRow
-from mooring.volume.volumes import notices, statuses
+from mooring.volume.volumes import statuses
+from mooring.volume.volumes.story import tell
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
@@ -49,13 +50,13 @@ class ConnectAttachment(Struct, frozen=True, kw_only=True):
 
 def check_volume(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
     """Refuse a volume that turned bad since the request was accepted."""
+    del run
     status = tx.execute(_status_of, {"of_id": notes.volume_id}).scalar()
     if status is None or "error" in status or status == "deleting":
         raise Conflict(
             f"Resource conflict: Volume {notes.volume_id} is {status or 'gone'} and cannot be "
             "connected. Nothing was changed.",
         )
-    notices.send(tx, run.service, notes.volume_id, "attach.start")
 
 
 def let_go(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
@@ -147,4 +148,6 @@ CONNECT_ATTACHMENT = Saga(
         shared(f"volume:{notes.volume_id}"),
     ),
     answered_after="announce",
+    # It ends with the completion, which is a request of its own.
+    story=tell(begun="attach.start"),
 )

@@ -12,7 +12,8 @@ from mooring.saga.define import Run, Saga, Step, exclusive
 from mooring.store.prepared import Change
 from mooring.volume.backends import backends
 from mooring.volume.tables import AttachmentRow
-from mooring.volume.volumes import notices, statuses
+from mooring.volume.volumes import statuses
+from mooring.volume.volumes.story import tell
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
@@ -40,7 +41,6 @@ def forget_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) ->
     """Delete the row and let the volume's status follow from what is left."""
     tx.execute(delete(AttachmentRow).where(AttachmentRow.id == notes.attachment_id))
     statuses.recompute(tx, notes.volume_id, run.now())
-    notices.send(tx, run.service, notes.volume_id, "detach.end")
 
 
 def keep_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) -> None:
@@ -62,4 +62,6 @@ DELETE_ATTACHMENT = Saga(
     answered_after="forget_attachment",
     pivot="end_export",
     failed_end=[Step("keep_attachment", keep_attachment)],
+    # It began with the request, whatever the attachment needs.
+    story=tell(ended="detach.end"),
 )

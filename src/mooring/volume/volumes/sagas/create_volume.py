@@ -17,11 +17,12 @@ from sqlalchemy.orm import Session
 from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.volumes import SnapshotName, VolumeSpec
 from mooring.errors import NoCapacity
-from mooring.saga.define import Lock, Mode, Run, Saga, Step, exclusive, shared
+from mooring.saga.define import Former, Lock, Mode, Run, Saga, Step, Together, exclusive, shared
 from mooring.store.prepared import Change, Prepared
 from mooring.volume.backends import backends
 from mooring.volume.tables import TypeRow, VolumeRow
-from mooring.volume.volumes import filling, messages, notices, statuses
+from mooring.volume.volumes import filling, statuses
+from mooring.volume.volumes.story import Failure, tell
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
@@ -50,14 +51,15 @@ class CreateVolume(Struct, frozen=True, kw_only=True):
     pool: str = ""
 
 
-async def schedule(notes: CreateVolume, run: Run[Volume]) -> CreateVolume:
-    """Give the volume a pool; from now on it counts there.
+async def schedule(notes: CreateVolume, run: Run[Volume]) -> Together:
+    """Give the volume a pool; from now on it counts there, and its image is being copied.
 
     Not in the transaction of the request, which is answered whether there is room or not.
     """
     backend = await run.service.store.write(lambda tx: _choose_backend(tx, notes, run))
     host, _, pool = backends.split(backend)
-    return replace(notes, host=host, pool=pool)
+    placed = replace(notes, host=host, pool=pool)
+    return Together(lambda tx: _show_downloading(tx, notes, run), placed)
 
 
 def _choose_backend(tx: Session, notes: CreateVolume, run: Run[Volume]) -> str:
@@ -78,16 +80,11 @@ def _choose_backend(tx: Session, notes: CreateVolume, run: Run[Volume]) -> str:
 
 
 def show_error(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
-    """Put the volume into `error`, which lies nowhere any more, and say why."""
+    """Put the volume into `error`, which lies nowhere any more."""
     row = tx.get(VolumeRow, notes.volume_id)
     if row is None:
         return
     row.backend = None
-    doing = "image" if notes.image_id and notes.host else "create"
-    reason: tuple[messages.Action, messages.Detail] = (doing, "driver")
-    if isinstance(run.error, NoCapacity) and not notes.host:
-        reason = ("schedule", "no_backend")
-    messages.add(tx, row, reason, request_id=run.request_id, now=run.now())
     statuses.change(
         tx,
         notes.volume_id,
@@ -96,17 +93,13 @@ def show_error(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
         status="error",
         **statuses.RETURNED,
     )
-    if isinstance(run.error, NoCapacity) and not notes.host:
-        notices.send_scheduling_failure(tx, run.service, notes.volume_id, run.error.public)
 
 
-def show_downloading(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
-    """Tell that the image is being copied."""
+def _show_downloading(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
     if notes.image_id:
         statuses.change(
             tx, notes.volume_id, allowed=("creating",), now=run.now(), status="downloading"
         )
-    notices.send(tx, run.service, notes.volume_id, "create.start")
 
 
 async def make_volume(notes: CreateVolume, run: Run[Volume]) -> None:
@@ -140,7 +133,13 @@ def show_available(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
     statuses.change(
         tx, notes.volume_id, allowed=("creating", "downloading"), now=now, status="available"
     )
-    notices.send(tx, run.service, notes.volume_id, "create.end")
+
+
+def _explain(row: VolumeRow, notes: CreateVolume, run: Run[Volume]) -> Failure:
+    del row
+    if isinstance(run.error, NoCapacity) and not notes.host:
+        return Failure("schedule", "no_backend", unplaced="create_volume")
+    return Failure("image" if notes.image_id and notes.host else "create", "driver")
 
 
 def _locks(notes: CreateVolume) -> Sequence[Lock]:
@@ -154,13 +153,15 @@ def _define(name: str, mode: Mode) -> Saga[CreateVolume]:
         name,
         CreateVolume,
         Step("schedule", schedule, undo=show_error),
-        Step("show_downloading", show_downloading),
         Step("make_volume", make_volume, undo=remove_volume, deadline_s=3600.0),
         Step("show_available", show_available),
+        version=2,
         locks=_locks,
         mode=mode,
         visible_after="show_available",
         residue=("volumes", "messages"),
+        story=tell(begun="create.start", ended="create.end", explain=_explain),
+        former=Former(steps={"show_downloading": "schedule"}),
     )
 
 

@@ -18,6 +18,7 @@ from mooring.volume.backends import backends
 from mooring.volume.extend import growing
 from mooring.volume.tables import VolumeRow
 from mooring.volume.volumes import notices, statuses
+from mooring.volume.volumes.story import tell
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
@@ -35,7 +36,6 @@ class DeleteVolume(Struct, frozen=True, kw_only=True):
 
 def begin_deleting(tx: Session, notes: DeleteVolume, run: Run[Volume]) -> DeleteVolume | None:
     """Read where the volume lies: whoever was making it may have been ended before us."""
-    notices.send(tx, run.service, notes.volume_id, "delete.start")
     row = tx.get(VolumeRow, notes.volume_id)
     if row is None or row.backend is None:
         return None
@@ -64,6 +64,7 @@ async def remove_storage(notes: DeleteVolume, run: Run[Volume]) -> None:
 
 def forget_volume(tx: Session, notes: DeleteVolume, run: Run[Volume]) -> None:
     """Delete the row, and with it attachments and exports; the quota has it back."""
+    # Behind this step there is nothing left that its story could tell of.
     notices.send(tx, run.service, notes.volume_id, "delete.end")
     row = tx.get(VolumeRow, notes.volume_id)
     if row is not None:
@@ -100,6 +101,7 @@ def _define(name: str, mode: Mode) -> Saga[DeleteVolume]:
         pivot="begin_deleting",
         failed_end=[Step("show_error", show_error)],
         residue=("volumes",),
+        story=tell(begun="delete.start"),
     )
 
 
