@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-import httpx2
 from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -26,7 +25,14 @@ from mooring.agent.settings import AgentSettings, Role
 from mooring.agent_api import transport as agent_transport
 from mooring.agent_api.client import Agents
 from mooring.clients.identity import Login, ServiceUser
-from mooring.clients.transport import Deliver, Forward, Network, deliver_once
+from mooring.clients.transport import (
+    Deliver,
+    Forward,
+    Network,
+    Request,
+    Response,
+    deliver_once,
+)
 from mooring.clock import SimulatedClock
 from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
@@ -148,7 +154,7 @@ class SimulatedCloud:
         self._is_up.set()
         await self.cloud.look_at_hosts()
 
-    async def _deliver(self, request: httpx2.Request, forward: Forward) -> httpx2.Response:
+    async def _deliver(self, request: Request, forward: Forward) -> Response:
         return await self.deliver(request, forward)
 
     async def _deliver_to_host(
@@ -209,23 +215,23 @@ class SimulatedCloud:
         await self._is_up.wait()
         service = path.split("/")[1]
         token = await self._users[user].token()
-        sent = {"X-Auth-Token": token, **(headers or {})}
+        sent = {"x-auth-token": token}
+        sent |= {name.lower(): value for name, value in (headers or {}).items()}
         if user in {"compute", "volume"}:
-            sent["X-Service-Token"] = token
+            sent["x-service-token"] = token
         if version:
-            sent["OpenStack-API-Version"] = f"{service} {version}"
+            sent["openstack-api-version"] = f"{service} {version}"
         content = body if isinstance(body, bytes) else b""
         if isinstance(body, bytes):
-            sent.setdefault("Content-Type", "application/octet-stream")
+            sent.setdefault("content-type", "application/octet-stream")
         elif body is not None:
-            sent.setdefault("Content-Type", "application/json")
+            sent.setdefault("content-type", "application/json")
             content = json.dumps(body).encode()
-        request = httpx2.Request(method, URL + path, headers=sent, content=content)
-        response = await self.network.handle_async_request(request)
-        raw = await response.aread()
+        response = await self.network.send(Request(method, URL + path, sent, content))
+        raw = response.body
         is_json = "json" in response.headers.get("content-type", "")
         decoded = json.loads(raw) if raw and is_json else None
-        return Answer(response.status_code, dict(response.headers), decoded)
+        return Answer(response.status, response.headers, decoded)
 
     async def until_answered(self, asking: asyncio.Task[T]) -> T | None:
         """Wait for an answer while sagas move; None when the process died before it came.

@@ -6,14 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from httpx2 import ConnectError, Request, Response
 from starlette.requests import Request as Asked
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.responses import Response as Answered
 
 from mooring.clients.catalog import Entry, FixedCatalog, find, versioned
 from mooring.clients.session import Session
-from mooring.clients.transport import Forward, Network
+from mooring.clients.transport import Forward, Network, Request, Response
 from mooring.errors import (
     Conflict,
     Forbidden,
@@ -25,6 +24,7 @@ from mooring.errors import (
     Unavailable,
 )
 from mooring.fence.operation import Operation
+from mooring.neighbour import NoAnswer
 from mooring.who import Who
 
 pytestmark = pytest.mark.anyio
@@ -212,7 +212,7 @@ async def test_nothing_else_is_tried_again(bench: Bench) -> None:
 
 async def test_a_lost_call_is_unavailable(bench: Bench) -> None:
     async def lose(request: Request, forward: Forward) -> Response:
-        raise ConnectError("lost", request=request)
+        raise NoAnswer("lost")
 
     bench.network.deliver = lose
     with pytest.raises(Unavailable, match="volume service did not answer"):

@@ -12,21 +12,13 @@ from typing import Any
 
 import pytest
 import uvicorn
-from httpx2 import (
-    AsyncByteStream,
-    ByteStream,
-    ConnectError,
-    ReadTimeout,
-    Request,
-    Response,
-    TransportError,
-    WriteTimeout,
-)
+from httpx2 import AsyncClient, ReadError, ReadTimeout
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Asked
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from mooring.clients.transport import Forward, Network
+from mooring.clients.transport import Forward, Network, Request, Response
+from mooring.neighbour import NoAnswer, TooLate
 
 pytestmark = pytest.mark.anyio
 WAYS = ["near", "socket"]
@@ -103,17 +95,12 @@ class Kitchen:
         return StreamingResponse(half())
 
 
-class Courses(AsyncByteStream):
+async def courses(chunks: int, *, fails: bool = False) -> AsyncIterator[bytes]:
     """A request's body that is made while it is sent, and may fail half-way."""
-
-    def __init__(self, chunks: int, *, fails: bool = False) -> None:
-        self.chunks, self.fails = chunks, fails
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for _ in range(self.chunks):
-            yield b"y" * MIB
-        if self.fails:
-            raise ValueError("out of stock")
+    for _ in range(chunks):
+        yield b"y" * MIB
+    if fails:
+        raise ValueError("out of stock")
 
 
 @asynccontextmanager
@@ -138,34 +125,25 @@ class Way:
     async def order(
         self,
         what: str,
-        body: bytes | Courses = b"",
+        body: bytes | AsyncIterator[bytes] = b"",
         *,
         patience_s: float = 5.0,
         method: str = "POST",
+        streams: bool = False,
     ) -> Response:
-        headers = [("Host", "kitchen")]
+        headers = {"transfer-encoding": "chunked"}
         if isinstance(body, bytes):
-            headers.append(("Content-Length", str(len(body))))
-            stream: AsyncByteStream = ByteStream(body)
-        else:
-            headers.append(("Transfer-Encoding", "chunked"))
-            stream = body
-        timeout = {"connect": 5.0, "read": patience_s, "write": patience_s, "pool": 5.0}
-        request = Request(
-            method,
-            f"http://kitchen/menu/{what}?a=1",
-            headers=headers,
-            stream=stream,
-            extensions={"timeout": timeout},
+            headers = {"content-length": str(len(body))}
+        url = f"http://kitchen/menu/{what}?a=1"
+        return await self.network.send(
+            Request(method, url, headers, body, streams=streams, wait_s=patience_s)
         )
-        return await self.network.handle_async_request(request)
 
-    async def eat(self, what: str, body: bytes | Courses = b"", **how: Any) -> tuple[int, bytes]:
+    async def eat(
+        self, what: str, body: bytes | AsyncIterator[bytes] = b"", **how: Any
+    ) -> tuple[int, bytes]:
         response = await self.order(what, body, **how)
-        try:
-            return response.status_code, await response.aread()
-        finally:
-            await response.aclose()
+        return response.status, await response.whole()
 
 
 @pytest.fixture(params=WAYS)
@@ -184,11 +162,17 @@ async def way(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[W
         await network.aclose()
 
 
-async def test_an_answer_comes_with_status_headers_and_body(way: Way) -> None:
-    response = await way.order("now", b"salt")
-    assert (response.status_code, response.headers["x-table"]) == (200, "4")
-    assert await response.aread() == b"salt"
-    await response.aclose()
+@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
+def streams(request: pytest.FixtureRequest) -> bool:
+    """Whether the answer is wanted as it comes."""
+    return request.param
+
+
+async def test_an_answer_comes_with_status_headers_and_body(way: Way, streams: bool) -> None:
+    response = await way.order("now", b"salt", streams=streams)
+    assert (response.status, response.headers["x-table"]) == (200, "4")
+    assert (response.stream is not None) == streams
+    assert await response.whole() == b"salt"
 
 
 async def test_a_slow_answer_comes_within_the_deadline(way: Way) -> None:
@@ -197,17 +181,19 @@ async def test_a_slow_answer_comes_within_the_deadline(way: Way) -> None:
     assert await order == (200, b"stew")
 
 
-async def test_no_answer_ends_at_the_deadline_and_the_callee_goes_on(way: Way) -> None:
-    with pytest.raises(ReadTimeout):
-        await way.order("slow", patience_s=PATIENCE_S)
+async def test_no_answer_ends_at_the_deadline_and_the_callee_goes_on(
+    way: Way, streams: bool
+) -> None:
+    with pytest.raises(TooLate):
+        await way.order("slow", patience_s=PATIENCE_S, streams=streams)
     assert not way.kitchen.done.is_set()
     way.kitchen.gate.set()
     await asyncio.wait_for(way.kitchen.done.wait(), 5)
 
 
-async def test_a_late_answer_goes_nowhere(way: Way) -> None:
-    with pytest.raises(ReadTimeout):
-        await way.order("slow", patience_s=PATIENCE_S)
+async def test_a_late_answer_goes_nowhere(way: Way, streams: bool) -> None:
+    with pytest.raises(TooLate):
+        await way.order("slow", patience_s=PATIENCE_S, streams=streams)
     way.kitchen.gate.set()
     await asyncio.wait_for(way.kitchen.done.wait(), 5)
     assert await way.eat("now") == (200, b"soup")
@@ -220,8 +206,8 @@ async def test_a_caller_who_is_cancelled_leaves_the_callee_alone(way: Way) -> No
     await asyncio.wait_for(way.kitchen.done.wait(), 5)
 
 
-async def test_a_callee_that_fails_is_a_500_without_its_reason(way: Way) -> None:
-    status, body = await way.eat("burnt")
+async def test_a_callee_that_fails_is_a_500_without_its_reason(way: Way, streams: bool) -> None:
+    status, body = await way.eat("burnt", streams=streams)
     assert status == 500
     assert b"salt" not in body
 
@@ -231,12 +217,12 @@ async def test_the_callee_sees_nothing_of_the_callers_context(way: Way) -> None:
     assert await way.eat("taste") == (200, b"empty")
 
 
-async def test_head_has_no_body(way: Way) -> None:
-    assert await way.eat("now", method="HEAD") == (200, b"")
+async def test_head_has_no_body(way: Way, streams: bool) -> None:
+    assert await way.eat("now", method="HEAD", streams=streams) == (200, b"")
 
 
 async def test_a_streamed_request_arrives_whole(way: Way) -> None:
-    assert await way.eat("count", Courses(20)) == (200, str(20 * MIB).encode())
+    assert await way.eat("count", courses(20)) == (200, str(20 * MIB).encode())
 
 
 async def test_a_refusal_ends_an_upload_that_nobody_reads(way: Way) -> None:
@@ -244,48 +230,49 @@ async def test_a_refusal_ends_an_upload_that_nobody_reads(way: Way) -> None:
 
 
 async def test_an_upload_that_nobody_takes_ends_at_the_deadline(way: Way) -> None:
-    with pytest.raises((WriteTimeout, ReadTimeout)):
-        await way.order("deaf", Courses(64), patience_s=PATIENCE_S)
+    with pytest.raises(TooLate):
+        await way.order("deaf", courses(64), patience_s=PATIENCE_S)
 
 
 async def test_an_upload_that_fails_tells_both_sides(way: Way) -> None:
     with pytest.raises(ValueError, match="out of stock"):
-        await way.order("count", Courses(2, fails=True))
+        await way.order("count", courses(2, fails=True))
     await asyncio.wait_for(way.kitchen.left.wait(), 5)
 
 
-async def test_a_streamed_answer_arrives_whole(way: Way) -> None:
-    status, body = await way.eat("feast")
+async def test_a_streamed_answer_arrives_whole(way: Way, streams: bool) -> None:
+    status, body = await way.eat("feast", streams=streams)
     assert (status, len(body)) == (200, 64 * MIB)
 
 
 async def test_a_streamed_answer_waits_for_its_reader(way: Way) -> None:
-    response = await way.order("feast")
-    chunks = response.aiter_raw()
-    await anext(chunks)
+    response = await way.order("feast", streams=True)
+    assert response.stream is not None
+    await anext(aiter(response.stream))
     assert way.kitchen.served < 64
     await response.aclose()
 
 
 async def test_a_reader_who_leaves_ends_the_stream(way: Way) -> None:
-    response = await way.order("feast")
-    await anext(response.aiter_raw())
+    response = await way.order("feast", streams=True)
+    assert response.stream is not None
+    await anext(aiter(response.stream))
     await response.aclose()
     await asyncio.wait_for(way.kitchen.ended.wait(), 5)
     assert way.kitchen.served < 64
 
 
-async def test_an_answer_that_breaks_off_is_an_error(way: Way) -> None:
-    with pytest.raises(TransportError):
-        await way.eat("torn")
+async def test_an_answer_that_breaks_off_is_an_error(way: Way, streams: bool) -> None:
+    with pytest.raises(NoAnswer):
+        await way.eat("torn", streams=streams)
 
 
 async def test_a_network_may_lose_a_call(way: Way) -> None:
     async def lose(request: Request, forward: Forward) -> Response:
-        raise ConnectError("lost", request=request)
+        raise NoAnswer("lost")
 
     way.network.deliver = lose
-    with pytest.raises(ConnectError):
+    with pytest.raises(NoAnswer, match="lost"):
         await way.order("now")
     assert way.kitchen.orders == []
 
@@ -293,10 +280,10 @@ async def test_a_network_may_lose_a_call(way: Way) -> None:
 async def test_a_network_may_lose_an_answer(way: Way) -> None:
     async def lose(request: Request, forward: Forward) -> Response:
         await (await forward(request)).aclose()
-        raise ReadTimeout("lost", request=request)
+        raise NoAnswer("lost")
 
     way.network.deliver = lose
-    with pytest.raises(ReadTimeout):
+    with pytest.raises(NoAnswer, match="lost"):
         await way.order("now")
     assert len(way.kitchen.orders) == 1
 
@@ -316,15 +303,33 @@ async def test_a_network_may_deliver_late(way: Way) -> None:
 
     async def keep(request: Request, forward: Forward) -> Response:
         kept.append(request)
-        raise ReadTimeout("later", request=request)
+        raise NoAnswer("later")
 
     normal, way.network.deliver = way.network.deliver, keep
-    with pytest.raises(ReadTimeout):
+    with pytest.raises(NoAnswer, match="later"):
         await way.order("now", b"salt")
     way.network.deliver = normal
-    response = await way.network.handle_async_request(kept[0])
-    assert await response.aread() == b"salt"
-    await response.aclose()
+    response = await way.network.send(kept[0])
+    assert await response.whole() == b"salt"
+
+
+async def test_a_caller_who_speaks_httpx2_is_served_too(way: Way) -> None:
+    async with AsyncClient(transport=way.network, timeout=PATIENCE_S) as client:
+        answer = await client.post("http://kitchen/menu/now", content=b"salt")
+        uploaded = await client.post("http://kitchen/menu/count", content=courses(2))
+        with pytest.raises(ReadTimeout):
+            await client.get("http://kitchen/menu/slow")
+        with pytest.raises(ReadError):
+            await client.get("http://kitchen/menu/torn")
+        way.kitchen.gate.set()  # for the client closes the network, which waits for who is cooking
+    assert (answer.status_code, answer.headers["x-table"], answer.content) == (200, "4", b"salt")
+    assert uploaded.content == str(2 * MIB).encode()
+
+
+async def test_an_answer_longer_than_is_read_is_none(way: Way) -> None:
+    response = await way.order("now", b"salt" * 10, streams=True)
+    with pytest.raises(NoAnswer, match="longer than 8 bytes"):
+        await response.whole(8)
 
 
 async def test_the_longest_served_url_takes_the_call() -> None:

@@ -9,7 +9,7 @@ import httpx2
 from msgspec.structs import replace
 from sqlalchemy import select
 
-from mooring.clients.transport import Forward
+from mooring.clients.transport import Forward, Request, Response
 from mooring.compute.tables import BlockDevice, Fault
 from mooring.fence.operation import HEADER, Operation
 from tests.compute.yard import Yard
@@ -34,22 +34,22 @@ class Extending:
         self.operation = Operation("11111111-1111-4111-8111-111111111111", "send_event", 1, 7)
         yard.network.deliver = self.deliver
 
-    async def deliver(self, request: httpx2.Request, forward: Forward) -> httpx2.Response:
+    async def deliver(self, request: Request, forward: Forward) -> Response:
         """Pass on what is not about this volume."""
-        path = request.url.path
+        path = request.path
         if request.method == "POST" and path.endswith(f"/volumes/{self.volume_id}/action"):
-            body = json.loads(await request.aread())
+            body = json.loads(request.content)
             if COMPLETION in body:
                 self.versions.add(request.headers["openstack-api-version"])
                 return answer(self._complete(body[COMPLETION]["error"]))
         response = await forward(request)
         if request.method != "GET" or not path.endswith(f"/volumes/{self.volume_id}"):
             return response
-        shown = json.loads(await response.aread())
+        shown = json.loads(await response.whole())
         if "volume" in shown:
             seen = {"status": self.status, "size": self.size_gib, "metadata": self.metadata}
             shown["volume"] |= seen
-        return answer(response.status_code, shown)
+        return answer(response.status, shown)
 
     def _complete(self, error: bool) -> int:
         self.completions.append(error)
@@ -99,12 +99,11 @@ class Extending:
             return await client.request(method, url, json=body, headers=headers, timeout=60)
 
 
-def answer(status: int, body: Any = None) -> httpx2.Response:
+def answer(status: int, body: Any = None) -> Response:
     """Return an answer as the volume service gives it."""
     body = {"badRequest": {"message": "No.", "code": status}} if status >= 400 else body
     content = b"" if body is None else json.dumps(body).encode()
-    headers = {"content-type": "application/json"}
-    return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(content))
+    return Response(status, content, {"content-type": "application/json"})
 
 
 async def attached(yard: Yard, **metadata: str) -> tuple[str, Extending]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import httpx2
 import msgspec
-from httpx2 import Request
 
-from mooring.clients.transport import Forward
+from mooring.clients.transport import Forward, Request, Response
 from tests.compute.yard import DATA, IMAGE, URLS, Yard
 
 NEW = "5b1c9c77-6a3b-4f6e-8a55-0c1b2d3e4f50"
@@ -71,10 +70,10 @@ class Between:
         """Let the next call to such a path be answered so."""
         self.answers.setdefault((method, path), []).append((status, body))
 
-    async def _deliver(self, request: Request, forward: Forward) -> httpx2.Response:
-        path = request.url.path
+    async def _deliver(self, request: Request, forward: Forward) -> Response:
+        path = request.path
         if request.headers.get("user-agent") == "mooring" and "/volume/" in path:
-            body = await request.aread()
+            body = request.content
             action = next(iter(msgspec.json.decode(body)), "") if path.endswith("/action") else ""
             path += f" {action}" if action else ""
             self.seen.append(f"{request.method} {path}")
@@ -84,10 +83,9 @@ class Between:
         return await forward(request)
 
 
-def _respond(status: int, body: Any) -> httpx2.Response:
+def _respond(status: int, body: Any) -> Response:
     content = msgspec.json.encode(body or {"badRequest": {"message": "It will not go."}})
-    headers = {"content-type": "application/json"}
-    return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(content))
+    return Response(status, content, {"content-type": "application/json"})
 
 
 async def make_booted(yard: Yard, size_gib: int = 1, **more: Any) -> tuple[str, str]:

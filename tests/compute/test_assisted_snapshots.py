@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from mooring.clients.transport import Forward, Request, Response
 from mooring.errors import Conflict, Unavailable
 from mooring.fence.operation import HEADER
 from mooring.limits import COMPUTE_SNAPSHOT_POLL_S, COMPUTE_SNAPSHOT_RECORD_S
@@ -80,12 +81,11 @@ async def stage(yard: Yard) -> Stage:
     """A running server with a volume."""
     desk, forward = SnapshotDesk(), yard.network.deliver
 
-    async def deliver(request: httpx2.Request, onward: Any) -> httpx2.Response:
-        if is_of_snapshot(request.url.path):
-            status, body = desk.answer(request.method, request.url.path, await request.aread())
+    async def deliver(request: Request, onward: Forward) -> Response:
+        if is_of_snapshot(request.path):
+            status, body = desk.answer(request.method, request.path, request.content)
             data = b"" if body is None else json.dumps(body).encode()
-            headers = {"content-type": "application/json"}
-            return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(data))
+            return Response(status, data, {"content-type": "application/json"})
         return await forward(request, onward)
 
     yard.network.deliver = deliver

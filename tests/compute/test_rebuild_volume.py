@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from httpx2 import ReadError, Request, Response
 
-from mooring.clients.transport import Forward
+from mooring.clients.transport import Forward, Request, Response
+from mooring.neighbour import NoAnswer
 from tests.compute.rebuilding import (
     NEW,
     Between,
@@ -111,8 +111,8 @@ async def test_without_the_event_the_status_of_the_volume_tells(yard: Yard) -> N
     server_id, volume_id = await make_booted(yard)
 
     async def lose_events(request: Request, forward: Forward) -> Response:
-        if request.url.path.endswith("/os-server-external-events"):
-            raise ReadError("The event was lost.", request=request)
+        if request.path.endswith("/os-server-external-events"):
+            raise NoAnswer("The event was lost.")
         return await forward(request)
 
     yard.network.deliver = lose_events

@@ -7,9 +7,8 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx2
-
 from mooring.errors import MooringError
+from mooring.neighbour import NoAnswer, Response
 from tests.cloud import SimulatedCloud
 from tests.laws.sites import Call
 
@@ -44,7 +43,7 @@ class Meddling:
     async def deliver_late(self) -> None:
         """Deliver what was held back, to whoever is there; its answer goes nowhere."""
         if self.late is not None:
-            with contextlib.suppress(MooringError, httpx2.TransportError):
+            with contextlib.suppress(MooringError, NoAnswer):
                 await _drop(await self.late())
 
     def release(self) -> None:
@@ -107,5 +106,5 @@ class DeadHost:
 
 
 async def _drop(answer: Any) -> None:
-    if isinstance(answer, httpx2.Response):
+    if isinstance(answer, Response):
         await answer.aclose()

@@ -16,7 +16,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-import httpx2
 from msgspec import Struct
 
 from mooring.agent.settings import Role
@@ -24,9 +23,10 @@ from mooring.agent_api.transport import Forward as HostForward
 from mooring.agent_api.transport import Request as HostRequest
 from mooring.agent_api.transport import Response as HostResponse
 from mooring.clients.refusals import BUSY_HEADER
-from mooring.clients.transport import Forward
+from mooring.clients.transport import Forward, Request, Response
 from mooring.errors import Unavailable
 from mooring.fence.operation import HEADER
+from mooring.neighbour import NoAnswer
 from mooring.saga.define import Saga
 from mooring.saga.laws import Crash, LawProbe, Outcome, learn
 from tests.cloud import Answer, SimulatedCloud
@@ -122,33 +122,32 @@ class Site:
         """Let every call to a host be lost whose path ends so and whose body has these words."""
         self._silenced = (method, path, words)
 
-    async def _deliver(self, request: httpx2.Request, forward: Forward) -> httpx2.Response:
+    async def _deliver(self, request: Request, forward: Forward) -> Response:
         if request.headers.get("user-agent") != "mooring":
             return await forward(request)
-        url = request.url
         call = Call(
-            f"{request.method} {url.path}",
+            f"{request.method} {request.path}",
             "",
             lambda: self._serve(request, forward),
-            lambda: httpx2.ReadError("A law lost this call.", request=request),
+            lambda: NoAnswer("A law lost this call."),
         )
         return await (self.meddler.pass_on(call) if self.meddler else call.forward())
 
-    async def _serve(self, request: httpx2.Request, forward: Forward) -> httpx2.Response:
-        if self.is_plain and request.url.path.startswith("/volume/"):
-            request.headers.pop(HEADER, None)
-            if "/mooring/operations/" in request.url.path:
+    async def _serve(self, request: Request, forward: Forward) -> Response:
+        if self.is_plain and request.path.startswith("/volume/"):
+            request.headers.pop(HEADER.lower(), None)
+            if "/mooring/operations/" in request.path:
                 return _answer(404, b'{"itemNotFound": {"message": "Not found."}}')
         if self.stand_in is not None:
-            path, content = request.url.path, await request.aread()
+            path, content = request.path, request.content
             if (answer := self.stand_in.answer(request.method, path, content)) is not None:
                 return _answer(*answer)
         for refusal in self._refusals:
-            if request.method == refusal[0] and refusal[1].search(request.url.path):
+            if request.method == refusal[0] and refusal[1].search(request.path):
                 self._refusals.remove(refusal)
                 if refusal[2]:
                     busy = _answer(409, b'{"conflictingRequest": {"message": "Not now."}}')
-                    busy.headers[BUSY_HEADER] = "1"
+                    busy.headers[BUSY_HEADER.lower()] = "1"
                     return busy
                 return _answer(400, b'{"badRequest": {"message": "It will not go."}}')
         return await forward(request)
@@ -175,9 +174,8 @@ class Site:
         return await forward(request)
 
 
-def _answer(status: int, body: bytes) -> httpx2.Response:
-    headers = {"content-type": "application/json"}
-    return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(body))
+def _answer(status: int, body: bytes) -> Response:
+    return Response(status, body, {"content-type": "application/json"})
 
 
 Do = Callable[[Site], Coroutine[Any, Any, Any]]

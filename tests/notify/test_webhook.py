@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +16,7 @@ from starlette.responses import Response
 from mooring.clients.transport import Network
 from mooring.clients.webhook import WebhookTarget
 from mooring.errors import Invalid, Unavailable
+from mooring.neighbour import NoAnswer
 from mooring.notify import outbox
 from mooring.notify.outbox import Notification
 from tests.cloud import SimulatedCloud
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from mooring.clients.transport import Forward
+    from mooring.clients.transport import Request as Call
+    from mooring.clients.transport import Response as Answer
 
 pytestmark = pytest.mark.anyio
 
@@ -118,9 +120,9 @@ async def test_an_answer_tells_whether_to_try_again(
 
 
 async def test_a_silent_webhook_is_tried_again(hook: Hook, network: Network) -> None:
-    async def lose(request: httpx2.Request, forward: Forward) -> httpx2.Response:
+    async def lose(request: Call, forward: Forward) -> Answer:
         await forward(request)
-        raise httpx2.ReadError("The answer was lost.", request=request)
+        raise NoAnswer("The answer was lost.")
 
     network.deliver = lose
     target = WebhookTarget(network, URL)

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-import httpx2
 import pytest
 
 from mooring.clients.placement import Inventory, has_trait
-from mooring.clients.transport import Forward, deliver_once
+from mooring.clients.transport import Forward, Request, Response, deliver_once
 from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 from mooring.fence.operation import Operation
+from mooring.neighbour import NoAnswer
 from tests.placement.office import PROJECT, USER, Office
 
 pytestmark = pytest.mark.anyio
@@ -27,13 +27,13 @@ async def claim(
     )
 
 
-async def lose_answer(request: httpx2.Request, forward: Forward) -> httpx2.Response:
+async def lose_answer(request: Request, forward: Forward) -> Response:
     """Deliver, and lose the answer of every change."""
     answer = await forward(request)
     if request.method == "GET":
         return answer
     await answer.aclose()
-    raise httpx2.ReadError("the answer was lost")
+    raise NoAnswer("the answer was lost")
 
 
 async def test_a_host_is_made_once_and_kept_up_to_date(office: Office) -> None:
@@ -161,7 +161,7 @@ async def test_a_move_is_made_once_and_moved_back(office: Office) -> None:
 async def test_losing_every_race_is_unavailable_not_a_failure(office: Office) -> None:
     uuid = await office.provider(VCPU={"total": 2})
 
-    async def meddle(request: httpx2.Request, forward: Forward) -> httpx2.Response:
+    async def meddle(request: Request, forward: Forward) -> Response:
         if request.method == "PUT":
             office.network.deliver = deliver_once
             await office.ask("DELETE", f"/resource_providers/{uuid}/traits")

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import msgspec
 from msgspec import Struct
 
@@ -19,10 +18,12 @@ from mooring.clients import catalog
 from mooring.clients.refusals import refusal
 from mooring.clients.token import TokenInfo
 from mooring.errors import NotFound, Unauthenticated, Unavailable
+from mooring.neighbour import NoAnswer, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mooring.clients.transport import Network
     from mooring.clock import Clock
 
 INVALID = "The request you have made requires authentication."
@@ -114,9 +115,7 @@ class ServiceUser:
     life are over, so what is sent with it has time to be done.
     """
 
-    def __init__(
-        self, network: httpx2.AsyncBaseTransport, url: str, login: Login, *, clock: Clock
-    ) -> None:
+    def __init__(self, network: Network, url: str, login: Login, *, clock: Clock) -> None:
         self._network, self._url, self._login, self._clock = network, url, login, clock
         self._token = ""
         self._renew_at = 0.0
@@ -157,9 +156,7 @@ class ServiceUser:
 class RemoteValidator:
     """Asks identity about tokens, and remembers what is valid for a minute."""
 
-    def __init__(
-        self, network: httpx2.AsyncBaseTransport, url: str, user: ServiceUser, *, clock: Clock
-    ) -> None:
+    def __init__(self, network: Network, url: str, user: ServiceUser, *, clock: Clock) -> None:
         self._network, self._url, self._user, self._clock = network, url, user, clock
         self._known: OrderedDict[str, tuple[float, TokenInfo]] = OrderedDict()
 
@@ -206,7 +203,7 @@ class Reply(Struct, frozen=True):
 
 
 async def ask(
-    network: httpx2.AsyncBaseTransport,
+    network: Network,
     method: str,
     url: str,
     headers: Mapping[str, str],
@@ -214,20 +211,17 @@ async def ask(
     content: bytes = b"",
 ) -> Reply:
     """Send one request to identity, to a whole URL. Raises one of the nine kinds."""
-    sent = {"Accept": "application/json", "Content-Length": str(len(content)), **headers}
-    request = httpx2.Request(method, url, headers=sent, stream=httpx2.ByteStream(content))
-    what = f"{method} {request.url.path}"
+    sent = {"accept": "application/json", "content-length": str(len(content))}
+    sent |= {name.lower(): value for name, value in headers.items()}
+    request = Request(method, url, sent, content)
+    what = f"{method} {request.path}"
     try:
         async with asyncio.timeout(limits.IDENTITY_CALL_S):
-            response = await network.handle_async_request(request)
-            try:
-                body = await response.aread()
-            finally:
-                await response.aclose()
-    except (TimeoutError, httpx2.TransportError) as error:
+            response = await network.send(request)
+            body = await response.whole()
+    except (TimeoutError, NoAnswer) as error:
         message = "The identity service did not answer."
         raise Unavailable(message, private=f"{what}: {error!r}") from error
-    named = {name.lower(): value for name, value in response.headers.items()}
-    if response.status_code >= 300:
-        raise refusal("identity", what, response.status_code, named, body)
-    return Reply(named, body)
+    if response.status >= 300:
+        raise refusal("identity", what, response.status, response.headers, body)
+    return Reply(response.headers, body)

@@ -12,23 +12,26 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import quote
 
-import httpx2
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from mooring import bulkhead, limits, typed
+from mooring import bulkhead, typed
 from mooring.clients.refusals import refusal
 from mooring.errors import NotFound, Unauthenticated, Unavailable
 from mooring.fence import operation as operations
+from mooring.neighbour import NoAnswer, Request, Response
 from mooring.who import Who
 
 if TYPE_CHECKING:
     from mooring.clients.catalog import Catalog
+    from mooring.clients.transport import Network
     from mooring.fence.operation import Operation
 
 Caller: TypeAlias = Who | None
 """A user, whose token goes with our service token beside it; None is the service user itself."""
 
+_OPERATION = operations.HEADER.lower()
 _BODILESS = ("GET", "HEAD", "DELETE")
 CALL_S = 60.0
 """How long a call may take, unless its caller says otherwise."""
@@ -66,7 +69,7 @@ class Session:
 
     def __init__(
         self,
-        network: httpx2.AsyncBaseTransport,
+        network: Network,
         *,
         service: str,
         catalog: Catalog,
@@ -94,20 +97,20 @@ class Session:
         Raises one of the nine kinds, as `mooring.clients.refusals` tells; Unavailable too when no
         answer came within `timeout_s`: it may have happened, or may still.
         """
-        sent = {**(headers or {}), **_version_headers(self.service, version)}
+        sent = {**_lower(headers), **_version_headers(self.service, version)}
         body = b"" if json is None else msgspec.json.encode(json)
         if body:
-            sent["Content-Type"] = "application/json"
+            sent["content-type"] = "application/json"
         if body or method not in _BODILESS:
-            sent["Content-Length"] = str(len(body))
+            sent["content-length"] = str(len(body))
         if operation is not None:
-            sent[operations.HEADER] = str(operation)
+            sent[_OPERATION] = str(operation)
         what = f"{method} {path.partition('?')[0]}"
         try:
             async with asyncio.timeout(timeout_s):
-                response = await self._ask(method, path, caller, sent, httpx2.ByteStream(body))
-                return await self._read(what, response)
-        except (TimeoutError, httpx2.TransportError) as error:
+                request = await self._request(method, path, sent, body)
+                return await self._read(what, await self._ask(request, caller))
+        except (TimeoutError, NoAnswer) as error:
             raise self._silent(what, error) from error
 
     async def upload(
@@ -126,19 +129,17 @@ class Session:
         It is sent once: a 401 is not tried again.
         """
         sent = {
-            "Content-Type": "application/octet-stream",
-            "Transfer-Encoding": "chunked",
-            **(headers or {}),
+            "content-type": "application/octet-stream",
+            "transfer-encoding": "chunked",
+            **_lower(headers),
         }
         if operation is not None:
-            sent[operations.HEADER] = str(operation)
+            sent[_OPERATION] = str(operation)
         what = f"{method} {path.partition('?')[0]}"
         try:
-            response = await self._ask(
-                method, path, caller, sent, _Chunks(chunks), wait_s=timeout_s
-            )
-            return await self._read(what, response)
-        except httpx2.TransportError as error:
+            request = await self._request(method, path, sent, aiter(chunks), wait_s=timeout_s)
+            return await self._read(what, await self._ask(request, caller))
+        except NoAnswer as error:
             raise self._silent(what, error) from error
 
     @asynccontextmanager
@@ -156,15 +157,14 @@ class Session:
 
         An answer that breaks off raises Unavailable where it is read.
         """
-        sent = {**(headers or {}), **_version_headers(self.service, version)}
+        sent = {**_lower(headers), **_version_headers(self.service, version)}
         what = f"{method} {path.partition('?')[0]}"
         try:
-            response = await self._ask(
-                method, path, caller, sent, httpx2.ByteStream(b""), wait_s=timeout_s
-            )
-            if response.status_code >= 300:
+            request = await self._request(method, path, sent, b"", streams=True, wait_s=timeout_s)
+            response = await self._ask(request, caller)
+            if response.status >= 300:
                 await self._read(what, response)
-        except httpx2.TransportError as error:
+        except NoAnswer as error:
             raise self._silent(what, error) from error
         try:
             yield self._chunks(what, response)
@@ -184,85 +184,70 @@ class Session:
             return None
         return typed.convert(answer.json()["made"], list[str])
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,
-        caller: Caller,
-        headers: Mapping[str, str],
-        stream: httpx2.ByteStream | _Chunks,
+        headers: dict[str, str],
+        body: bytes | AsyncIterator[bytes],
         *,
+        streams: bool = False,
         wait_s: float | None = None,
-    ) -> httpx2.Response:
-        url = httpx2.URL(await self._catalog.url(self.service) + path)
+    ) -> Request:
+        url = await self._catalog.url(self.service) + path
+        return Request(method, url, headers, body, streams=streams, wait_s=wait_s)
+
+    async def _ask(self, request: Request, caller: Caller) -> Response:
         own = await self._credentials.token()
-        response = await self._send(method, url, self._signed(caller, own, headers), stream, wait_s)
-        if response.status_code != 401 or isinstance(stream, _Chunks):
+        response = await self._send(request, caller, own)
+        if response.status != 401 or not isinstance(request.body, bytes):
             return response
         await response.aclose()
         own = await self._credentials.token(instead_of=own)
-        response = await self._send(method, url, self._signed(caller, own, headers), stream, wait_s)
-        if response.status_code == 401 and caller is None:
+        response = await self._send(request, caller, own)
+        if response.status == 401 and caller is None:
             await response.aclose()
             raise Unavailable(
                 f"The {self.service} service does not accept our service user's token.",
-                private=f"{method} {url} was answered 401 twice",
+                private=f"{request.method} {request.target} was answered 401 twice",
             )
         return response
+
+    async def _send(self, request: Request, caller: Caller, own: str) -> Response:
+        headers = self._signed(caller, own, request.headers)
+        with bulkhead.calling():
+            return await self._network.send(replace(request, headers=headers))
 
     def _signed(self, caller: Caller, own: str, headers: Mapping[str, str]) -> dict[str, str]:
         signed = {
             **headers,
-            "Accept": "application/json",
-            "User-Agent": "mooring",
-            "X-Auth-Token": own if caller is None else caller.token,
+            "accept": "application/json",
+            "user-agent": "mooring",
+            "x-auth-token": own if caller is None else caller.token,
         }
         if self._is_service:
-            signed["X-Service-Token"] = own
+            signed["x-service-token"] = own
         if caller is not None:
             if not caller.token:
                 raise Unauthenticated("The token of the user who asked is no longer known.")
             if caller.request_id:
-                signed["X-OpenStack-Request-ID"] = caller.request_id
+                signed["x-openstack-request-id"] = caller.request_id
         return signed
 
-    async def _send(
-        self,
-        method: str,
-        url: httpx2.URL,
-        headers: Mapping[str, str],
-        stream: httpx2.ByteStream | _Chunks,
-        wait_s: float | None,
-    ) -> httpx2.Response:
-        request = httpx2.Request(
-            method,
-            url,
-            headers=headers,
-            stream=stream,
-            extensions={"timeout": httpx2.Timeout(wait_s).as_dict()},
-        )
-        with bulkhead.calling():
-            return await self._network.handle_async_request(request)
+    async def _read(self, what: str, response: Response) -> Answer:
+        content = response.body if response.stream is None else await response.whole()
+        if response.status >= 300:
+            raise refusal(self.service, what, response.status, response.headers, content)
+        return Answer(response.status, response.headers, content)
 
-    async def _read(self, what: str, response: httpx2.Response) -> Answer:
-        content = bytearray()
+    async def _chunks(self, what: str, response: Response) -> AsyncIterator[bytes]:
+        if response.stream is None:
+            yield response.body
+            return
         try:
-            async for chunk in response.aiter_raw():
-                content += chunk
-                if len(content) > limits.CLIENT_BODY_BYTES:
-                    raise Unavailable(f"The {self.service} service answers more than we read.")
-        finally:
-            await response.aclose()
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        if response.status_code >= 300:
-            raise refusal(self.service, what, response.status_code, headers, bytes(content))
-        return Answer(response.status_code, headers, bytes(content))
-
-    async def _chunks(self, what: str, response: httpx2.Response) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in response.aiter_raw():
+            async for chunk in response.stream:
                 yield chunk
-        except httpx2.TransportError as error:
+        except NoAnswer as error:
             raise self._silent(what, error) from error
 
     def _silent(self, what: str, error: Exception) -> Unavailable:
@@ -271,21 +256,16 @@ class Session:
         )
 
 
-class _Chunks(httpx2.AsyncByteStream):
-    def __init__(self, chunks: AsyncIterable[bytes]) -> None:
-        self._source = chunks
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._source:
-            yield chunk
+def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()} if headers else {}
 
 
 def _version_headers(service: str, version: str | None) -> dict[str, str]:
     if version is None:
         return {}
-    headers = {"OpenStack-API-Version": f"{service} {version}"}
+    headers = {"openstack-api-version": f"{service} {version}"}
     if service == "compute":
-        headers["X-OpenStack-Nova-API-Version"] = version
+        headers["x-openstack-nova-api-version"] = version
     elif service == "share":
-        headers = {"X-OpenStack-Manila-API-Version": version}
+        headers = {"x-openstack-manila-api-version": version}
     return headers

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypeAlias
 
-from httpx2 import AsyncBaseTransport, AsyncHTTPTransport, Limits, Request, Response
+import httpx2
 
 from mooring import limits
-from mooring.clients.neighbour import Application, Neighbour
+from mooring.errors import Bug
+from mooring.neighbour import (
+    Application,
+    Deliver,
+    Forward,
+    Neighbour,
+    NoAnswer,
+    Request,
+    Response,
+    TooLate,
+    deliver_once,
+)
 
-Forward: TypeAlias = Callable[[Request], Awaitable[Response]]
-Deliver: TypeAlias = Callable[[Request, Forward], Awaitable[Response]]
+__all__ = ["Deliver", "Forward", "Network", "Request", "Response", "deliver_once"]
 
 
-async def deliver_once(request: Request, forward: Forward) -> Response:
-    """Deliver a request, once and now: what a network does when nothing goes wrong."""
-    return await forward(request)
-
-
-class Network(AsyncBaseTransport):
+class Network(httpx2.AsyncBaseTransport):
     """All that this process can reach.
 
     `serve` names what is served in this process and `connect` what listens on a Unix socket, both
     by the beginning of the URL; everything else takes a TCP connection. `deliver` stands before
-    each call, whichever way it goes: a test that sets it may lose a call (raise without
+    each call, whichever way it goes: a test that sets it may lose a call (raise NoAnswer without
     `forward`), lose its answer (`forward`, then raise), deliver it twice, or forward it later.
     """
 
     def __init__(self) -> None:
         self.deliver: Deliver = deliver_once
-        self._near: dict[str, AsyncBaseTransport] = {}
-        self._away: AsyncHTTPTransport | None = None
+        self._near: dict[str, _Way] = {}
+        self._away: _Socket | None = None
 
     def serve(self, url: str, application: Application) -> None:
         """Hand calls to `url` and below it to an application of this process."""
@@ -40,42 +45,162 @@ class Network(AsyncBaseTransport):
 
     def connect(self, url: str, socket: Path) -> None:
         """Hand calls to `url` and below it to the server that listens on a Unix socket."""
-        self._near[url.rstrip("/")] = _open(str(socket))
+        self._near[url.rstrip("/")] = _Socket(str(socket))
 
     def abandon(self) -> None:
         """End the calls that run in this process where they stand, as its death would."""
-        for transport in self._near.values():
-            if isinstance(transport, Neighbour):
-                transport.abandon()
+        for way in self._near.values():
+            if isinstance(way, Neighbour):
+                way.abandon()
 
-    async def handle_async_request(self, request: Request) -> Response:
-        # A request with a stream of its own comes without, and HTTP/1.1 insists on it.
-        request.headers.setdefault("Host", request.url.netloc.decode("ascii"))
+    async def send(self, request: Request) -> Response:
+        """Send a request to a whole URL and return the answer. Raises NoAnswer."""
         return await self.deliver(request, self._forward)
 
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Do the same for a caller who speaks httpx2, and raise its errors."""
+        try:
+            response = await self.send(await _ours(request))
+        except TooLate as error:
+            raise httpx2.ReadTimeout(str(error), request=request) from error
+        except NoAnswer as error:
+            raise httpx2.ReadError(str(error), request=request) from error
+        return httpx2.Response(
+            response.status, headers=response.headers, stream=_Theirs(response, request)
+        )
+
     async def aclose(self) -> None:
-        for transport in self._near.values():
-            await transport.aclose()
+        for way in self._near.values():
+            await way.aclose()
         if self._away is not None:
             await self._away.aclose()
 
     async def _forward(self, request: Request) -> Response:
-        url = str(request.url).partition("?")[0]
+        url = request.target.partition("?")[0]
         while True:
             near = self._near.get(url)
             if near is not None:
-                return await near.handle_async_request(request)
+                return await near.call(request)
             url, slash, _ = url.rpartition("/")
             if not slash:
                 break
-        self._away = self._away or _open(None)
-        return await self._away.handle_async_request(request)
+        self._away = self._away or _Socket(None)
+        return await self._away.call(request)
 
 
-def _open(socket: str | None) -> AsyncHTTPTransport:
-    pool = Limits(
-        max_connections=limits.CLIENT_CONNECTIONS,
-        max_keepalive_connections=limits.CLIENT_IDLE_CONNECTIONS,
-        keepalive_expiry=limits.CLIENT_IDLE_S,
+class _Socket:
+    """A server behind a Unix socket, or all that TCP reaches."""
+
+    def __init__(self, path: str | None) -> None:
+        pool = httpx2.Limits(
+            max_connections=limits.CLIENT_CONNECTIONS,
+            max_keepalive_connections=limits.CLIENT_IDLE_CONNECTIONS,
+            keepalive_expiry=limits.CLIENT_IDLE_S,
+        )
+        self._transport = httpx2.AsyncHTTPTransport(
+            verify=path is None, trust_env=False, limits=pool, uds=path
+        )
+
+    async def call(self, request: Request) -> Response:
+        """Send a request and return its answer. Raises NoAnswer."""
+        body, url = request.body, httpx2.URL(request.target)
+        sent = httpx2.Request(
+            request.method,
+            url,
+            # A request with a stream of its own comes without, and HTTP/1.1 insists on it.
+            headers={"host": url.netloc.decode("ascii"), **request.headers},
+            stream=httpx2.ByteStream(body) if isinstance(body, bytes) else _Chunks(body),
+            extensions={"timeout": httpx2.Timeout(request.wait_s).as_dict()},
+        )
+        try:
+            response = await self._transport.handle_async_request(sent)
+        except httpx2.TransportError as error:
+            raise _no_answer(error) from error
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        answer = Response(response.status_code, b"", headers, _Body(response))
+        if request.streams:
+            return answer
+        return Response(answer.status, await answer.whole(), headers)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+
+_Way: TypeAlias = Neighbour | _Socket
+
+
+class _Body:
+    """The body of an answer that comes through a socket."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._response.aiter_raw():
+                yield chunk
+        except httpx2.TransportError as error:
+            raise _no_answer(error) from error
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _Chunks(httpx2.AsyncByteStream):
+    """A body for httpx2, made while it is sent."""
+
+    def __init__(self, source: AsyncIterator[bytes]) -> None:
+        self._source = source
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._source:
+            yield chunk
+
+
+class _Theirs(httpx2.AsyncByteStream):
+    """The body of an answer, for a caller who speaks httpx2."""
+
+    def __init__(self, response: Response, request: httpx2.Request) -> None:
+        self._response, self._request = response, request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._response.body:
+            yield self._response.body
+        if self._response.stream is None:
+            return
+        try:
+            async for chunk in self._response.stream:
+                yield chunk
+        except TooLate as error:
+            raise httpx2.ReadTimeout(str(error), request=self._request) from error
+        except NoAnswer as error:
+            raise httpx2.ReadError(str(error), request=self._request) from error
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+async def _ours(request: httpx2.Request) -> Request:
+    stream = request.stream
+    body: bytes | AsyncIterator[bytes]
+    if isinstance(stream, httpx2.ByteStream):
+        body = await request.aread()
+    elif isinstance(stream, httpx2.AsyncByteStream):
+        body = aiter(stream)
+    else:
+        raise Bug("The body of a request is not asynchronous.")
+    waits: dict[str, float | None] = request.extensions.get("timeout", {})
+    return Request(
+        request.method,
+        str(request.url),
+        {name.lower(): value for name, value in request.headers.items()},
+        body,
+        streams=True,
+        wait_s=waits.get("read"),
     )
-    return AsyncHTTPTransport(verify=socket is None, trust_env=False, limits=pool, uds=socket)
+
+
+def _no_answer(error: httpx2.TransportError) -> NoAnswer:
+    kind = TooLate if isinstance(error, httpx2.TimeoutException) else NoAnswer
+    return kind(repr(error))
