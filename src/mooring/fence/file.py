@@ -10,10 +10,11 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +22,7 @@ from msgspec import Struct
 from mooring import limits, typed
 from mooring.errors import Conflict, MooringError, NoCapacity, Unavailable
 from mooring.fence import rules
+from mooring.fence.marks import Marks, statements
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Verb
 from mooring.write_ahead import set_write_ahead
@@ -39,6 +41,8 @@ CREATE TABLE calls (
 CREATE TABLE processes (
     pid INTEGER PRIMARY KEY, start_time REAL NOT NULL, operation TEXT NOT NULL);
 """
+_MARKS = {name: name for name in ("epochs", "generations", "tombstones")} | {"answers": "calls"}
+_STATEMENTS = statements(_MARKS, ["answer"])
 
 
 class Process(Struct, frozen=True):
@@ -57,8 +61,8 @@ class Unfinished(Struct, frozen=True):
     verb: str
 
 
-class JournalFile:
-    """The marks, one transaction for each call. Implements `rules.Records` inside of one."""
+class JournalFile(Marks):
+    """The marks, one transaction for each call."""
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -88,7 +92,7 @@ class JournalFile:
         with self._transaction():
             earlier = rules.admit(self, operation, resource, verb, shared=shared)
             if acts and (earlier is None or earlier.secret):
-                self._put_call(operation.key, resource, verb, None)
+                self._begin(operation.key, resource, verb)
             return earlier
 
     def finish(self, operation: Operation, resource: str, verb: Verb, answer: Answer) -> None:
@@ -122,7 +126,7 @@ class JournalFile:
                     f"DELETE FROM {table} WHERE at < ?",  # noqa: S608  (names of our own)
                     (older_than.timestamp(),),
                 ).rowcount
-                for table in ("epochs", "generations", "tombstones", "calls")
+                for table in _MARKS.values()
             )
 
     def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
@@ -150,48 +154,27 @@ class JournalFile:
             self._marks.close()
             self._notes.close()
 
-    def raise_epoch(self, saga: str, epoch: int) -> int:
-        return self._raise(
-            "INSERT INTO epochs VALUES (?, ?, ?) ON CONFLICT (saga) DO UPDATE SET "
-            "mark = max(mark, excluded.mark), at = excluded.at RETURNING mark",
-            (saga, epoch, self._now()),
-        )
+    def _ask(self, statement: str, given: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        return self._marks.execute(_STATEMENTS[statement], dict(given)).fetchall()
 
-    def raise_generation(self, resource: str, generation: int) -> int:
-        return self._raise(
-            "INSERT INTO generations VALUES (?, ?, ?) ON CONFLICT (resource) DO UPDATE SET "
-            "mark = max(mark, excluded.mark), at = excluded.at RETURNING mark",
-            (resource, generation, self._now()),
-        )
+    def _time(self) -> float:
+        return self._now()
 
-    def is_buried(self, key: str, resource: str) -> bool:
-        query = "SELECT 1 FROM tombstones WHERE key = ? AND resource IN (?, '')"
-        return self._marks.execute(query, (key, resource)).fetchone() is not None
+    def _pack(self, answer: Answer) -> dict[str, Any]:
+        return {"answer": msgspec.json.encode(answer)}
 
-    def bury(self, key: str, resource: str) -> None:
-        statement = "INSERT OR REPLACE INTO tombstones VALUES (?, ?, ?)"
-        self._marks.execute(statement, (key, resource, self._now()))
+    def _unpack(self, *columns: Any) -> Answer | None:
+        return None if columns[0] is None else typed.decode(columns[0], Answer)
 
-    def answer(self, key: str, resource: str, verb: Verb) -> Answer | None:
-        query = "SELECT answer FROM calls WHERE key = ? AND resource = ? AND verb = ?"
-        row = self._marks.execute(query, (key, resource, verb)).fetchone()
-        return None if row is None or row[0] is None else typed.decode(row[0], Answer)
-
-    def keep(self, key: str, resource: str, verb: Verb, answer: Answer) -> None:
-        self._put_call(key, resource, verb, msgspec.json.encode(answer))
-
-    def _put_call(self, key: str, resource: str, verb: Verb, answer: bytes | None) -> None:
-        statement = "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?)"
-        self._marks.execute(statement, (key, resource, verb, answer, self._now()))
+    def _begin(self, key: str, resource: str, verb: Verb) -> None:
+        own = {"key": key, "resource": resource, "verb": verb, "at": self._now()}
+        self._ask("keep", {**own, "answer": None})
 
     def _drop_call(self, key: str, resource: str, verb: Verb) -> None:
         statement = (
             "DELETE FROM calls WHERE key = ? AND resource = ? AND verb = ? AND answer IS NULL"
         )
         self._marks.execute(statement, (key, resource, verb))
-
-    def _raise(self, statement: str, values: tuple[str, int, float]) -> int:
-        return self._marks.execute(statement, values).fetchall()[0][0]
 
     @contextmanager
     def _transaction(self) -> Generator[None]:

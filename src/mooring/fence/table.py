@@ -11,16 +11,26 @@ Without an operation (an ordinary user's request) there is nothing to fence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from msgspec.structs import replace
-from sqlalchemy import Index, Insert, String, Table, bindparam, case, delete, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import (
+    Index,
+    String,
+    Table,
+    TextualSelect,
+    bindparam,
+    column,
+    delete,
+    select,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from mooring.fence import rules
+from mooring.fence.marks import RETURNED, Marks, statements
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Gone, Outdated, Verb
 from mooring.store.base import Json, service_base
@@ -78,101 +88,55 @@ class AnswerRow(Base):
     at: Mapped[datetime]
 
 
-_tombstones = cast("Table", TombstoneRow.__table__)
-_answers = cast("Table", AnswerRow.__table__)
+_TABLES = {
+    "epochs": cast("Table", EpochRow.__table__),
+    "generations": cast("Table", GenerationRow.__table__),
+    "tombstones": cast("Table", TombstoneRow.__table__),
+    "answers": cast("Table", AnswerRow.__table__),
+}
+_KEPT = "answer", "made"
 
 
-def _raising(row: type[EpochRow | GenerationRow]) -> Prepared[int]:
-    table = cast("Table", row.__table__)
+def _prepare() -> dict[str, Prepared[Any]]:
+    types = {one.name: one.type for table in _TABLES.values() for one in table.c}
+    texts = statements({name: table.name for name, table in _TABLES.items()}, _KEPT)
 
-    def build(dialect: str) -> Insert:
-        insert = _insert(table, dialect)
-        given = insert.excluded
-        higher = case((table.c.mark > given.mark, table.c.mark), else_=given.mark)
-        changed = insert.on_conflict_do_update(
-            index_elements=list(table.primary_key), set_={"mark": higher, "at": given.at}
-        )
-        return changed.returning(table.c.mark)
+    def typed(name: str) -> TextualSelect:
+        whole = texts[name]
+        given = [bindparam(one, type_=kind) for one, kind in types.items() if f":{one}" in whole]
+        returned = [column(one, types[one]) for one in RETURNED.get(name, _KEPT)]
+        return text(whole).bindparams(*given).columns(*returned)
 
-    return Prepared(row=int, build=build)
+    return {name: Prepared(typed(name)) for name in texts}
 
 
-def _putting(table: Table) -> Prepared[Any]:
-    others = [column.name for column in table.c if not column.primary_key]
-
-    def build(dialect: str) -> Insert:
-        insert = _insert(table, dialect)
-        return insert.on_conflict_do_update(
-            index_elements=list(table.primary_key),
-            set_={name: insert.excluded[name] for name in others},
-        )
-
-    return Prepared(build=build)
+_STATEMENTS = _prepare()
 
 
-def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
-    return (postgresql if dialect == "postgresql" else sqlite).insert(table)
-
-
-def _answer(body: dict[str, Any], made: list[str]) -> Answer:
-    return Answer(**body, made=tuple(made))
-
-
-_raise_epoch = _raising(EpochRow)
-_raise_generation = _raising(GenerationRow)
-_bury = _putting(_tombstones)
-_keep = _putting(_answers)
-_buried = Prepared(
-    select(_tombstones.c.key).where(
-        _tombstones.c.key == bindparam("of_key"),
-        or_(_tombstones.c.resource == bindparam("of_resource"), _tombstones.c.resource == ""),
-    ),
-    str,
-)
-_answered = Prepared(
-    select(_answers.c.answer, _answers.c.made).where(
-        _answers.c.key == bindparam("of_key"),
-        _answers.c.resource == bindparam("of_resource"),
-        _answers.c.verb == bindparam("of_verb"),
-    ),
-    _answer,
-)
-
-
-class TableRecords:
+class TableRecords(Marks):
     """The marks in one transaction. Raising one locks its row until the end of the transaction."""
 
     def __init__(self, tx: Session, now: datetime) -> None:
         self._tx, self._now = tx, now
 
-    def raise_epoch(self, saga: str, epoch: int) -> int:
-        return _raise_epoch.all(self._tx, saga=saga, mark=epoch, at=self._now)[0]
+    def _ask(self, statement: str, given: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        return _STATEMENTS[statement].all(self._tx, **given)
 
-    def raise_generation(self, resource: str, generation: int) -> int:
-        marks = _raise_generation.all(self._tx, resource=resource, mark=generation, at=self._now)
-        return marks[0]
+    def _time(self) -> datetime:
+        return self._now
 
-    def is_buried(self, key: str, resource: str) -> bool:
-        return bool(_buried.all(self._tx, of_key=key, of_resource=resource))
-
-    def bury(self, key: str, resource: str) -> None:
-        _bury.run(self._tx, {"key": key, "resource": resource, "at": self._now})
-
-    def answer(self, key: str, resource: str, verb: Verb) -> Answer | None:
-        return _answered.first(self._tx, of_key=key, of_resource=resource, of_verb=verb)
-
-    def keep(self, key: str, resource: str, verb: Verb, answer: Answer) -> None:
-        values = {
-            "answer": {
-                "status": answer.status,
-                "body": answer.body,
-                "secret": answer.secret,
-                "digest": answer.digest,
-            },
-            "made": list(answer.made),
+    def _pack(self, answer: Answer) -> dict[str, Any]:
+        body = {
+            "status": answer.status,
+            "body": answer.body,
+            "secret": answer.secret,
+            "digest": answer.digest,
         }
-        own = {"key": key, "resource": resource, "verb": verb, "at": self._now}
-        _keep.run(self._tx, {**own, **values})
+        return {"answer": body, "made": list(answer.made)}
+
+    def _unpack(self, *columns: Any) -> Answer | None:
+        body, made = columns
+        return Answer(**body, made=tuple(made))
 
     def made(self, key: str) -> list[str]:
         """Return the ids of what the operation made, oldest answer first."""
