@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from mooring.agent_api.transport import Deliver, Forward, Request, Response, deliver_once
 from mooring.compute.app import SERVICE as COMPUTE
 from mooring.errors import Conflict, Unavailable
+from tests.callers import Tokens
 from tests.compute.extending import GIB, noted_gib
-from tests.compute.yard import URLS, Yard, YardTokens
+from tests.compute.yard import URLS, Yard
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +86,7 @@ async def test_a_compute_service_without_2_105_leaves_the_volume_as_it_was(yard:
     server_id, volume_id = await attached(yard)
     old = replace(COMPUTE.face, maximum=(2, 104))
     url = URLS["compute"]
-    app = COMPUTE.build(yard.compute, validator=YardTokens(), public_url=url, face=old)
+    app = COMPUTE.build(yard.compute, validator=Tokens(), public_url=url, face=old)
     yard.network.serve(url, app)
     await extend(yard, volume_id)
     await yard.settle()

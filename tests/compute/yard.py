@@ -22,12 +22,9 @@ from mooring.agent.simulated import SimulatedHypervisor
 from mooring.agent_api.client import Agents
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.transport import Forward, Request, Response
-from mooring.clients.catalog import FixedCatalog
 from mooring.clients.compute import ComputeClient
 from mooring.clients.image import ImageClient
 from mooring.clients.placement import PlacementClient
-from mooring.clients.session import Session
-from mooring.clients.token import TokenInfo
 from mooring.clients.transport import Network
 from mooring.clients.volume import VolumeClient
 from mooring.clock import SimulatedClock
@@ -46,8 +43,8 @@ from mooring.store.base import Store
 from mooring.volume.app import SERVICE as VOLUME
 from mooring.volume.backends.loops import watch_pools
 from mooring.volume.service import Volume
+from tests.callers import PROJECT, Tokens, session
 from tests.migrated import open_store
-from tests.web.harbour import FAR, PROJECT, Tokens
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -57,30 +54,6 @@ URLS = {name: f"{ROOT}/{name}" for name in ("compute", "volume", "placement", "i
 IMAGE = "0f9a1f3e-54f4-4b1a-9d1a-6b1f0d9f7c11"
 DATA = b"\0" * 65536
 SEALER = Sealer(b"s" * 32)
-
-
-class YardTokens(Tokens):
-    """Beside the usual ones, another project's member and compute's own user."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        for name, roles, project in (
-            ("stranger", {"member", "reader"}, "fedcba9876543210fedcba9876543210"),
-            ("compute", {"admin", "service"}, PROJECT),
-        ):
-            self.known[name] = TokenInfo(
-                user_id=name, project_id=project, roles=frozenset(roles), expires_at=FAR
-            )
-
-
-class OwnToken:
-    """A service user's token, which never ends."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    async def token(self, *, instead_of: str = "") -> str:
-        return self._name
 
 
 async def image_shelf(scope: Any, receive: Any, send: Any) -> None:
@@ -352,26 +325,24 @@ class Yard:
         self._stack.push_async_callback(store.close)
         return store
 
-    def _session(self, service: str, own: str) -> Session:
-        catalog = FixedCatalog(URLS)
-        return Session(self.network, service=service, catalog=catalog, credentials=OwnToken(own))
-
     def _build(self) -> None:
         clock = self.clock
         self.placement = Placement(store=self.stores["placement"], clock=clock)
         self.volume = Volume(
             store=self.stores["volume"],
-            images=ImageClient(self._session("image", "volume")),
-            compute=ComputeClient(self._session("compute", "volume")),
+            images=ImageClient(session(self.network, "image", URLS["image"], own="volume")),
+            compute=ComputeClient(session(self.network, "compute", URLS["compute"], own="volume")),
             agents=self.agents,
             sealer=SEALER,
             clock=clock,
         )
         self.compute = Compute(
             store=self.stores["compute"],
-            images=ImageClient(self._session("image", "compute")),
-            placement=PlacementClient(self._session("placement", "compute")),
-            volumes=VolumeClient(self._session("volume", "compute")),
+            images=ImageClient(session(self.network, "image", URLS["image"], own="compute")),
+            placement=PlacementClient(
+                session(self.network, "placement", URLS["placement"], own="compute")
+            ),
+            volumes=VolumeClient(session(self.network, "volume", URLS["volume"], own="compute")),
             agents=self.agents,
             clock=clock,
             settings=self.settings,
@@ -393,7 +364,7 @@ class Yard:
         )
 
     def _serve(self) -> None:
-        tokens, serve = YardTokens(), self.network.serve
+        tokens, serve = Tokens(), self.network.serve
         placement, volume, compute = (URLS[name] for name in ("placement", "volume", "compute"))
         serve(placement, PLACEMENT.build(self.placement, validator=tokens, public_url=placement))
         serve(volume, VOLUME.build(self.volume, validator=tokens, public_url=volume))

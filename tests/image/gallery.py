@@ -5,50 +5,24 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx2
 from msgspec.structs import replace
 
-from mooring.clients.catalog import FixedCatalog
 from mooring.clients.image import ImageClient
-from mooring.clients.session import Session
-from mooring.clients.token import TokenInfo
 from mooring.clients.transport import Network
 from mooring.clock import SimulatedClock
 from mooring.image.app import SERVICE
 from mooring.image.service import Image, ImageSettings
 from mooring.probe import NoProbe, Probe
 from mooring.store.base import Store
-from tests.web.harbour import PROJECT, Tokens
+from tests.callers import OTHER_PROJECT, PROJECT, Tokens, session
 
 URL = "http://cloud/image"
-OTHER_PROJECT = "fedcba9876543210fedcba9876543210"
-FAR = datetime(2100, 1, 1, tzinfo=UTC)
 PATCH_21 = "application/openstack-images-v2.1-json-patch"
 PATCH_20 = "application/openstack-images-v2.0-json-patch"
-
-
-class People(Tokens):
-    """The usual ones, and `stranger`: a member of another project."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.known["stranger"] = TokenInfo(
-            user_id="stranger",
-            project_id=OTHER_PROJECT,
-            roles=frozenset(("member", "reader")),
-            expires_at=FAR,
-        )
-
-
-class OwnToken:
-    """The service user's token, which never ends."""
-
-    async def token(self, *, instead_of: str = "") -> str:
-        return "volume"
 
 
 class Opened:
@@ -80,18 +54,12 @@ class Gallery:
             probe=self._opened,
             settings=ImageSettings(size_bytes=8 << 20),
         )
-        self.app = SERVICE.build(self.image, validator=People(), public_url=URL)
+        self.app = SERVICE.build(self.image, validator=Tokens(), public_url=URL)
         self.network = Network()
         self.network.serve(URL, self.app)
         # No bound of its own: a machine that has more to do answers late.
         self.http = httpx2.AsyncClient(transport=self.network, timeout=None)
-        session = Session(
-            self.network,
-            service="image",
-            catalog=FixedCatalog({"image": URL}),
-            credentials=OwnToken(),
-        )
-        self.client = ImageClient(session)
+        self.client = ImageClient(session(self.network, "image", URL))
 
     def limit(self, size_bytes: int) -> None:
         self.image.settings = replace(self.image.settings, size_bytes=size_bytes)

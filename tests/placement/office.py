@@ -8,25 +8,16 @@ from uuid import uuid4
 
 import httpx2
 
-from mooring.clients.catalog import FixedCatalog
 from mooring.clients.placement import PlacementClient
-from mooring.clients.session import Session
 from mooring.clients.transport import Network
 from mooring.clock import SimulatedClock
 from mooring.placement.app import SERVICE
 from mooring.placement.service import Placement
 from mooring.store.base import Store
-from tests.web.harbour import Tokens
+from tests.callers import Tokens, session
 
 URL = "http://cloud/placement"
 PROJECT, USER = str(uuid4()), str(uuid4())
-
-
-class OwnToken:
-    """The service user's token, which never ends."""
-
-    async def token(self, *, instead_of: str = "") -> str:
-        return "volume"
 
 
 class Office:
@@ -40,11 +31,7 @@ class Office:
         self.network.serve(URL, self.app)
         # No bound of its own: a machine that has more to do answers late.
         self.http = httpx2.AsyncClient(transport=self.network, timeout=None)
-        catalog = FixedCatalog({"placement": URL})
-        session = Session(
-            self.network, service="placement", catalog=catalog, credentials=OwnToken()
-        )
-        self.client = PlacementClient(session)
+        self.client = PlacementClient(session(self.network, "placement", URL))
 
     async def ask(
         self,

@@ -10,10 +10,9 @@ from msgspec import Struct
 
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.servers import PowerRequest, ServerSpec
-from mooring.clients.catalog import FixedCatalog
 from mooring.clients.compute import ComputeClient
-from mooring.clients.session import Session
 from mooring.clients.transport import Network
+from tests.callers import session
 from tests.volume.dock import PROJECT, SERVER, Answer, Dock, connector
 
 GIB = 1024**3
@@ -21,13 +20,6 @@ SHORT_S = 50.0
 """Enough for calls to be tried again, and not for anybody's deadline."""
 _EVENTS = "/compute/v2.1/os-server-external-events"
 _OPERATIONS = "/compute/v2.1/mooring/operations/"
-
-
-class OwnToken:
-    """The service user of the volume service."""
-
-    async def token(self, *, instead_of: str = "") -> str:
-        return "volume"
 
 
 class Event(Struct, frozen=True):
@@ -55,10 +47,7 @@ class Nova:
     def client(self) -> ComputeClient:
         network = Network()
         network.serve("http://cloud/compute", self)
-        catalog = FixedCatalog({"compute": "http://cloud/compute/v2.1"})
-        return ComputeClient(
-            Session(network, service="compute", catalog=catalog, credentials=OwnToken())
-        )
+        return ComputeClient(session(network, "compute", "http://cloud/compute/v2.1"))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         message = await receive()

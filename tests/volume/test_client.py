@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from mooring.clients.catalog import FixedCatalog
-from mooring.clients.session import Session
 from mooring.clients.transport import Network
 from mooring.clients.volume import NewVolume, VolumeClient
 from mooring.errors import Conflict, Invalid, NotFound, OverQuota
 from mooring.fence.operation import Operation
 from mooring.who import Who
+from tests.callers import session
 from tests.volume.dock import PROJECT, SERVER, UNKNOWN, Dock, connector
 
 pytestmark = pytest.mark.anyio
@@ -19,19 +18,10 @@ USER = Who(user_id="member", project_id=PROJECT, token="member")
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class OwnToken:
-    """The service user of compute."""
-
-    async def token(self, *, instead_of: str = "") -> str:
-        return "compute"
-
-
 def client_of(dock: Dock, app: App | None = None) -> VolumeClient:
     network = Network()
     network.serve("http://cloud/volume", app or dock.app)
-    catalog = FixedCatalog({"volume": "http://cloud/volume/v3"})
-    session = Session(network, service="volume", catalog=catalog, credentials=OwnToken())
-    return VolumeClient(session)
+    return VolumeClient(session(network, "volume", "http://cloud/volume/v3", own="compute"))
 
 
 def plain(app: App) -> App:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.clients.token import TokenInfo
-from mooring.errors import Conflict, OverQuota, Unauthenticated
+from mooring.errors import Conflict, OverQuota
 from mooring.store.base import Store
 from mooring.web import faces
 from mooring.web.api import Api, Call, Reply
 from mooring.web.app import build_app
 from mooring.web.face import Face
 from mooring.web.policy import Policy
+from tests.callers import Tokens
 
-PROJECT = "0123456789abcdef0123456789abcdef"
-FAR = datetime(2100, 1, 1, tzinfo=UTC)
 RULES = {
     "boats:get": "rule:project_reader_or_admin",
     "boats:create": "rule:project_member_or_admin",
@@ -131,28 +128,6 @@ async def fail(call: Call[Harbour]) -> Reply:
 @api.get("/open", policy=None, open=True)
 async def greet(call: Call[Harbour]) -> Reply:
     return Reply(200, {"user": call.who.user_id})
-
-
-class Tokens:
-    """A validator that knows a few tokens by name: `<user>` or `expired-<user>`."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, TokenInfo] = {}
-        for name, roles in {
-            "reader": {"reader"},
-            "member": {"member", "reader"},
-            "admin": {"admin", "member", "reader"},
-            "volume": {"admin", "service"},
-        }.items():
-            self.known[name] = TokenInfo(
-                user_id=name, project_id=PROJECT, roles=frozenset(roles), expires_at=FAR
-            )
-
-    async def validate(self, token: str, *, allow_expired: bool = False) -> TokenInfo:
-        name = token.removeprefix("expired-")
-        if name not in self.known or (name != token and not allow_expired):
-            raise Unauthenticated("The request you have made requires authentication.")
-        return self.known[name]
 
 
 class Answer(Struct):

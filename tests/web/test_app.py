@@ -10,7 +10,8 @@ from mooring.web import faces
 from mooring.web.api import Api, Call, Reply
 from mooring.web.app import build_app
 from mooring.web.policy import Policy
-from tests.web.harbour import PROJECT, RULES, Harbour, Tokens, Visitor
+from tests.callers import PROJECT, Tokens
+from tests.web.harbour import RULES, Harbour, Visitor
 
 pytestmark = pytest.mark.anyio
 ROOT = "/compute/v2.1"

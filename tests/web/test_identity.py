@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from mooring.errors import Unauthenticated
 from mooring.web.identity import is_service, who_from_request
 from mooring.who import Who
-from tests.web.harbour import Tokens
+from tests.callers import Tokens
 
 pytestmark = pytest.mark.anyio
 

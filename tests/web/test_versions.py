@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from mooring.web import faces
-from tests.web.harbour import PROJECT, Answer, Visitor
+from tests.callers import PROJECT
+from tests.web.harbour import Answer, Visitor
 
 pytestmark = pytest.mark.anyio
 HEADER = "openstack-api-version"

@@ -17,11 +17,9 @@ from sqlalchemy import insert
 from sqlalchemy.orm import DeclarativeBase
 
 from mooring.agent_api.client import Agents
-from mooring.clients.catalog import FixedCatalog
 from mooring.clients.image import Image, ImageClient
 from mooring.clients.placement import PlacementClient
-from mooring.clients.session import Caller, Session
-from mooring.clients.token import TokenInfo
+from mooring.clients.session import Caller
 from mooring.clients.transport import Network
 from mooring.clients.volume import VolumeClient
 from mooring.clock import SimulatedClock
@@ -33,19 +31,11 @@ from mooring.probe import NoProbe
 from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer
 from mooring.store.base import Store
-from tests.web.harbour import FAR, PROJECT, Tokens
+from tests.callers import PROJECT, Tokens, session
 
 URL = "http://cloud/compute"
 IMAGE = "11111111-1111-4111-8111-111111111111"
-OTHER_PROJECT = "fedcba9876543210fedcba9876543210"
 FLAVOR = "1"
-
-
-class OwnToken:
-    """The service user's token, which never ends."""
-
-    async def token(self, *, instead_of: str = "") -> str:
-        return "volume"
 
 
 class Gallery(ImageClient):
@@ -65,9 +55,9 @@ class Desk:
         self.network = Network()
         self.compute = Compute(
             store=store,
-            images=Gallery(self._session("image")),
-            placement=PlacementClient(self._session("placement")),
-            volumes=VolumeClient(self._session("volume")),
+            images=Gallery(session(self.network, "image", "http://cloud/image")),
+            placement=PlacementClient(session(self.network, "placement", "http://cloud/placement")),
+            volumes=VolumeClient(session(self.network, "volume", "http://cloud/volume")),
             agents=Agents(),
             clock=self.clock,
         )
@@ -81,19 +71,8 @@ class Desk:
             sealer=Sealer(bytes(32)),
             owner="desk",
         )
-        tokens = Tokens()
-        tokens.known["stranger"] = TokenInfo(
-            user_id="stranger",
-            project_id=OTHER_PROJECT,
-            roles=frozenset({"member", "reader"}),
-            expires_at=FAR,
-        )
-        self.app = COMPUTE.build(self.compute, validator=tokens, public_url=URL)
+        self.app = COMPUTE.build(self.compute, validator=Tokens(), public_url=URL)
         self.network.serve(URL, self.app)
-
-    def _session(self, service: str) -> Session:
-        catalog = FixedCatalog({service: f"http://cloud/{service}"})
-        return Session(self.network, service=service, catalog=catalog, credentials=OwnToken())
 
     async def ask(
         self,

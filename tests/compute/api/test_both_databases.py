@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mooring.compute.servers.server_list import SORT_COLUMNS
+from tests.callers import PROJECT
 from tests.compute.api.desk import IMAGE, Desk
-from tests.web.harbour import PROJECT
 
 pytestmark = pytest.mark.anyio
 

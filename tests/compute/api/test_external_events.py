@@ -5,15 +5,14 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from mooring.clients.catalog import FixedCatalog
 from mooring.clients.compute import ComputeClient, ExternalEvent
-from mooring.clients.session import Session
 from mooring.compute.tables import BlockDevice, DiskPlace
 from mooring.errors import NotFound
 from mooring.fence import table
 from mooring.fence.operation import HEADER, Operation
 from mooring.saga.tables import SagaRow
-from tests.compute.api.desk import URL, Desk, OwnToken, fault_of
+from tests.callers import session
+from tests.compute.api.desk import URL, Desk, fault_of
 
 pytestmark = pytest.mark.anyio
 
@@ -145,10 +144,7 @@ async def test_events_are_for_services(desk: Desk) -> None:
 
 
 def client_of(desk: Desk) -> ComputeClient:
-    catalog = FixedCatalog({"compute": f"{URL}/v2.1"})
-    return ComputeClient(
-        Session(desk.network, service="compute", catalog=catalog, credentials=OwnToken())
-    )
+    return ComputeClient(session(desk.network, "compute", f"{URL}/v2.1"))
 
 
 async def test_the_client_tells_each_events_answer(desk: Desk) -> None:

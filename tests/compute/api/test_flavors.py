@@ -8,8 +8,8 @@ import pytest
 
 from mooring.compute import app
 from mooring.compute.flavors import flavors
-from tests.compute.api.desk import OTHER_PROJECT, Desk, fault_of
-from tests.web.harbour import PROJECT
+from tests.callers import OTHER_PROJECT, PROJECT
+from tests.compute.api.desk import Desk, fault_of
 
 pytestmark = pytest.mark.anyio
 

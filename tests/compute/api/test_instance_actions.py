@@ -7,8 +7,8 @@ import pytest
 
 from mooring.compute.servers.api.server_views import host_id
 from mooring.compute.tables import InstanceAction, InstanceActionEvent
+from tests.callers import PROJECT
 from tests.compute.api.desk import Desk, fault_of
-from tests.web.harbour import PROJECT
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import Engine, event
 
 from mooring.compute.tables import ServerTag
-from tests.compute.api.desk import IMAGE, OTHER_PROJECT, Desk, fault_of
+from tests.callers import OTHER_PROJECT
+from tests.compute.api.desk import IMAGE, Desk, fault_of
 
 pytestmark = pytest.mark.anyio
 

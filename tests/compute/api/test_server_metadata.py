@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.callers import PROJECT
 from tests.compute.api.desk import Desk, fault_of
-from tests.web.harbour import PROJECT
 
 pytestmark = pytest.mark.anyio
 
