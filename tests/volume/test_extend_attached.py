@@ -238,4 +238,4 @@ async def test_an_extend_that_waits_is_listed_with_its_steps(harbour: Harbour) -
     assert operation["locks"] == [f"volume:{volume_id}"]
     shown = await harbour.dock.ask("GET", f"/mooring/operations/{operation['id']}", who="admin")
     steps = [line["step"] for line in shown.json["timeline"]]
-    assert steps == ["check_capacity", "begin_extending", "ask_storage", "hand_over", "send_event"]
+    assert steps == ["check_capacity", "ask_storage", "hand_over", "send_event"]

@@ -17,7 +17,8 @@ from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.volume.attachments import fenced
 from mooring.volume.extend import growing
-from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME, ExtendVolume
+from mooring.volume.extend.sagas.extend_notes import ExtendVolume
+from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from mooring.volume.quotas import quota
 from mooring.volume.tables import TypeRow, VolumeRow
 from mooring.volume.volumes import statuses, volumes

@@ -19,7 +19,7 @@ from mooring.saga.journal import is_unavailable
 from mooring.volume.backends import backends
 from mooring.volume.quotas import quota
 from mooring.volume.tables import AttachmentRow, VolumeRow
-from mooring.volume.volumes import statuses
+from mooring.volume.volumes import notices, statuses
 
 if TYPE_CHECKING:
     from mooring.saga.define import Run
@@ -68,12 +68,13 @@ def forget(tx: Session, row: VolumeRow, now: datetime) -> Left:
     return left
 
 
-def commit(tx: Session, volume_id: str, size_gib: int, now: datetime) -> bool:
-    """Give a volume its new size and the status that its attachments say; tell whether it waited.
+def commit(tx: Session, run: Run[Volume], volume_id: str, size_gib: int) -> None:
+    """Give a volume its new size and the status that its attachments say, and notify of it.
 
     Nothing is reserved for it any more: from now on its size counts, also when somebody else has
     given it another status.
     """
+    now = run.now()
     quota.settle(tx, volume_id)
     waited = statuses.change(
         tx, volume_id, allowed=("extending", "error_extending"), now=now, **SETTLED
@@ -81,7 +82,8 @@ def commit(tx: Session, volume_id: str, size_gib: int, now: datetime) -> bool:
     if waited:
         statuses.recompute(tx, volume_id, now, settle=True)
     statuses.change(tx, volume_id, allowed=None, now=now, size_gib=size_gib, **SETTLED)
-    return waited
+    if waited:
+        notices.send(tx, run.service, volume_id, "resize.end")
 
 
 def let_rest(tx: Session, volume_id: str, now: datetime) -> None:

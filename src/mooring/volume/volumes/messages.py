@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -16,6 +16,10 @@ from mooring import limits
 from mooring.errors import NotFound
 from mooring.volume.tables import MessageRow, SnapshotRow, VolumeRow
 from mooring.who import Who
+
+if TYPE_CHECKING:
+    from mooring.saga.define import Run
+    from mooring.volume.service import Volume
 
 Action = Literal[
     "schedule", "image", "extend", "create", "create_snapshot", "delete_snapshot", "reimage"
@@ -76,6 +80,14 @@ def add(
             expires_at=now + timedelta(seconds=limits.VOLUME_MESSAGE_LIFE_S),
         )
     )
+
+
+def note(tx: Session, run: Run[Volume], volume_id: str, what: tuple[Action, Detail]) -> None:
+    """Tell the owner of a volume what went wrong with it, from a saga; nobody when it is gone."""
+    # For the sagas of a volume alone, and those act for nobody.
+    row = tx.get(VolumeRow, volume_id)
+    if row is not None:
+        add(tx, row, what, request_id=run.request_id, now=run.now())
 
 
 def visible(tx: Session, who: Who, message_id: str) -> MessageRow:

@@ -151,10 +151,11 @@ async def _tell(notes: ReimageVolume, run: Run[Volume], status: EventStatus) -> 
     except MooringError as error:
         if is_unavailable(error) and run.attempt < limits.VOLUME_TELL_ATTEMPTS:
             raise
-        return Together(lambda tx: _note_silence(tx, notes, run))
-    if all(answer.code == 200 for answer in answers):
+        answers = None
+    if answers is not None and all(answer.code == 200 for answer in answers):
         return None
-    return Together(lambda tx: _note_silence(tx, notes, run))
+    silence = "reimage", "reimage_notify"
+    return Together(lambda tx: messages.note(tx, run, notes.volume_id, silence))
 
 
 def _find_servers(tx: Session, volume_id: str) -> list[str]:
@@ -162,13 +163,6 @@ def _find_servers(tx: Session, volume_id: str) -> list[str]:
         AttachmentRow.volume_id == volume_id, AttachmentRow.server_id.is_not(None)
     )
     return sorted({str(server_id) for server_id in tx.execute(query).scalars()})
-
-
-def _note_silence(tx: Session, notes: ReimageVolume, run: Run[Volume]) -> None:
-    row = tx.get(VolumeRow, notes.volume_id)
-    if row is not None:
-        what: tuple[messages.Action, messages.Detail] = ("reimage", "reimage_notify")
-        messages.add(tx, row, what, request_id=run.request_id, now=run.now())
 
 
 REIMAGE_VOLUME = Saga(
