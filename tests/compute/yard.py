@@ -48,7 +48,6 @@ from tests.migrated import open_store
 
 S = TypeVar("S")
 T = TypeVar("T")
-
 ROOT = "http://cloud"
 URLS = {name: f"{ROOT}/{name}" for name in ("compute", "volume", "placement", "image")}
 IMAGE = "0f9a1f3e-54f4-4b1a-9d1a-6b1f0d9f7c11"
