@@ -6,7 +6,7 @@ PYTEST := $(PYTHON) -m pytest
 # have killed about as long as they work. Who has done its share takes over what others have left.
 ON_EVERY_CORE := -n $(shell expr $$(nproc) + 1) --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test check kill tempest bench golden migration pins
+.PHONY: help demo test check laws kill faults tempest bench golden migration pins
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -24,6 +24,14 @@ check: ## formatting, lint, types, layers and the house rules
 	@scripts/setup test
 	@scripts/check
 	$(PYTEST) -q tests/tidy
+
+laws: ## hold every saga to the laws at every step and call, and every state of the release before
+	@scripts/setup test
+	$(PYTEST) $(ON_EVERY_CORE) --every tests/laws tests/upgrade
+
+faults: ## seed every fault, and see it noticed by the tests it names
+	@scripts/setup test
+	$(PYTEST) $(ON_EVERY_CORE) --every tests/mutants
 
 kill: ## kill processes at every kill point, not only at the sample of make test
 	@scripts/setup test
