@@ -48,7 +48,15 @@ class Plan:
 
     def __init__(self, saga: Saga[Any], notes: Any) -> None:
         self.saga = saga
-        self.places = [place for part in saga.steps for place in _places(part, notes)]
+        self.places: list[Place] = []
+        # Made anew for each step that is taken: calls are counted here (docs/benchmarks.md).
+        for part in saga.steps:
+            if isinstance(part, Each):
+                self.places += [
+                    Place(step, item) for item in part.items(notes) for step in part.steps
+                ]
+            else:
+                self.places.append(Place(part))
         self._pivot = self._index_of_pivot()
 
     def first(self, heading: Heading) -> Place | None:
@@ -59,7 +67,7 @@ class Plan:
     def find(self, heading: Heading, step: str, item: str) -> Place | None:
         """Return the place that a bookmark names; None when these notes have no such place."""
         for place in self._track(heading):
-            if place.name == step and place.item == item:
+            if place.part.name == step and place.item == item:
                 return place
         return None
 
@@ -84,7 +92,7 @@ class Plan:
 
     def _index_of_pivot(self) -> int | None:
         for index, place in enumerate(self.places):
-            if place.name == self.saga.pivot:
+            if place.part.name == self.saga.pivot:
                 return index
         # The pivot may stand in an Each that has no items: then what follows is behind it.
         return self._index_after_empty_pivot() if self.saga.pivot else None
@@ -96,12 +104,6 @@ class Plan:
                 break
             before += sum(1 for place in self.places if place.name in _names(part))
         return before
-
-
-def _places(part: Part, notes: Any) -> list[Place]:
-    if isinstance(part, Each):
-        return [Place(step, item) for item in part.items(notes) for step in part.steps]
-    return [Place(part)]
 
 
 def _names(part: Part) -> set[str]:
