@@ -41,9 +41,9 @@ tempest: ## run Tempest's own tests of rebuild, attach and extend, in an environ
 	@scripts/setup demo
 	@scripts/tempest
 
-bench: ## measure the budgets (BENCH='attach --against HEAD~1' for a part, beside a commit)
+bench: ## measure the budgets (BENCH='attach --against HEAD~1' a part, beside a commit; PEER=clouds.yaml CLOUD=name: beside a cloud)
 	@scripts/setup test
-	@$(PYTHON) -m bench $(BENCH)
+	@$(PYTHON) -m bench$(if $(PEER),.peer $(PEER) $(CLOUD)) $(BENCH)
 
 golden: ## write generated documentation and golden files anew
 	@scripts/setup test

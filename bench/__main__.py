@@ -25,6 +25,7 @@ CHECKOUT = Path(__file__).parents[1]
 PARTS: tuple[str, ...] = (
     "ready",
     "attach",
+    "operations",
     "rebuild",
     "listing",
     "steps",

@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import httpx2
 import msgspec
 from msgspec import Struct
 from sqlalchemy import func, select
@@ -21,7 +20,7 @@ from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api.client import Agents
 from mooring.clients.identity import Login, ServiceUser
-from mooring.clients.transport import Network
+from mooring.clients.transport import Network, Request
 from mooring.clock import RealClock
 from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
@@ -61,16 +60,16 @@ class Inside:
         service = path.split("/")[1]
         latest = {"compute": "compute 2.93", "volume": "volume 3.60"}.get(service, "")
         headers = {
-            "X-Auth-Token": await self._users[user].token(),
-            "Content-Type": "application/json",
-            "OpenStack-API-Version": latest,
+            "x-auth-token": await self._users[user].token(),
+            "content-type": "application/json",
+            "openstack-api-version": latest,
         }
         content = b"" if body is None else msgspec.json.encode(body)
-        request = httpx2.Request(method, URL + path, headers=headers, content=content)
-        response = await self.cloud.outside.network.handle_async_request(request)
-        raw = await response.aread()
-        if response.status_code >= 300:
-            raise RuntimeError(f"{method} {path}: {response.status_code} {raw.decode()}")
+        request = Request(method, URL + path, headers, content)
+        response = await self.cloud.outside.network.send(request)
+        raw = response.body
+        if response.status >= 300:
+            raise RuntimeError(f"{method} {path}: {response.status} {raw.decode()}")
         return msgspec.json.decode(raw) if raw else None
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
@@ -141,12 +140,10 @@ class Inside:
         image_id = (await self.ask("POST", "/image/v2/images", body))["id"]
         path = f"/image/v2/images/{image_id}/file"
         headers = {
-            "X-Auth-Token": await self._users["demo"].token(),
-            "Content-Type": "application/octet-stream",
+            "x-auth-token": await self._users["demo"].token(),
+            "content-type": "application/octet-stream",
         }
-        request = httpx2.Request("PUT", URL + path, headers=headers, content=b"\0" * 65536)
-        response = await self.cloud.outside.network.handle_async_request(request)
-        await response.aread()
+        await self.cloud.outside.network.send(Request("PUT", URL + path, headers, b"\0" * 65536))
         return image_id
 
 

@@ -13,7 +13,7 @@ from bench.machine import median, scratch
 from bench.rows import Row, tell
 
 WARM_UP, ROUNDS = 3, 20
-BUDGET_MS = 150.0
+BUDGET_MS = 100.0
 
 
 async def measure(directory: Path) -> list[Cost]:
