@@ -41,7 +41,7 @@ tempest: ## run Tempest's own tests of rebuild, attach and extend, in an environ
 	@scripts/setup demo
 	@scripts/tempest
 
-bench: ## measure the budgets (BENCH='attach --against HEAD~1' a part, beside a commit; PEER=clouds.yaml CLOUD=name: beside a cloud)
+bench: ## measure the budgets (BENCH='attach --against HEAD~1', or PEER=clouds.yaml CLOUD=name)
 	@scripts/setup test
 	@$(PYTHON) -m bench$(if $(PEER),.peer $(PEER) $(CLOUD)) $(BENCH)
 
