@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -101,6 +101,8 @@ class SimulatedCloud:
         """Whether there is a control plane to ask: a client tries until it gets through."""
         self.is_still = False
         """Whether the clock stands while a client waits for an answer."""
+        self.before_turn: Callable[[], Awaitable[None]] | None = None
+        """Looks around each time before the clock is turned."""
         self._former: list[tuple[Cloud, Network, Agents]] = []
         self._sleeping: list[tuple[Cloud, Network, Agents]] = []
 
@@ -332,6 +334,8 @@ class SimulatedCloud:
             # Another client has turned it, and what woke has not begun to run yet.
             await asyncio.sleep(0)
             return
+        if self.before_turn is not None:
+            await self.before_turn()
         self.clock.advance(max(0.0, (at - self.clock.now()).total_seconds()))
         for engine in self._engines():
             engine.schedule.ring()

@@ -6,6 +6,7 @@ the server is deleted, and nobody waits for a deadline.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -101,3 +102,21 @@ async def test_the_deletion_of_a_snapshot_is_finished_when_its_server_is_gone(ya
     await delete_server(yard, server_id)
     assert await snapshot_status(yard, snapshot_id) == "gone"
     await require_peace(yard)
+
+
+async def test_a_detach_that_an_administrator_gives_up_still_frees_its_volume(yard: Yard) -> None:
+    server_id, volume_id = await attached(yard)
+    yard.agents.deliver = silent_about("/disks/")
+    path = f"/servers/{server_id}/os-volume_attachments/{volume_id}"
+    assert (await yard.ask("DELETE", path)).status_code == 202
+    await yard.compute.sagas.settle(5.0)
+    body = {"os-resetState": {"state": "active"}}
+    action = f"/servers/{server_id}/action"
+    asking = asyncio.create_task(yard.ask("POST", action, body, who="admin"))
+    while not asking.done():
+        await asyncio.wait([asking], timeout=0.01)
+        # The request waits a minute of this clock, so it is turned in small steps.
+        await yard.compute.sagas.settle(1.0)
+    assert asking.result().status_code == 202
+    await require_peace(yard)
+    assert await yard.volume_status(volume_id) == "available"

@@ -41,15 +41,27 @@ class Told(Struct, frozen=True, kw_only=True):
     unawaited: bool = False
 
 
-def tell(describe: Callable[[Any], Told], *, from_answer: bool = False) -> Story:
+def tell(
+    describe: Callable[[Any], Told],
+    *,
+    from_answer: bool = False,
+    leave: Callable[..., None] | None = None,
+) -> Story:
     """Return the story of a saga whose notes `describe` looks at.
 
     It begins with the first step, or `from_answer`: then what was refused before was answered to
-    the user, so its action is forgotten and nothing else is told of it.
+    the user, so its action is forgotten and nothing else is told of it. `leave(tx, notes, run)`
+    marks the rows of one that was absorbed, for whoever took its place.
     """
     teller = _Teller(describe, from_answer=from_answer)
     begin = {"answered": teller.begin} if from_answer else {"begun": teller.begin}
-    return Story(ended=teller.end, failed=teller.fail, absorbed=teller.absorb, **begin)
+
+    def absorb(tx: Session, notes: Any, run: Run[Compute]) -> None:
+        teller.absorb(tx, notes, run)
+        if leave is not None:
+            leave(tx, notes, run)
+
+    return Story(ended=teller.end, failed=teller.fail, absorbed=absorb, **begin)
 
 
 class _Teller:

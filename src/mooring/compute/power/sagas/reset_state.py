@@ -9,6 +9,8 @@ from msgspec import Struct
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.servers import states
+from mooring.compute.tables import Server
+from mooring.compute.volumes.sagas.release_device import release_left
 from mooring.saga.define import Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
@@ -26,8 +28,13 @@ class ResetState(Struct, frozen=True, kw_only=True):
 
 
 def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
-    """Set vm_state, and task_state to nothing, and end the actions that were given up."""
-    now = run.now()
+    """Set vm_state, and task_state to nothing, and see to what was given up.
+
+    Of a server whose creation or deletion was, nothing stays.
+    """
+    now, server = run.now(), tx.get_one(Server, notes.server_id)
+    ends = server.launched_at is None or server.task_state == "deleting"
+    release_left(tx, run, notes.server_id, everything=ends)
     actions.fail_left(tx, notes.server_id, now)
     values = {"vm_state": notes.vm_state, "task_state": None, "state_before_error": None}
     states.change(tx, notes.server_id, now, **values)

@@ -100,7 +100,7 @@ def accept(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
 
 
 def mark_released(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
-    """Note that the guest let go: from here on the volume leaves the server."""
+    """Note that the guest let go, or may have: from here on the volume leaves the server."""
     devices.change(tx, notes.block_device_id, run.now(), state="released")
 
 
@@ -192,7 +192,7 @@ DETACH_VOLUME = Saga(
     failed_end=_kept,
     undo_ends=_kept,
     residue=("faults", "instance_actions"),
-    story=tell(_describe, from_answer=True),
+    story=tell(_describe, from_answer=True, leave=mark_released),
     former=Former(
         # One behind its `mark_released` may not have disconnected its host: it asks once more.
         steps={

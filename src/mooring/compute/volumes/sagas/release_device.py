@@ -59,6 +59,17 @@ def begin_release(tx: Session, run: Run[Compute], block_device_id: str) -> None:
     run.service.sagas.start(tx, RELEASE_DEVICE, notes)
 
 
+def release_left(tx: Session, run: Run[Compute], server_id: str, *, everything: bool) -> None:
+    """Go on freeing what operations that another one absorbed began to take or to free.
+
+    With `everything` each volume of the server goes, also one that nobody was at work on.
+    """
+    for row in devices.of_server(tx, server_id):
+        is_left = everything or row.state != "attached"
+        if row.volume_id and is_left and not run.service.sagas.holders(tx, lock_of(row.id)):
+            begin_release(tx, run, row.id)
+
+
 def lock_of(block_device_id: str) -> str:
     """Return the key that the release of a block device holds."""
     return f"release:{block_device_id}"

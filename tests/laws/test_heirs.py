@@ -1,0 +1,157 @@
+"""Law *heirs*: who takes the place of another operation leaves nobody waiting for that one.
+
+Somebody gives an operation no answer any more, at one of its steps, undos or ends, before the work
+or after it. Another operation comes that pre-empts it, and absorbs it where it cannot end by
+itself. That one ends, what the absorbed one owed is paid, all agrees, and nobody waits for a
+deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from sqlalchemy import select
+
+from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
+from mooring.compute.power.sagas.reset_state import RESET_STATE
+from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME
+from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME
+from mooring.errors import Conflict, Unavailable
+from mooring.saga import laws
+from mooring.saga.define import Saga
+from mooring.saga.journal import ABORT_PREEMPTED
+from mooring.saga.tables import SagaRow
+from tests.laws import scenarios
+from tests.laws.causes import Causes
+from tests.laws.scenarios import SCENARIOS
+from tests.laws.sites import COMPUTE, Do, Scenario, Site, Trial, Yard
+from tests.laws.test_steps import first_undo, last_way_back, last_way_forward
+
+pytestmark = pytest.mark.anyio
+
+
+class Heir(Struct, frozen=True):
+    """Who may come, and in whose place."""
+
+    saga: Saga[Any]
+    act: Do
+    victims: tuple[Saga[Any], ...]
+
+
+COMPUTES = tuple(saga for saga in laws.sagas_of("compute") if saga.mode != "preempt")
+HEIRS = [
+    Heir(DELETE_SERVER, scenarios.delete_server, COMPUTES),
+    Heir(RESET_STATE, scenarios.reset_state, (ATTACH_VOLUME, DETACH_VOLUME)),
+]
+
+
+class Inheritance(Struct, frozen=True):
+    """Who gets no answer, where, and who comes then."""
+
+    scenario: Scenario
+    point: str
+    heir: Heir
+
+    def __str__(self) -> str:
+        _, _, place = self.point.partition("/")
+        return f"{self.scenario.name}-{place}-{self.heir.saga.name}"
+
+
+def silences_of(saga: Saga[Any]) -> list[str]:
+    """Return where a saga may get no answer: before and after each piece of outside work."""
+    points = [*laws.points_of(saga), *laws.debts_of(saga)]
+    outside = {point.removesuffix("/saved") for point in points if point.endswith("/saved")}
+    moments = ("/before", "/after")
+    return [
+        point for point in points if point.endswith(moments) and point.rpartition("/")[0] in outside
+    ]
+
+
+CASES = [
+    Inheritance(scenario, point, heir)
+    for heir in HEIRS
+    for scenario in SCENARIOS
+    if scenario.saga in heir.victims
+    for point in silences_of(scenario.saga)
+]
+
+
+@pytest.mark.cases(CASES, 24)
+async def test_who_is_absorbed_leaves_nobody_waiting(yard: Yard, case: Inheritance) -> None:
+    outcome = await yard.learn(case.scenario)
+    led = lead_to(case.scenario.saga, case.point, outcome.points)
+    if led is None:
+        return
+    async with yard.trial(case.scenario) as trial:
+        for point in led:
+            trial.probe.arm(point, lambda: Conflict("A law let this fail."))
+        await inherit(trial, case)
+
+
+def lead_to(saga: Saga[Any], point: str, passed: tuple[str, ...]) -> list[str] | None:
+    """Return what must be refused for a saga to come to a point; None when it does not."""
+    heading = point.split("/")[2]
+    if heading == "forward":
+        return [] if point in passed else None
+    if heading in {"back", "leaving"}:
+        failing = last_way_back(saga, passed)
+        refused = first_undo(saga, failing) if heading == "leaving" else ""
+        return [one for one in (failing, refused) if one] if failing else None
+    if heading == "failing":
+        return [last_way_forward(saga, passed)]
+    return []
+
+
+async def inherit(trial: Trial, case: Inheritance) -> None:
+    """Let one operation fall silent at a point, and another one take its place."""
+    cloud, silence = trial.cloud, Silence(trial, case.point)
+    causes = Causes(cloud)
+    acting = asyncio.create_task(trial.act())
+    if not await cloud.until(silence.fallen, acting):
+        return
+    site = await find_server(trial.site)
+    if site is None:
+        return
+    heir = asyncio.create_task(case.heir.act(site))
+    await asyncio.gather(acting, heir)
+    if not await has_been_pre_empted(trial, case.scenario.saga):
+        return
+    await trial.settle()
+    await laws.require_peace(trial, str(case))
+    assert await causes.complaints() == []
+
+
+async def find_server(site: Site) -> Site | None:
+    """Return the site with a name for the server that is there; None when there is none."""
+    if "server" in site.names:
+        return site
+    answer = await site.ask("GET", f"{COMPUTE}/servers")
+    listed: list[dict[str, str]] = answer.body["servers"] if answer else []
+    return Site.beside(site, server=listed[0]["id"]) if listed else None
+
+
+async def has_been_pre_empted(trial: Trial, saga: Saga[Any]) -> bool:
+    """Whether somebody asked the operation to end: an heir may be refused at the door."""
+    store = trial.cloud.cloud.stores[saga.name.partition(".")[0]]
+    asked = select(SagaRow.abort).where(SagaRow.name == saga.name)
+    return ABORT_PREEMPTED in await store.read(lambda tx: list(tx.execute(asked).scalars()))
+
+
+class Silence:
+    """Lets a point be Unavailable whenever it is passed."""
+
+    def __init__(self, trial: Trial, point: str) -> None:
+        self._probe, self._point = trial.probe, point
+        self.fallen = asyncio.Event()
+        self._arm()
+
+    def _arm(self) -> None:
+        self._probe.arm(self._point, self._fall)
+
+    def _fall(self) -> Exception:
+        self.fallen.set()
+        self._arm()
+        return Unavailable("A law lets nobody answer.")
