@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.inside import HOST, VCPUS, Inside, open_inside
 from bench.machine import median, scratch
 from bench.rows import Row, tell
+from mooring import logs
 from mooring.agent.app import open_agent
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api.client import AgentClient
@@ -120,7 +121,8 @@ async def measure(directory: Path) -> list[Row]:
 
 
 def main() -> None:
-    """Measure and hand over."""
+    """Measure and hand over. What is logged of a silent host is no row."""
+    logs.configure("error")
     with scratch() as directory:
         tell(*asyncio.run(measure(directory)))
 
