@@ -18,8 +18,6 @@ LONGER_SAGAS = {
     "src/mooring/compute/rebuild/sagas/rebuild_server.py": 160,
     "src/mooring/compute/volumes/sagas/detach_volume.py": 125,
     "src/mooring/compute/volumes/sagas/extend_volume.py": 150,
-    "src/mooring/volume/snapshots/sagas/create_snapshot.py": 140,
-    "src/mooring/volume/snapshots/sagas/delete_snapshot.py": 130,
 }
 _SILENT = frozenset(
     {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}

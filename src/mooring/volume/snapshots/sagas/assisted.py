@@ -7,8 +7,11 @@ counts for more. Source: facts/block_storage.md 5.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
@@ -53,22 +56,54 @@ async def hear(run: Run[Volume], snapshot_id: str) -> Told:
     return Told("", 0) if found is None else Told(found[0], found[1])
 
 
-class Waiting(Protocol):
-    """Notes of a saga that waits for compute."""
+class Assisted(Struct, frozen=True, kw_only=True):
+    """The notes that both have."""
 
-    @property
-    def snapshot_id(self) -> str:
-        """The snapshot that compute works on."""
-        ...
+    snapshot_id: str
+    volume_id: str
+    host: str = ""
+    server_id: str = ""
+    """Whose guest has the volume; empty when nobody does."""
+    give_up_at: float = 0.0
+    """When compute's time is over, as a Unix time; 0 before it was asked."""
+    turns: int = 0
+    """How often it was begun before, and let go of a volume whose server was busy."""
 
-    @property
-    def give_up_at(self) -> float:
-        """When nobody waits any more, a Unix time in seconds."""
-        ...
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What compute is to do, and how to see whether it has; it has `deadline_s` for it.
+
+    `ask` is left out once compute has said anything. `is_done` goes by its word and by the storage.
+    """
+
+    ask: Callable[[], Awaitable[None]]
+    is_done: Callable[[Told], Awaitable[bool]]
+    deadline_s: float
 
 
-def rest(run: Run[Volume], notes: Waiting, deadline_s: float) -> Park:
-    """Return what puts a saga to rest until compute says something, or its time is over."""
+async def await_compute(run: Run[Volume], notes: Assisted, question: Question) -> None:
+    """Ask compute, and rest until it has done its part. Raises Conflict if it has not.
+
+    At the end of its time compute is told to give up, and what is true then counts.
+    """
+    deadline_s = question.deadline_s
+    told = await hear(run, notes.snapshot_id)
+    if not notes.give_up_at:
+        if not (told.done or told.failed):
+            await question.ask()
+        give_up_at = run.now().timestamp() + deadline_s
+        raise _rest(run, replace(notes, give_up_at=give_up_at), deadline_s)
+    is_late = run.now().timestamp() >= notes.give_up_at
+    if is_late:
+        told = await give_up(run, notes.snapshot_id, run.operation)
+    if await question.is_done(told):
+        return
+    if told.failed or is_late:
+        raise _refused(notes.snapshot_id)
+    raise _rest(run, notes, deadline_s)
+
+
+def _rest(run: Run[Volume], notes: Assisted, deadline_s: float) -> Park:
     left_s = max(1.0, notes.give_up_at - run.now().timestamp())
     return Park(
         signal=signal_of(notes.snapshot_id),
@@ -145,8 +180,7 @@ def keep_connection(tx: Session, attachment_id: str, sealed: bytes) -> None:
     tx.execute(mine.values(connection=sealed))
 
 
-def refused(snapshot_id: str) -> Conflict:
-    """Return why a saga turns back when compute did not do its part."""
+def _refused(snapshot_id: str) -> Conflict:
     return Conflict(
         f"The compute service did not do its part for snapshot {snapshot_id}. The volume is as it "
         "was; see to the server and try again.",

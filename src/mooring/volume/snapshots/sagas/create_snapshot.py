@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import field
 from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
@@ -18,26 +18,17 @@ from mooring.agent_api.snapshots import SnapshotSpec
 from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.snapshots.sagas import assisted, turns
+from mooring.volume.snapshots.story import tell
 from mooring.volume.tables import SnapshotRow
-from mooring.volume.volumes import messages
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
 
 
-class CreateSnapshot(Struct, frozen=True, kw_only=True):
+class CreateSnapshot(assisted.Assisted, frozen=True, kw_only=True):
     """The notes. `attachments` are those whose connection names the active file."""
 
-    snapshot_id: str
-    volume_id: str
-    host: str = ""
-    server_id: str = ""
-    """Whose guest has the volume; empty when nobody does."""
-    attachments: list[str] = []
-    give_up_at: float = 0.0
-    """When compute's time is over, as a Unix time; 0 before it was asked."""
-    turns: int = 0
-    """How often it was begun before, and let go of a volume whose server was busy."""
+    attachments: list[str] = field(default_factory=list[str])
 
 
 async def check_volume(notes: CreateSnapshot, run: Run[Volume]) -> CreateSnapshot:
@@ -47,20 +38,18 @@ async def check_volume(notes: CreateSnapshot, run: Run[Volume]) -> CreateSnapsho
 
 
 def show_error(tx: Session, notes: CreateSnapshot, run: Run[Volume]) -> None:
-    """Put the snapshot into `error` and say why; or begin it anew when it was not its turn."""
-    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
+    """Put the snapshot into `error`; or begin it anew when it was not its turn."""
+    row = turns.mine(tx, notes, run)
     if row is None:
         return
-    if row.saga_id == run.saga_id and _is_to_come(tx, row, notes, run):
+    if _is_to_come(tx, row, notes, run):
         anew = CreateSnapshot(snapshot_id=row.id, volume_id=row.volume_id, turns=notes.turns + 1)
         waiting = turns.Waiting(
             saga=CREATE_SNAPSHOT.name, notes=anew, turns=notes.turns, former="error"
         )
         turns.begin_waiting(tx, run, row, waiting)
         return
-    if row.saga_id == run.saga_id:
-        row.status, row.saga_id, row.told, row.updated_at = "error", "", "", run.now()
-    messages.add(tx, row, ("create_snapshot", "snapshot"), request_id=run.request_id, now=run.now())
+    row.status, row.saga_id, row.told, row.updated_at = "error", "", "", run.now()
 
 
 def _is_to_come(tx: Session, row: SnapshotRow, notes: CreateSnapshot, run: Run[Volume]) -> bool:
@@ -94,32 +83,19 @@ async def drop_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
 
 
 async def switch_guest(notes: CreateSnapshot, run: Run[Volume]) -> Together | None:
-    """Ask compute to switch the guest over, and rest until it has. Raises Conflict if it has not.
-
-    At the end of its time compute is told to give up, and what is true then counts.
-    """
+    """Let compute switch the guest over. Raises Conflict if it has not."""
     if not notes.server_id:
         return None
-    deadline_s = run.service.settings.snapshot_deadline_s
-    if not notes.give_up_at:
-        await _ask(notes, run)
-        give_up_at = run.now().timestamp() + deadline_s
-        raise assisted.rest(run, replace(notes, give_up_at=give_up_at), deadline_s)
-    told = await assisted.hear(run, notes.snapshot_id)
-    is_late = run.now().timestamp() >= notes.give_up_at
-    if is_late:
-        told = await assisted.give_up(run, notes.snapshot_id, run.operation)
-    if await _has_switched(notes, run, told):
-        return Together(lambda tx: assisted.accept(tx, notes.snapshot_id))
-    if told.failed or is_late:
-        raise assisted.refused(notes.snapshot_id)
-    raise assisted.rest(run, notes, deadline_s)
+    question = assisted.Question(
+        ask=lambda: _ask(notes, run),
+        is_done=lambda told: _has_switched(notes, run, told),
+        deadline_s=run.service.settings.snapshot_deadline_s,
+    )
+    await assisted.await_compute(run, notes, question)
+    return Together(lambda tx: assisted.accept(tx, notes.snapshot_id))
 
 
 async def _ask(notes: CreateSnapshot, run: Run[Volume]) -> None:
-    told = await assisted.hear(run, notes.snapshot_id)
-    if told.done or told.failed:
-        return
     agent = await backends.agent_of(run, notes.host)
     known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
     if known is None or known.held == "overlay":
@@ -185,8 +161,8 @@ async def renew_connection(
 
 def show_available(tx: Session, notes: CreateSnapshot, run: Run[Volume]) -> None:
     """Tell that the snapshot is there."""
-    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
-    if row is not None and row.saga_id == run.saga_id:
+    row = turns.mine(tx, notes, run)
+    if row is not None:
         row.status, row.progress, row.saga_id, row.told = "available", 100, "", ""
         row.updated_at = run.now()
 
@@ -208,4 +184,5 @@ CREATE_SNAPSHOT = Saga(
     pivot="record_overlay",
     failed_end=[Step("keep_overlay", keep_overlay), Step("show_late_error", show_error)],
     residue=("snapshots", "messages"),
+    story=tell(lambda _: ("create_snapshot", "snapshot")),
 )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
@@ -19,28 +18,19 @@ from mooring.agent_api.snapshots import Merge, SnapshotSpec
 from mooring.saga.define import Run, Saga, Step, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.snapshots.sagas import assisted, turns
+from mooring.volume.snapshots.story import tell
 from mooring.volume.tables import SnapshotRow
-from mooring.volume.volumes import messages
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
 
 
-class DeleteSnapshot(Struct, frozen=True, kw_only=True):
+class DeleteSnapshot(assisted.Assisted, frozen=True, kw_only=True):
     """The notes. `former` is the status to go back to while nothing was done."""
 
-    snapshot_id: str
-    volume_id: str
     former: str
-    host: str = ""
-    server_id: str = ""
-    """Whose guest has the volume; empty when nobody does."""
     merge: Merge | None = None
     """What its hypervisor is to do; None when there is nothing to do."""
-    give_up_at: float = 0.0
-    """When compute's time is over, as a Unix time; 0 before it was asked."""
-    turns: int = 0
-    """How often it was begun before, and let go of a volume whose server was busy."""
 
 
 async def check_volume(notes: DeleteSnapshot, run: Run[Volume]) -> DeleteSnapshot:
@@ -51,8 +41,8 @@ async def check_volume(notes: DeleteSnapshot, run: Run[Volume]) -> DeleteSnapsho
 
 def show_status(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> None:
     """Give the snapshot its status back: nothing was done. Or begin anew, after a rest."""
-    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
-    if row is None or row.saga_id != run.saga_id:
+    row = turns.mine(tx, notes, run)
+    if row is None:
         return
     if turns.comes_later(run.error):
         _begin_anew(tx, row, notes, run, notes.former)
@@ -74,29 +64,18 @@ async def plan_merge(notes: DeleteSnapshot, run: Run[Volume]) -> DeleteSnapshot 
 
 
 async def merge_by_guest(notes: DeleteSnapshot, run: Run[Volume]) -> None:
-    """Ask compute to let the hypervisor merge, and rest until it has. Raises Conflict if not."""
-    if notes.merge is None:
-        return
-    deadline_s = run.service.settings.merge_deadline_s
-    if not notes.give_up_at:
-        await _ask(notes, notes.merge, run)
-        give_up_at = run.now().timestamp() + deadline_s
-        raise assisted.rest(run, replace(notes, give_up_at=give_up_at), deadline_s)
-    told = await assisted.hear(run, notes.snapshot_id)
-    is_late = run.now().timestamp() >= notes.give_up_at
-    if is_late:
-        told = await assisted.give_up(run, notes.snapshot_id, run.operation)
-    if (told.done or told.failed or is_late) and await _is_merged(notes, run, told):
-        return
-    if told.failed or is_late:
-        raise assisted.refused(notes.snapshot_id)
-    raise assisted.rest(run, notes, deadline_s)
+    """Let compute have the hypervisor merge. Raises Conflict if it has not."""
+    merge = notes.merge
+    if merge is not None:
+        question = assisted.Question(
+            ask=lambda: _ask(notes, merge, run),
+            is_done=lambda told: _has_merged(notes, run, told),
+            deadline_s=run.service.settings.merge_deadline_s,
+        )
+        await assisted.await_compute(run, notes, question)
 
 
 async def _ask(notes: DeleteSnapshot, merge: Merge, run: Run[Volume]) -> None:
-    told = await assisted.hear(run, notes.snapshot_id)
-    if told.done or told.failed:
-        return
     asking = run.service.compute.delete_assisted_snapshot(
         None,
         notes.volume_id,
@@ -105,6 +84,12 @@ async def _ask(notes: DeleteSnapshot, merge: Merge, run: Run[Volume]) -> None:
         operation=run.operation,
     )
     await turns.ask(asking)
+
+
+async def _has_merged(notes: DeleteSnapshot, run: Run[Volume], told: assisted.Told) -> bool:
+    # Until compute says that its part is over, or its time is, the files are its to change.
+    is_over = told.done or told.failed or run.now().timestamp() >= notes.give_up_at
+    return is_over and await _is_merged(notes, run, told)
 
 
 async def _is_merged(notes: DeleteSnapshot, run: Run[Volume], told: assisted.Told) -> bool:
@@ -142,8 +127,8 @@ def forget_snapshot(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> Non
 
 def show_end(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> None:
     """Tell that the files were not merged: a snapshot that was not touched is as good as before."""
-    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
-    if row is None or row.saga_id != run.saga_id:
+    row = turns.mine(tx, notes, run)
+    if row is None:
         return
     untouched = notes.merge is not None and not notes.give_up_at
     status = notes.former if untouched else "error_deleting"
@@ -156,7 +141,6 @@ def show_end(tx: Session, notes: DeleteSnapshot, run: Run[Volume]) -> None:
 def _show(tx: Session, row: SnapshotRow, status: str, run: Run[Volume]) -> None:
     row.status, row.saga_id, row.told, row.updated_at = status, "", "", run.now()
     row.progress = 100 if status == "available" else row.progress
-    messages.add(tx, row, ("delete_snapshot", "unknown"), request_id=run.request_id, now=run.now())
 
 
 def _begin_anew(
@@ -186,4 +170,5 @@ DELETE_SNAPSHOT = Saga(
     pivot="merge_by_guest",
     failed_end=[Step("settle_guest", settle_guest), Step("show_end", show_end)],
     residue=("snapshots", "messages"),
+    story=tell(lambda _: ("delete_snapshot", "unknown")),
 )

@@ -6,7 +6,7 @@ this one, which holds nothing, begins it anew after a rest (docs/architecture.md
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -18,8 +18,8 @@ from mooring.errors import Conflict, MooringError
 from mooring.saga.define import REGISTRY, Park, Run, Saga, Step
 from mooring.saga.journal import is_unavailable
 from mooring.volume.snapshots import uses
+from mooring.volume.snapshots.story import Message, tell
 from mooring.volume.tables import SnapshotRow
-from mooring.volume.volumes import messages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -76,6 +76,17 @@ def comes_later(error: MooringError | None) -> bool:
     return waited or bool(error.detail.get("turn"))
 
 
+class _Notes(Protocol):
+    @property
+    def snapshot_id(self) -> str: ...
+
+
+def mine(tx: Session, notes: _Notes, run: Run[Volume]) -> SnapshotRow | None:
+    """Return the snapshot as it is now; None when it is gone, or no work of this saga any more."""
+    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
+    return row if row is not None and row.saga_id == run.saga_id else None
+
+
 def has_left(tx: Session, volume_id: str, server_id: str) -> bool:
     """Whether the server that had a volume has it no more, or is about to lose it."""
     try:
@@ -120,23 +131,24 @@ async def rest(notes: AwaitTurn, run: Run[Volume]) -> None:
 
 def give_up(tx: Session, notes: AwaitTurn, run: Run[Volume]) -> None:
     """Leave the snapshot as it is: an operator did not want it to go on."""
-    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
-    if row is not None and row.saga_id == run.saga_id:
-        action: messages.Action = "create_snapshot"
-        if row.status == "deleting":
-            action = "delete_snapshot"
+    row = mine(tx, notes, run)
+    if row is not None:
         row.status, row.saga_id, row.updated_at = notes.former, "", run.now()
-        messages.add(tx, row, (action, "unknown"), request_id=run.request_id, now=run.now())
 
 
 def begin_anew(tx: Session, notes: AwaitTurn, run: Run[Volume]) -> None:
     """Begin the saga, which waits in order for the volume."""
-    row = tx.get(SnapshotRow, notes.snapshot_id, populate_existing=True)
-    if row is None or row.saga_id != run.saga_id:
+    row = mine(tx, notes, run)
+    if row is None:
         return
     saga = REGISTRY[(notes.saga, notes.version)]
     wanted = typed.convert(notes.notes, saga.notes)
     row.saga_id = run.service.sagas.start(tx, saga, wanted, who=run.user)
+
+
+def _describe(notes: AwaitTurn) -> Message:
+    creates = notes.saga.endswith("create_snapshot")
+    return ("create_snapshot" if creates else "delete_snapshot"), "unknown"
 
 
 AWAIT_TURN = Saga(
@@ -145,4 +157,5 @@ AWAIT_TURN = Saga(
     Step("rest", rest, undo=give_up),
     Step("begin_anew", begin_anew),
     residue=("snapshots", "messages"),
+    story=tell(_describe),
 )
