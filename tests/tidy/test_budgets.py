@@ -16,8 +16,6 @@ LONGER_SAGAS = {
     "src/mooring/compute/delete/sagas/delete_server.py": 160,
     "src/mooring/compute/power/sagas/power.py": 130,
     "src/mooring/compute/rebuild/sagas/rebuild_server.py": 160,
-    "src/mooring/compute/volumes/sagas/detach_volume.py": 125,
-    "src/mooring/compute/volumes/sagas/extend_volume.py": 150,
 }
 _SILENT = frozenset(
     {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}

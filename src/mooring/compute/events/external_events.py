@@ -18,7 +18,8 @@ from sqlalchemy.orm import Session
 from mooring.compute.actions import actions
 from mooring.compute.rebuild.sagas.rebuild_server import outcome_of, signal_of
 from mooring.compute.tables import Server
-from mooring.compute.volumes.sagas.extend_volume import ACTION, EXTEND_VOLUME, ExtendVolume
+from mooring.compute.volumes.sagas.extend_notes import ExtendVolume
+from mooring.compute.volumes.sagas.extend_volume import ACTION, EXTEND_VOLUME
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.saga import journal

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices, disk_places, disks
-from mooring.compute.volumes.disk_places import HERE, NOWHERE, Place, named, pick
-from mooring.compute.volumes.disks import Disk
+from mooring.compute.volumes import devices, disks
+from mooring.compute.volumes.disk_places import Place
+from mooring.compute.volumes.sagas import everywhere
 from mooring.compute.volumes.sagas.release_device import begin_release
 from mooring.errors import Conflict, Invalid, MooringError
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
@@ -104,11 +104,6 @@ def mark_released(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     devices.change(tx, notes.block_device_id, run.now(), state="released")
 
 
-def forget_place(tx: Session, notes: DetachVolume, *where: Any) -> None:
-    """Say that a host no longer has the volume."""
-    disk_places.remove(tx, notes.block_device_id, _disk(notes, *where[:-1]).host or NOWHERE)
-
-
 def forget_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     """Say that the server no longer has the volume."""
     del run
@@ -130,20 +125,6 @@ def start_release(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     begin_release(tx, run, notes.block_device_id)
 
 
-def _disk(notes: DetachVolume, item: str = HERE) -> Disk:
-    """Return the volume at the server's host or, with an item, at another one."""
-    place = pick(notes.elsewhere, item) if item else Place(notes.host, notes.attachment_id)
-    return Disk(
-        server_id=notes.server_id,
-        volume_id=notes.volume_id,
-        host=place.host,
-        attachment_id=place.attachment_id,
-        device_name=notes.device_name,
-        boot_index=notes.boot_index,
-        multiattach=notes.multiattach,
-    )
-
-
 def _describe(notes: DetachVolume) -> Told:
     """Tell of it; upstream has no name for its failure."""
     return Told(
@@ -155,11 +136,7 @@ def _describe(notes: DetachVolume) -> Told:
     )
 
 
-def _places(notes: DetachVolume) -> list[str]:
-    return [HERE, *named(notes.elsewhere)]
-
-
-_steps = disks.Steps(_disk, insists=True)
+_steps = disks.Steps(everywhere.find, insists=True)
 _kept = (Step("return_volume", return_volume), Step("start_release", start_release))
 DETACH_VOLUME = Saga(
     "compute.detach_volume",
@@ -169,15 +146,15 @@ DETACH_VOLUME = Saga(
     Step("accept", accept),
     Each(
         "hosts",
-        _places,
+        everywhere.places,
         Step("take", _steps.take, undo=_steps.give_again, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
     ),
     Step("mark_released", mark_released),
     Each(
         "attachments",
-        _places,
+        everywhere.places,
         Step("delete_attachment", _steps.end),
-        Step("forget_place", forget_place),
+        Step("forget_place", everywhere.forget_place),
     ),
     Step("forget_device", forget_device),
     version=2,

@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import structlog
-from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.compute.actions.story import Told, tell
-from mooring.compute.hosts import guests, hosts
-from mooring.compute.tables import Server
+from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices
+from mooring.compute.volumes.sagas.extend_notes import GIB, ExtendVolume, find_device, read_target
 from mooring.errors import Conflict, MooringError, NotFound
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
 from mooring.saga.journal import is_unavailable
@@ -25,44 +24,12 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.client import AgentClient
-    from mooring.clients.volume import Volume
     from mooring.compute.service import Compute
 
 log = structlog.get_logger()
 
 ACTION, EVENT = "extend_volume", "compute_extend_volume"
-EXTENDING, NEW_SIZE = "extending", "extend_new_size"
-GIB = 1 << 30
-
-
-class ExtendVolume(Struct, frozen=True, kw_only=True):
-    """The notes. Sizes in GiB, those read back from a host in bytes.
-
-    answers      the sender waits for the completion action (compute 2.105)
-    extending    what the volume was found to be; None while nobody has looked
-    target_gib   the size that the disk is to have
-    image_bytes  what the image has, as its host said last
-    """
-
-    server_id: str
-    volume_id: str
-    host: str
-    action_id: int
-    answers: bool
-    block_device_id: str = ""
-    extending: bool | None = None
-    target_gib: int = 0
-    image_bytes: int = 0
-
-    @property
-    def owes_answer(self) -> bool:
-        """Whether the volume service may wait for a completion."""
-        return self.answers and self.extending is not False
-
-    @property
-    def has_grown(self) -> bool:
-        """Whether the image is known to have the new size."""
-        return bool(self.extending) and self.image_bytes >= self.target_gib * GIB
+EXTENDING = "extending"
 
 
 def begin(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
@@ -88,10 +55,10 @@ async def answer_failure(notes: ExtendVolume, run: Run[Compute]) -> Together:
 
 async def look_at_volume(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
     """See that the server has the volume on a host that is new enough, and read the new size."""
-    device_id = await run.service.store.read(lambda tx: _find_device(tx, notes))
+    device_id = await run.service.store.read(lambda tx: find_device(tx, notes))
     volume = await run.service.volumes.show(None, notes.volume_id)
     is_extending = notes.answers and volume.status == EXTENDING
-    target = _read_target(volume) if is_extending else volume.size_gib
+    target = read_target(volume) if is_extending else volume.size_gib
     return replace(notes, block_device_id=device_id, extending=is_extending, target_gib=target)
 
 
@@ -157,42 +124,6 @@ async def tell_failure(notes: ExtendVolume, run: Run[Compute]) -> None:
     """
     if notes.owes_answer:
         await _complete(notes, run, error=not notes.has_grown)
-
-
-def _find_device(tx: Session, notes: ExtendVolume) -> str:
-    """Return the id of the block device to grow. Raises Conflict when there is none to grow."""
-    server = tx.get(Server, notes.server_id)
-    if server is None or server.deleted_at is not None or server.host != notes.host:
-        raise Conflict(
-            f"Server {notes.server_id} left host {notes.host}. Volume {notes.volume_id} was not "
-            "extended there."
-        )
-    row = devices.find_volume(tx, notes.server_id, notes.volume_id)
-    if row is None or row.state != "attached":
-        raise Conflict(
-            f"Volume {notes.volume_id} is not attached to server {notes.server_id}. It was not "
-            "extended there."
-        )
-    host = hosts.find(tx, notes.host)
-    if host is None or host.version < hosts.EXTEND_VERSION:
-        raise Conflict(
-            f"Host {notes.host} is older than service version {hosts.EXTEND_VERSION} and cannot "
-            f"extend volume {notes.volume_id} under a guest. Upgrade the host, or detach the "
-            "volume first."
-        )
-    return row.id
-
-
-def _read_target(volume: Volume) -> int:
-    """Return the size that an extending volume is to have. Raises Conflict when it tells none."""
-    told = volume.metadata.get(NEW_SIZE, "")
-    if not (told.isascii() and told.isdigit() and int(told) > volume.size_gib):
-        raise Conflict(
-            f"Volume {volume.id} of {volume.size_gib} GiB is extending and names no larger size. "
-            "It was not extended.",
-            private=f"{NEW_SIZE} is {told[:64]!r}",
-        )
-    return int(told)
 
 
 async def _complete(notes: ExtendVolume, run: Run[Compute], *, error: bool) -> None:

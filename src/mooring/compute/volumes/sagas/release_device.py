@@ -7,15 +7,15 @@ try at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
-from mooring.compute.volumes.disk_places import HERE, NOWHERE, Place, named, pick
-from mooring.compute.volumes.disks import Disk
+from mooring.compute.volumes.disk_places import Place
+from mooring.compute.volumes.sagas import everywhere
 from mooring.saga.define import Each, Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
@@ -82,11 +82,6 @@ def hurry(tx: Session, compute: Compute, server_id: str) -> None:
             compute.sagas.retry(tx, saga_id)
 
 
-def forget_place(tx: Session, notes: ReleaseDevice, *where: Any) -> None:
-    """Say that a host no longer has the volume."""
-    disk_places.remove(tx, notes.block_device_id, _disk(notes, *where[:-1]).host or NOWHERE)
-
-
 def give_back(tx: Session, notes: ReleaseDevice, run: Run[Compute]) -> None:
     """Forget the device and, with the last one, give the server the state it had before."""
     devices.remove(tx, notes.block_device_id)
@@ -94,30 +89,17 @@ def give_back(tx: Session, notes: ReleaseDevice, run: Run[Compute]) -> None:
         states.give_back(tx, notes.server_id, run.now())
 
 
-def _disk(notes: ReleaseDevice, item: str = HERE) -> Disk:
-    """Return the volume at the server's host or, with an item, at another one."""
-    place = (
-        pick(notes.elsewhere, item) if item else Place(notes.host or NOWHERE, notes.attachment_id)
-    )
-    return Disk(
-        server_id=notes.server_id,
-        volume_id=notes.volume_id,
-        host=place.host or None,
-        attachment_id=place.attachment_id,
-    )
-
-
-_steps = disks.Steps(_disk)
+_steps = disks.Steps(everywhere.find)
 RELEASE_DEVICE = Saga(
     "compute.release_device",
     ReleaseDevice,
     Step("unplug_disk", _steps.unplug),
     Each(
         "places",
-        lambda notes: [HERE, *named(notes.elsewhere)],
+        everywhere.places,
         Step("disconnect_host", _steps.leave),
         Step("delete_attachment", _steps.end),
-        Step("forget_place", forget_place),
+        Step("forget_place", everywhere.forget_place),
     ),
     Step("give_back", give_back),
     locks=lambda notes: [exclusive(lock_of(notes.block_device_id))],

@@ -1,0 +1,86 @@
+"""What growing a volume under its guest knows between two steps, and what it has to see first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from mooring.compute.hosts import hosts
+from mooring.compute.tables import Server
+from mooring.compute.volumes import devices
+from mooring.errors import Conflict
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.clients.volume import Volume
+
+NEW_SIZE = "extend_new_size"
+GIB = 1 << 30
+
+
+class ExtendVolume(Struct, frozen=True, kw_only=True):
+    """The notes. Sizes in GiB, those read back from a host in bytes.
+
+    answers      the sender waits for the completion action (compute 2.105)
+    extending    what the volume was found to be; None while nobody has looked
+    target_gib   the size that the disk is to have
+    image_bytes  what the image has, as its host said last
+    """
+
+    server_id: str
+    volume_id: str
+    host: str
+    action_id: int
+    answers: bool
+    block_device_id: str = ""
+    extending: bool | None = None
+    target_gib: int = 0
+    image_bytes: int = 0
+
+    @property
+    def owes_answer(self) -> bool:
+        """Whether the volume service may wait for a completion."""
+        return self.answers and self.extending is not False
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether the image is known to have the new size."""
+        return bool(self.extending) and self.image_bytes >= self.target_gib * GIB
+
+
+def find_device(tx: Session, notes: ExtendVolume) -> str:
+    """Return the id of the block device to grow. Raises Conflict when there is none to grow."""
+    server = tx.get(Server, notes.server_id)
+    if server is None or server.deleted_at is not None or server.host != notes.host:
+        raise Conflict(
+            f"Server {notes.server_id} left host {notes.host}. Volume {notes.volume_id} was not "
+            "extended there."
+        )
+    row = devices.find_volume(tx, notes.server_id, notes.volume_id)
+    if row is None or row.state != "attached":
+        raise Conflict(
+            f"Volume {notes.volume_id} is not attached to server {notes.server_id}. It was not "
+            "extended there."
+        )
+    host = hosts.find(tx, notes.host)
+    if host is None or host.version < hosts.EXTEND_VERSION:
+        raise Conflict(
+            f"Host {notes.host} is older than service version {hosts.EXTEND_VERSION} and cannot "
+            f"extend volume {notes.volume_id} under a guest. Upgrade the host, or detach the "
+            "volume first."
+        )
+    return row.id
+
+
+def read_target(volume: Volume) -> int:
+    """Return the size that an extending volume is to have. Raises Conflict when it tells none."""
+    told = volume.metadata.get(NEW_SIZE, "")
+    if not (told.isascii() and told.isdigit() and int(told) > volume.size_gib):
+        raise Conflict(
+            f"Volume {volume.id} of {volume.size_gib} GiB is extending and names no larger size. "
+            "It was not extended.",
+            private=f"{NEW_SIZE} is {told[:64]!r}",
+        )
+    return int(told)
