@@ -25,6 +25,7 @@ def tell(describe: Callable[[Any], Message]) -> Story:
     """Return the story of a saga whose notes have a `snapshot_id`, and say what its failure is."""
 
     def fail(tx: Session, notes: Any, run: Run[Volume]) -> None:
+        # A saga told it: nobody reads here.
         row = tx.get(SnapshotRow, notes.snapshot_id)
         # What begins anew after a rest, and so has a saga already, has not failed yet.
         if row is not None and not row.saga_id:
