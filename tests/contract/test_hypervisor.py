@@ -230,25 +230,27 @@ async def test_a_booting_guest_is_asked_again_until_it_lets_go(host: TestHost) -
 @pytest.mark.hosts
 @pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
 async def test_a_guest_that_keeps_its_disk_has_it_as_before(
-    host: TestHost, monkeypatch: pytest.MonkeyPatch
+    kind: HypervisorKind, inner_dirs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(libvirt_hypervisor(), "AGENT_UNPLUG_S", 1.0)
     monkeypatch.setattr(libvirt_hypervisor(), "AGENT_UNPLUG_ASK_S", 0.5)
-    server_id, empty, disk = new_id(), await host.make_disk(), await host.make_disk()
-    # Nothing boots from an empty volume, so nobody lets go of anything.
-    spec = ServerSpec(
-        name="guest", vcpus=1, memory_mib=128, disks=[replace(empty, boot_index=0), disk]
-    )
-    before = await host.client.put_server(server_id, spec, operation=operation())
-    with pytest.raises(Conflict, match="keeps volume"):
+    async with open_host(inner_dirs[kind], kind) as (host, _):
+        server_id, empty, disk = new_id(), await host.make_disk(), await host.make_disk()
+        # Nothing boots from an empty volume, so nobody lets go of anything.
+        spec = ServerSpec(
+            name="guest", vcpus=1, memory_mib=128, disks=[replace(empty, boot_index=0), disk]
+        )
+        before = await host.client.put_server(server_id, spec, operation=operation())
+        with pytest.raises(Conflict, match="keeps volume"):
+            await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
+        assert await host.client.show_server(server_id) == before
+        off = PowerRequest(state="off")
+        await host.client.set_power(server_id, off, operation=operation())
         await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
-    assert await host.client.show_server(server_id) == before
-    off = PowerRequest(state="off")
-    await host.client.set_power(server_id, off, operation=operation())
-    await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
-    guest = await host.client.show_server(server_id)
-    assert guest is not None
-    assert [one.volume_id for one in guest.disks] == [empty.volume_id]
+        guest = await host.client.show_server(server_id)
+        assert guest is not None
+        assert [one.volume_id for one in guest.disks] == [empty.volume_id]
+        await host.remove(server_id)
 
 
 def libvirt_hypervisor() -> ModuleType:
