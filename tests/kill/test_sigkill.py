@@ -34,8 +34,8 @@ SAMPLE_OF_AGENT = 8
 SAMPLE_ON_POSTGRESQL = 6
 SAGAS = laws.sagas_of(*(each.name for each in SERVICES))
 UNUSED = {"connect", "delete_image", "fence_holder", "lift_fence"}
-"""Verbs that no operation asks for: a disk is connected as it is plugged, and the others, which take
-an image out of a host's cache or from its holder, are for operators."""
+"""Verbs that no operation asks for: a disk is connected as it is plugged, and the others, which
+take an image out of a host's cache or from its holder, are for operators."""
 VERBS = [
     name
     for module in (servers, disks, volumes)
