@@ -62,6 +62,13 @@ def refuse(event: str) -> None:
     raise Unavailable(message)
 
 
+async def all_noted(store: Store) -> None:
+    """Return once it is noted of everything that it was delivered: else it is delivered again."""
+    async with asyncio.timeout(30):
+        while await store.read(lambda tx: outbox.read(tx, "hook")):
+            pass
+
+
 @asynccontextmanager
 async def running(deliverer: Deliverer) -> AsyncGenerator[None]:
     task = asyncio.create_task(deliverer.run())
@@ -195,12 +202,14 @@ async def test_one_of_several_processes_delivers_and_another_succeeds_it(
         async with running(waiting):
             await send(second, boxes[1], "b", "c")
             assert await one.has(3) == ["a", "b", "c"]
+            await all_noted(first)
             assert two.taken == []
             assert not await second.write(lambda tx: lease.take(tx, "hook", "two"))
 
     await send(second, boxes[1], "d")
     async with running(waiting):
         assert await two.has(1) == ["d"]
+        await all_noted(second)
     await first.write(lambda tx: lease.take(tx, "hook", "dead"))
     await first.write(
         lambda tx: tx.execute(
