@@ -31,7 +31,7 @@ MUTANTS = [
         '    await guests.take_back(run, disk.host, f"/connections/{name}", verb)\n',
         "    del verb\n",
         DETACH,
-        "available_and_unknown",
+        "makes_the_server_error",
     ),
     Mutant(
         "an attachment outlives its use",
