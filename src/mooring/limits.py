@@ -271,6 +271,9 @@ AGENT_LIBVIRT_THREADS = 16
 AGENT_GUEST_ANSWER_S = 20.0
 """How long an agent waits for a guest's emulator: below AGENT_CALL_S, or its host seems silent."""
 
+AGENT_GUEST_START_S = 120.0
+"""How long an agent waits for a new emulator: it may have much memory to find, or to read back."""
+
 AGENT_ACPI_ASK_S = 5.0
 """How long a guest is given to shut down before it is asked again; a booting one hears nothing."""
 

@@ -88,6 +88,31 @@ async def test_a_caller_who_is_cancelled_sees_the_end_of_what_was_begun() -> Non
     await calls.until_quiet("g")
 
 
+async def test_a_call_that_was_given_more_time_is_waited_for() -> None:
+    calls, emulator = GuestCalls(SOON_S), Emulator()
+    asyncio.get_running_loop().call_later(5 * SOON_S, emulator.answers.set)
+    assert await calls.ask("g", emulator.work, LATE_S) == 1
+
+
+def test_what_goes_on_after_its_caller_and_loop_ended_ends_quietly() -> None:
+    begins, goes_on, left = threading.Event(), threading.Event(), list[threading.Thread]()
+
+    def work() -> None:
+        left.append(threading.current_thread())
+        begins.set()
+        goes_on.wait()
+
+    async def leave() -> None:
+        asking = asyncio.create_task(run_apart(work, "guest"))
+        await asyncio.to_thread(begins.wait)
+        asking.cancel()
+
+    asyncio.run(leave())
+    goes_on.set()
+    # What it could not hand over would be raised in that thread, and fail this test.
+    left[0].join()
+
+
 async def test_what_a_call_raises_is_its_callers() -> None:
     calls = GuestCalls(LATE_S)
     with pytest.raises(Conflict):

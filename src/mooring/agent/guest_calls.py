@@ -44,11 +44,14 @@ class GuestCalls:
         """Whether nothing is asked of a guest's emulator."""
         return server_id not in self._lanes
 
-    async def ask(self, server_id: str, work: Callable[[], Awaitable[T]]) -> T:
+    async def ask(
+        self, server_id: str, work: Callable[[], Awaitable[T]], within_s: float | None = None
+    ) -> T:
         """Let `work` ask a guest's emulator, after all that came before; return what it returns.
 
-        Raises Unavailable when that does not end within `answer_s` seconds: then it goes on by
-        itself, and all others are refused until it ends. A caller who is cancelled waits as long.
+        Raises Unavailable when that does not end within `within_s` seconds, by default `answer_s`:
+        then it goes on by itself, and all others are refused until it ends. A caller who is
+        cancelled waits as long.
         """
         lane = self._lanes.setdefault(server_id, _Lane())
         if lane.hangs:
@@ -57,7 +60,7 @@ class GuestCalls:
         call = asyncio.create_task(_run(lane, work))
         call.add_done_callback(partial(self._leave, server_id, lane))
         try:
-            await self._wait(call)
+            await self._wait(call, self.answer_s if within_s is None else within_s)
         finally:
             if not call.done():
                 _give_up(lane, call)
@@ -74,13 +77,13 @@ class GuestCalls:
         if lane is None or (call := lane.at_work) is None:
             return
         if was_ended or not lane.hangs:
-            await self._wait(call)
+            await self._wait(call, self.answer_s)
         if not call.done():
             raise _refusal(server_id, lane)
 
-    async def _wait(self, call: asyncio.Task[Any]) -> None:
+    async def _wait(self, call: asyncio.Task[Any], within_s: float) -> None:
         """Wait for a call, but not for long, also when cancelled meanwhile."""
-        deadline = time.monotonic() + self.answer_s
+        deadline = time.monotonic() + within_s
         cancelled: asyncio.CancelledError | None = None
         while not call.done() and (left := deadline - time.monotonic()) > 0:
             try:
@@ -102,6 +105,8 @@ class GuestCalls:
 async def run_apart(fn: Callable[[], T], name: str) -> T:
     """Run `fn` in a thread of its own, which keeps no pool's place and no process from ending."""
     answer: Future[T] = Future()
+    # A caller who leaves takes nothing back: what was begun goes on, and has somewhere to end.
+    answer.set_running_or_notify_cancel()
 
     def run() -> None:
         try:

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring.agent.app import open_agent
 from mooring.agent.settings import MountSettings
@@ -109,7 +110,9 @@ class Host:
 async def main(state_dir: Path, sleeper: Sleeper) -> None:
     """Wake the guest on NFS, grow both disks under it, and one more time without it."""
     # Each program starts twenty times as slowly as elsewhere.
-    wanted = settings(state_dir, MountSettings(timeout_s=240))
+    wanted = replace(
+        settings(state_dir, MountSettings(timeout_s=240)), guest_answer_s=240.0, guest_start_s=480.0
+    )
     async with open_agent(wanted) as running:
         say("the agent is up")
         host = Host(Agents().in_process(NAME, running.app), sleeper, state_dir)

@@ -187,7 +187,11 @@ class LibvirtHypervisor:
 
     async def power_on(self, server_id: str) -> None:
         async with self._lock(server_id):
-            await self._with(server_id, power.start)
+            is_off = await self._look(server_id, power.is_off)
+            # Nothing is silent yet where nothing runs.
+            await self._with(
+                server_id, power.start, self._settings.guest_start_s if is_off else None
+            )
 
     async def power_off(self, server_id: str, graceful_s: float) -> None:
         async with self._lock(server_id):
@@ -336,14 +340,18 @@ class LibvirtHypervisor:
     async def _call(self, fn: Callable[[], T]) -> T:
         return await self._connection.call(fn)
 
-    async def _with(self, server_id: str, fn: Callable[[Any], T]) -> T:
+    async def _with(
+        self, server_id: str, fn: Callable[[Any], T], within_s: float | None = None
+    ) -> T:
         """Run what may ask a guest's emulator on its domain. Raises NotFound, Unavailable."""
 
         def run() -> T:
             return fn(self._domain(server_id))
 
         call = guarded(run)
-        return await self._asked.ask(server_id, lambda: run_apart(call, f"guest-{server_id}"))
+        return await self._asked.ask(
+            server_id, lambda: run_apart(call, f"guest-{server_id}"), within_s
+        )
 
     async def _look(self, server_id: str, fn: Callable[[Any], T]) -> T:
         """Run on a guest's domain what asks nothing of its emulator. Raises NotFound."""
