@@ -27,7 +27,7 @@ from mooring.fence.operation import Operation
 CHECKOUT = Path(__file__).parents[2]
 GUEST_IMAGE = CHECKOUT / "build" / "guest" / "guest.qcow2"
 IMAGE_ID = "0c0ffee0-0000-4000-8000-000000000001"
-BOOT_S = 90.0
+BOOT_S = 240.0
 _generations = itertools.count(1)
 
 

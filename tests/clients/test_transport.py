@@ -22,7 +22,7 @@ from mooring.neighbour import NoAnswer, TooLate
 
 pytestmark = pytest.mark.anyio
 WAYS = ["near", "socket"]
-PATIENCE_S = 0.05
+PATIENCE_S, LATE_S = 0.05, 60.0
 MIB = 1 << 20
 flavour: ContextVar[str] = ContextVar("flavour", default="empty")
 
@@ -127,7 +127,7 @@ class Way:
         what: str,
         body: bytes | AsyncIterator[bytes] = b"",
         *,
-        patience_s: float = 5.0,
+        patience_s: float = LATE_S,
         method: str = "POST",
         streams: bool = False,
     ) -> Response:
@@ -188,14 +188,14 @@ async def test_no_answer_ends_at_the_deadline_and_the_callee_goes_on(
         await way.order("slow", patience_s=PATIENCE_S, streams=streams)
     assert not way.kitchen.done.is_set()
     way.kitchen.gate.set()
-    await asyncio.wait_for(way.kitchen.done.wait(), 5)
+    await asyncio.wait_for(way.kitchen.done.wait(), LATE_S)
 
 
 async def test_a_late_answer_goes_nowhere(way: Way, streams: bool) -> None:
     with pytest.raises(TooLate):
         await way.order("slow", patience_s=PATIENCE_S, streams=streams)
     way.kitchen.gate.set()
-    await asyncio.wait_for(way.kitchen.done.wait(), 5)
+    await asyncio.wait_for(way.kitchen.done.wait(), LATE_S)
     assert await way.eat("now") == (200, b"soup")
 
 
@@ -203,7 +203,7 @@ async def test_a_caller_who_is_cancelled_leaves_the_callee_alone(way: Way) -> No
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(way.order("slow"), PATIENCE_S)
     way.kitchen.gate.set()
-    await asyncio.wait_for(way.kitchen.done.wait(), 5)
+    await asyncio.wait_for(way.kitchen.done.wait(), LATE_S)
 
 
 async def test_a_callee_that_fails_is_a_500_without_its_reason(way: Way, streams: bool) -> None:
@@ -237,7 +237,7 @@ async def test_an_upload_that_nobody_takes_ends_at_the_deadline(way: Way) -> Non
 async def test_an_upload_that_fails_tells_both_sides(way: Way) -> None:
     with pytest.raises(ValueError, match="out of stock"):
         await way.order("count", courses(2, fails=True))
-    await asyncio.wait_for(way.kitchen.left.wait(), 5)
+    await asyncio.wait_for(way.kitchen.left.wait(), LATE_S)
 
 
 async def test_a_streamed_answer_arrives_whole(way: Way, streams: bool) -> None:
@@ -258,7 +258,7 @@ async def test_a_reader_who_leaves_ends_the_stream(way: Way) -> None:
     assert response.stream is not None
     await anext(aiter(response.stream))
     await response.aclose()
-    await asyncio.wait_for(way.kitchen.ended.wait(), 5)
+    await asyncio.wait_for(way.kitchen.ended.wait(), LATE_S)
     assert way.kitchen.served < 64
 
 
@@ -314,11 +314,11 @@ async def test_a_network_may_deliver_late(way: Way) -> None:
 
 
 async def test_a_caller_who_speaks_httpx2_is_served_too(way: Way) -> None:
-    async with AsyncClient(transport=way.network, timeout=PATIENCE_S) as client:
+    async with AsyncClient(transport=way.network, timeout=LATE_S) as client:
         answer = await client.post("http://kitchen/menu/now", content=b"salt")
         uploaded = await client.post("http://kitchen/menu/count", content=courses(2))
         with pytest.raises(ReadTimeout):
-            await client.get("http://kitchen/menu/slow")
+            await client.get("http://kitchen/menu/slow", timeout=PATIENCE_S)
         with pytest.raises(ReadError):
             await client.get("http://kitchen/menu/torn")
         way.kitchen.gate.set()  # for the client closes the network, which waits for who is cooking

@@ -25,7 +25,7 @@ from openstack.connection import Connection
 from tests.kill.processes import CommandProcess
 
 OPENSTACK = Path(sys.executable).with_name("openstack")
-COMMAND_S, ENDS_S, POLL_S = 120.0, 60.0, 0.05
+COMMAND_S, ENDS_S, POLL_S = 240.0, 240.0, 0.05
 COMPUTE, VOLUME, IMAGE = "/compute/v2.1", "/volume/v3", "/image/v2"
 MIB = 1024 * 1024
 

@@ -24,7 +24,7 @@ WITHOUT_LIBVIRT = "import sys; sys.modules['libvirt'] = None; from mooring.main 
 
 def refused(*command: str) -> str:
     """Run a command that must not start, and return the one line that says why."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 1, done
     assert "ready" not in done.stdout
     [line] = done.stderr.splitlines()

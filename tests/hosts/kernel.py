@@ -21,7 +21,7 @@ from msgspec import Struct
 CHECKOUT = Path(__file__).parents[2]
 BUILT = CHECKOUT / "build" / "kernel"
 VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
-SERVES_S, POLL_S = 10.0, 0.05
+SERVES_S, POLL_S = 60.0, 0.05
 MEMORY_MIB = 1024
 COMMAND_LINE = "console=ttyS0 quiet panic=1 mitigations=off nokaslr"
 

@@ -17,7 +17,7 @@ import httpx2
 from tests.contract.clients import COMPUTE, VOLUME, Http
 from tests.kill.processes import CommandProcess
 
-HEARS_S, POLL_S = 90.0, 0.2
+HEARS_S, POLL_S = 240.0, 0.2
 GIB = 1 << 30
 Tended = TypeVar("Tended", bound="RealCloud")
 

@@ -47,13 +47,13 @@ class Guest:
         # QEMU makes its socket before the guest's first instruction, so before its first word.
         self.hear("mooring-guest: up")
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(20)
+        self._socket.settimeout(120)
         self._socket.connect(str(control))
         self._answers = self._socket.makefile("rb")
         self._answers.readline()
         self.order("qmp_capabilities")
 
-    def hear(self, text: str, timeout_s: float = 60) -> None:
+    def hear(self, text: str, timeout_s: float = 240) -> None:
         """Wait until the guest has said so."""
         until = time.monotonic() + timeout_s
         while text not in self.said:
@@ -130,7 +130,7 @@ def test_the_guest_sees_disks_come_grow_and_go_and_heeds_the_power_button(
         guest.order("device_del", id="data")
         guest.hear("mooring-guest: disk vdb gone")
         guest.order("system_powerdown")
-        guest.process.wait(timeout=20)
+        guest.process.wait(timeout=120)
     assert data.read_bytes()[:128].rstrip(b"\0") == f"MOORING-MARKER:{MACHINE}".encode()
     with booted(disk, tmp_path / "second") as guest:
         guest.hear(f"mooring-guest: boot marker read {MACHINE}")

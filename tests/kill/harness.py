@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tests.kill.processes import ForkedProcess
 
-ENDS_S = 90.0
+ENDS_S = 240.0
 POLL_S = 0.1
 
 

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Protocol
 
-READY_S = 60.0
+READY_S = 240.0
 _NURSERY = multiprocessing.get_context("forkserver")
 # Importing the services takes twenty times what starting them takes, and a kill test starts three
 # processes. `pytest` is what the children would otherwise import as their main module.

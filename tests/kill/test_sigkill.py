@@ -28,7 +28,7 @@ from tests.postgres import Server
 
 pytestmark = pytest.mark.kill
 
-DIES_S = 30.0
+DIES_S = 120.0
 SAMPLE = 34
 SAMPLE_OF_AGENT = 8
 SAMPLE_ON_POSTGRESQL = 6
