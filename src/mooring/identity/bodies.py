@@ -18,18 +18,20 @@ from mooring.web.body import explain
 T = TypeVar("T", bound=Struct)
 
 
-def known(values: dict[str, Any], form: type[T]) -> T:
-    """Return the known attributes. Raises Invalid, naming the one that does not fit."""
+def read(
+    values: dict[str, Any], form: type[T], whole: type[Struct] | None = None
+) -> tuple[T, dict[str, Any]]:
+    """Return what a client sent as a `form`, and beside it what identity does not know.
+
+    That is given back to clients as it came; a change has fewer attributes than the `whole`.
+    Raises Invalid, naming the attribute that does not fit.
+    """
+    ours = {"id", "links", "options", *(whole or form).__struct_encode_fields__}
+    extra = {name: value for name, value in values.items() if name not in ours}
     try:
-        return typed.convert(values, form)
+        return typed.convert(values, form), extra
     except msgspec.ValidationError as error:
         raise Invalid(explain(str(error))) from error
-
-
-def unknown(values: dict[str, Any], form: type[Struct]) -> dict[str, Any]:
-    """Return the attributes that identity does not know, to be given back as they came."""
-    ours = {"id", "links", "options", *form.__struct_encode_fields__}
-    return {name: value for name, value in values.items() if name not in ours}
 
 
 def given(record: Struct) -> dict[str, Any]:

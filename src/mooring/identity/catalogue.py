@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
-from mooring.errors import Conflict, Forbidden, Invalid, NotFound
-from mooring.identity import bodies
+from mooring.errors import Conflict, Forbidden, Invalid
+from mooring.identity import bodies, rows
 from mooring.identity.tables import EndpointRow, RegionRow, ServiceRow
 
 if TYPE_CHECKING:
@@ -103,10 +103,7 @@ def entries(tx: Session, project_id: str) -> list[dict[str, Any]]:
 
 def find_region(tx: Session, region_id: str) -> RegionRow:
     """Return a region. Raises NotFound."""
-    row = tx.get(RegionRow, region_id)
-    if row is None:
-        raise NotFound(f"Could not find region: {region_id}.")
-    return row
+    return rows.find(tx, RegionRow, "region", region_id)
 
 
 def create_region(tx: Session, new: NewRegion, extra: dict[str, Any]) -> RegionRow:
@@ -116,15 +113,15 @@ def create_region(tx: Session, new: NewRegion, extra: dict[str, Any]) -> RegionR
         raise Conflict(f"Conflict occurred attempting to store region: '{region_id}' exists.")
     if new.parent_region_id is not None:
         find_region(tx, new.parent_region_id)
-    row = RegionRow(
-        id=region_id,
-        description=new.description,
-        parent_region_id=new.parent_region_id,
-        extra=extra,
+    return rows.keep(
+        tx,
+        RegionRow(
+            id=region_id,
+            description=new.description,
+            parent_region_id=new.parent_region_id,
+            extra=extra,
+        ),
     )
-    tx.add(row)
-    tx.flush()
-    return row
 
 
 def change_region(
@@ -135,7 +132,7 @@ def change_region(
     given = bodies.given(changes)
     if given.get("parent_region_id"):
         find_region(tx, given["parent_region_id"])
-    return _set(tx, row, given, extra)
+    return rows.change(tx, row, given, extra)
 
 
 def remove_region(tx: Session, region_id: str) -> None:
@@ -146,54 +143,46 @@ def remove_region(tx: Session, region_id: str) -> None:
             raise Forbidden(
                 f"The region {region_id} holds endpoints or regions. Delete them first."
             )
-    tx.delete(row)
-    tx.flush()
+    rows.remove(tx, row)
 
 
 def find_service(tx: Session, service_id: str) -> ServiceRow:
     """Return a service. Raises NotFound."""
-    row = tx.get(ServiceRow, service_id)
-    if row is None:
-        raise NotFound(f"Could not find service: {service_id}.")
-    return row
+    return rows.find(tx, ServiceRow, "service", service_id)
 
 
 def create_service(tx: Session, new: NewService, extra: dict[str, Any]) -> ServiceRow:
     """Make a service; several may have one type or name."""
-    row = ServiceRow(
-        id=bodies.new_id(),
-        type=new.type,
-        name=new.name,
-        description=new.description,
-        enabled=new.enabled,
-        extra=extra,
+    return rows.keep(
+        tx,
+        ServiceRow(
+            id=bodies.new_id(),
+            type=new.type,
+            name=new.name,
+            description=new.description,
+            enabled=new.enabled,
+            extra=extra,
+        ),
     )
-    tx.add(row)
-    tx.flush()
-    return row
 
 
 def change_service(
     tx: Session, service_id: str, changes: ServiceChange, extra: dict[str, Any]
 ) -> ServiceRow:
     """Change a service. Raises NotFound."""
-    return _set(tx, find_service(tx, service_id), bodies.given(changes), extra)
+    return rows.change(tx, find_service(tx, service_id), bodies.given(changes), extra)
 
 
 def remove_service(tx: Session, service_id: str) -> None:
     """Delete a service with its endpoints. Raises NotFound."""
     row = find_service(tx, service_id)
     tx.execute(delete(EndpointRow).where(EndpointRow.service_id == service_id))
-    tx.delete(row)
-    tx.flush()
+    rows.remove(tx, row)
 
 
 def find_endpoint(tx: Session, endpoint_id: str) -> EndpointRow:
     """Return an endpoint. Raises NotFound."""
-    row = tx.get(EndpointRow, endpoint_id)
-    if row is None:
-        raise NotFound(f"Could not find endpoint: {endpoint_id}.")
-    return row
+    return rows.find(tx, EndpointRow, "endpoint", endpoint_id)
 
 
 def create_endpoint(tx: Session, new: NewEndpoint, extra: dict[str, Any]) -> EndpointRow:
@@ -202,17 +191,17 @@ def create_endpoint(tx: Session, new: NewEndpoint, extra: dict[str, Any]) -> End
     if new.region is not None:
         values["region"] = new.region
     _settle(tx, values)
-    row = EndpointRow(
-        id=bodies.new_id(),
-        interface=new.interface,
-        url=new.url,
-        enabled=new.enabled,
-        extra=extra,
-        **values,
+    return rows.keep(
+        tx,
+        EndpointRow(
+            id=bodies.new_id(),
+            interface=new.interface,
+            url=new.url,
+            enabled=new.enabled,
+            extra=extra,
+            **values,
+        ),
     )
-    tx.add(row)
-    tx.flush()
-    return row
 
 
 def change_endpoint(
@@ -223,13 +212,12 @@ def change_endpoint(
     given = bodies.given(changes)
     _settle(tx, given)
     row.ours = False
-    return _set(tx, row, given, extra)
+    return rows.change(tx, row, given, extra)
 
 
 def remove_endpoint(tx: Session, endpoint_id: str) -> None:
     """Delete an endpoint. Raises NotFound."""
-    tx.delete(find_endpoint(tx, endpoint_id))
-    tx.flush()
+    rows.remove(tx, find_endpoint(tx, endpoint_id))
 
 
 def _settle(tx: Session, values: dict[str, Any]) -> None:
@@ -246,11 +234,3 @@ def _settle(tx: Session, values: dict[str, Any]) -> None:
     service_id = values.get("service_id")
     if service_id is not None and tx.get(ServiceRow, service_id) is None:
         raise Invalid(f"Invalid input for service_id: there is no service {service_id}.")
-
-
-def _set(tx: Session, row: Any, values: dict[str, Any], extra: dict[str, Any]) -> Any:
-    for name, value in values.items():
-        setattr(row, name, value)
-    row.extra = {**row.extra, **extra}
-    tx.flush()
-    return row

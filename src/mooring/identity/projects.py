@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
-from mooring.errors import Conflict, NotFound
-from mooring.identity import bodies
+from mooring.errors import Conflict
+from mooring.identity import bodies, rows
 from mooring.identity.tables import ApplicationCredentialRow, DomainRow, GrantRow, ProjectRow
 
 if TYPE_CHECKING:
@@ -42,18 +42,12 @@ class ProjectChange(Struct, frozen=True):
 
 def find(tx: Session, project_id: str) -> ProjectRow:
     """Return a project. Raises NotFound."""
-    row = tx.get(ProjectRow, project_id)
-    if row is None:
-        raise NotFound(f"Could not find project: {project_id}.")
-    return row
+    return rows.find(tx, ProjectRow, "project", project_id)
 
 
 def find_domain(tx: Session, domain_id: str) -> DomainRow:
     """Return a domain. Raises NotFound."""
-    row = tx.get(DomainRow, domain_id)
-    if row is None:
-        raise NotFound(f"Could not find domain: {domain_id}.")
-    return row
+    return rows.find(tx, DomainRow, "domain", domain_id)
 
 
 def create(tx: Session, new: NewProject, extra: dict[str, Any], *, domain_id: str) -> ProjectRow:
@@ -66,18 +60,18 @@ def create(tx: Session, new: NewProject, extra: dict[str, Any], *, domain_id: st
             "This cloud has no trees of projects. Leave parent_id out, or name the domain."
         )
     _refuse_taken(tx, new.name, domain.id)
-    row = ProjectRow(
-        id=bodies.new_id(),
-        name=new.name,
-        domain_id=domain.id,
-        description=new.description or "",
-        enabled=new.enabled,
-        tags=sorted(set(new.tags)),
-        extra=extra,
+    return rows.keep(
+        tx,
+        ProjectRow(
+            id=bodies.new_id(),
+            name=new.name,
+            domain_id=domain.id,
+            description=new.description or "",
+            enabled=new.enabled,
+            tags=sorted(set(new.tags)),
+            extra=extra,
+        ),
     )
-    tx.add(row)
-    tx.flush()
-    return row
 
 
 def change(
@@ -88,11 +82,8 @@ def change(
     given = bodies.given(changes)
     if given.get("name", row.name) != row.name:
         _refuse_taken(tx, given["name"], row.domain_id)
-    for name, value in given.items():
-        setattr(row, name, "" if value is None else value)
-    row.extra = {**row.extra, **extra}
-    tx.flush()
-    return row
+    values = {name: "" if value is None else value for name, value in given.items()}
+    return rows.change(tx, row, values, extra)
 
 
 def remove(tx: Session, project_id: str) -> None:
@@ -105,8 +96,7 @@ def remove(tx: Session, project_id: str) -> None:
     tx.execute(
         delete(ApplicationCredentialRow).where(ApplicationCredentialRow.project_id == project_id)
     )
-    tx.delete(row)
-    tx.flush()
+    rows.remove(tx, row)
 
 
 def by_name(tx: Session, name: str, domain_id: str) -> ProjectRow | None:

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, or_, select
 
 from mooring.errors import Conflict, Forbidden, NotFound
-from mooring.identity import bodies, projects, users
+from mooring.identity import bodies, projects, rows, users
 from mooring.identity.tables import GrantRow, ImplicationRow, RoleRow
 
 if TYPE_CHECKING:
@@ -42,10 +42,7 @@ class RoleChange(Struct, frozen=True):
 
 def find(tx: Session, role_id: str) -> RoleRow:
     """Return a role. Raises NotFound."""
-    row = tx.get(RoleRow, role_id)
-    if row is None:
-        raise NotFound(f"Could not find role: {role_id}.")
-    return row
+    return rows.find(tx, RoleRow, "role", role_id)
 
 
 def create(tx: Session, new: NewRole, extra: dict[str, Any]) -> RoleRow:
@@ -53,16 +50,16 @@ def create(tx: Session, new: NewRole, extra: dict[str, Any]) -> RoleRow:
     if new.domain_id is not None:
         raise Conflict("Roles belong to no domain here. Leave domain_id out.")
     _refuse_taken(tx, new.name)
-    row = RoleRow(
-        id=bodies.new_id(),
-        name=new.name,
-        description=new.description,
-        immutable=bool(new.options.immutable),
-        extra=extra,
+    return rows.keep(
+        tx,
+        RoleRow(
+            id=bodies.new_id(),
+            name=new.name,
+            description=new.description,
+            immutable=bool(new.options.immutable),
+            extra=extra,
+        ),
     )
-    tx.add(row)
-    tx.flush()
-    return row
 
 
 def change(tx: Session, role_id: str, changes: RoleChange, extra: dict[str, Any]) -> RoleRow:
@@ -74,13 +71,9 @@ def change(tx: Session, role_id: str, changes: RoleChange, extra: dict[str, Any]
         raise _immutable(row)
     if given.get("name", row.name) != row.name:
         _refuse_taken(tx, given["name"])
-    for name, value in given.items():
-        setattr(row, name, value)
     if options.immutable is not None:
-        row.immutable = options.immutable
-    row.extra = {**row.extra, **extra}
-    tx.flush()
-    return row
+        given["immutable"] = options.immutable
+    return rows.change(tx, row, given, extra)
 
 
 def remove(tx: Session, role_id: str) -> None:
@@ -94,8 +87,7 @@ def remove(tx: Session, role_id: str) -> None:
             or_(ImplicationRow.prior_role_id == role_id, ImplicationRow.implied_role_id == role_id)
         )
     )
-    tx.delete(row)
-    tx.flush()
+    rows.remove(tx, row)
 
 
 def check_scope(tx: Session, scope: str) -> None:

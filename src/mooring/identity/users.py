@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
-from mooring.errors import Conflict, NotFound, Unauthenticated
-from mooring.identity import bodies, projects
+from mooring.errors import Conflict, Unauthenticated
+from mooring.identity import bodies, projects, rows
 from mooring.identity.standing import INVALID
 from mooring.identity.tables import ApplicationCredentialRow, GrantRow, UserRow
 
@@ -41,10 +41,7 @@ class UserChange(Struct, frozen=True):
 
 def find(tx: Session, user_id: str) -> UserRow:
     """Return a user. Raises NotFound."""
-    row = tx.get(UserRow, user_id)
-    if row is None:
-        raise NotFound(f"Could not find user: {user_id}.")
-    return row
+    return rows.find(tx, UserRow, "user", user_id)
 
 
 def by_name(tx: Session, name: str, domain_id: str) -> UserRow | None:
@@ -75,19 +72,19 @@ def create(
     """Make a user, in `domain_id` unless `new` says otherwise. Raises NotFound, Conflict."""
     domain = projects.find_domain(tx, new.domain_id or domain_id)
     _refuse_taken(tx, new.name, domain.id)
-    row = UserRow(
-        id=bodies.new_id(),
-        name=new.name,
-        domain_id=domain.id,
-        enabled=new.enabled,
-        default_project_id=new.default_project_id,
-        password_hash=password_hash,
-        tokens_from=now,
-        extra=extra,
+    return rows.keep(
+        tx,
+        UserRow(
+            id=bodies.new_id(),
+            name=new.name,
+            domain_id=domain.id,
+            enabled=new.enabled,
+            default_project_id=new.default_project_id,
+            password_hash=password_hash,
+            tokens_from=now,
+            extra=extra,
+        ),
     )
-    tx.add(row)
-    tx.flush()
-    return row
 
 
 def change(
@@ -111,11 +108,7 @@ def change(
         del given["password"]
     if "password_hash" in given or given.get("enabled") is False:
         given["token_generation"] = row.token_generation + 1
-    for name, value in given.items():
-        setattr(row, name, value)
-    row.extra = {**row.extra, **extra}
-    tx.flush()
-    return row
+    return rows.change(tx, row, given, extra)
 
 
 def set_password(tx: Session, user_id: str, password_hash: str) -> None:
@@ -140,8 +133,7 @@ def remove(tx: Session, user_id: str) -> None:
     row = find(tx, user_id)
     tx.execute(delete(GrantRow).where(GrantRow.user_id == user_id))
     tx.execute(delete(ApplicationCredentialRow).where(ApplicationCredentialRow.user_id == user_id))
-    tx.delete(row)
-    tx.flush()
+    rows.remove(tx, row)
 
 
 def _refuse_taken(tx: Session, name: str, domain_id: str) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from mooring.identity import bodies, listing, roles, views
+from mooring.identity import bodies, roles, views
+from mooring.identity.api.kinds import Kind
 from mooring.identity.roles import NewRole, RoleChange
 from mooring.identity.service import Identity
 from mooring.identity.tables import ImplicationRow, RoleRow
@@ -17,56 +18,46 @@ if TYPE_CHECKING:
 
 api = Api[Identity]()
 
-_COLUMNS: listing.Columns = {"id": RoleRow.id, "name": RoleRow.name}
+_ROLES = Kind(
+    "role",
+    RoleRow,
+    {"id": RoleRow.id, "name": RoleRow.name},
+    views.role,
+)
 
 
 @api.get("/roles", policy="identity:list_roles")
 async def list_roles(call: Call[Identity]) -> Reply:
     """List roles; none of them belongs to a domain."""
-
-    def read(tx: Session) -> tuple[list[dict[str, Any]], bool]:
-        if call.query.get("domain_id"):
-            return [], False
-        rows, more = listing.select_page(tx, call.query, select(RoleRow), _COLUMNS)
-        return [views.role(call, row) for row in rows], more
-
-    found, more = await call.service.store.read(read)
-    return Reply(200, listing.body(call, "/roles", "roles", found, more=more))
+    if call.query.get("domain_id"):
+        return _ROLES.none(call)
+    return await _ROLES.page(call)
 
 
 @api.post("/roles", dict[str, Any], key="role", policy="identity:create_role")
 async def create_role(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a role."""
-    new = bodies.known(body, NewRole)
-    extra = bodies.unknown(body, NewRole)
-    made = await call.service.change(lambda tx: views.role(call, roles.create(tx, new, extra)))
-    return Reply(201, {"role": made})
+    new, extra = bodies.read(body, NewRole)
+    return await _ROLES.made(call, lambda tx: roles.create(tx, new, extra))
 
 
 @api.get("/roles/{role_id}", policy="identity:get_role")
 async def show_role(call: Call[Identity]) -> Reply:
     """Show a role."""
-    role_id = call.path["role_id"]
-    found = await call.service.store.read(lambda tx: views.role(call, roles.find(tx, role_id)))
-    return Reply(200, {"role": found})
+    return await _ROLES.shown(call, roles.find)
 
 
 @api.patch("/roles/{role_id}", dict[str, Any], key="role", policy="identity:update_role")
 async def change_role(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a role."""
-    changes = bodies.known(body, RoleChange)
-    extra = bodies.unknown(body, NewRole)
-    changed = await call.service.change(
-        lambda tx: views.role(call, roles.change(tx, call.path["role_id"], changes, extra))
-    )
-    return Reply(200, {"role": changed})
+    changes, extra = bodies.read(body, RoleChange, NewRole)
+    return await _ROLES.changed(call, lambda tx, role_id: roles.change(tx, role_id, changes, extra))
 
 
 @api.delete("/roles/{role_id}", policy="identity:delete_role")
 async def delete_role(call: Call[Identity]) -> Reply:
     """Delete a role."""
-    await call.service.change(lambda tx: roles.remove(tx, call.path["role_id"]))
-    return Reply(204)
+    return await _ROLES.removed(call, roles.remove)
 
 
 @api.get("/roles/{role_id}/implies", policy="identity:list_implied_roles")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct
-from sqlalchemy import select
 
 from mooring.errors import Invalid, Unauthenticated
 from mooring.identity import bodies, listing, projects, standing, users, views
+from mooring.identity.api.kinds import Kind
 from mooring.identity.service import Identity
 from mooring.identity.standing import INVALID
 from mooring.identity.tables import UserRow
@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 
 api = Api[Identity]()
 
-_COLUMNS: listing.Columns = {
-    "id": UserRow.id,
-    "name": UserRow.name,
-    "domain_id": UserRow.domain_id,
-    "enabled": UserRow.enabled,
-}
+_USERS = Kind(
+    "user",
+    UserRow,
+    {
+        "id": UserRow.id,
+        "name": UserRow.name,
+        "domain_id": UserRow.domain_id,
+        "enabled": UserRow.enabled,
+    },
+    views.user,
+)
 
 
 class Passwords(Struct, frozen=True):
@@ -38,30 +43,22 @@ class Passwords(Struct, frozen=True):
 @api.get("/users", policy="identity:list_users")
 async def list_users(call: Call[Identity]) -> Reply:
     """List users."""
-
-    def read(tx: Session) -> tuple[list[dict[str, Any]], bool]:
-        rows, more = listing.select_page(tx, call.query, select(UserRow), _COLUMNS)
-        return [views.user(call, row) for row in rows], more
-
-    found, more = await call.service.store.read(read)
-    return Reply(200, listing.body(call, "/users", "users", found, more=more))
+    return await _USERS.page(call)
 
 
 @api.post("/users", dict[str, Any], key="user", policy="identity:create_user")
 async def create_user(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a user."""
     identity = call.service
-    new = bodies.known(body, NewUser)
-    extra = bodies.unknown(body, NewUser)
+    new, extra = bodies.read(body, NewUser)
     hashed = None if new.password is None else await identity.hasher.hash(new.password)
     domain_id = call.who.project_domain_id or call.who.user_domain_id
     now = identity.clock.now()
 
-    def create(tx: Session) -> dict[str, Any]:
-        row = users.create(tx, new, extra, domain_id=domain_id, password_hash=hashed, now=now)
-        return views.user(call, row)
+    def create(tx: Session) -> UserRow:
+        return users.create(tx, new, extra, domain_id=domain_id, password_hash=hashed, now=now)
 
-    return Reply(201, {"user": await identity.change(create)})
+    return await _USERS.made(call, create)
 
 
 @api.get("/users/{user_id}", policy=None)
@@ -69,32 +66,27 @@ async def show_user(call: Call[Identity]) -> Reply:
     """Show a user; themselves to everybody."""
     user_id = call.path["user_id"]
     call.require("identity:get_user", {"user_id": user_id})
-    found = await call.service.store.read(lambda tx: views.user(call, users.find(tx, user_id)))
-    return Reply(200, {"user": found})
+    return await _USERS.shown(call, users.find)
 
 
 @api.patch("/users/{user_id}", dict[str, Any], key="user", policy="identity:update_user")
 async def change_user(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a user."""
-    identity, user_id = call.service, call.path["user_id"]
-    changes = bodies.known(body, UserChange)
-    extra = bodies.unknown(body, NewUser)
+    changes, extra = bodies.read(body, UserChange, NewUser)
     hashed = None
     if changes.password is not UNSET and changes.password is not None:
-        hashed = await identity.hasher.hash(changes.password)
+        hashed = await call.service.hasher.hash(changes.password)
 
-    def change(tx: Session) -> dict[str, Any]:
-        row = users.change(tx, user_id, changes, extra, password_hash=hashed)
-        return views.user(call, row)
+    def change(tx: Session, user_id: str) -> UserRow:
+        return users.change(tx, user_id, changes, extra, password_hash=hashed)
 
-    return Reply(200, {"user": await identity.change(change)})
+    return await _USERS.changed(call, change)
 
 
 @api.delete("/users/{user_id}", policy="identity:delete_user")
 async def delete_user(call: Call[Identity]) -> Reply:
     """Delete a user."""
-    await call.service.change(lambda tx: users.remove(tx, call.path["user_id"]))
-    return Reply(204)
+    return await _USERS.removed(call, users.remove)
 
 
 @api.post("/users/{user_id}/password", Passwords, key="user", policy=None, open=True)

@@ -1,0 +1,74 @@
+"""What clients get of each kind of thing: a page of many, one of them, and what became of it.
+
+Source: facts/identity_image_placement.md 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
+from sqlalchemy import select
+from sqlalchemy.orm import DeclarativeBase, Session
+
+from mooring.identity import listing
+from mooring.web.api import Reply
+
+if TYPE_CHECKING:
+    from mooring.identity.service import Identity
+    from mooring.web.api import Call
+
+R = TypeVar("R", bound=DeclarativeBase)
+
+
+class Kind(Struct, Generic[R], frozen=True):
+    """One kind: `name` is the key of one of them, and with an s that of many, and their path."""
+
+    name: str
+    table: type[R]
+    columns: listing.Columns
+    """Those that a list may be filtered by, and `id`."""
+    view: Callable[[Call[Identity], R], dict[str, Any]]
+
+    async def page(self, call: Call[Identity]) -> Reply:
+        """Answer a list."""
+
+        def read(tx: Session) -> tuple[list[dict[str, Any]], bool]:
+            found, more = listing.select_page(tx, call.query, select(self.table), self.columns)
+            return [self.view(call, row) for row in found], more
+
+        found, more = await call.service.store.read(read)
+        return self._listed(call, found, more=more)
+
+    def none(self, call: Call[Identity]) -> Reply:
+        """Answer a list of none."""
+        return self._listed(call, [], more=False)
+
+    async def shown(self, call: Call[Identity], find: Callable[[Session, str], R]) -> Reply:
+        """Answer the one that the path names. Raises what `find` does."""
+        row_id = call.path[f"{self.name}_id"]
+        found = await call.service.store.read(lambda tx: self.view(call, find(tx, row_id)))
+        return Reply(200, {self.name: found})
+
+    async def made(self, call: Call[Identity], make: Callable[[Session], R]) -> Reply:
+        """Make one and answer it. Raises what `make` does."""
+        return Reply(201, {self.name: await self._written(call, make)})
+
+    async def changed(self, call: Call[Identity], change: Callable[[Session, str], R]) -> Reply:
+        """Change the one that the path names and answer it. Raises what `change` does."""
+        row_id = call.path[f"{self.name}_id"]
+        return Reply(200, {self.name: await self._written(call, lambda tx: change(tx, row_id))})
+
+    async def removed(self, call: Call[Identity], remove: Callable[[Session, str], None]) -> Reply:
+        """Delete the one that the path names. Raises what `remove` does."""
+        row_id = call.path[f"{self.name}_id"]
+        await call.service.change(lambda tx: remove(tx, row_id))
+        return Reply(204)
+
+    async def _written(self, call: Call[Identity], write: Callable[[Session], R]) -> dict[str, Any]:
+        return await call.service.change(lambda tx: self.view(call, write(tx)))
+
+    def _listed(self, call: Call[Identity], found: list[dict[str, Any]], *, more: bool) -> Reply:
+        many = f"{self.name}s"
+        return Reply(200, listing.body(call, f"/{many}", many, found, more=more))
