@@ -170,7 +170,7 @@ class Site:
         method, path, words = self._silenced
         named = request.method == method and request.target.endswith(path)
         if named and isinstance(request.body, bytes) and words in request.body:
-            raise Unavailable("The host is silent.")
+            raise Unavailable("A law keeps the host silent.")
         return await forward(request)
 
 

@@ -99,6 +99,16 @@ async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> Together | No
     return Together(lambda tx: _notify(tx, notes, run, "shutdown.end"))
 
 
+def mark_released(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
+    """Note that the guest is gone: from here on the volumes leave the server.
+
+    A reset of the server's state that ends this frees them, and before that none.
+    """
+    for disk in notes.disks:
+        if row := devices.find_volume(tx, notes.server_id, disk.volume_id):
+            devices.change(tx, row.id, run.now(), state="released")
+
+
 async def disconnect_host(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
     """Remove a volume's device from a host."""
     old = _find(notes, item)
@@ -190,6 +200,9 @@ async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
 
 def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     """Leave the server in ERROR with what is left of it: it can be deleted again."""
+    for disk in notes.disks:
+        if row := devices.find_volume(tx, notes.server_id, disk.volume_id):
+            devices.change(tx, row.id, run.now(), state=disk.state)
     for item in notes.lost:
         forget_device(tx, notes, item, run)
     states.break_down(tx, notes.server_id, run.now())
@@ -220,6 +233,7 @@ DELETE_SERVER = Saga(
     DeleteServer,
     Step("find_belongings", find_belongings, undo=give_up),
     Step("destroy_guest", destroy_guest, deadline_s=900.0),
+    Step("mark_released", mark_released),
     Each(
         "disks",
         lambda notes: [disk.name for disk in notes.disks],

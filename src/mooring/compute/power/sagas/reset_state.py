@@ -10,8 +10,9 @@ from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
+from mooring.compute.volumes import keeping
 from mooring.compute.volumes.sagas.release_device import release_left
-from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.saga.define import Run, Saga, Step, Together, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -28,22 +29,29 @@ class ResetState(Struct, frozen=True, kw_only=True):
 
 
 def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
-    """Set vm_state, and task_state to nothing, and see to what was given up.
+    """Set vm_state, and task_state to nothing, and free what was half given or half taken.
 
-    Of a server whose creation or deletion was, nothing stays.
+    A server that never ran keeps no volume. One whose creation was refused meanwhile is gone.
     """
-    now, server = run.now(), tx.get_one(Server, notes.server_id)
-    ends = server.launched_at is None or server.task_state == "deleting"
-    release_left(tx, run, notes.server_id, everything=ends)
+    now, server = run.now(), tx.get(Server, notes.server_id)
+    if server is None:
+        return
+    release_left(tx, run, notes.server_id, everything=server.launched_at is None)
     actions.fail_left(tx, notes.server_id, now)
     values = {"vm_state": notes.vm_state, "task_state": None, "state_before_error": None}
     states.change(tx, notes.server_id, now, **values)
+
+
+async def settle_volumes(notes: ResetState, run: Run[Compute]) -> Together | None:
+    """Settle the attachments of the volumes that stay, which a rebuild may have had in hand."""
+    return await keeping.settle(run, notes.server_id)
 
 
 RESET_STATE = Saga(
     "compute.reset_state",
     ResetState,
     Step("set_state", set_state),
+    Step("settle_volumes", settle_volumes, may_be_forgone=True),
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
     mode="preempt",
     answered_after="set_state",
