@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from mooring.agent.app import RunningAgent
+from mooring.agent.libvirt.overlays import look
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import PowerRequest
@@ -120,6 +122,23 @@ class RealDisk:
     async def job(self) -> dict[str, int]:
         """The job that runs on the disk; empty when there is none."""
         return await self.ask(lambda one: one.blockJobInfo("vdb", 0))
+
+
+class JustEnded:
+    """A domain whose job ends just before anybody hears of it."""
+
+    def __init__(self, domain: Any) -> None:
+        self._domain = domain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._domain, name)
+
+    def blockJobInfo(self, device: str, flags: int) -> dict[str, int]:  # noqa: N802 (libvirt's)
+        """Let it end, and return what is left of it."""
+        self._domain.blockJobSetSpeed(device, 1024, 0)
+        while job := self._domain.blockJobInfo(device, flags):
+            time.sleep(0.05)
+        return job
 
 
 async def make_guest(host: TestHost, running: RunningAgent, state_dir: Path) -> RealDisk:
@@ -230,6 +249,18 @@ async def test_a_merge_goes_on_without_its_agent_and_the_next_one_joins_it(
         assert await disk.chain(file) == [file]
         await disk.holds(1, 2, 8)
         await host.remove(disk.server_id)
+
+
+async def test_a_merge_that_ends_while_its_disk_is_looked_at_is_seen_as_it_ended(
+    state_dir: Path,
+) -> None:
+    async with a_guest(state_dir) as disk:
+        await disk.write(8, size_mib=8)
+        file = await disk.overlay("s1", disk.path.name, "raw")
+        await disk.snapshot("s1", file)
+        await disk.ask(lambda one: one.blockRebase("vdb", None, 1, 0))
+        stand = await disk.ask(lambda one: look(JustEnded(one), disk.volume_id))
+        assert (stand.job, stand.names) == (None, [file])
 
 
 async def test_a_merge_that_is_stopped_leaves_the_disk_as_it_was(state_dir: Path) -> None:

@@ -161,12 +161,13 @@ def look(domain: Any, volume_id: str) -> Stand:
     if live is None:
         layers = overlays.read_layers(Layer(Path(file.path), file.format))
         return Stand(device=defined.device.removeprefix("/dev/"), layers=layers)
+    device = live.device.removeprefix("/dev/")
+    # Before the files: those of a job that ends between the two are read as it leaves them.
+    job: dict[str, int] = domain.blockJobInfo(device, 0)
+    kind = job.get("type") if job else None
     files = domain_xml.read_files(domain.XMLDesc(0), volume_id)
     layers = [Layer(Path(file.path), file.format) for file in files]
-    device = live.device.removeprefix("/dev/")
-    job: dict[str, int] = domain.blockJobInfo(device, 0)
     indexes = {Path(file.path).name: file.index for file in files}
-    kind = job.get("type") if job else None
     return Stand(device=device, layers=layers, live=True, indexes=indexes, job=kind)
 
 
