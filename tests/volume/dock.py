@@ -278,6 +278,12 @@ class Dock:
         finally:
             task.cancel()
 
+    async def until_pre_empted(self) -> None:
+        """Return once one that is at work was told to end for another."""
+        told = select(SagaRow.id).where(SagaRow.state != "ended", SagaRow.abort != 0)
+        while await self.store.read(lambda tx: tx.scalar(told)) is None:
+            pass
+
     async def make(self, *, size: int = 1, who: str = "member", **fields: Any) -> str:
         """Make a volume and return its id once its fate is known."""
         answer = await self.ask("POST", "/volumes", {"volume": {"size": size, **fields}}, who=who)

@@ -116,7 +116,7 @@ async def test_deleting_ends_a_connect_that_is_under_way(dock: Dock) -> None:
     while not dock.storage.knobs.passed.get("export"):
         await asyncio.wait([connecting], timeout=0.01)
     deleting = asyncio.create_task(dock.detach(attachment_id))
-    await asyncio.wait([deleting], timeout=0.05)
+    await dock.until_pre_empted()
     dock.storage.knobs.release("export")
     assert (await deleting).status == 200
     assert (await connecting).status == 409
@@ -134,6 +134,7 @@ async def test_deleting_that_waited_in_vain_may_be_tried_again(dock: Dock) -> No
     while not dock.storage.knobs.passed.get("export"):
         await asyncio.wait([connecting], timeout=0.01)
     deleting = asyncio.create_task(dock.detach(attachment_id))
+    await dock.until_pre_empted()
     await asyncio.wait([deleting], timeout=0.05)
     dock.clock.advance(LOCK_WAIT_S + 1.0)
     assert (await deleting).status == 503

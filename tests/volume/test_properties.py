@@ -143,7 +143,7 @@ async def test_a_reset_ends_what_is_connecting(dock: Dock) -> None:
         await asyncio.wait([connecting], timeout=0.01)
     body = {"status": "error"}
     resetting = asyncio.create_task(dock.act(volume_id, "os-reset_status", body, who="admin"))
-    await asyncio.wait([resetting], timeout=0.05)
+    await dock.until_pre_empted()
     dock.storage.knobs.release("export")
     assert (await resetting).status == 202
     assert (await connecting).status == 409
