@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Invalid
+from mooring.volume.attachments.reserving import Asked
 from mooring.volume.service import Volume
 from mooring.volume.snapshots import snapshot_list, snapshot_rows, snapshots
 from mooring.volume.snapshots.snapshots import NewSnapshot
-from mooring.volume.volumes.api.bodies import NamesBody, require_only
+from mooring.volume.volumes.api.bodies import NamesBody
 from mooring.volume.wire import views
 from mooring.volume.wire.api import queries, values
+from mooring.volume.wire.api.metadata import MetadataOf
 from mooring.volume.wire.api.values import Flag, Metadata, Name, asked
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply
@@ -114,64 +116,6 @@ async def delete_snapshot(call: Call[Volume]) -> Reply:
     return Reply(202)
 
 
-@api.get("/snapshots/{snapshot_id}/metadata", policy="volume:get_snapshot_metadata")
-async def show_metadata(call: Call[Volume]) -> Reply:
-    """Show all metadata."""
-    return Reply(200, {"metadata": await _metadata(call)})
-
-
-@api.post(
-    "/snapshots/{snapshot_id}/metadata",
-    Metadata,
-    key="metadata",
-    policy="volume:update_snapshot_metadata",
-)
-async def merge_metadata(call: Call[Volume], body: Metadata) -> Reply:
-    """Add metadata to what is there."""
-    return await _set_metadata(call, body, whole=False)
-
-
-@api.put(
-    "/snapshots/{snapshot_id}/metadata",
-    Metadata,
-    key="metadata",
-    policy="volume:update_snapshot_metadata",
-)
-async def replace_metadata(call: Call[Volume], body: Metadata) -> Reply:
-    """Put metadata in the place of what is there."""
-    return await _set_metadata(call, body, whole=True)
-
-
-@api.get("/snapshots/{snapshot_id}/metadata/{key}", policy="volume:get_snapshot_metadata")
-async def show_item(call: Call[Volume]) -> Reply:
-    """Show one item."""
-    key, metadata = call.path["key"], await _metadata(call)
-    if key not in metadata:
-        raise NotFound(f"Snapshot {call.path['snapshot_id']} has no metadata with key {key}.")
-    return Reply(200, {"meta": {key: metadata[key]}})
-
-
-@api.put(
-    "/snapshots/{snapshot_id}/metadata/{key}",
-    Metadata,
-    key="meta",
-    policy="volume:update_snapshot_metadata",
-)
-async def set_item(call: Call[Volume], body: Metadata) -> Reply:
-    """Set one item; the body has it alone."""
-    require_only(body, call.path["key"])
-    await _set_metadata(call, body, whole=False)
-    return Reply(200, {"meta": body})
-
-
-@api.delete("/snapshots/{snapshot_id}/metadata/{key}", policy="volume:delete_snapshot_metadata")
-async def delete_item(call: Call[Volume]) -> Reply:
-    """Remove one item."""
-    snapshot_id, key = call.path["snapshot_id"], call.path["key"]
-    await snapshots.delete_metadata(asked(call), snapshot_id, key)
-    return Reply(200)
-
-
 @api.action(_ACTION, "os-reset_status", ResetBody, policy=f"{_ADMIN}:reset_status")
 async def reset_status(call: Call[Volume], body: ResetBody) -> Reply:
     """Set the status by hand."""
@@ -242,13 +186,16 @@ async def _list(call: Call[Volume], path: str) -> Reply:
     return Reply(200, answer)
 
 
-async def _metadata(call: Call[Volume]) -> dict[str, str]:
-    snapshot_id, read = call.path["snapshot_id"], call.service.store.read
-    return await read(lambda tx: snapshot_rows.visible(tx, call.who, snapshot_id).labels)
+async def _metadata(asked: Asked, snapshot_id: str) -> dict[str, str]:
+    read = asked.volume.store.read
+    return await read(lambda tx: snapshot_rows.visible(tx, asked.who, snapshot_id).labels)
 
 
-async def _set_metadata(call: Call[Volume], metadata: dict[str, str], *, whole: bool) -> Reply:
-    checked = values.check_metadata(metadata)
-    snapshot_id = call.path["snapshot_id"]
-    now = await snapshots.set_metadata(asked(call), snapshot_id, checked, whole=whole)
-    return Reply(200, {"metadata": now})
+METADATA = MetadataOf(
+    "snapshot",
+    values.check_metadata,
+    _metadata,
+    snapshots.set_metadata,
+    snapshots.delete_metadata,
+)
+METADATA.serve(api)

@@ -1,11 +1,10 @@
-"""Bodies that volumes and snapshots take alike: names, and metadata whole or one item at a time."""
+"""Bodies that volumes and snapshots take alike."""
 
 from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from mooring.errors import Invalid
-from mooring.volume.wire.api.values import Metadata, Name
+from mooring.volume.wire.api.values import Name
 
 
 class NamesBody(Struct, frozen=True):
@@ -15,9 +14,3 @@ class NamesBody(Struct, frozen=True):
     description: Name | UnsetType | None = UNSET
     display_name: Name | UnsetType | None = UNSET
     display_description: Name | UnsetType | None = UNSET
-
-
-def require_only(meta: Metadata, key: str) -> None:
-    """Raise Invalid unless the body of one item has the URL's key alone."""
-    if list(meta) != [key]:
-        raise Invalid("Invalid input received: The body must have the key of the URL and no other.")

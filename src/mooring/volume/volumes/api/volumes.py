@@ -8,11 +8,13 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from mooring import limits
 from mooring.errors import Invalid, NotFound
+from mooring.volume.attachments.reserving import Asked
 from mooring.volume.service import Volume
 from mooring.volume.volumes import listing, properties, volumes
-from mooring.volume.volumes.api.bodies import NamesBody, require_only
+from mooring.volume.volumes.api.bodies import NamesBody
 from mooring.volume.wire import views
 from mooring.volume.wire.api import queries, values
+from mooring.volume.wire.api.metadata import MetadataOf
 from mooring.volume.wire.api.values import Flag, Metadata, Name, asked
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply
@@ -129,63 +131,6 @@ async def show_encryption(call: Call[Volume]) -> Reply:
     return Reply(200, {"encryption_key_id": None})
 
 
-@api.get("/volumes/{volume_id}/metadata", policy="volume:get_volume_metadata")
-async def show_metadata(call: Call[Volume]) -> Reply:
-    """Show all metadata."""
-    return Reply(200, {"metadata": await _metadata(call)})
-
-
-@api.post(
-    "/volumes/{volume_id}/metadata",
-    Metadata,
-    key="metadata",
-    policy="volume:create_volume_metadata",
-)
-async def merge_metadata(call: Call[Volume], body: Metadata) -> Reply:
-    """Add metadata to what is there."""
-    return await _set_metadata(call, body, whole=False)
-
-
-@api.put(
-    "/volumes/{volume_id}/metadata",
-    Metadata,
-    key="metadata",
-    policy="volume:update_volume_metadata",
-)
-async def replace_metadata(call: Call[Volume], body: Metadata) -> Reply:
-    """Put metadata in the place of what is there."""
-    return await _set_metadata(call, body, whole=True)
-
-
-@api.get("/volumes/{volume_id}/metadata/{key}", policy="volume:get_volume_metadata")
-async def show_item(call: Call[Volume]) -> Reply:
-    """Show one item."""
-    key, metadata = call.path["key"], await _metadata(call)
-    if key not in metadata:
-        raise NotFound(f"Volume {call.path['volume_id']} has no metadata with key {key}.")
-    return Reply(200, {"meta": {key: metadata[key]}})
-
-
-@api.put(
-    "/volumes/{volume_id}/metadata/{key}",
-    Metadata,
-    key="meta",
-    policy="volume:update_volume_metadata",
-)
-async def set_item(call: Call[Volume], body: Metadata) -> Reply:
-    """Set one item; the body has it alone."""
-    require_only(body, call.path["key"])
-    await _set_metadata(call, body, whole=False)
-    return Reply(200, {"meta": body})
-
-
-@api.delete("/volumes/{volume_id}/metadata/{key}", policy="volume:delete_volume_metadata")
-async def delete_item(call: Call[Volume]) -> Reply:
-    """Remove one item."""
-    await properties.delete_metadata(asked(call), call.path["volume_id"], call.path["key"])
-    return Reply(200)
-
-
 def _read_wanted(call: Call[Volume], body: VolumeBody) -> volumes.NewVolume:
     _refuse_sources(body)
     image_id = body.image_ref or body.image_id
@@ -269,18 +214,20 @@ async def _list(call: Call[Volume], path: str) -> Reply:
     return Reply(200, answer)
 
 
-async def _metadata(call: Call[Volume]) -> dict[str, str]:
-    volume_id = call.path["volume_id"]
-
+async def _metadata(asked: Asked, volume_id: str) -> dict[str, str]:
     def look(tx: Any) -> dict[str, str]:
-        row = volumes.visible(tx, call.who, volume_id)
+        row = volumes.visible(tx, asked.who, volume_id)
         return {**row.labels, **views.size_to_reach(row)}
 
-    return await call.service.store.read(look)
+    return await asked.volume.store.read(look)
 
 
-async def _set_metadata(call: Call[Volume], metadata: dict[str, str], *, whole: bool) -> Reply:
-    checked = values.user_metadata(metadata)
-    volume_id = call.path["volume_id"]
-    now = await properties.set_metadata(asked(call), volume_id, checked, whole=whole)
-    return Reply(200, {"metadata": now})
+METADATA = MetadataOf(
+    "volume",
+    values.user_metadata,
+    _metadata,
+    properties.set_metadata,
+    properties.delete_metadata,
+    create="create",
+)
+METADATA.serve(api)
