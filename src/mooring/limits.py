@@ -79,11 +79,8 @@ COMPUTE_EVENTS = 1000
 COMPUTE_UNDO_ATTEMPTS = 12
 """How often an unwinding or a late disconnect is tried before the server is in ERROR: 3 min."""
 
-COMPUTE_VOLUME_FIRST_POLL_S = 0.05
-"""First pause between two looks at a volume that is being made; each next one is twice as long."""
-
 COMPUTE_VOLUME_POLL_S = 2.0
-"""Longest pause between two looks at a volume that is being made."""
+"""Pause between two looks at a volume whose service does not say, or fails to, when it is ready."""
 
 COMPUTE_REIMAGE_WAIT_S = 86400.0
 """How long a rebuild waits for a volume that is still being reimaged."""
@@ -120,6 +117,9 @@ VOLUME_PROGRESS_S = 2.0
 
 VOLUME_TELL_ATTEMPTS = 8
 """How often compute is told that a volume was reimaged, before a message says that it was not."""
+
+VOLUME_WAKE_S = 5.0
+"""How long the volume service takes at most to tell compute that a new volume is ready."""
 
 VOLUME_CHAIN_FILES = 64
 """Most snapshots that one volume of files has at a time: each is a file more to read through."""

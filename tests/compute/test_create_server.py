@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -89,13 +88,6 @@ async def test_volumes_are_made_for_the_server_and_go_with_it(yard: Yard) -> Non
     await yard.settle()
     assert await yard.volume_status(kept_id) == "available"
     assert await yard.volume_status(dropped_id) == "gone"
-
-
-async def test_a_server_hardly_waits_for_a_volume_that_is_made_at_once(yard: Yard) -> None:
-    before = yard.clock.now()
-    server_id = await yard.make_server(block_device_mapping_v2=[blank(1)])
-    assert (await yard.server(server_id))["status"] == "ACTIVE"
-    assert yard.clock.now() - before < timedelta(seconds=1)
 
 
 async def test_refused_volume_leaves_nothing_of_the_server(yard: Yard) -> None:

@@ -2,14 +2,85 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from mooring.clients.transport import Forward, Request, Response
+from mooring.neighbour import NoAnswer
+from tests.cloud import SimulatedCloud
 from tests.compute.yard import Yard
 
 pytestmark = pytest.mark.anyio
+
+IMAGE = {"name": "i", "disk_format": "raw", "container_format": "bare"}
+
+
+class Wire:
+    """Stands between services: counts looks at single volumes, and loses words if told to."""
+
+    def __init__(self, *, loses_words: bool = False) -> None:
+        self.loses_words, self.looks, self.words = loses_words, 0, 0
+
+    async def __call__(self, request: Request, forward: Forward) -> Response:
+        _, _, path = request.target.partition("/volume/v3/volumes/")
+        self.looks += request.method == "GET" and bool(path)
+        if request.body == b'{"wake":null}':
+            self.words += 1
+            if self.loses_words:
+                raise NoAnswer("lost")
+        return await forward(request)
+
+
+async def boot_from_new_volume(cloud: SimulatedCloud, wire: Wire) -> str:
+    """Make a server whose root disk is a new volume, while the clock stands; return its path."""
+    await cloud.open()
+    image = (await cloud.ask("POST", "/image/v2/images", IMAGE)).key("id")
+    await cloud.ask("PUT", f"/image/v2/images/{image}/file", b"\0" * 512)
+    cloud.deliver = wire
+    root = {"source_type": "image", "destination_type": "volume", "uuid": image}
+    disks = [{**root, "boot_index": 0, "volume_size": 1}]
+    wanted = {"name": "s", "flavorRef": "42", "block_device_mapping_v2": disks}
+    made = await cloud.ask("POST", "/compute/v2.1/servers", {"server": wanted})
+    schedules = [engine.schedule for engine in cloud.cloud.engines.values()]
+    while not all(schedule.is_quiet() for schedule in schedules):
+        await asyncio.gather(*(schedule.quiet() for schedule in schedules))
+    return f"/compute/v2.1/servers/{made.key('server')['id']}"
+
+
+async def status(cloud: SimulatedCloud, path: str) -> str:
+    """Return a server's status."""
+    return (await cloud.ask("GET", path)).key("server")["status"]
+
+
+async def test_a_server_is_told_when_its_new_volume_is_ready(tmp_path: Path) -> None:
+    cloud, wire = SimulatedCloud(tmp_path), Wire()
+    path = await boot_from_new_volume(cloud, wire)
+    assert await status(cloud, path) == "ACTIVE"
+    assert wire.words == 1
+    # Before it is told, if it is that fast, and behind that; and before the host is given it.
+    assert wire.looks <= 3
+    await cloud.close()
+
+
+async def test_a_server_that_is_not_told_finds_its_new_volume_by_itself(tmp_path: Path) -> None:
+    cloud, wire = SimulatedCloud(tmp_path), Wire(loses_words=True)
+    path = await boot_from_new_volume(cloud, wire)
+    await cloud.settle()
+    assert await status(cloud, path) == "ACTIVE"
+    assert wire.words == 1
+    await cloud.close()
+
+
+async def test_only_services_wake_operations(yard: Yard) -> None:
+    path, body = "/mooring/operations/some-id/action", {"wake": None}
+    found = [
+        (await yard.ask("POST", path, body, who=who)).status_code for who in ("member", "volume")
+    ]
+    assert found == [403, 202]
 
 
 async def begin(yard: Yard) -> str:

@@ -163,6 +163,13 @@ async def create_volume(site: Site, **fields: Any) -> Any:
     return await site.ask("POST", f"{VOLUME}/volumes", body)
 
 
+async def create_volume_for_server(site: Site) -> Any:
+    """Make a volume as an operation of compute does, which waits to be told."""
+    body, asker = {"volume": {"size": 1}}, {"Mooring-Operation": "asker.make_volume;1;1"}
+    path = f"{VOLUME}/volumes"
+    return await site.cloud.do("POST", path, body, user="compute", headers=asker)
+
+
 async def delete_volume(site: Site, name: str = "volume") -> Any:
     return await site.ask("DELETE", f"{VOLUME}/volumes/{{{name}}}")
 
@@ -265,6 +272,7 @@ SCENARIOS = [
         nothing,
         partial(create_volume, imageRef="{image}"),
     ),
+    Scenario("create volume for a server", CREATE_VOLUME, nothing, create_volume_for_server),
     Scenario("delete volume", DELETE_VOLUME, a_legacy_export, delete_volume),
     Scenario("force-delete volume", FORCE_DELETE_VOLUME, a_legacy_export, force_delete),
     Scenario("reset status", RESET_STATUS, a_connection, reset_status),

@@ -7,6 +7,7 @@ from tests.mutants.mutant import FAILING, STEPS, Mutant
 DISKS, PLACES = "compute/volumes/disks.py", "compute/volumes/disk_places.py"
 ATTACH, DETACH = "tests/compute/test_attach_volume.py", "tests/compute/test_detach_volume.py"
 TWICE, CREATE = "tests/compute/test_disk_places.py", "tests/compute/test_create_server.py"
+READY = "tests/compute/test_volume_ready.py"
 
 MUTANTS = [
     Mutant(
@@ -66,12 +67,12 @@ MUTANTS = [
         "own_work",
     ),
     Mutant(
-        "a volume that is made at once is waited for",
+        "a volume that is ready is found by looking alone",
         DISKS,
-        "max(COMPUTE_VOLUME_FIRST_POLL_S, run.worked_s)",
-        "max(COMPUTE_VOLUME_POLL_S, run.worked_s)",
-        CREATE,
-        "hardly_waits",
+        "signal=journal.word_for(run.saga_id)",
+        'signal=""',
+        READY,
+        "is_told",
     ),
     Mutant(
         "a volume that has no data yet is given",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -113,6 +113,13 @@ class ComputeClient:
         A compute service that knows no operations, a real Nova, is left alone.
         """
         await self.session.bury(operation)
+
+    async def wake(self, operation_id: str, *, timeout_s: float) -> None:
+        """Tell an operation of compute that what it asked for is done. Raises NotFound: foreign."""
+        path = f"/mooring/operations/{quote(operation_id, safe='')}/action"
+        await self.session.request(
+            "POST", path, caller=None, json={"wake": None}, timeout_s=timeout_s
+        )
 
     async def create_assisted_snapshot(
         self,

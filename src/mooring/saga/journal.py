@@ -180,6 +180,11 @@ def give_signal(tx: Session, name: str, payload: Any, now: datetime) -> list[str
     return found
 
 
+def word_for(saga_id: str) -> str:
+    """Return the name of the signal that another service gives when it did what a saga asked."""
+    return f"word:{saga_id}"
+
+
 def sweep(tx: Session, now: datetime) -> None:
     """Forget what ended 30 days ago, signals of a day ago, and calls too old to come again."""
     old = select(_sagas.c.id).where(_sagas.c.ended_at < now - timedelta(days=KEPT_DAYS))

@@ -1,6 +1,7 @@
 """`/mooring/operations` of each service: what its sagas do, and an operator's word in it.
 
-Ours alone, beside the OpenStack API: for `mooring operations` and for whoever watches a cloud.
+Ours alone, beside the OpenStack API: for `mooring operations` and for whoever watches a cloud. And
+for services: whoever has done what an operation of another one waits for wakes it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import msgspec
 
 from mooring.agent_api.client import Agents
 from mooring.errors import Forbidden
-from mooring.saga import operations
+from mooring.saga import journal, operations
 from mooring.saga.engine import Engine
 from mooring.store.base import Store
 from mooring.web.api import Api, Call, Reply
+from mooring.web.identity import is_service
 
 
 class HasSagas(Protocol):
@@ -33,7 +35,7 @@ S = TypeVar("S", bound=HasSagas)
 
 
 def build_api(kind: type[S]) -> Api[S]:
-    """Return the routes, for one kind of service. All of them are for administrators alone."""
+    """Return the routes, for one kind of service. All but `wake` are for administrators alone."""
     del kind
     api = Api[S]()
 
@@ -71,7 +73,18 @@ def build_api(kind: type[S]) -> Api[S]:
         await service.store.write(lambda tx: service.sagas.retry(tx, saga_id))
         return Reply(202)
 
+    _let_services_wake(api)
     return api
+
+
+def _let_services_wake(api: Api[S]) -> None:
+    @api.action("/mooring/operations/{saga_id}/action", "wake", policy=None)
+    async def wake(call: Call[S], _: None) -> Reply:
+        if not is_service(call.who):
+            raise Forbidden("Only a service may wake an operation.")
+        service, name = call.service, journal.word_for(call.path["saga_id"])
+        await service.store.write(lambda tx: service.sagas.signal(tx, name))
+        return Reply(202)
 
 
 def _require_admin(call: Call[Any]) -> None:

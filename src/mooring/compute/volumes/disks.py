@@ -21,9 +21,9 @@ from mooring.compute.volumes import devices, disk_places
 from mooring.errors import Conflict, MooringError, NotFound, Unavailable, told_also
 from mooring.limits import (
     COMPUTE_UNDO_ATTEMPTS,
-    COMPUTE_VOLUME_FIRST_POLL_S,
     COMPUTE_VOLUME_POLL_S,
 )
+from mooring.saga import journal
 from mooring.saga.define import Park
 from mooring.saga.journal import is_unavailable
 
@@ -283,11 +283,18 @@ async def leave(run: Run[Compute], disk: Disk) -> None:
 
 
 async def wait_until_ready(run: Run[Compute], volume_id: str) -> None:
-    """Rest until the volume has its data. Raises Conflict: in error; Unavailable: after long."""
+    """Rest until the volume has its data. Raises Conflict: in error; Unavailable: after long.
+
+    Our own volume service says when a volume that this operation had it make is ready; another
+    one is asked now and then.
+    """
     volume = await run.service.volumes.show(None, volume_id)
     if volume.status in _NOT_READY:
-        pause_s = min(COMPUTE_VOLUME_POLL_S, max(COMPUTE_VOLUME_FIRST_POLL_S, run.worked_s))
-        raise Park(seconds=pause_s, timeout_s=run.service.settings.volume_ready_s)
+        raise Park(
+            signal=journal.word_for(run.saga_id),
+            seconds=COMPUTE_VOLUME_POLL_S,
+            timeout_s=run.service.settings.volume_ready_s,
+        )
     if volume.status.startswith("error"):
         raise Conflict(f"Volume {volume_id} is in status {volume.status}; it cannot be attached.")
 

@@ -94,15 +94,18 @@ async def create(asked: Asked, wanted: NewVolume) -> str:
             source = snapshot_rows.find_source(tx, asked.who, wanted.snapshot_id)
         row = _add(tx, asked, wanted, image, source)
         saga = CREATE_VOLUME if source is None else CREATE_VOLUME_FROM_SNAPSHOT
-        volume.sagas.start(tx, saga, _notes_of(row, image, source), who=asked.who)
+        volume.sagas.start(tx, saga, _notes_of(asked, row, image, source), who=asked.who)
         fence.record(tx, asked.operation, resource, Answer(body=row.id), [row.id], verb="POST")
         return row.id
 
     return await volume.sagas.submit(begin)
 
 
-def _notes_of(row: VolumeRow, image: Image | None, source: Source | None) -> CreateVolume:
-    notes = CreateVolume(volume_id=row.id, size_gib=row.size_gib)
+def _notes_of(
+    asked: Asked, row: VolumeRow, image: Image | None, source: Source | None
+) -> CreateVolume:
+    asker = asked.operation.saga if asked.operation else ""
+    notes = CreateVolume(volume_id=row.id, size_gib=row.size_gib, asker=asker)
     if image is not None:
         return replace(
             notes,

@@ -9,15 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from mooring import limits
 from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.volumes import SnapshotName, VolumeSpec
-from mooring.errors import NoCapacity
-from mooring.saga.define import Former, Lock, Mode, Run, Saga, Step, Together, exclusive, shared
+from mooring.errors import MooringError, NoCapacity
+from mooring.saga.define import (
+    Each,
+    Former,
+    Lock,
+    Mode,
+    Run,
+    Saga,
+    Step,
+    Together,
+    exclusive,
+    shared,
+)
 from mooring.store.prepared import Change, Prepared
 from mooring.volume.backends import backends
 from mooring.volume.tables import TypeRow, VolumeRow
@@ -34,6 +47,7 @@ _placed = Prepared[tuple[str | None, str, bool, dict[str, str]]](
     .where(VolumeRow.id == bindparam("of_id"))
 )
 _place = Change(VolumeRow)
+log = structlog.get_logger()
 
 
 class CreateVolume(Struct, frozen=True, kw_only=True):
@@ -46,6 +60,8 @@ class CreateVolume(Struct, frozen=True, kw_only=True):
     image_metadata: dict[str, str] = {}
     snapshot: SnapshotName | None = None
     """What fills it instead of an image; then `backend` is where that lies."""
+    asker: str = ""
+    """The operation of another service that waits for the volume, if one does."""
     backend: str = ""
     host: str = ""
     pool: str = ""
@@ -135,11 +151,24 @@ def show_available(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
     )
 
 
+async def wake_asker(notes: CreateVolume, asker: str, run: Run[Volume]) -> None:
+    """Tell the operation that asked for the volume. Unheard, it finds the volume by itself."""
+    del notes
+    try:
+        await run.service.compute.wake(asker, timeout_s=limits.VOLUME_WAKE_S)
+    except MooringError as error:
+        log.info("volume.asker_not_woken", operation=asker, error=str(error))
+
+
 def _explain(row: VolumeRow, notes: CreateVolume, run: Run[Volume]) -> Failure:
     del row
     if isinstance(run.error, NoCapacity) and not notes.host:
         return Failure("schedule", "no_backend", unplaced="create_volume")
     return Failure("image" if notes.image_id and notes.host else "create", "driver")
+
+
+def _find_asker(notes: CreateVolume) -> list[str]:
+    return [notes.asker] if notes.asker else []
 
 
 def _locks(notes: CreateVolume) -> Sequence[Lock]:
@@ -148,23 +177,27 @@ def _locks(notes: CreateVolume) -> Sequence[Lock]:
     return (mine, shared(f"volume:{notes.snapshot.volume_id}")) if notes.snapshot else (mine,)
 
 
-def _define(name: str, mode: Mode) -> Saga[CreateVolume]:
+def _define(name: str, mode: Mode, *told: Each) -> Saga[CreateVolume]:
     return Saga(
         name,
         CreateVolume,
         Step("schedule", schedule, undo=show_error),
         Step("make_volume", make_volume, undo=remove_volume, deadline_s=3600.0),
         Step("show_available", show_available),
+        *told,
         version=2,
         locks=_locks,
         mode=mode,
         visible_after="show_available",
+        pivot="wake_asker" if told else "",
         residue=("volumes", "messages"),
         story=tell(begun="create.start", ended="create.end", explain=_explain),
         former=Former(steps={"show_downloading": "schedule"}),
     )
 
 
-CREATE_VOLUME = _define("volume.create_volume", "refuse")
+CREATE_VOLUME = _define(
+    "volume.create_volume", "refuse", Each("asker", _find_asker, Step("wake_asker", wake_asker))
+)
 # Another snapshot of the same volume may be on its way: the new volume waits for it.
 CREATE_VOLUME_FROM_SNAPSHOT = _define("volume.create_volume_from_snapshot", "wait")
