@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -44,11 +44,11 @@ from mooring.saga.engine import Engine
 from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import SagaRow
 from tests.migrated import lay_databases
+from tests.pace import HORIZON_S, Pace
 
 T = TypeVar("T")
 URL = "http://cloud.test"
-HORIZON_S = 7200.0
-PATIENCE_S, SHORT_S = 0.1, 61.0
+PATIENCE_S = 0.1
 HostDeliver = agent_transport.Deliver
 _BOTH: tuple[Role, ...] = ("compute", "volume")
 
@@ -88,6 +88,7 @@ class SimulatedCloud:
         self.roles = dict.fromkeys(hosts, _BOTH) if roles is None else dict(roles)
         self.inline = inline
         self.clock, self.probe = SimulatedClock(start), LawProbe()
+        self.pace = Pace(self.clock, self.probe, self._engines)
         self.deliver: Deliver = deliver_once
         """Stands before each call between services, and from clients, across restarts."""
         self.deliver_to_host: HostDeliver = agent_transport.deliver_once
@@ -101,8 +102,6 @@ class SimulatedCloud:
         """Whether there is a control plane to ask: a client tries until it gets through."""
         self.is_still = False
         """Whether the clock stands while a client waits for an answer."""
-        self.before_turn: Callable[[], Awaitable[None]] | None = None
-        """Looks around each time before the clock is turned."""
         self._former: list[tuple[Cloud, Network, Agents]] = []
         self._sleeping: list[tuple[Cloud, Network, Agents]] = []
 
@@ -251,7 +250,7 @@ class SimulatedCloud:
     async def until(self, event: asyncio.Event, acting: asyncio.Task[Any]) -> bool:
         """Wait for an event while sagas move; False when all is over without it."""
         waiting = asyncio.create_task(event.wait())
-        while not (event.is_set() or self.probe.crashed or (acting.done() and self._is_over())):
+        while not (event.is_set() or self.probe.crashed or (acting.done() and self.pace.is_over())):
             await self._go_on(waiting)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -259,14 +258,14 @@ class SimulatedCloud:
 
     async def _go_on(self, asking: asyncio.Task[Any]) -> None:
         """Let sagas run until none can or a task is done, then turn the clock for it."""
-        settling = asyncio.create_task(self._rest())
+        settling = asyncio.create_task(self.pace.run_out())
         await asyncio.wait({asking, settling}, return_when=asyncio.FIRST_COMPLETED)
         settling.cancel()
         await asyncio.gather(settling, return_exceptions=True)
         if self.is_still:
             await asyncio.wait({asking}, timeout=PATIENCE_S)
         elif not (asking.done() or self.probe.crashed):
-            await self._turn_clock()
+            await self.pace.turn()
 
     async def until_done(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for something while sagas move."""
@@ -280,72 +279,17 @@ class SimulatedCloud:
 
     async def settle(self, horizon_s: float = HORIZON_S) -> None:
         """Let everything come to rest. Raises Crash when a process died meanwhile."""
-        limit = self.clock.now() + timedelta(seconds=horizon_s)
-        while True:
-            await self._rest()
-            if self.probe.crashed:
-                raise Crash
-            if self._is_over(limit):
-                return
-            await self._turn_clock()
+        await self.pace.rest(horizon_s)
+        if self.probe.crashed:
+            raise Crash
 
-    def _is_over(self, limit: datetime | None = None) -> bool:
-        """Whether nothing moves, nor will until a time: if none is given, for a long while."""
-        at = self._next_wake()
-        limit = limit or self.clock.now() + timedelta(seconds=HORIZON_S)
-        return self._is_quiet() and (at is None or at > limit)
-
-    async def _rest(self) -> None:
-        """Return when nothing runs, or when what runs waits for one who sleeps.
-
-        A saga of one service may wait for the answer of another whose own saga rests: then the
-        clock must be turned for both.
-        """
-        while not self.probe.crashed and not self._is_quiet():
-            is_stalled = await self._run_on()
-            at = self._next_wake()
-            if is_stalled and at is not None and at - self.clock.now() < timedelta(seconds=SHORT_S):
-                return
-
-    async def _run_on(self) -> bool:
-        """Let sagas run until none can, or for a moment; tell whether some still do."""
-        quiet = [asyncio.ensure_future(each.schedule.quiet()) for each in self._engines()]
-        await asyncio.wait(quiet, timeout=PATIENCE_S)
-        is_stalled = not all(one.done() for one in quiet)
-        for one in quiet:
-            one.cancel()
-        return is_stalled
-
-    def _is_quiet(self) -> bool:
-        return all(engine.schedule.is_quiet() for engine in self._engines())
+    async def pass_time(self, seconds: float) -> None:
+        """Turn the clock whatever is at work, and let those run whose time has come."""
+        await self.pace.pass_time(seconds)
 
     def _engines(self) -> list[Engine[Any]]:
         clouds = [self.cloud, *(former[0] for former in self._former)]
         return [engine for cloud in clouds for engine in cloud.engines.values()]
-
-    def _next_wake(self) -> Any:
-        times = [engine.schedule.next_wake() for engine in self._engines()]
-        return min((at for at in times if at is not None), default=None)
-
-    async def _turn_clock(self) -> None:
-        at = self._next_wake()
-        is_far = at is not None and at - self.clock.now() >= timedelta(seconds=SHORT_S)
-        if at is None or (is_far and not self._is_quiet()):
-            # Another client has turned it, and what woke has not begun to run yet.
-            await asyncio.sleep(0)
-            return
-        if self.before_turn is not None:
-            await self.before_turn()
-        self.clock.advance(max(0.0, (at - self.clock.now()).total_seconds()))
-        for engine in self._engines():
-            engine.schedule.ring()
-
-    async def pass_time(self, seconds: float) -> None:
-        """Turn the clock whatever is at work, and let those run whose time has come."""
-        self.clock.advance(seconds)
-        for engine in self._engines():
-            engine.schedule.ring()
-        await self._run_on()
 
     async def look_around(self) -> None:
         """Run once what every service does on its own account."""

@@ -45,6 +45,7 @@ from mooring.volume.backends.loops import watch_pools
 from mooring.volume.service import Volume
 from tests.callers import PROJECT, Tokens, session
 from tests.migrated import open_store
+from tests.pace import Pace
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -92,6 +93,7 @@ class Yard:
         self.roles: dict[str, tuple[Role, ...]] = {}
         self.hidden_traits: frozenset[str] = frozenset()
         self.probe, self.clock, self._stack = LawProbe(), SimulatedClock(), AsyncExitStack()
+        self.pace = Pace(self.clock, self.probe, lambda: (self.volume.sagas, self.compute.sagas))
         self.silent: tuple[str, str] | None = None
         """Method, "" for any, and path of calls to agents that get no answer."""
 
@@ -128,9 +130,7 @@ class Yard:
 
     async def settle(self) -> None:
         """Return when no saga can move any more, on the simulated clock."""
-        for _ in range(3):
-            await self.volume.sagas.settle()
-            await self.compute.sagas.settle()
+        await self.pace.rest()
 
     async def look(self) -> None:
         """Let the loops look at all hosts once."""

@@ -43,7 +43,7 @@ class Causes:
         self._cloud, self._excused = cloud, excused
         self._last: dict[str, Resting] = {}
         self._in_vain: dict[str, None] = {}
-        cloud.before_turn = self._look
+        cloud.pace.before_turn = self._look
 
     async def complaints(self) -> list[str]:
         """Return who waited in vain, and who was ended by a deadline or because one was busy."""
