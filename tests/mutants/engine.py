@@ -124,7 +124,7 @@ MUTANTS = [
     Mutant(
         "an absorbed saga pays nothing",
         "saga/teller.py",
-        'self._stand_at(plan.first("owing"))',
+        'self._stand_at(self.plan().first("owing"))',
         "self._stand_at(None)",
         "tests/saga/test_owing.py",
         "sqlite",
@@ -172,8 +172,8 @@ MUTANTS = [
     Mutant(
         "a story begins anew with every step",
         "saga/teller.py",
-        "due = ((not mark.begun, story.begun),",
-        "due = ((True, story.begun),",
+        "due = [(not mark.begun, story.begun),",
+        "due = [(True, story.begun),",
         "tests/saga/test_story.py",
         "sqlite",
     ),

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from sqlalchemy import select
 
 from mooring.errors import Conflict, Unavailable
 from mooring.saga import operations
+from mooring.saga.define import Run, Saga, Step
 from mooring.saga.tables import SagaRow
-from tests.saga.shop import WRAP, Desk
+from tests.saga.shop import WRAP, Desk, Order, Shop
 
 pytestmark = pytest.mark.anyio
+
+
+def put(word: str) -> Callable[..., Awaitable[None]]:
+    async def do(notes: Order, run: Run[Shop]) -> None:
+        run.service.ledger.put(word, notes.order_id)
+
+    return do
+
+
+GLAZE = Saga(
+    "stall.glaze",
+    Order,
+    Step("fire", put("fired")),
+    pivot="fire",
+    failed_end=(Step("mend", put("mended")), Step("sell", put("sold"))),
+    undo_ends=(Step("sweep", put("swept")),),
+)
 
 
 async def wrap_in_vain(desk: Desk, *undoing: Exception) -> str:
@@ -87,3 +107,14 @@ async def test_an_operator_sees_it_leave_and_cannot_abort_it(desk: Desk) -> None
     ]
     heading = select(SagaRow.heading).where(SagaRow.id == saga_id)
     assert await desk.store.read(lambda tx: tx.execute(heading).scalar_one()) == "leaving"
+
+
+async def test_a_refused_way_back_behind_the_pivot_ends_there_too(desk: Desk) -> None:
+    desk.probe.arm("stall.glaze/fire/forward/after", lambda: Conflict("It burst."))
+    desk.probe.arm("stall.glaze/mend/failing/after", lambda: Conflict("It is dust."))
+    saga_id = await desk.start(GLAZE, "o1")
+    with pytest.raises(Conflict, match="It burst"):
+        await desk.engine.ended(saga_id)
+    [mark] = [row for row in await desk.sagas() if row[0] == "stall.glaze"]
+    assert mark == ("stall.glaze", "ended", "failed")
+    assert desk.ledger.parcels == {"fired": "o1", "mended": "o1", "swept": "o1"}

@@ -64,6 +64,17 @@ PAINT = Saga(
 )
 
 
+VARNISH = Saga(
+    "stall.varnish",
+    Order,
+    Step("order_varnish", order_paint),
+    Step("begin", record),
+    Step("apply", order_paint),
+    Step("record", record),
+    story=Story(passed={"begin": say("begun"), "apply": say("dry")}, ended=say("ended")),
+)
+
+
 async def told(desk: Desk) -> dict[str, str]:
     query = select(OrderRow.id, OrderRow.status).where(OrderRow.id.like("% o1"))
     rows = await desk.store.read(lambda tx: [(row[0], row[1]) for row in tx.execute(query)])
@@ -78,6 +89,12 @@ async def paint(desk: Desk) -> None:
 async def test_a_saga_that_is_done_is_told_in_three_chapters(desk: Desk) -> None:
     await paint(desk)
     assert await told(desk) == {"begun": "()", "answered": "(b)", "ended": "(ba)"}
+
+
+async def test_a_chapter_may_belong_to_a_step(desk: Desk) -> None:
+    await desk.start(VARNISH, "o1")
+    await desk.engine.settle()
+    assert await told(desk) == {"begun": "(b)", "dry": "(b)", "ended": "(b)"}
 
 
 async def test_a_saga_that_fails_is_told_as_far_as_it_came(desk: Desk) -> None:

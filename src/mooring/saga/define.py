@@ -133,8 +133,8 @@ class Step:
 
     `name`: what journals, timelines, operations and laws call it. Bookmarks store it, so it stays
     when the function that does it gets another name.
-    `undo_attempts`: after how many tries an undo that is only Unavailable counts as refused for
-    good, in a saga that has `undo_ends`; 0 is never.
+    `undo_attempts`: after how many tries an undo, or a step of `failed_end`, that is only
+    Unavailable counts as refused for good, in a saga that has `undo_ends`; 0 is never.
     `may_be_forgone`: what has no way back and may have nobody to answer it any more, such as a host
     that is gone for good, an operator's abort lets go of when it fails once more.
     """
@@ -202,6 +202,7 @@ class Story(Struct, frozen=True):
 
     begun     the first step is done
     answered  the step `answered_after` is done
+    passed    the step of that name is done
     ended     everything is done
     failed    it was unwound or came to a bad end; `run` knows why, and how far it had come
     absorbed  another saga took its place
@@ -209,6 +210,7 @@ class Story(Struct, frozen=True):
 
     begun: Callable[..., None] = _say_nothing
     answered: Callable[..., None] = _say_nothing
+    passed: Mapping[str, Callable[..., None]] = {}
     ended: Callable[..., None] = _say_nothing
     failed: Callable[..., None] = _say_nothing
     absorbed: Callable[..., None] = _say_nothing
@@ -240,8 +242,8 @@ class Saga(Generic[N]):
     visible_after   the step from whose end on clients can see the result
     pivot           the step from whose beginning on there is only forward
     failed_end      the steps of a bad end behind the pivot
-    undo_ends       the steps of a bad end where an undo is refused for good: it and those before
-                    it are not run any more
+    undo_ends       the steps of a bad end where an undo, or a step of `failed_end`, is refused for
+                    good: it and what would follow are not run any more
     owes            what the saga owes to other services when another one absorbs it; its locks are
                     the other's by then, and what it did to rows of its own service too
     story           what is told of it, and when

@@ -57,7 +57,7 @@ def _find_heirs() -> Mapping[tuple[str, int], tuple[Saga[Any], Former]]:
 
 def _read(mark: _Mark, saga: Saga[Any], former: Former) -> dict[str, Any]:
     values: dict[str, Any] = {"version": saga.version, "notes": former.notes(mark.notes)}
-    if mark.heading == "back" and saga.undo_ends and former.leaves(mark.notes):
+    if mark.heading in {"back", "failing"} and saga.undo_ends and former.leaves(mark.notes):
         first = saga.undo_ends[0]
         return values | {"heading": "leaving", "step": first.name, "item": "", "attempts": 0}
     step = former.steps.get(mark.step, mark.step)

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
 from mooring.limits import HOST_REST_S
 from mooring.saga import journal, locks
-from mooring.saga.define import REGISTRY, Child, Heading, Park, Saga, Step, Together
+from mooring.saga.define import REGISTRY, Child, Heading, Park, Saga, Step, Story, Together
 from mooring.saga.journal import ABORT_INSISTED, ABORT_PREEMPTED, Bookmark, LostLeaseError
 from mooring.saga.plan import Place, Plan
 from mooring.saga.running import StepRun
@@ -147,7 +147,8 @@ class Teller(Generic[S]):
         if mark.heading != "forward":
             return [story.failed] if ends else []
         is_answer = not mark.answered and _has_passed(plan, place, saga.answered_after)
-        due = ((not mark.begun, story.begun), (is_answer, story.answered), (ends, story.ended))
+        due = [(not mark.begun, story.begun), (is_answer, story.answered), (ends, story.ended)]
+        due += [(True, chapter) for name, chapter in story.passed.items() if name == place.name]
         return [chapter for is_due, chapter in due if is_due]
 
     def _tell_story(
@@ -239,11 +240,11 @@ class Teller(Generic[S]):
             self._pause()
 
     def _ends_unwinding(self, place: Place, error: BaseException) -> bool:
-        """Whether an undo was refused for good, in a saga that has an end for that.
+        """Whether a way back was refused for good, in a saga that has an end for that.
 
         A fence's refusal is none: somebody who came later has the thing in hand.
         """
-        if self.mark.heading != "back" or not self.work.saga.undo_ends:
+        if self.mark.heading not in {"back", "failing"} or not self.work.saga.undo_ends:
             return False
         if journal.is_unavailable(error):
             return 0 < place.undo_attempts <= self.mark.attempts
@@ -262,13 +263,11 @@ class Teller(Generic[S]):
 
     def _be_absorbed(self, tx: Session, error: BaseException) -> None:
         """Leave the locks to the heir, and pay first what is owed to other services."""
-        mark, story, plan = self.mark, self.work.saga.story, self.plan()
+        mark, told = self.mark, self.work.saga.story or Story()
         mark.error = mark.error or journal.encode_error(error)
-        if story is not None:
-            run = StepRun(self.tools, mark, mark.step, self.work.generations)
-            story.absorbed(tx, self.notes, run)
+        told.absorbed(tx, self.notes, StepRun(self.tools, mark, mark.step, self.work.generations))
         mark.generations, mark.heading = list(self.work.generations.items()), "owing"
-        self._stand_at(plan.first("owing"))
+        self._stand_at(self.plan().first("owing"))
         if mark.state != "ended":
             self.tools.let_go(tx, mark.id)
 
