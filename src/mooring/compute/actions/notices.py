@@ -50,28 +50,32 @@ def send(
     event: str,
     *,
     action_id: int = 0,
+    place: tuple[str | None, str | None] | None = None,
     error: MooringError | None = None,
     **more: Any,
 ) -> None:
     """Send `instance.<event>`, as in "reboot.start", with the server as this transaction sees it.
 
-    `action_id` is the instance action in whose course it happens, 0 when there is none; `error` is
-    why, in an event that ends in "error", which is sent with priority ERROR; `more` are members
-    that the event alone has, as `volume_id`. Does nothing when nobody wants notifications.
+    `action_id` is the instance action in whose course it happens, 0 when there is none; `place` is
+    the host where it happens and its zone, for a server that may have left them; `error` is why, in
+    an event that ends in "error", which is sent with priority ERROR; `more` are members that the
+    event alone has, as `volume_id`. Does nothing when nobody wants notifications.
     """
     if not compute.outbox.is_on:
         return
     server = _read(tx, server_id)
     if server is None:
         return
+    host, zone = place or (server.host, server.zone)
     data = _instance(tx, server) | _initiator(tx, server, action_id)
+    data |= {"host": host, "node": host, "availability_zone": zone}
     data |= {"fault": _fault(event, error) if event.endswith(".error") else None, **more}
     kind = _VOLUME if "volume_id" in more else _ACTION
     if event.startswith("rebuild."):
         kind, data = _REBUILD, data | {"trusted_image_certificates": server.trusted_certificates}
     if event.startswith("create."):
         kind, data = _CREATE, data | _creation(tx, server)
-    publisher = f"nova-compute:{server.host}" if server.host else "nova-api"
+    publisher = f"nova-compute:{host}" if host else "nova-api"
     priority: Priority = "ERROR" if event.endswith(".error") else "INFO"
     payload = _object(kind, data)
     compute.outbox.send(tx, f"instance.{event}", payload, publisher=publisher, priority=priority)
@@ -122,11 +126,8 @@ def _instance(tx: Session, server: Any) -> dict[str, Any]:
         "display_name": server.name,
         "display_description": server.description,
         "host_name": server.hostname,
-        "host": server.host,
-        "node": server.host,
         "os_type": None,
         "architecture": None,
-        "availability_zone": server.zone,
         "flavor": _flavor(server),
         "image_uuid": server.image_id,
         "key_name": server.key_name,

@@ -6,7 +6,8 @@ says what its event and its notifications are called, and its steps say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -26,18 +27,22 @@ class Told(Struct, frozen=True, kw_only=True):
     """What a saga's notes have to say of it; they have `server_id` and `action_id` anyway.
 
     event        the event of the instance action (facts/compute.md 1.8); empty where it has none
-    host         where it happens
+    host         where it happens; None before a host was found
+    zone         the zone of that host, where the server may have left it by the end
     notice       the notification without its phase, as "reboot"; empty where upstream has none
     says_errors  whether its failure is told by a notification, too
     members      what its notifications have beside the server, as `volume_id`
+    details      what was left undone although it went well, for the event
     unawaited    its user was answered before it began, so that a refusal leaves a trace, too
     """
 
     event: str = ""
     host: str | None = None
+    zone: str | None = None
     notice: str = ""
     says_errors: bool = True
     members: dict[str, Any] = {}
+    details: str = ""
     unawaited: bool = False
 
 
@@ -45,30 +50,41 @@ def tell(
     describe: Callable[[Any], Told],
     *,
     from_answer: bool = False,
+    begins_after: str = "",
+    parts: Mapping[str, str] | None = None,
     leave: Callable[..., None] | None = None,
 ) -> Story:
     """Return the story of a saga whose notes `describe` looks at.
 
     It begins with the first step, or `from_answer`: then what was refused before was answered to
-    the user, so its action is forgotten and nothing else is told of it. `leave(tx, notes, run)`
-    marks the rows of one that was absorbed, for whoever took its place.
+    the user, so its action is forgotten and nothing else is told of it. `begins_after` names the
+    step with which it begins where it is another one. `parts` have notifications of their own, by
+    the step that ends them: they begin with the whole. `leave(tx, notes, run)` marks the rows of
+    one that was absorbed, for whoever took its place.
     """
-    teller = _Teller(describe, from_answer=from_answer)
-    begin = {"answered": teller.begin} if from_answer else {"begun": teller.begin}
+    teller = _Teller(describe, from_answer=from_answer, parts=parts or {})
+    passed: dict[str, Callable[..., None]] = {
+        step: partial(teller.end_part, name) for step, name in (parts or {}).items()
+    }
+    begin: dict[str, Any] = {"answered" if from_answer else "begun": teller.begin}
+    if begins_after:
+        begin, passed[begins_after] = {}, teller.begin
 
     def absorb(tx: Session, notes: Any, run: Run[Compute]) -> None:
         teller.absorb(tx, notes, run)
         if leave is not None:
             leave(tx, notes, run)
 
-    return Story(ended=teller.end, failed=teller.fail, absorbed=absorb, **begin)
+    return Story(passed=passed, ended=teller.end, failed=teller.fail, absorbed=absorb, **begin)
 
 
 class _Teller:
     """The chapters. What a saga of ours notes is told of by its saga alone, so notes are `Any`."""
 
-    def __init__(self, describe: Callable[[Any], Told], *, from_answer: bool) -> None:
-        self._describe, self._from_answer = describe, from_answer
+    def __init__(
+        self, describe: Callable[[Any], Told], *, from_answer: bool, parts: Mapping[str, str]
+    ) -> None:
+        self._describe, self._from_answer, self._parts = describe, from_answer, parts
 
     def begin(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
         """Open the event, and say that it starts."""
@@ -76,10 +92,17 @@ class _Teller:
         if told.event:
             actions.begin_event(tx, notes.action_id, told.event, run.now(), host=told.host)
         self._notify(tx, notes, run, "start")
+        for name in self._parts.values():
+            self._send(tx, notes, run, f"{name}.start")
+
+    def end_part(self, name: str, tx: Session, notes: Any, run: Run[Compute]) -> None:
+        """Say that a part of it is done."""
+        self._send(tx, notes, run, f"{name}.end")
 
     def end(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
         """Close the event, and say that it is done."""
-        actions.succeed(tx, notes.action_id, run.now())
+        details = self._describe(notes).details or None
+        actions.succeed(tx, notes.action_id, run.now(), details=details)
         self._notify(tx, notes, run, "end")
 
     def fail(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
@@ -100,13 +123,22 @@ class _Teller:
 
     def _notify(self, tx: Session, notes: Any, run: Run[Compute], phase: str) -> None:
         told = self._describe(notes)
-        if told.notice:
-            notices.send(
-                tx,
-                run.service,
-                notes.server_id,
-                f"{told.notice}.{phase}",
-                action_id=notes.action_id,
-                error=run.error,
-                **told.members,
-            )
+        if not told.notice:
+            return
+        if phase == "error" and not told.host:
+            notices.send_build_failure(tx, run.service, notes.server_id, run.error)
+        else:
+            self._send(tx, notes, run, f"{told.notice}.{phase}")
+
+    def _send(self, tx: Session, notes: Any, run: Run[Compute], event: str) -> None:
+        told = self._describe(notes)
+        notices.send(
+            tx,
+            run.service,
+            notes.server_id,
+            event,
+            action_id=notes.action_id,
+            place=(told.host, told.zone) if told.zone else None,
+            error=run.error,
+            **told.members,
+        )

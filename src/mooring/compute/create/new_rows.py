@@ -65,7 +65,6 @@ def build(tx: Session, compute: Compute, batch: Batch, index: int) -> str:
         wished_zone=batch.request.availability_zone,
         wished_host=batch.request.host,
         traits=_traits(batch),
-        accepted=not batch.material.volumes,
     )
     return compute.sagas.start(tx, CREATE_SERVER, notes, who=batch.who, saga_id=server_id)
 
@@ -171,6 +170,7 @@ def _device(
         volume_type=item.volume_type,
         zone=None if compute.settings.cross_zone_attach else batch.request.availability_zone,
         multiattach=row.multiattach,
+        delete_too=row.delete_on_termination,
         known=batch.material.known.get(row.volume_id or "", []),
         volume_id=row.volume_id or "",
     )

@@ -308,17 +308,20 @@ async def complete(run: Run[Compute], disk: Disk) -> None:
     await volumes.complete_attachment(None, disk.attachment_id or "", operation=run.operation)
 
 
-async def hold(run: Run[Compute], disk: Disk) -> None:
-    """Tell the volume service that a host holds on to an attachment which should have gone."""
-    operation = guests.other(run.operation, "hold")
+async def hold(run: Run[Compute], disk: Disk) -> bool:
+    """Tell the volume service that an attachment is held on to; return False when it is gone."""
+    operation = guests.other(run.operation, f"hold.{disk.attachment_id}")
     completing = run.service.volumes.complete_attachment(
         None, disk.attachment_id or "", operation=operation
     )
     try:
         await completing
+    except NotFound:
+        return False
     except MooringError as error:
         if is_unavailable(error) and run.attempt < COMPUTE_UNDO_ATTEMPTS:
             raise
+    return True
 
 
 async def end(run: Run[Compute], disk: Disk) -> None:

@@ -15,6 +15,7 @@ class NewDisk(Struct, frozen=True, kw_only=True):
 
     `source` is volume (there already), image or blank (to be made). `known`: attachments of an
     existing volume, or volumes of our name, that were there before and are never deleted.
+    `delete_too`: it goes with its server.
     """
 
     block_device_id: str
@@ -26,18 +27,14 @@ class NewDisk(Struct, frozen=True, kw_only=True):
     volume_type: str | None = None
     zone: str | None = None
     multiattach: bool = False
+    delete_too: bool = False
     known: list[str] = []
     volume_id: str = ""
     attachment_id: str = ""
 
 
 class CreateServer(Struct, frozen=True, kw_only=True):
-    """The notes.
-
-    accepted   the user was answered: a failure leaves a server in ERROR, not nothing
-    abandoned  why the host did not let go in the unwinding: what it holds stays with the server
-               until somebody deletes it
-    """
+    """The notes. `placed`: the server was told its host."""
 
     server_id: str
     project_id: str
@@ -48,10 +45,9 @@ class CreateServer(Struct, frozen=True, kw_only=True):
     wished_zone: str | None = None
     wished_host: str | None = None
     traits: list[str] = []
-    accepted: bool = False
-    abandoned: str = ""
     host: str = ""
     zone: str = ""
+    placed: bool = False
 
 
 def existing(notes: CreateServer) -> list[str]:

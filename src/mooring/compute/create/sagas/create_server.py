@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.compute.actions import actions, faults, notices
+from mooring.compute.actions.story import Told, tell
 from mooring.compute.create import scheduling, spawning
 from mooring.compute.create.sagas import create_volumes as volumes
 from mooring.compute.create.sagas.create_notes import (
@@ -28,7 +28,8 @@ from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.disks import specify
 from mooring.errors import Conflict, NoCapacity
-from mooring.saga.define import Each, Run, Saga, Step, exclusive
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS
+from mooring.saga.define import Each, Former, Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -45,28 +46,19 @@ def begin_build(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
 
 
 def end_build_badly(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
-    """Leave nothing, or once the user was answered a server in ERROR that says why."""
-    if not notes.accepted:
+    """Leave nothing, or once the user was answered a server in ERROR, at no host."""
+    if not run.answered:
         states.erase(tx, notes.server_id)
         return
     for block_device_id in every(notes):
-        if notes.abandoned and find(notes, block_device_id).attachment_id:
-            # The host may have it: it is the server's until somebody deletes that.
-            devices.change(tx, block_device_id, run.now(), state="attached")
-        else:
-            devices.remove(tx, block_device_id)
+        devices.remove(tx, block_device_id)
     states.break_down(tx, notes.server_id, run.now())
-    faults.record(tx, notes.server_id, run.error, run.now())
-    actions.fail(tx, notes.action_id, run.error, run.now())
-    _notify_of_failure(tx, notes, run)
-    if not notes.abandoned:
-        states.change(tx, notes.server_id, run.now(), host=None, zone=None)
+    states.change(tx, notes.server_id, run.now(), host=None, zone=None)
 
 
-def accept_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> CreateServer:
+def accept_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
     """Answer the user: from here on a failure leaves a server in ERROR."""
-    del tx, run
-    return replace(notes, accepted=True)
+    del tx, notes, run
 
 
 async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
@@ -103,12 +95,11 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
 
 
 async def release_claim(notes: CreateServer, run: Run[Compute]) -> None:
-    """Hold nothing on any host, unless the host did not let go."""
-    if not notes.abandoned:
-        await run.service.placement.release(notes.server_id, operation=run.operation)
+    """Hold nothing on any host."""
+    await run.service.placement.release(notes.server_id, operation=run.operation)
 
 
-def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
+def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> CreateServer:
     """Say where the server will be."""
     now = run.now()
     states.change(
@@ -120,8 +111,7 @@ def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
         task_state="block_device_mapping",
     )
     disk_places.choose_host(tx, notes.server_id, notes.host, now)
-    actions.begin_event(tx, notes.action_id, EVENT, now, host=notes.host)
-    _notify(tx, notes, run, "start")
+    return replace(notes, placed=True)
 
 
 async def push_image(notes: CreateServer, run: Run[Compute]) -> None:
@@ -147,11 +137,9 @@ async def spawn_guest(notes: CreateServer, run: Run[Compute]) -> None:
     )
 
 
-async def destroy_guest(notes: CreateServer, run: Run[Compute]) -> CreateServer | None:
+async def destroy_guest(notes: CreateServer, run: Run[Compute]) -> None:
     """Remove the guest from its host."""
-    undoing = guests.destroy(run, notes.host or None, notes.server_id)
-    failure = await guests.give_up_late(run, undoing)
-    return replace(notes, abandoned=failure) if failure else None
+    await guests.destroy(run, notes.host or None, notes.server_id)
 
 
 def record_active(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
@@ -161,27 +149,21 @@ def record_active(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
     for row in devices.of_server(tx, notes.server_id):
         devices.change(tx, row.id, now, state="attached")
         disk_places.change(tx, row.id, notes.host, now, state="attached")
-    actions.succeed(tx, notes.action_id, now)
-    _notify(tx, notes, run, "end")
 
 
-def _notify(tx: Session, notes: CreateServer, run: Run[Compute], phase: str) -> None:
-    notices.send(
-        tx,
-        run.service,
-        notes.server_id,
-        f"create.{phase}",
-        action_id=notes.action_id,
-        error=run.error,
-    )
+def keep_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
+    """Leave the server in ERROR, with what its host may have, until somebody deletes it."""
+    for block_device_id in every(notes):
+        if find(notes, block_device_id).attachment_id:
+            devices.change(tx, block_device_id, run.now(), state="attached")
+        else:
+            devices.remove(tx, block_device_id)
+    states.break_down(tx, notes.server_id, run.now())
 
 
-def _notify_of_failure(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
-    """Tell that it failed: on its host, or before there was one and so before its start."""
-    if states.host_of(tx, notes.server_id) is None:
-        notices.send_build_failure(tx, run.service, notes.server_id, run.error)
-    else:
-        _notify(tx, notes, run, "error")
+def _describe(notes: CreateServer) -> Told:
+    place = (notes.host, notes.zone) if notes.placed else (None, None)
+    return Told(event=EVENT, host=place[0], zone=place[1], notice="create")
 
 
 CREATE_SERVER = Saga(
@@ -204,22 +186,45 @@ CREATE_SERVER = Saga(
         Step("make_volume", volumes.make_volume, undo=volumes.delete_made_volume),
         Step("save_volume", volumes.save_volume),
         Step("await_volume", volumes.await_volume),
-        Step("reserve_made", volumes.reserve_made, undo=volumes.free_made),
+        Step("reserve_made", volumes.reserve_made, undo=volumes.free),
         Step("save_attachment", volumes.save_attachment),
     ),
     Each(
         "every",
         every,
-        Step("export_volume", volumes.export_volume, undo=volumes.disconnect_host),
+        Step(
+            "export_volume",
+            volumes.export_volume,
+            undo=volumes.disconnect_host,
+            undo_attempts=COMPUTE_UNDO_ATTEMPTS,
+        ),
         Step("complete_attachment", volumes.complete_attachment),
     ),
     Step("begin_spawning", begin_spawning),
-    Step("spawn_guest", spawn_guest, undo=destroy_guest, deadline_s=900.0),
+    Step(
+        "spawn_guest",
+        spawn_guest,
+        undo=destroy_guest,
+        deadline_s=900.0,
+        undo_attempts=COMPUTE_UNDO_ATTEMPTS,
+    ),
     Step("record_active", record_active),
+    version=2,
     locks=lambda notes: [
         exclusive(f"server:{notes.server_id}"),
         *(exclusive(f"volume:{disk.volume_id}") for disk in notes.disks if disk.source == "volume"),
     ],
     answered_after="accept_server",
+    undo_ends=(
+        Step("hold", volumes.hold),
+        Step("delete_unheld", volumes.delete_unheld),
+        Step("keep_server", keep_server),
+    ),
+    owes=(Step("end_unanswered", volumes.end_unanswered, may_be_forgone=True),),
     residue=("faults", "instance_actions", "error_server", "quota_locks", "quota_projects"),
+    story=tell(_describe, from_answer=True, begins_after="place_server"),
+    former=Former(
+        notes=lambda notes: {**notes, "placed": bool(notes.get("host"))},
+        leaves=lambda notes: bool(notes.get("abandoned")),
+    ),
 )

@@ -7,17 +7,31 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.clients.volume import NewVolume
-from mooring.compute.create.sagas.create_notes import CreateServer, find, guest_disk, with_disk
+from mooring.compute.create.sagas.create_notes import (
+    CreateServer,
+    NewDisk,
+    every,
+    find,
+    guest_disk,
+    to_make,
+    with_disk,
+)
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices, disk_places, disks
-from mooring.errors import Conflict, Invalid, NotFound, Unavailable
+from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
+    from mooring.fence.operation import Operation
     from mooring.saga.define import Run
+
+_SETTLED = frozenset({"available", "in-use"})
+"""What a volume may be that is not deleted because it has snapshots, or another server has it."""
 
 
 async def reserve_existing(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
@@ -37,8 +51,13 @@ async def reserve_existing(notes: CreateServer, item: str, run: Run[Compute]) ->
 
 
 async def free_existing(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
-    """Free it again."""
-    return await _free(notes, item, run)
+    """Free it again. Once nobody knows of the server, for as long as it takes."""
+    try:
+        return await free(notes, item, run)
+    except MooringError as error:
+        if run.answered or is_unavailable(error):
+            raise
+        raise Unavailable(error.public, private=error.private) from error
 
 
 def save_reservation(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
@@ -65,21 +84,25 @@ async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Crea
     return with_disk(notes, item, volume_id=made.id)
 
 
-async def delete_made_volume(
-    notes: CreateServer, item: str, run: Run[Compute]
-) -> CreateServer | None:
-    """Delete every volume that `make_volume` made."""
-    if notes.abandoned and find(notes, item).attachment_id:
-        return None
+async def delete_made_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
+    """Delete every volume that `make_volume` made. Raises Invalid when others need one."""
+    await _delete_made(notes, item, run, run.operation)
+
+
+async def _delete_made(
+    notes: CreateServer, item: str, run: Run[Compute], making: Operation
+) -> None:
     volumes, remembered = run.service.volumes, find(notes, item).volume_id
-    made = await volumes.bury_volumes(run.user, run.operation, name=_name(notes, item), known=())
+    made = await volumes.bury_volumes(run.user, making, name=_name(notes, item), known=())
     for volume_id in sorted({*made, remembered} - {""}):
         try:
-            await volumes.delete(None, volume_id, operation=guests.other(run.operation, "delete"))
+            await volumes.delete(None, volume_id, operation=guests.other(making, "delete"))
         except Invalid as error:
+            volume = await volumes.show(None, volume_id)
+            if volume.status in _SETTLED:
+                raise
             # A volume that is still being made cannot be deleted yet.
             raise Unavailable(error.public, private=error.private) from error
-    return None
 
 
 def save_volume(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
@@ -98,11 +121,6 @@ async def reserve_made(notes: CreateServer, item: str, run: Run[Compute]) -> Cre
     return with_disk(notes, item, attachment_id=made)
 
 
-async def free_made(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
-    """Free it again."""
-    return await _free(notes, item, run)
-
-
 def save_attachment(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
     """Note the attachment: a place at the server's host."""
     disk_places.add(tx, item, notes.host, find(notes, item).attachment_id, run.now())
@@ -113,12 +131,9 @@ async def export_volume(notes: CreateServer, item: str, run: Run[Compute]) -> No
     await disks.export(run, guest_disk(notes, item))
 
 
-async def disconnect_host(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
+async def disconnect_host(notes: CreateServer, item: str, run: Run[Compute]) -> None:
     """Remove the volume's device from the host, where starting the guest may have made one."""
-    if notes.abandoned:
-        return None
-    failure = await guests.give_up_late(run, disks.leave(run, guest_disk(notes, item)))
-    return replace(notes, abandoned=failure) if failure else None
+    await disks.leave(run, guest_disk(notes, item))
 
 
 async def complete_attachment(notes: CreateServer, item: str, run: Run[Compute]) -> None:
@@ -126,24 +141,78 @@ async def complete_attachment(notes: CreateServer, item: str, run: Run[Compute])
     await disks.complete(run, guest_disk(notes, item))
 
 
-async def _free(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
+async def free(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
+    """Free a volume that was reserved. Raises Conflict when its attachment will not go."""
     disk = guest_disk(notes, item)
-    if notes.abandoned:
-        if disk.attachment_id:
-            await disks.hold(run, disk)
-        return None
     if not disk.volume_id:
         return None
+    await disks.free(run, disk)
+    return with_disk(notes, item, attachment_id="")
+
+
+async def hold(notes: CreateServer, run: Run[Compute]) -> CreateServer:
+    """Say that the volumes are in use which the host or the volume service would not let go."""
+    for item in every(notes):
+        disk = guest_disk(notes, item)
+        if disk.attachment_id and not await disks.hold(run, disk):
+            notes = with_disk(notes, item, attachment_id="")
+    return notes
+
+
+async def delete_unheld(notes: CreateServer, run: Run[Compute]) -> None:
+    """Delete the volumes that were made and that nobody holds; one with snapshots is kept."""
+    for item in to_make(notes):
+        if not find(notes, item).attachment_id:
+            await _pay(_delete_made(notes, item, run, _asked_in(run, "make_volume", item)))
+
+
+async def end_unanswered(notes: CreateServer, run: Run[Compute]) -> None:
+    """End what a deletion of the server does not know of, or could not delete yet.
+
+    What was asked for and never answered, or answered too late to be noted, goes: late requests
+    come to nothing from now on. So does a volume that was to go with its server, once it is made.
+    """
+    for item in every(notes):
+        await _pay(_end_unanswered(notes, item, run))
+
+
+async def _pay(ending: Awaitable[None]) -> None:
+    """Await an end; what is refused for good somebody has in hand who came later, or needs."""
     try:
-        await disks.free(run, disk)
-    except Conflict as error:
+        await ending
+    except MooringError as error:
         if is_unavailable(error):
             raise
-        if not notes.accepted:
-            # Nobody would know of the server any more: stay with it for as long as it takes.
-            raise Unavailable(error.public, private=error.private) from error
-        return replace(notes, abandoned=error.public)
-    return with_disk(notes, item, attachment_id="")
+
+
+async def _end_unanswered(notes: CreateServer, item: str, run: Run[Compute]) -> None:
+    disk = find(notes, item)
+    if disk.volume_id:
+        await _free_unknown(guest_disk(notes, item), run, _reserving(run, disk))
+    if disk.source != "volume" and (disk.delete_too or not disk.volume_id):
+        await _delete_made(notes, item, run, _asked_in(run, "make_volume", item))
+
+
+async def _free_unknown(disk: disks.Disk, run: Run[Compute], reserving: Operation) -> None:
+    volumes, volume_id = run.service.volumes, disk.volume_id
+    known = await run.service.store.read(lambda tx: disk_places.attachments_of(tx, volume_id))
+    if disk.attachment_id in known:
+        return
+    made = await volumes.session.bury(reserving)
+    if made is None:
+        made = await disks.find_own(run, disk)
+    for attachment_id in sorted({*made, disk.attachment_id or ""} - {""}):
+        operation = guests.other(reserving, f"delete.{attachment_id}")
+        await volumes.delete_attachment(None, attachment_id, operation=operation)
+
+
+def _reserving(run: Run[Compute], disk: NewDisk) -> Operation:
+    step = "reserve_existing" if disk.source == "volume" else "reserve_made"
+    return _asked_in(run, step, disk.block_device_id)
+
+
+def _asked_in(run: Run[Compute], step: str, item: str) -> Operation:
+    return replace(run.operation, step=f"{step}:{item}")
 
 
 def _name(notes: CreateServer, item: str) -> str:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.compute.actions import actions, faults, notices
+from mooring.compute.actions import actions
+from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.sagas.release_device import lock_of
 from mooring.errors import MooringError, NotFound
-from mooring.saga.define import Each, Lock, Run, Saga, Step, Together, exclusive
+from mooring.saga.define import Each, Lock, Run, Saga, Step, exclusive
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -66,9 +67,6 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     states.move(tx, notes.server_id, "deleting", run.now())
     server = tx.get_one(Server, notes.server_id)
     actions.fail_left(tx, notes.server_id, run.now())
-    actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=server.host)
-    _notify(tx, notes, run, "delete.start")
-    _notify(tx, notes, run, "shutdown.start")
     rows = devices.of_server(tx, notes.server_id)
     there = [disk for row in rows if row.volume_id for disk in _look(tx, server, row)]
     return replace(notes, host=server.host, disks=there)
@@ -85,18 +83,13 @@ def _look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:
 def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     """Say that the server was not deleted, because what held it did not end in time."""
     states.change(tx, notes.server_id, run.now(), task_state=None)
-    faults.record(tx, notes.server_id, run.error, run.now())
     actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=None)
-    actions.fail(tx, notes.action_id, run.error, run.now())
     actions.fail_left(tx, notes.server_id, run.now())
 
 
-async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> Together | None:
+async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> None:
     """End the guest and remove what is its own."""
     await guests.destroy(run, notes.host, notes.server_id)
-    if not run.service.outbox.is_on:
-        return None
-    return Together(lambda tx: _notify(tx, notes, run, "shutdown.end"))
 
 
 def mark_released(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
@@ -111,15 +104,16 @@ def mark_released(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
 
 async def disconnect_host(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
     """Remove a volume's device from a host."""
-    old = _find(notes, item)
-    await disks.leave(run, _disk(notes, old))
+    await disks.leave(run, _disk(notes, _find(notes, item)))
 
 
 async def delete_attachment(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
-    """End the export; the last one frees the volume."""
+    """End the export, or what was reserved and not written down; the last one frees the volume."""
     old = _find(notes, item)
     if old.attachment_id or old.state != "reserving":
         await disks.end(run, _disk(notes, old))
+    else:
+        await _sweep(notes, run, old.volume_id)
 
 
 def forget_device(tx: Session, notes: DeleteServer, item: str, run: Run[Compute]) -> None:
@@ -138,22 +132,25 @@ def forget_device(tx: Session, notes: DeleteServer, item: str, run: Run[Compute]
 async def delete_volume(notes: DeleteServer, item: str, run: Run[Compute]) -> DeleteServer | None:
     """Delete a volume that was to go with its server; one that cannot be deleted is kept."""
     old = _find(notes, item)
-    volume_id = old.volume_id
-    if not old.delete_too:
-        return None
     try:
-        await run.service.volumes.delete(None, volume_id, operation=run.operation)
+        if old.delete_too:
+            await run.service.volumes.delete(None, old.volume_id, operation=run.operation)
     except MooringError as error:
         if is_unavailable(error):
             raise
-        return replace(notes, kept=[*notes.kept, f"Volume {volume_id} was kept: {error.public}"])
+        kept = f"Volume {old.volume_id} was kept: {error.public}"
+        return replace(notes, kept=[*notes.kept, kept])
     return None
 
 
 async def sweep_attachments(notes: DeleteServer, run: Run[Compute]) -> None:
     """Delete what operations that this one took over had reserved and did not write down yet."""
+    await _sweep(notes, run)
+
+
+async def _sweep(notes: DeleteServer, run: Run[Compute], volume_id: str | None = None) -> None:
     volumes = run.service.volumes
-    for left in await volumes.attachments(None, server_id=notes.server_id):
+    for left in await volumes.attachments(None, server_id=notes.server_id, volume_id=volume_id):
         operation = guests.other(run.operation, left.id)
         await volumes.delete_attachment(None, left.id, operation=operation)
 
@@ -168,21 +165,8 @@ def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     now = run.now()
     for row in devices.of_server(tx, notes.server_id):
         devices.remove(tx, row.id)
-    states.settle(
-        tx,
-        notes.server_id,
-        "deleted",
-        states.NOSTATE,
-        now,
-        terminated_at=now,
-        deleted_at=now,
-    )
-    actions.succeed(tx, notes.action_id, now, details="\n".join(notes.kept) or None)
-    _notify(tx, notes, run, "delete.end")
-
-
-def _notify(tx: Session, notes: DeleteServer, run: Run[Compute], event: str) -> None:
-    notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id)
+    gone = {"terminated_at": now, "deleted_at": now}
+    states.settle(tx, notes.server_id, "deleted", states.NOSTATE, now, **gone)
 
 
 async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
@@ -206,8 +190,6 @@ def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     for item in notes.lost:
         forget_device(tx, notes, item, run)
     states.break_down(tx, notes.server_id, run.now())
-    faults.record(tx, notes.server_id, run.error, run.now())
-    actions.fail(tx, notes.action_id, run.error, run.now())
 
 
 def _find(notes: DeleteServer, item: str) -> OldDisk:
@@ -221,6 +203,12 @@ def _disk(notes: DeleteServer, old: OldDisk) -> disks.Disk:
         host=old.elsewhere or notes.host,
         attachment_id=old.attachment_id,
     )
+
+
+def _describe(notes: DeleteServer) -> Told:
+    """Tell of it; upstream has no name for its failure."""
+    details = "\n".join(notes.kept)
+    return Told(event=EVENT, host=notes.host, notice="delete", says_errors=False, details=details)
 
 
 def _locks(notes: DeleteServer) -> list[Lock]:
@@ -250,4 +238,5 @@ DELETE_SERVER = Saga(
     pivot="find_belongings",
     failed_end=(Step("find_lost", find_lost), Step("fail_deletion", fail_deletion)),
     residue=("faults", "instance_actions"),
+    story=tell(_describe, parts={"destroy_guest": "shutdown"}),
 )

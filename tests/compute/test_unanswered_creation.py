@@ -1,0 +1,104 @@
+"""What a new server asked the volume service for goes when the server goes, answered or not.
+
+The volume service takes a request, and then nobody hears of it for a while; the server is deleted
+meanwhile. No block device names what was made, so its deletion cannot know of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.agent_api import transport as agents
+from mooring.clients.transport import Forward, Request, Response, deliver_once
+from mooring.errors import Unavailable
+from mooring.neighbour import NoAnswer
+from tests.compute.yard import Yard
+
+pytestmark = pytest.mark.anyio
+BLANK = {
+    "source_type": "blank",
+    "destination_type": "volume",
+    "volume_size": 1,
+    "delete_on_termination": True,
+}
+
+
+class Silence:
+    """Compute's calls to the volume service: from the first to `path` on, none is answered."""
+
+    def __init__(self, yard: Yard, path: str, *, taken: bool) -> None:
+        self.path, self.taken, self.fell = path, taken, False
+        self.late: list[tuple[Request, Forward]] = []
+        yard.network.deliver = self.deliver
+
+    async def deliver(self, request: Request, forward: Forward) -> Response:
+        """Pass on what comes before, and what others ask."""
+        path = request.path
+        if request.headers.get("user-agent") != "mooring" or "/volume/" not in path:
+            return await forward(request)
+        first = not self.fell and request.method == "POST" and path.endswith(self.path)
+        self.fell = self.fell or first
+        if first and self.taken:
+            await (await forward(request)).aclose()
+        elif first:
+            self.late.append((request, forward))
+        if self.fell:
+            raise NoAnswer("Nobody answered.")
+        return await forward(request)
+
+
+async def begin(yard: Yard) -> str:
+    """Begin to make a server with a volume of its own; return its id a few seconds later."""
+    body = {"name": "s", "flavorRef": "1", "imageRef": yard.image, "networks": "none"}
+    wanted = {"server": {**body, "block_device_mapping_v2": [BLANK]}}
+    made = await yard.ask("POST", "/servers", wanted)
+    for _ in range(5):
+        await yard.volume.sagas.settle(1.0)
+        await yard.compute.sagas.settle(1.0)
+    return made.json()["server"]["id"]
+
+
+async def left_in_volumes(yard: Yard) -> tuple[list[Any], list[Any]]:
+    """Return the volumes and attachments that there are, by id."""
+    volumes = await yard.volume_api("GET", "/volumes")
+    attachments = await yard.volume_api("GET", "/attachments")
+    return volumes["volumes"], attachments["attachments"]
+
+
+@pytest.mark.parametrize("path", ["/volumes", "/attachments"])
+@pytest.mark.parametrize("taken", [True, False], ids=["unanswered", "late"])
+async def test_nothing_stays_behind_that_was_never_answered(
+    yard: Yard, path: str, *, taken: bool
+) -> None:
+    silence = Silence(yard, path, taken=taken)
+    server_id = await begin(yard)
+    assert silence.fell
+    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
+    await yard.compute.sagas.settle(120.0)
+    yard.network.deliver = deliver_once
+    await yard.settle()
+    for request, forward in silence.late:
+        await (await forward(request)).aclose()
+    await yard.settle()
+    assert (await yard.server(server_id))["status"] == "gone"
+    assert await left_in_volumes(yard) == ([], [])
+
+
+async def test_a_volume_that_is_still_being_made_goes_with_its_server(yard: Yard) -> None:
+    async def deliver(request: agents.Request, forward: agents.Forward) -> agents.Response:
+        if request.target.startswith("/volumes/"):
+            raise Unavailable("The host gave no answer.")
+        return await forward(request)
+
+    yard.agents.deliver = deliver
+    server_id = await begin(yard)
+    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
+    await yard.compute.sagas.settle(120.0)
+    [volume] = (await left_in_volumes(yard))[0]
+    assert await yard.volume_status(volume["id"]) == "creating"
+    yard.agents.deliver = agents.deliver_once
+    await yard.settle()
+    assert (await yard.server(server_id))["status"] == "gone"
+    assert await left_in_volumes(yard) == ([], [])
