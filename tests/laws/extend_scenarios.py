@@ -32,6 +32,16 @@ async def reset_extending(site: Site) -> Any:
     return await scenarios.act_on_volume(site, "os-reset_status", value, "admin")
 
 
+async def reset_deleting(site: Site) -> Any:
+    """Reset the status of a volume that is being deleted; until then its storage is silent."""
+    site.silence("DELETE", site.names["volume"], b"")
+    await scenarios.delete_volume(site)
+    value = {"status": "available"}
+    answer = await scenarios.act_on_volume(site, "os-reset_status", value, "admin")
+    site.silence("", "", b"")
+    return answer
+
+
 _TOLD = ("messages", "faults", "instance_actions")
 _TOLD_SIZE = (*_TOLD, "block_devices")
 """What compute writes down of a volume that has its size already, when it hears of it."""
@@ -41,4 +51,5 @@ EXTEND_SCENARIOS = [
     Scenario("extend", EXTEND_VOLUME, a_volume, extend),
     Scenario("extend stopped", EXTEND_VOLUME, a_stopped_server, extend, _TOLD_SIZE),
     Scenario("reset extending", RESET_STATUS, a_volume, reset_extending, _EITHER),
+    Scenario("reset deleting", RESET_STATUS, a_volume, reset_deleting, _EITHER),
 ]

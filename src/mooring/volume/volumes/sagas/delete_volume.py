@@ -48,6 +48,16 @@ async def stop_compute(notes: DeleteVolume, run: Run[Volume]) -> None:
     await growing.stop_compute(run, notes.event)
 
 
+async def find_exports(notes: DeleteVolume, run: Run[Volume]) -> DeleteVolume | None:
+    """Find what else the volume is exported for: whoever was absorbed may have left it."""
+    if not notes.backend:
+        return None
+    agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+    file = await agent.show_volume(notes.volume_id)
+    found = [] if file is None else file.exports
+    return replace(notes, exports=sorted({*notes.exports, *found}))
+
+
 async def end_export(notes: DeleteVolume, export_id: str, run: Run[Volume]) -> None:
     """End one export."""
     if notes.backend:
@@ -82,13 +92,14 @@ def _locks(notes: DeleteVolume) -> Sequence[Lock]:
     return (exclusive(f"volume:{notes.volume_id}"),)
 
 
-def _define(name: str, mode: Mode) -> Saga[DeleteVolume]:
+def _define(name: str, mode: Mode, *heirs: Step) -> Saga[DeleteVolume]:
     return Saga(
         name,
         DeleteVolume,
         # Undone only when it gives up waiting for whoever is at work on the volume.
         Step("begin_deleting", begin_deleting, undo=show_error),
         Step("stop_compute", stop_compute, may_be_forgone=True),
+        *heirs,
         Each(
             "exports",
             lambda notes: notes.exports,
@@ -107,4 +118,8 @@ def _define(name: str, mode: Mode) -> Saga[DeleteVolume]:
 
 DELETE_VOLUME = _define("volume.delete_volume", "refuse")
 # Whoever is at work on the volume is undone first, or absorbed: removing is what its undo would do.
-FORCE_DELETE_VOLUME = _define("volume.force_delete_volume", "preempt")
+FORCE_DELETE_VOLUME = _define(
+    "volume.force_delete_volume",
+    "preempt",
+    Step("find_exports", find_exports, may_be_forgone=True),
+)

@@ -39,6 +39,8 @@ class ResetStatus(Struct, frozen=True, kw_only=True):
     """The operation under which compute may still let the volume grow."""
     unsure: bool = False
     """Whether the volume's file may have grown without its size."""
+    was_deleting: bool = False
+    """Whether the storage may have removed the volume already."""
 
 
 def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStatus | None:
@@ -46,7 +48,7 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     row = tx.get(VolumeRow, notes.volume_id)
     if row is None:
         return None
-    now, was_extending = run.now(), row.status == "extending"
+    now, status = run.now(), row.status
     _notify(tx, notes, run, "start")
     _forget_work(tx, notes.volume_id)
     _end_snapshots(tx, notes.volume_id, now)
@@ -55,11 +57,12 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     if notes.attach_status == "detached":
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
-    elif was_extending and not notes.status:
+    elif status == "extending" and not notes.status:
         # Whoever extended it was absorbed, so nobody else gives it a status of rest.
         statuses.recompute(tx, notes.volume_id, now, settle=True)
     _notify(tx, notes, run, "end")
-    return replace(notes, event=left.event, unsure=left.unsure)
+    was_deleting = status == "deleting"
+    return replace(notes, event=left.event, unsure=left.unsure, was_deleting=was_deleting)
 
 
 def _wanted(notes: ResetStatus, now: datetime) -> dict[str, Any]:
@@ -107,6 +110,24 @@ async def settle_size(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> T
     return Together(lambda tx: growing.adopt(tx, volume_id, found, run.now()))
 
 
+async def find_storage(notes: ResetStatus, run: Run[Volume]) -> Together | None:
+    """See whether a deletion that was given up has left anything; one that has not is to finish.
+
+    No data are there any more, so nobody may take the volume for one that can be used.
+    """
+    if not notes.was_deleting or not notes.backend:
+        return None
+    agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+    if await agent.show_volume(notes.volume_id) is not None:
+        return None
+
+    def show(tx: Session) -> None:
+        values = {"status": "error_deleting", **statuses.RETURNED}
+        statuses.change(tx, notes.volume_id, allowed=None, now=run.now(), **values)
+
+    return Together(show)
+
+
 async def end_export(notes: ResetStatus, export_id: str, run: Run[Volume]) -> None:
     """End the export of an attachment that is gone; what the storage refuses, doctor finds."""
     if not notes.backend:
@@ -118,6 +139,12 @@ async def end_export(notes: ResetStatus, export_id: str, run: Run[Volume]) -> No
         raise
     except MooringError:
         return
+
+
+async def end_exports(notes: ResetStatus, run: Run[Volume]) -> None:
+    """End all exports of attachments that are gone: no row names them for whoever comes next."""
+    for export_id in notes.exports:
+        await end_export(notes, export_id, run)
 
 
 def _forget_work(tx: Session, volume_id: str) -> None:
@@ -148,6 +175,7 @@ RESET_STATUS = Saga(
         Step("stop_compute", stop_compute, may_be_forgone=True),
         Step("settle_size", settle_size, may_be_forgone=True),
     ),
+    Step("find_storage", find_storage, may_be_forgone=True),
     Each(
         "exports", lambda notes: notes.exports, Step("end_export", end_export, may_be_forgone=True)
     ),
@@ -156,4 +184,5 @@ RESET_STATUS = Saga(
     answered_after="write_status",
     visible_after="write_status",
     pivot="write_status",
+    owes=(Step("end_exports", end_exports, may_be_forgone=True),),
 )
