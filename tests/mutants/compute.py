@@ -15,7 +15,7 @@ MUTANTS = [
     ),
     Mutant(
         "a failure keeps the place on its host",
-        "compute/create/sagas/create_server.py",
+        "compute/create/sagas/create_claim.py",
         "    await run.service.placement.release(notes.server_id, operation=run.operation)\n",
         "    return\n",
         STEPS,

@@ -22,7 +22,8 @@ from mooring.compute.actions import actions, notices
 from mooring.compute.create.block_devices import NewBlockDevice
 from mooring.compute.create.building import create
 from mooring.compute.create.requests import Created, NewServer
-from mooring.compute.delete.sagas.delete_server import DELETE_SERVER, DeleteServer
+from mooring.compute.delete.sagas.delete_notes import DeleteServer
+from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
 from mooring.compute.hosts import hosts
 from mooring.compute.power.sagas.power import (
     INSIST_ON_REBOOT,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.compute.actions.story import Told, tell
-from mooring.compute.create import scheduling, spawning
+from mooring.compute.create import spawning
+from mooring.compute.create.sagas import create_claim as claims
 from mooring.compute.create.sagas import create_volumes as volumes
 from mooring.compute.create.sagas.create_notes import (
     CreateServer,
@@ -22,12 +23,12 @@ from mooring.compute.create.sagas.create_notes import (
     guest_disk,
     to_make,
 )
-from mooring.compute.hosts import guests, hosts
+from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.disks import specify
-from mooring.errors import Conflict, NoCapacity
+from mooring.errors import Conflict
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Each, Former, Run, Saga, Step, exclusive
 
@@ -61,55 +62,11 @@ def accept_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
     del tx, notes, run
 
 
-async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
-    """Choose a host with room and hold the resources there. Raises NoCapacity."""
-    compute, now = run.service, run.now()
-    server = await compute.store.read(lambda tx: tx.get_one(Server, notes.server_id))
-    known = await compute.store.read(hosts.find_all)
-    root_is_volume = not notes.image_id
-    held = await compute.placement.allocations(notes.server_id)
-    for provider_id in held.allocations:
-        for host in known:
-            if host.provider_id == provider_id:
-                return replace(notes, host=host.name, zone=host.zone)
-    candidates = await compute.placement.candidates(
-        scheduling.resources_of(server, root_is_volume=root_is_volume),
-        scheduling.traits_of(server.extra_specs, notes.traits),
-        scheduling.CANDIDATES,
-    )
-    wish = scheduling.Wish(notes.wished_zone, notes.wished_host)
-    down_after_s = compute.settings.host_down_s
-    for chosen in scheduling.choose(candidates, known, wish, now, down_after_s):
-        try:
-            await compute.placement.claim(
-                notes.server_id,
-                chosen.allocations,
-                project_id=notes.project_id,
-                user_id=notes.user_id,
-                operation=run.operation,
-            )
-        except NoCapacity:
-            continue
-        return replace(notes, host=chosen.host, zone=chosen.zone)
-    raise NoCapacity(scheduling.NO_HOST)
-
-
-async def release_claim(notes: CreateServer, run: Run[Compute]) -> None:
-    """Hold nothing on any host."""
-    await run.service.placement.release(notes.server_id, operation=run.operation)
-
-
 def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> CreateServer:
     """Say where the server will be."""
     now = run.now()
-    states.change(
-        tx,
-        notes.server_id,
-        now,
-        host=notes.host,
-        zone=notes.zone,
-        task_state="block_device_mapping",
-    )
+    values = {"host": notes.host, "zone": notes.zone, "task_state": "block_device_mapping"}
+    states.change(tx, notes.server_id, now, **values)
     disk_places.choose_host(tx, notes.server_id, notes.host, now)
     return replace(notes, placed=True)
 
@@ -177,7 +134,7 @@ CREATE_SERVER = Saga(
         Step("save_reservation", volumes.save_reservation),
     ),
     Step("accept_server", accept_server),
-    Step("claim_host", claim_host, undo=release_claim),
+    Step("claim_host", claims.claim_host, undo=claims.release_claim),
     Step("place_server", place_server),
     Step("push_image", push_image, deadline_s=1800.0),
     Each(

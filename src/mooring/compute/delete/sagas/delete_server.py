@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
+from mooring.compute.delete.sagas.delete_notes import (
+    DeleteServer,
+    OldDisk,
+    disk_of,
+    find,
+    locks_of,
+)
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
-from mooring.compute.volumes.sagas.release_device import lock_of
 from mooring.errors import MooringError, NotFound
-from mooring.saga.define import Each, Lock, Run, Saga, Step, exclusive
+from mooring.saga.define import Each, Run, Saga, Step
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -27,39 +32,6 @@ if TYPE_CHECKING:
     from mooring.compute.tables import BlockDevice
 
 EVENT = "compute_terminate_instance"
-
-
-class OldDisk(Struct, frozen=True):
-    """A volume that the server has, or was about to have, at one host."""
-
-    volume_id: str
-    attachment_id: str | None
-    state: str
-    delete_too: bool = False
-    elsewhere: str = ""
-    """Another host than that of the server; it lets go first."""
-
-    @property
-    def name(self) -> str:
-        """What this one is called as an item."""
-        return self.attachment_id or "" if self.elsewhere else self.volume_id
-
-
-class DeleteServer(Struct, frozen=True, kw_only=True):
-    """The notes.
-
-    releases  block devices whose clean-up is taken over
-    kept      volumes that were to go too and did not, and why
-    lost      items that a failure freed all the same
-    """
-
-    server_id: str
-    action_id: int
-    releases: list[str] = []
-    host: str | None = None
-    disks: list[OldDisk] = []
-    kept: list[str] = []
-    lost: list[str] = []
 
 
 def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
@@ -104,14 +76,14 @@ def mark_released(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
 
 async def disconnect_host(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
     """Remove a volume's device from a host."""
-    await disks.leave(run, _disk(notes, _find(notes, item)))
+    await disks.leave(run, disk_of(notes, find(notes, item)))
 
 
 async def delete_attachment(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
     """End the export, or what was reserved and not written down; the last one frees the volume."""
-    old = _find(notes, item)
+    old = find(notes, item)
     if old.attachment_id or old.state != "reserving":
-        await disks.end(run, _disk(notes, old))
+        await disks.end(run, disk_of(notes, old))
     else:
         await _sweep(notes, run, old.volume_id)
 
@@ -119,7 +91,7 @@ async def delete_attachment(notes: DeleteServer, item: str, run: Run[Compute]) -
 def forget_device(tx: Session, notes: DeleteServer, item: str, run: Run[Compute]) -> None:
     """Forget the place of a volume and, with the one where the server ran, its block device."""
     del run
-    old = _find(notes, item)
+    old = find(notes, item)
     row = devices.find_volume(tx, notes.server_id, old.volume_id)
     if row is None:
         return
@@ -131,7 +103,7 @@ def forget_device(tx: Session, notes: DeleteServer, item: str, run: Run[Compute]
 
 async def delete_volume(notes: DeleteServer, item: str, run: Run[Compute]) -> DeleteServer | None:
     """Delete a volume that was to go with its server; one that cannot be deleted is kept."""
-    old = _find(notes, item)
+    old = find(notes, item)
     try:
         if old.delete_too:
             await run.service.volumes.delete(None, old.volume_id, operation=run.operation)
@@ -192,28 +164,10 @@ def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     states.break_down(tx, notes.server_id, run.now())
 
 
-def _find(notes: DeleteServer, item: str) -> OldDisk:
-    return next(disk for disk in notes.disks if disk.name == item)
-
-
-def _disk(notes: DeleteServer, old: OldDisk) -> disks.Disk:
-    return disks.Disk(
-        server_id=notes.server_id,
-        volume_id=old.volume_id,
-        host=old.elsewhere or notes.host,
-        attachment_id=old.attachment_id,
-    )
-
-
 def _describe(notes: DeleteServer) -> Told:
     """Tell of it; upstream has no name for its failure."""
     details = "\n".join(notes.kept)
     return Told(event=EVENT, host=notes.host, notice="delete", says_errors=False, details=details)
-
-
-def _locks(notes: DeleteServer) -> list[Lock]:
-    keys = [f"server:{notes.server_id}", *(lock_of(item) for item in notes.releases)]
-    return [exclusive(key) for key in keys]
 
 
 DELETE_SERVER = Saga(
@@ -233,7 +187,7 @@ DELETE_SERVER = Saga(
     Step("sweep_attachments", sweep_attachments),
     Step("release_claim", release_claim),
     Step("bury_server", bury_server),
-    locks=_locks,
+    locks=locks_of,
     mode="preempt",
     pivot="find_belongings",
     failed_end=(Step("find_lost", find_lost), Step("fail_deletion", fail_deletion)),

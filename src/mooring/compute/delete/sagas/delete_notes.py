@@ -1,0 +1,63 @@
+"""What the deletion of a server knows between two steps."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mooring.compute.volumes import disks
+from mooring.compute.volumes.sagas.release_device import lock_of
+from mooring.saga.define import Lock, exclusive
+
+
+class OldDisk(Struct, frozen=True):
+    """A volume that the server has, or was about to have, at one host."""
+
+    volume_id: str
+    attachment_id: str | None
+    state: str
+    delete_too: bool = False
+    elsewhere: str = ""
+    """Another host than that of the server; it lets go first."""
+
+    @property
+    def name(self) -> str:
+        """What this one is called as an item."""
+        return self.attachment_id or "" if self.elsewhere else self.volume_id
+
+
+class DeleteServer(Struct, frozen=True, kw_only=True):
+    """The notes.
+
+    releases  block devices whose clean-up is taken over
+    kept      volumes that were to go too and did not, and why
+    lost      items that a failure freed all the same
+    """
+
+    server_id: str
+    action_id: int
+    releases: list[str] = []
+    host: str | None = None
+    disks: list[OldDisk] = []
+    kept: list[str] = []
+    lost: list[str] = []
+
+
+def find(notes: DeleteServer, item: str) -> OldDisk:
+    """Return the disk that an item names."""
+    return next(disk for disk in notes.disks if disk.name == item)
+
+
+def disk_of(notes: DeleteServer, old: OldDisk) -> disks.Disk:
+    """Return a disk at the host that has it."""
+    return disks.Disk(
+        server_id=notes.server_id,
+        volume_id=old.volume_id,
+        host=old.elsewhere or notes.host,
+        attachment_id=old.attachment_id,
+    )
+
+
+def locks_of(notes: DeleteServer) -> list[Lock]:
+    """Return what a deletion holds: the server, and the clean-ups of its volumes."""
+    keys = [f"server:{notes.server_id}", *(lock_of(item) for item in notes.releases)]
+    return [exclusive(key) for key in keys]
