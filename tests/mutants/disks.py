@@ -61,8 +61,8 @@ MUTANTS = [
     Mutant(
         "what is known of a volume counts as made by the operation",
         PLACES,
-        "    return {attachment_id for attachment_id in found if attachment_id}\n",
-        "    return set(found) & set()\n",
+        "    return set(_of_volume.all(tx, of_volume=volume_id))\n",
+        "    return set()\n",
         TWICE,
         "own_work",
     ),

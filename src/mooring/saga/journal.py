@@ -71,7 +71,8 @@ _SAVED = (
     *("attempts", "spent_s", "stuck", "begun", "answered", "visible", "outcome"),
     *("undo_error", "generations"),
 )
-_add = insert(_sagas)
+_add = insert(_sagas).inline()
+_add_with_time = Prepared(_add)
 _load = Prepared(
     select(*(_sagas.c[name] for name in _LOADED)).where(_sagas.c.id == bindparam("of_id")),
     lambda *values: Bookmark(**dict(zip(_LOADED, values, strict=True))),
@@ -92,10 +93,11 @@ def add(
     tx: Session, mark: Bookmark, now: datetime, lease_until: datetime | ColumnElement[datetime]
 ) -> None:
     """Write down a new saga, whose lease ends at a time or at what the database reckons."""
-    row = {name: getattr(mark, name) for name in _LOADED} | {"created_at": now, "updated_at": now}
+    row = {name: getattr(mark, name) for name in _LOADED}
+    row |= {"progress": 0, "created_at": now, "updated_at": now}
     # Only a value can be a parameter: what the database reckons is part of the statement.
     if isinstance(lease_until, datetime):
-        tx.execute(_add, {**row, "lease_until": lease_until})
+        _add_with_time.run(tx, {**row, "lease_until": lease_until})
     else:
         tx.execute(_add.values(lease_until=lease_until), row)
 

@@ -11,7 +11,7 @@ from sqlalchemy import Table, bindparam, delete, insert, select, update
 from mooring.compute.tables import InstanceAction, InstanceActionEvent
 from mooring.errors import Conflict
 from mooring.saga import journal
-from mooring.store.prepared import Change
+from mooring.store.prepared import Change, Prepared
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -20,16 +20,22 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 SUCCESS, ERROR = "Success", "Error"
+_actions = cast("Table", InstanceAction.__table__)
 _events = cast("Table", InstanceActionEvent.__table__)
-# Built once, because every operation of a server runs them: building costs more than running.
+_add = Prepared(insert(_actions).returning(_actions.c.id), int)
 _change = Change(InstanceAction)
-_end_open = update(_events).where(
-    _events.c.action_id == bindparam("of_action"), _events.c.finished_at.is_(None)
+_end_open = Prepared(
+    update(_events).where(
+        _events.c.action_id == bindparam("of_action"), _events.c.finished_at.is_(None)
+    )
 )
-_find_event = select(_events.c.id).where(
-    _events.c.action_id == bindparam("of_action"), _events.c.event == bindparam("of_event")
+_find_event = Prepared(
+    select(_events.c.id).where(
+        _events.c.action_id == bindparam("of_action"), _events.c.event == bindparam("of_event")
+    ),
+    int,
 )
-_add_event = insert(_events)
+_add_event = Prepared(insert(_events).inline())
 
 
 def begin(
@@ -44,7 +50,9 @@ def begin(
     host: str | None = None,
 ) -> int:
     """Record an action with the events that start at once; return its id."""
-    row = InstanceAction(
+    tx.flush()
+    [action_id] = _add.all(
+        tx,
         server_id=server_id,
         action=action,
         request_id=who.request_id,
@@ -54,20 +62,18 @@ def begin(
         started_at=now,
         updated_at=now,
     )
-    tx.add(row)
-    tx.flush()
     for event in events:
-        begin_event(tx, row.id, event, now, host=host)
-    return row.id
+        begin_event(tx, action_id, event, now, host=host)
+    return action_id
 
 
 def begin_event(
     tx: Session, action_id: int, event: str, now: datetime, *, host: str | None = None
 ) -> None:
     """Record that a part of an action starts; nothing when it is recorded already."""
-    if tx.execute(_find_event, {"of_action": action_id, "of_event": event}).first() is None:
+    if _find_event.first(tx, of_action=action_id, of_event=event) is None:
         begun = {"action_id": action_id, "event": event, "host": host, "started_at": now}
-        tx.execute(_add_event, begun)
+        _add_event.run(tx, begun)
 
 
 def succeed(tx: Session, action_id: int, now: datetime, *, details: str | None = None) -> None:
@@ -119,4 +125,4 @@ def forget(tx: Session, action_id: int) -> None:
 
 
 def _end_events(tx: Session, action_id: int, values: Mapping[str, Any]) -> None:
-    tx.execute(_end_open, {**values, "of_action": action_id})
+    _end_open.run(tx, {**values, "of_action": action_id})

@@ -13,6 +13,7 @@ from sqlalchemy import bindparam, func, select
 
 from mooring.compute.tables import Host
 from mooring.errors import Conflict
+from mooring.store.prepared import Prepared
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -26,7 +27,9 @@ EXTEND_VERSION = 74
 
 # Built once, because every action on a server asks them: building costs more than running.
 _by_name = select(Host).where(Host.name == bindparam("of_name"))
-_lowest_version = select(func.min(Host.version)).where(Host.version > 0)
+_lowest_version = Prepared(
+    select(func.coalesce(func.min(Host.version), 0)).where(Host.version > 0), int
+)
 
 
 def find(tx: Session, name: str | None) -> Host | None:
@@ -71,7 +74,8 @@ def require_up(tx: Session, name: str | None, now: datetime, down_after_s: float
 
 def lowest_version(tx: Session) -> int:
     """Return the smallest service version, 0 for none; a dead host counts until it is removed."""
-    return tx.execute(_lowest_version).scalar() or 0
+    tx.flush()
+    return _lowest_version.first(tx) or 0
 
 
 def require_attachments(tx: Session) -> None:

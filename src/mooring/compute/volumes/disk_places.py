@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
-from sqlalchemy import CursorResult, Table, and_, bindparam, delete, insert, select, update
+from sqlalchemy import Table, and_, bindparam, delete, insert, select, update
 
 from mooring.compute.tables import BlockDevice, DiskPlace
+from mooring.store.prepared import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,36 +40,38 @@ def pick(places: Sequence[Place], name: str) -> Place:
     return next(place for place in places if place.attachment_id == name)
 
 
-# Built once, because each step of an attach runs them: building costs more than running.
 _table = cast("Table", DiskPlace.__table__)
 _devices = cast("Table", BlockDevice.__table__)
 _this = and_(
     _table.c.block_device_id == bindparam("of_device"), _table.c.host == bindparam("of_host")
 )
-_change = update(_table).where(_this)
-_remove = delete(_table).where(_this)
-_add = insert(_table)
-_of_device = (
+_change = Prepared(update(_table).where(_this))
+_remove = Prepared(delete(_table).where(_this))
+_add = Prepared(insert(_table).inline())
+_of_device = Prepared(
     select(_table.c.host, _table.c.attachment_id)
     .where(_table.c.block_device_id == bindparam("of_device"))
-    .order_by(_table.c.host)
+    .order_by(_table.c.host),
+    Place,
 )
-_of_volume = (
+_of_volume = Prepared(
     select(_table.c.attachment_id)
     .join(_devices, _devices.c.id == _table.c.block_device_id)
-    .where(_devices.c.volume_id == bindparam("of_volume"))
+    .where(_devices.c.volume_id == bindparam("of_volume"), _table.c.attachment_id.is_not(None)),
+    str,
 )
-_nowhere = (
+_nowhere = Prepared(
     select(_table.c.block_device_id)
     .join(_devices, _devices.c.id == _table.c.block_device_id)
-    .where(_devices.c.server_id == bindparam("of_server"), _table.c.host == NOWHERE)
+    .where(_devices.c.server_id == bindparam("of_server"), _table.c.host == NOWHERE),
+    str,
 )
 
 
 def of_device(tx: Session, block_device_id: str) -> Sequence[Place]:
     """Return the places of a block device, by the names of their hosts."""
     tx.flush()
-    return [Place(*row) for row in tx.execute(_of_device, {"of_device": block_device_id})]
+    return _of_device.all(tx, of_device=block_device_id)
 
 
 def split(tx: Session, block_device_id: str, host: str | None) -> tuple[Place, list[Place]]:
@@ -86,8 +89,7 @@ def split(tx: Session, block_device_id: str, host: str | None) -> tuple[Place, l
 def attachments_of(tx: Session, volume_id: str) -> set[str]:
     """Return every attachment by which any server has a volume anywhere."""
     tx.flush()
-    found = tx.execute(_of_volume, {"of_volume": volume_id}).scalars()
-    return {attachment_id for attachment_id in found if attachment_id}
+    return set(_of_volume.all(tx, of_volume=volume_id))
 
 
 def add(
@@ -97,7 +99,7 @@ def add(
     tx.flush()
     values = {"host": host, "attachment_id": attachment_id, "state": "reserved"}
     times = {"created_at": now, "updated_at": now}
-    tx.execute(_add, {"block_device_id": block_device_id, **values, **times})
+    _add.run(tx, {"block_device_id": block_device_id, **values, **times})
     _look_again(tx, block_device_id)
 
 
@@ -105,22 +107,22 @@ def change(tx: Session, block_device_id: str, host: str, now: datetime, /, **val
     """Change columns of a place; False when there is none."""
     tx.flush()
     given = {**values, "updated_at": now, "of_device": block_device_id, "of_host": host}
-    result = tx.execute(_change, given)
+    changed = _change.run(tx, given) > 0
     _look_again(tx, block_device_id)
-    return cast("CursorResult[Any]", result).rowcount > 0
+    return changed
 
 
 def choose_host(tx: Session, server_id: str, host: str, now: datetime) -> None:
     """Say which host the volumes of a new server go to."""
     tx.flush()
-    for block_device_id in tx.execute(_nowhere, {"of_server": server_id}).scalars().all():
+    for block_device_id in _nowhere.all(tx, of_server=server_id):
         change(tx, block_device_id, NOWHERE, now, host=host)
 
 
 def remove(tx: Session, block_device_id: str, host: str) -> None:
     """Forget one place of a block device; one that is gone is fine."""
     tx.flush()
-    tx.execute(_remove, {"of_device": block_device_id, "of_host": host})
+    _remove.run(tx, {"of_device": block_device_id, "of_host": host})
     _look_again(tx, block_device_id)
 
 

@@ -43,6 +43,7 @@ class Disk(Struct, frozen=True, kw_only=True):
     """A volume of a server at a host. With no attachment, None or "", it came by the old calls.
 
     `known`: attachments that the volume had before, never to be deleted as an operation's own.
+    `has_data`: whether the volume was seen with its data before it was reserved for the server.
     """
 
     server_id: str
@@ -53,6 +54,7 @@ class Disk(Struct, frozen=True, kw_only=True):
     boot_index: int | None = None
     multiattach: bool = False
     known: list[str] = []
+    has_data: bool = False
 
     @property
     def connection_id(self) -> str:
@@ -264,7 +266,8 @@ async def export(run: Run[Compute], disk: Disk) -> Mapping[str, Any]:
 
     Raises Park while it has not, Conflict when it is in error.
     """
-    await wait_until_ready(run, disk.volume_id)
+    if not disk.has_data:
+        await wait_until_ready(run, disk.volume_id)
     connector = await guests.connector(run, disk.host or "", disk.device_name)
     given = await run.service.volumes.connect_attachment(
         None, disk.attachment_id or "", connector, operation=run.operation

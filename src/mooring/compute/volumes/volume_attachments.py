@@ -94,10 +94,12 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
         host = _check_host(tx, compute, server)
         _check_volume(tx, compute, server, volume, wanted)
         _check_abilities(host, volume, wanted)
-        row = _reserve(tx, compute, server, host, wanted)
-        row.multiattach = volume.multiattach
-        notes = _plan_attaching(row, server, known)
-        notes = replace(notes, accepted=wanted.version >= UNAWAITED_SINCE)
+        row = _reserve(tx, compute, server, host, (volume, wanted))
+        notes = replace(
+            _plan_attaching(row, server, known),
+            accepted=wanted.version >= UNAWAITED_SINCE,
+            has_data=volume.status in _WITH_DATA,
+        )
         return row, _start_attaching(tx, compute, who, notes)
 
     row, saga_id = await _submit(compute, _ATTACH, (server_id, volume.id), begin)
@@ -169,6 +171,7 @@ async def update(
 
 
 _ATTACH, _DETACH = "attach_volume", "detach_volume"
+_WITH_DATA = ("available", "in-use")
 _TAGGED, _SHARED = "COMPUTE_VOLUME_ATTACH_WITH_TAG", "COMPUTE_VOLUME_MULTI_ATTACH"
 
 
@@ -256,9 +259,14 @@ def _check_abilities(host: Host, volume: Volume, wanted: NewAttachment) -> None:
 
 
 def _reserve(
-    tx: Session, compute: Compute, server: Server, host: Host, wanted: NewAttachment
+    tx: Session,
+    compute: Compute,
+    server: Server,
+    host: Host,
+    what: tuple[Volume, NewAttachment],
 ) -> BlockDevice:
     """Add the block device with the name that the disk will have. Raises Conflict, Forbidden."""
+    volume, wanted = what
     present, now = devices.of_server(tx, server.id), compute.clock.now()
     block_devices.check_count(len(present), compute.settings.max_disks)
     used = [row.device_name for row in present if row.device_name]
@@ -274,6 +282,7 @@ def _reserve(
             used, requested=requested, root=server.root_device_name
         ),
         volume_id=wanted.volume_id,
+        multiattach=volume.multiattach,
         tag=wanted.tag,
         delete_on_termination=wanted.delete_on_termination,
         created_at=now,

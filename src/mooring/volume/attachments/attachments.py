@@ -17,6 +17,7 @@ from mooring.errors import Conflict, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.saga import journal
+from mooring.store.prepared import Change
 from mooring.volume.attachments import connections, guard, reserving
 from mooring.volume.attachments.reserving import Asked, NewAttachment
 from mooring.volume.attachments.sagas.delete_attachment import DELETE_ATTACHMENT, DeleteAttachment
@@ -43,6 +44,7 @@ class Begun(Struct, frozen=True):
 
 
 # Built once, because each step of an attach asks it: building costs more than running.
+_change = Change(AttachmentRow)
 _by_id = select(AttachmentRow).where(AttachmentRow.id == bindparam("of_id"))
 
 
@@ -162,9 +164,9 @@ def begin_deleting(tx: Session, volume: Volume, who: Who | None, row: Attachment
         return _delete_at_once(tx, volume, row)
     host = backends.host_of(tx, row.volume_id)
     notes = DeleteAttachment(attachment_id=row.id, volume_id=row.volume_id, host=host)
-    row.saga_id = volume.sagas.start(tx, DELETE_ATTACHMENT, notes, who=who)
-    row.deleting = True
-    return Begun(row.id, row.volume_id, row.saga_id)
+    saga_id = volume.sagas.start(tx, DELETE_ATTACHMENT, notes, who=who)
+    _change(tx, row.id, {"saga_id": saga_id, "deleting": True})
+    return Begun(row.id, row.volume_id, saga_id)
 
 
 def _delete_at_once(tx: Session, volume: Volume, row: AttachmentRow) -> Begun:
@@ -237,6 +239,5 @@ def show_attached(tx: Session, volume: Volume, attachment: AttachmentRow) -> Non
             "completed. Nothing was changed; try again when it is at rest.",
             busy=True,
         )
-    attachment.attach_status = "attached"
-    attachment.borrowed_by, attachment.borrowed_for, attachment.borrowed_at = "", "", None
+    _change(tx, attachment.id, {"attach_status": "attached", **statuses.RETURNED})
     notices.send(tx, volume, row.id, "attach.end")

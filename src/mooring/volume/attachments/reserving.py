@@ -13,6 +13,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Forbidden, Invalid
+from mooring.store.prepared import Change, Prepared
 from mooring.volume.attachments import connections
 from mooring.volume.attachments.sagas.connect_attachment import (
     CONNECT_ATTACHMENT,
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 Mode = Literal["rw", "ro"]
-_connectors = select(AttachmentRow.connection.is_not(None), AttachmentRow.digest).where(
-    AttachmentRow.volume_id == bindparam("of_volume")
+_change = Change(AttachmentRow)
+_connectors = Prepared[tuple[bool, str]](
+    select(AttachmentRow.connection.is_not(None), AttachmentRow.digest).where(
+        AttachmentRow.volume_id == bindparam("of_volume")
+    )
 )
 
 
@@ -105,7 +109,8 @@ def check_sole_connector(tx: Session, row: VolumeRow) -> None:
     """Raise Conflict while any attachment of a volume with several is connected, or about to be."""
     if row.multiattach:
         return
-    found = tx.execute(_connectors, {"of_volume": row.id}).all()
+    tx.flush()
+    found = _connectors.all(tx, of_volume=row.id)
     if len(found) > 1 and any(connected or digest for connected, digest in found):
         raise Conflict(
             f"Resource conflict: Duplicate connectors of volume {row.id} are not allowed: another "
@@ -135,7 +140,8 @@ def connect(
         borrowed_for=str(asked.operation) if asked.operation else "",
     )
     saga_id = asked.volume.sagas.start(tx, CONNECT_ATTACHMENT, notes, who=asked.who)
-    attachment.saga_id, attachment.digest = saga_id, connections.digest(connector)
+    mark = {"saga_id": saga_id, "digest": connections.digest(connector)}
+    _change(tx, attachment.id, mark)
     return saga_id
 
 

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 VENDOR = "Mooring"
 _NAMESPACE = uuid.UUID("6f0d4f2e-7a0c-5b57-9a31-2b7f0c0d9c11")
 _SPECIAL = ("RESKEY:", "provisioning:", "multiattach", "replication_enabled", "reimage_")
-_backend_of = select(VolumeRow.backend).where(VolumeRow.id == bindparam("of_id"))
+_backend_of = Prepared(
+    select(VolumeRow.backend).where(
+        VolumeRow.id == bindparam("of_id"), VolumeRow.backend.is_not(None)
+    ),
+    str,
+)
 _pools = select(BackendRow).order_by(BackendRow.name)
 _pools_to_hold = _pools.with_for_update()
 _held_gib = select(total_gib()).where(VolumeRow.backend == BackendRow.name).scalar_subquery()
@@ -89,7 +94,8 @@ def split(backend: str) -> tuple[str, str, str]:
 
 def host_of(tx: Session, volume_id: str) -> str:
     """Return the host whose agent has a volume. Raises Conflict for one that lies nowhere yet."""
-    backend = tx.execute(_backend_of, {"of_id": volume_id}).scalar()
+    tx.flush()
+    backend = _backend_of.first(tx, of_id=volume_id)
     if backend is None:
         raise Conflict(
             f"Resource conflict: Volume {volume_id} has no storage yet. Try again when it is "

@@ -31,6 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from mooring.errors import NotFound
+from mooring.store.prepared import Prepared
 from mooring.volume.tables import AttachmentRow, BackendRow, TypeRow, VolumeRow, total_gib
 from mooring.web.paging import Page
 
@@ -149,8 +150,7 @@ def surroundings(tx: Session, rows: Rows) -> Surroundings:
     attached: dict[str, list[Row[Any]]] = {}
     for row in tx.execute(_attached, {"of_ids": [row.id for row in rows]}):
         attached.setdefault(row.volume_id, []).append(row)
-    services = tx.execute(_services).all()
-    return Surroundings(attached, dict(services))
+    return Surroundings(attached, dict(_services.all(tx)))
 
 
 def attachments(tx: Session, query: Query) -> list[AttachmentRow]:
@@ -176,7 +176,7 @@ _attached = (
     )
     .order_by(AttachmentRow.attached_at, AttachmentRow.id)
 )
-_services = select(BackendRow.name, BackendRow.service_id)
+_services = Prepared[tuple[str, str]](select(BackendRow.name, BackendRow.service_id))
 
 
 def _of_volumes(tx: Session, query: Query) -> list[ColumnElement[bool]]:

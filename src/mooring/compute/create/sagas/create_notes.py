@@ -90,4 +90,6 @@ def guest_disk(notes: CreateServer, item: str) -> Disk:
         boot_index=disk.boot_index,
         multiattach=disk.multiattach,
         known=disk.known,
+        # What is made for the server was waited for before it was reserved.
+        has_data=disk.source != "volume",
     )

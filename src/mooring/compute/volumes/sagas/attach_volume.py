@@ -38,6 +38,7 @@ class AttachVolume(Struct, frozen=True, kw_only=True):
     known: list[str] = []
     attachment_id: str = ""
     accepted: bool = False
+    has_data: bool = False
 
 
 def check_server(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
-from mooring.store.prepared import Change
+from mooring.store.prepared import Change, Prepared
 from mooring.volume.attachments import connections
 from mooring.volume.backends import backends
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _change_any = Change(AttachmentRow)
 _change_mine = Change(AttachmentRow, lambda columns: columns.saga_id == bindparam("of_saga"))
-_status_of = select(VolumeRow.status).where(VolumeRow.id == bindparam("of_id"))
+_status_of = Prepared(select(VolumeRow.status).where(VolumeRow.id == bindparam("of_id")), str)
 
 
 class ConnectAttachment(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class ConnectAttachment(Struct, frozen=True, kw_only=True):
 def check_volume(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:
     """Refuse a volume that turned bad since the request was accepted."""
     del run
-    status = tx.execute(_status_of, {"of_id": notes.volume_id}).scalar()
+    status = _status_of.first(tx, of_id=notes.volume_id)
     if status is None or "error" in status or status == "deleting":
         raise Conflict(
             f"Resource conflict: Volume {notes.volume_id} is {status or 'gone'} and cannot be "
