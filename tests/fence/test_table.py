@@ -130,3 +130,22 @@ async def test_of_two_debts_on_one_resource_the_newer_stands(service: Service) -
     assert debt.operation == new
     assert not await service.store.write(lambda tx: debts.pay(tx, first))
     assert await service.store.write(lambda tx: debts.pay(tx, debt))
+
+
+async def test_what_is_made_later_for_an_operation_is_ended_with_it(service: Service) -> None:
+    def add(tx: Session) -> bool:
+        return table.add_made(tx, CREATE.key, "volumes/later", ["v2"])
+
+    await service.admit(CREATE, "volumes", "POST")
+    await service.finish(CREATE, "volumes", Answer(status=202, made=("v1",)), "POST")
+    assert await service.store.write(add)
+    assert sorted(await service.bury(CREATE.key)) == ["v1", "v2"]
+
+
+async def test_nothing_is_made_any_more_for_an_operation_that_was_buried(service: Service) -> None:
+    def add(tx: Session) -> bool:
+        return table.add_made(tx, CREATE.key, "volumes/later", ["v2"])
+
+    assert await service.bury(CREATE.key) == []
+    assert not await service.store.write(add)
+    assert await service.bury(CREATE.key) == []

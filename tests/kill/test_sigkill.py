@@ -20,7 +20,7 @@ from mooring.agent_api import verbs
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
-from tests.kill.extend_workload import HELD_UP
+from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
 from tests.kill.workload import load_project, prepare, rarer_operations, ten_operations
@@ -85,6 +85,8 @@ def setting(saga: Saga[Any], point: str) -> str:
         ("complete_volume", "forward"),
     }:
         return f"{LEFT_RESERVED},{point}"
+    if saga.name == INSIST:
+        point = f"{HANGING},{point}"
     if heading == "forward":
         return point
     refused = f"!{saga.name}/{_last_undo(saga)}/back/before," if heading == "leaving" else ""

@@ -96,7 +96,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
     reset = {"os-reset_status": {"attach_status": "detached"}}
     legacy = {"os-terminate_connection": {"connector": CONNECTOR}}
     first = {"os-initialize_connection": {"connector": CONNECTOR}}
-    growing = extend_operations(cloud, volume, project.laden[2][1], project.legacy)
+    growing = extend_operations(cloud, volume, project.laden[2][1], project.legacy, server)
     pictured = snapshot_operations(cloud, volume, server)
     rebuilding = rebuild_operations(cloud, server, project.booted, project.fresh_image)
     return {

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from mooring.compute.power.sagas.power import INSIST_ON_STOP
 from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import scenarios
-from tests.laws.sites import VOLUME, Scenario, Site
+from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site
+
+HELD = "compute.extend_volume"
+LOOKS = 20
+"""How often to look whether compute has heard of an extend."""
 
 
 async def a_volume(site: Site) -> None:
     await scenarios.a_volume(site)
+
+
+async def a_server_with_volume(site: Site) -> None:
+    await scenarios.a_server_with_volume(site)
 
 
 async def a_stopped_server(site: Site) -> None:
@@ -42,14 +51,32 @@ async def reset_deleting(site: Site) -> Any:
     return answer
 
 
+async def insist_on_stop(site: Site) -> Any:
+    """Stop a server while the host does not answer who makes its volume grow; later it does."""
+    site.silence("PUT", "/size", b"size_bytes")
+    await extend(site)
+    cloud = site.cloud
+    for _ in range(LOOKS):
+        seen = await cloud.ask("GET", f"{COMPUTE}/mooring/operations", user="admin")
+        is_held = any(one["name"] == HELD for one in seen.key("operations"))
+        if is_held or cloud.probe.crashed or cloud.is_still:
+            break
+        await cloud.pass_time(1.0)
+    stopped = await scenarios.stop(site)
+    site.silence("", "", b"")
+    return stopped
+
+
 _TOLD = ("messages", "faults", "instance_actions")
 _TOLD_SIZE = (*_TOLD, "block_devices")
 """What compute writes down of a volume that has its size already, when it hears of it."""
 _EITHER = (*_TOLD, "volumes", "sound_volumes", "storage")
 """It may have grown, or be reset, before the other one gets there."""
+_HUNG = (*_EITHER, "block_devices", "disk_sizes")
 EXTEND_SCENARIOS = [
     Scenario("extend", EXTEND_VOLUME, a_volume, extend),
     Scenario("extend stopped", EXTEND_VOLUME, a_stopped_server, extend, _TOLD_SIZE),
     Scenario("reset extending", RESET_STATUS, a_volume, reset_extending, _EITHER),
     Scenario("reset deleting", RESET_STATUS, a_volume, reset_deleting, _EITHER),
+    Scenario("insist on stop", INSIST_ON_STOP, a_server_with_volume, insist_on_stop, _HUNG),
 ]

@@ -20,6 +20,7 @@ from tests.laws.test_steps import BY_NAME, last_way_back
 
 pytestmark = pytest.mark.anyio
 PARTS = 4
+PREEMPTING = {"reset extending", "insist on reboot", "insist on stop"}
 
 
 class Calls(Struct, frozen=True):
@@ -40,7 +41,7 @@ def cases_of(*kinds: str) -> list[Calls]:
         for kind in kinds
         for part in range(PARTS)
         # The hour that ends a token's life also ends the wait of whoever pre-empts.
-        if kind != "expired" or scenario.name not in {"reset extending", "insist on reboot"}
+        if kind != "expired" or scenario.name not in PREEMPTING
     ]
 
 

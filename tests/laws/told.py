@@ -43,7 +43,11 @@ STORIES = (
     ),
     Story(frozenset({"compute.detach_volume"}), "instance.volume_detach", "volume_id"),
     Story(frozenset({"compute.start_server"}), "instance.power_on", "server_id"),
-    Story(frozenset({"compute.stop_server"}), "instance.power_off", "server_id"),
+    Story(
+        frozenset({"compute.stop_server", "compute.insist_on_stop"}),
+        "instance.power_off",
+        "server_id",
+    ),
     Story(
         frozenset({"compute.reboot_server", "compute.insist_on_reboot"}),
         "instance.reboot",

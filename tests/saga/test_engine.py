@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Unavailable
-from mooring.saga.engine import HeldError
+from mooring.saga.held import HeldError
 from tests.saga.shop import CANCEL, PACK, SEND, Desk, Order
 
 pytestmark = pytest.mark.anyio

@@ -36,7 +36,7 @@ from mooring.fence.rules import Answer, Gone, Outdated, Verb
 from mooring.store.base import Json, service_base
 from mooring.store.prepared import Prepared
 
-__all__ = ["Answer", "Base", "Gone", "Outdated", "admit", "bury", "record", "sweep"]
+__all__ = ["Answer", "Base", "Gone", "Outdated", "add_made", "admit", "bury", "record", "sweep"]
 
 Base: type[DeclarativeBase] = service_base("fence")
 
@@ -180,6 +180,26 @@ def record(
     records = TableRecords(tx, now or datetime.now(UTC))
     kept = replace(answer, made=tuple(made)) if made else answer
     rules.finish(records, operation, resource, verb, kept)
+
+
+def add_made(
+    tx: Session,
+    operation_key: str,
+    resource: str,
+    made: Sequence[str],
+    *,
+    now: datetime | None = None,
+) -> bool:
+    """Add to what an operation made; return False, and add nothing, when it was buried.
+
+    `resource`: what nothing was kept under for this operation yet.
+    """
+    records = TableRecords(tx, now or datetime.now(UTC))
+    records.raise_epoch(operation_key.partition(".")[0], 0)
+    if records.is_buried(operation_key, resource):
+        return False
+    records.keep(operation_key, resource, "POST", Answer(made=tuple(made)))
+    return True
 
 
 def bury(

@@ -50,6 +50,8 @@ class Run(Protocol[S]):
     """Whether the saga's first step was done: one that waited in vain for its locks never began."""
     answered: bool
     """Whether `answered_after` was passed."""
+    pre_empted: bool
+    """Whether another saga asked this one to end, to take its place."""
 
     @property
     def worked_s(self) -> float:
@@ -240,6 +242,8 @@ class Saga(Generic[N]):
     mode            how the locks are taken: "refuse", "wait" or "preempt"
     answered_after  the step whose end the HTTP request waits for
     visible_after   the step from whose end on clients can see the result
+    gives_way       whether a user may insist on something else: it is waited for as if its result
+                    could be seen, and if it stays, a saga that pre-empts it may take its place
     pivot           the step from whose beginning on there is only forward
     failed_end      the steps of a bad end behind the pivot
     undo_ends       the steps of a bad end where an undo, or a step of `failed_end`, is refused for
@@ -261,6 +265,7 @@ class Saga(Generic[N]):
         mode: Mode = "refuse",
         answered_after: str = "",
         visible_after: str = "",
+        gives_way: bool = False,
         pivot: str = "",
         failed_end: Sequence[Step] = (),
         undo_ends: Sequence[Step] = (),
@@ -275,7 +280,7 @@ class Saga(Generic[N]):
         self.answered_after, self.visible_after, self.pivot = answered_after, visible_after, pivot
         self.failed_end, self.residue = tuple(failed_end), tuple(residue)
         self.undo_ends, self.owes = tuple(undo_ends), tuple(owes)
-        self.story, self.former = story, former
+        self.story, self.former, self.gives_way = story, former, gives_way
         self._check()
         REGISTRY[(name, version)] = self
 

@@ -23,6 +23,7 @@ from mooring.errors import Conflict, NotFound, Unavailable, from_record
 from mooring.probe import Probe
 from mooring.saga import journal, locks, ownership
 from mooring.saga.define import REGISTRY, Lock, Saga, Step
+from mooring.saga.held import HeldError, gives_way, insist_if_held
 from mooring.saga.journal import ABORT_ASKED, ABORT_INSISTED, ABORT_PREEMPTED, Bookmark
 from mooring.saga.locks import LOCK_WAIT_S
 from mooring.saga.plan import Plan
@@ -48,14 +49,6 @@ GATEWAY_TIMEOUT = 504
 _ONE_WAY = ("failing", "leaving", "owing")
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
-
-
-class HeldError(Conflict):
-    """A lock is held by the saga `holder`, and the one that wanted it does not wait."""
-
-    def __init__(self, public: str, holder: str, *, visible: bool) -> None:
-        super().__init__(public, holder=holder)
-        self.holder, self.visible = holder, visible
 
 
 class Engine(Generic[S]):
@@ -144,16 +137,26 @@ class Engine(Generic[S]):
         if work.mark.error:
             raise from_record(work.mark.error)
 
-    async def submit(self, fn: Callable[[Session], T]) -> T:
-        """Run a transaction that starts a saga; wait 5 s for a holder whose work is visible."""
+    async def submit(
+        self, fn: Callable[[Session], T], insist: Callable[[Session], T] | None = None
+    ) -> T:
+        """Run a transaction that starts a saga; wait 5 s for a holder whose work is visible.
+
+        Who can `insist`, by a saga that pre-empts, waits as long for one that gives way, and does
+        so if it stays.
+        """
         patience = VISIBLE_WAIT_S
         while True:
             try:
                 return await self.store.write(fn)
             except HeldError as error:
                 started = self.clock.monotonic()
-                if not error.visible or not await self._ends_within(error.holder, patience):
-                    raise
+                yields = insist is not None and error.gives_way
+                may_end = error.visible or yields
+                if not may_end or not await self._ends_within(error.holder, patience):
+                    if insist is None or not yields:
+                        raise
+                    return await self.store.write(partial(insist_if_held, fn=fn, insist=insist))
                 patience -= self.clock.monotonic() - started
 
     def _claim(self, tx: Session, saga: Saga[Any], wanted: Sequence[Lock], parent_id: str) -> bool:
@@ -165,20 +168,22 @@ class Engine(Generic[S]):
         if not obstacles:
             return True
         if saga.mode == "refuse":
-            self._refuse(tx, saga, obstacles[0])
+            self._refuse(tx, saga, obstacles)
         if saga.mode == "preempt":
             for holder in obstacles:
                 self._ask_abort(tx, holder, ABORT_PREEMPTED)
         return False
 
-    def _refuse(self, tx: Session, saga: Saga[Any], holder_id: str) -> None:
-        holder = journal.load(tx, holder_id)
+    def _refuse(self, tx: Session, saga: Saga[Any], obstacles: Sequence[str]) -> None:
+        holders = [journal.load(tx, one) for one in obstacles]
+        holder, holder_id = holders[0], obstacles[0]
         name = holder.name if holder else "an operation"
         message = (
             f"{saga.name} is refused: {name} (operation {holder_id}) is still at work on the same "
             "resource. Nothing was changed; try again when it has ended."
         )
-        raise HeldError(message, holder_id, visible=bool(holder and holder.visible))
+        visible = bool(holder and holder.visible)
+        raise HeldError(message, holder_id, visible=visible, gives_way=all(map(gives_way, holders)))
 
     # -- waiting for one --------------------------------------------------------------------
 

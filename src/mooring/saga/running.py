@@ -53,6 +53,11 @@ class StepRun(Generic[S]):
         return self._mark.answered
 
     @property
+    def pre_empted(self) -> bool:
+        """Whether another saga asked this one to end, to take its place."""
+        return self._mark.abort >= journal.ABORT_PREEMPTED
+
+    @property
     def worked_s(self) -> float:
         """For how many seconds this step has been tried so far."""
         return self._mark.spent_s

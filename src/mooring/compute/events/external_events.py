@@ -18,8 +18,9 @@ from sqlalchemy.orm import Session
 from mooring.compute.actions import actions
 from mooring.compute.rebuild.sagas.rebuild_server import outcome_of, signal_of
 from mooring.compute.tables import Server
+from mooring.compute.volumes.sagas.extend_again import ACTION
 from mooring.compute.volumes.sagas.extend_notes import ExtendVolume
-from mooring.compute.volumes.sagas.extend_volume import ACTION, EXTEND_VOLUME
+from mooring.compute.volumes.sagas.extend_volume import EXTEND_VOLUME
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.saga import journal
@@ -112,6 +113,7 @@ def _extend(tx: Session, compute: Compute, sender: Sender, one: News, host: str)
         host=host,
         action_id=action_id,
         answers=answers,
+        event=sender.operation.key if sender.operation else "",
     )
     # The sender's token serves nothing here, so it is not kept.
     who = replace(sender.who, token="")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -27,6 +28,7 @@ from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
 from mooring.compute.hosts import hosts
 from mooring.compute.power.sagas.power import (
     INSIST_ON_REBOOT,
+    INSIST_ON_STOP,
     REBOOT_SERVER,
     START_SERVER,
     STOP_SERVER,
@@ -39,7 +41,7 @@ from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, NotFound, Unavailable
-from mooring.saga.engine import HeldError
+from mooring.saga.held import HeldError
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -80,13 +82,14 @@ class _PowerRule(Struct, frozen=True):
     task_states: Collection[str | None] = states.IDLE
 
 
-_STOP = _PowerRule("stop", "off", "soft", "powering-off", {"active", "error"})
-_START = _PowerRule("start", "on", "hard", "powering-on", {"stopped"})
-_SOFT = _PowerRule("reboot", "reboot", "soft", "rebooting", {"active"})
+_STOP = _PowerRule("stop", "off", "soft", "powering-off", frozenset({"active", "error"}))
+_START = _PowerRule("start", "on", "hard", "powering-on", frozenset({"stopped"}))
+_SOFT = _PowerRule("reboot", "reboot", "soft", "rebooting", frozenset({"active"}))
 _HARD = _PowerRule(
-    "reboot", "reboot", "hard", "rebooting_hard", _HARD_FROM, {None, *_REPLACED_BY_HARD}
+    "reboot", "reboot", "hard", "rebooting_hard", _HARD_FROM, _REPLACED_BY_HARD | {None}
 )
 
+_INSISTING = {_STOP: INSIST_ON_STOP, _HARD: INSIST_ON_REBOOT}
 _SAGAS = {"stop": STOP_SERVER, "start": START_SERVER, "reboot": REBOOT_SERVER}
 
 
@@ -107,10 +110,19 @@ def visible(tx: Session, who: Who, server_id: str, *, deleted: bool = False) -> 
     return server
 
 
-async def submit(compute: Compute, action: str, server_id: str, fn: Callable[[Session], T]) -> T:
-    """Run a transaction that starts a saga on a server; the 409 names who holds it."""
+async def submit(
+    compute: Compute,
+    action: str,
+    server_id: str,
+    fn: Callable[[Session], T],
+    insist: Callable[[Session], T] | None = None,
+) -> T:
+    """Run a transaction that starts a saga on a server; the 409 names who holds it.
+
+    `insist`: as `Engine.submit` takes it.
+    """
     try:
-        return await compute.sagas.submit(fn)
+        return await compute.sagas.submit(fn, insist)
     except HeldError as error:
         raise Conflict(
             f"Cannot '{action}' instance {server_id} while another operation holds it: "
@@ -153,12 +165,13 @@ async def reboot(compute: Compute, who: Who, server_id: str, kind: Literal["SOFT
 
 
 async def _change_power(compute: Compute, who: Who, server_id: str, rule: _PowerRule) -> None:
-    def begin(tx: Session) -> None:
+    def begin(tx: Session, *, insists: bool = False) -> None:
         server = visible(tx, who, server_id)
         now, down_after_s = compute.clock.now(), compute.settings.host_down_s
         states.require(server, who, rule.action, rule.vm_states, rule.task_states)
         host = hosts.require_up(tx, server.host, now, down_after_s)
-        saga = INSIST_ON_REBOOT if server.task_state is not None else _SAGAS[rule.action]
+        replaces = insists or server.task_state is not None
+        saga = _INSISTING[rule] if replaces else _SAGAS[rule.action]
         states.begin(tx, server, rule.action, rule.task_state, now)
         saga_id = str(uuid.uuid4())
         notes = ChangePower(
@@ -171,7 +184,8 @@ async def _change_power(compute: Compute, who: Who, server_id: str, rule: _Power
         )
         compute.sagas.start(tx, saga, notes, who=who, saga_id=saga_id)
 
-    await submit(compute, rule.action, server_id, begin)
+    insist = partial(begin, insists=True) if rule in _INSISTING else None
+    await submit(compute, rule.action, server_id, begin, insist)
 
 
 async def reset_state(

@@ -193,3 +193,5 @@ START_SERVER = _make("compute.start_server")
 REBOOT_SERVER = _make("compute.reboot_server")
 INSIST_ON_REBOOT = _make("compute.insist_on_reboot", "preempt")
 """A hard reboot in the place of a reboot, pause or resume that does not come to its end."""
+INSIST_ON_STOP = _make("compute.insist_on_stop", "preempt")
+"""A stop in the place of what gives way and does not come to its end: its guest may hang."""

@@ -27,6 +27,8 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
     extending    what the volume was found to be; None while nobody has looked
     target_gib   the size that the disk is to have
     image_bytes  what the image has, as its host said last
+    event        the key of the operation that told of it; empty where it had none
+    is_renewed   whether another one goes on with it, behind the operation that took its place
     """
 
     server_id: str
@@ -38,6 +40,8 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
     extending: bool | None = None
     target_gib: int = 0
     image_bytes: int = 0
+    event: str = ""
+    is_renewed: bool = False
 
     @property
     def owes_answer(self) -> bool:

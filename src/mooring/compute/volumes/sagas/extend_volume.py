@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices
+from mooring.compute.volumes.sagas import extend_again
 from mooring.compute.volumes.sagas.extend_notes import GIB, ExtendVolume, find_device, read_target
 from mooring.errors import Conflict, MooringError, NotFound
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-ACTION, EVENT = "extend_volume", "compute_extend_volume"
+EVENT = "compute_extend_volume"
 EXTENDING = "extending"
 
 
@@ -42,7 +43,10 @@ async def answer_failure(notes: ExtendVolume, run: Run[Compute]) -> Together:
 
     A file cannot shrink: one that has grown all the same is told as grown. One who refuses to hear
     of it goes by the file at its deadline, and waits for the end of this saga before it looks.
+    Whom another operation sent away is not refused: it is done after that one.
     """
+    if run.pre_empted and await run.service.store.write(lambda tx: _renew(tx, notes, run)):
+        return Together(lambda tx: _save_growth(tx, notes, run))
     if notes.owes_answer:
         try:
             await _complete(notes, run, error=not notes.has_grown)
@@ -117,12 +121,17 @@ def record_refusal(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
     _save_size(tx, notes, run)
 
 
+def begin_anew(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
+    """Have the disk grow after all, once the operation that took this one's place has ended."""
+    return replace(notes, is_renewed=_renew(tx, notes, run))
+
+
 async def tell_failure(notes: ExtendVolume, run: Run[Compute]) -> None:
     """Tell the volume service, which waits for it, that nobody grows its file any more.
 
     By then the server is another operation's. A file that has grown all the same is told as grown.
     """
-    if notes.owes_answer:
+    if notes.owes_answer and not notes.is_renewed:
         await _complete(notes, run, error=not notes.has_grown)
 
 
@@ -132,6 +141,10 @@ async def _complete(notes: ExtendVolume, run: Run[Compute], *, error: bool) -> N
     )
     if not taken:
         log.info("extend was finished by somebody else", volume=notes.volume_id, error=error)
+
+
+def _renew(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> bool:
+    return extend_again.start(tx, EXTEND_VOLUME, notes, run)
 
 
 def _save_growth(tx: Session, notes: ExtendVolume, run: Run[Compute]) -> None:
@@ -158,9 +171,14 @@ EXTEND_VOLUME = Saga(
     mode="wait",
     # A client may see the new size while `complete_extend` still waits for its answer.
     visible_after="resize_disk",
+    # Nobody who has the server asked for it, and the file says how it ended.
+    gives_way=True,
     pivot="complete_extend",
     failed_end=(Step("record_refusal", record_refusal),),
-    owes=(Step("tell_failure", tell_failure, may_be_forgone=True),),
+    owes=(
+        Step("begin_anew", begin_anew),
+        Step("tell_failure", tell_failure, may_be_forgone=True),
+    ),
     # No file shrinks: what has grown before a failure stays so, and is told as grown.
     residue=("faults", "instance_actions", "block_devices", "disk_sizes", "storage"),
     story=tell(lambda notes: Told(event=EVENT, host=notes.host)),

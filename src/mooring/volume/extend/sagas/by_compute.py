@@ -33,6 +33,8 @@ SEND_EVENT = "send_event"
 _EVENT = "volume-extended"
 _FINISHED_VERSION = "2.51"
 _LOOK_S = 60.0
+_TICK_S = 0.001
+"""What is shorter than this passes at once: a sum of pauses is only nearly a deadline."""
 
 
 def hand_over(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> ExtendVolume | None:
@@ -91,7 +93,7 @@ async def await_completion(notes: ExtendVolume, run: Run[Volume]) -> ExtendVolum
     if answer == growing.DONE:
         return None
     left_s = run.service.settings.extend_deadline_s - run.worked_s
-    if left_s > 0:
+    if left_s > _TICK_S:
         # Twice the deadline: it ends by our own look at the time, which goes on to the file.
         signal, most_s = growing.signal_of(notes.volume_id), 2 * _LOOK_S + run.worked_s + left_s
         raise Park(signal=signal, seconds=min(_LOOK_S, left_s), timeout_s=most_s)

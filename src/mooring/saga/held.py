@@ -1,0 +1,43 @@
+"""Who is in the way of a saga that wants their locks, and how one that insists gets past them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy.orm import Session
+
+from mooring.errors import Conflict
+from mooring.saga.define import REGISTRY
+from mooring.saga.journal import Bookmark
+from mooring.store.base import savepoint
+
+T = TypeVar("T")
+
+
+class HeldError(Conflict):
+    """A lock is held by the saga `holder`, and the one that wanted it does not wait."""
+
+    def __init__(self, public: str, holder: str, *, visible: bool, gives_way: bool) -> None:
+        super().__init__(public, holder=holder)
+        self.holder, self.visible, self.gives_way = holder, visible, gives_way
+
+
+def gives_way(holder: Bookmark | None) -> bool:
+    """Whether a saga says that a user may insist on something else."""
+    saga = REGISTRY.get((holder.name, holder.version)) if holder else None
+    return saga is not None and saga.gives_way
+
+
+def insist_if_held(tx: Session, *, fn: Callable[[Session], T], insist: Callable[[Session], T]) -> T:
+    """Insist where still nobody is in the way but who gives way: others may have come meanwhile.
+
+    Raises HeldError when somebody else is.
+    """
+    try:
+        with savepoint(tx):
+            return fn(tx)
+    except HeldError as error:
+        if not error.gives_way:
+            raise
+    return insist(tx)
