@@ -16,7 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring.compute.actions import actions
-from mooring.compute.rebuild.sagas.rebuild_server import outcome_of, signal_of
+from mooring.compute.rebuild.sagas.reimaged_root import outcome_of, signal_of
 from mooring.compute.tables import Server
 from mooring.compute.volumes.sagas.extend_again import ACTION
 from mooring.compute.volumes.sagas.extend_notes import ExtendVolume

@@ -32,10 +32,8 @@ from mooring.compute.power.sagas.power import (
     REBOOT_SERVER,
     START_SERVER,
     STOP_SERVER,
-    ChangePower,
-    Mode,
-    State,
 )
+from mooring.compute.power.sagas.power_notes import ChangePower, Mode, State
 from mooring.compute.power.sagas.reset_state import RESET_STATE, ResetState
 from mooring.compute.servers import states
 from mooring.compute.tables import Server

@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent_api.servers import PowerRequest
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
+from mooring.compute.power.sagas.power_notes import ChangePower, takes_disks
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disks
 from mooring.compute.volumes.sagas.release_device import hurry
 from mooring.errors import Conflict, NotFound
-from mooring.saga.define import Lock, Run, Saga, Step, exclusive
-from mooring.saga.define import Mode as LockMode
+from mooring.saga.define import Lock, Mode, Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
 
-State = Literal["on", "off", "reboot"]
-Mode = Literal["soft", "hard"]
 EVENTS = {"on": "compute_start_instance", "off": "compute_stop_instance"}
 REBOOTED = "compute_reboot_instance"
 _NOTICES = {"on": "power_on", "off": "power_off", "reboot": "reboot"}
-
-
-class ChangePower(Struct, frozen=True, kw_only=True):
-    """The notes.
-
-    lost   block devices whose attachment somebody deleted
-    found  the state in which the guest was found after a failure; empty when nobody looked
-    """
-
-    server_id: str
-    host: str
-    action_id: int
-    state: State
-    mode: Mode
-    task_state: str
-    lost: list[str] = []
-    found: str = ""
 
 
 def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
@@ -67,7 +47,6 @@ async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | 
 def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     """Leave the server as its guest is."""
     states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))
-    actions.fail_left(tx, notes.server_id, run.now())
 
 
 def _seen(tx: Session, notes: ChangePower) -> dict[str, Any]:
@@ -88,7 +67,7 @@ async def find_lost_volumes(notes: ChangePower, run: Run[Compute]) -> ChangePowe
     Attachments that no block device knows are left alone (specs 001): they may belong to a
     clean-up, or to an operation that has not ended.
     """
-    if not _takes_disks(notes):
+    if not takes_disks(notes):
         return None
     rows = await run.service.store.read(
         lambda tx: disks.attached(devices.of_server(tx, notes.server_id))
@@ -125,7 +104,7 @@ async def set_power(notes: ChangePower, run: Run[Compute]) -> None:
             "it."
         )
     given = None
-    if _takes_disks(notes):
+    if takes_disks(notes):
         given = await disks.specify_all(run, notes.host, notes.server_id)
     request = PowerRequest(
         state=notes.state,
@@ -151,11 +130,6 @@ def record_power(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
         states.settle(tx, notes.server_id, "active", states.RUNNING, now)
 
 
-def _takes_disks(notes: ChangePower) -> bool:
-    """Whether the guest is defined anew: starting and hard reboots do."""
-    return notes.state == "on" or (notes.state == "reboot" and notes.mode == "hard")
-
-
 def _locks(notes: ChangePower) -> list[Lock]:
     return [exclusive(f"server:{notes.server_id}")]
 
@@ -170,7 +144,7 @@ def _describe(notes: ChangePower) -> Told:
     )
 
 
-def _make(name: str, mode: LockMode = "refuse") -> Saga[ChangePower]:
+def _make(name: str, mode: Mode = "refuse") -> Saga[ChangePower]:
     return Saga(
         name,
         ChangePower,

@@ -17,7 +17,6 @@ class RebuildServer(Struct, frozen=True, kw_only=True):
     found        the state in which the guest was found; empty when there was none
     destroyed    the old guest, and what was its own on the host, is gone
     kept         in a bad end: what the server boots from is as it was
-    broken       in a bad end: why the server could not be brought back all the same
 
     Of a root volume that is to be reimaged:
 
@@ -42,7 +41,6 @@ class RebuildServer(Struct, frozen=True, kw_only=True):
     found: str = ""
     destroyed: bool = False
     kept: bool = False
-    broken: str = ""
 
     volume_id: str = ""
     block_device_id: str = ""

@@ -1,8 +1,7 @@
 """The steps that every rebuild of a server has (facts/compute.md 4.13, 5.3).
 
 From the moment the guest is switched off there is only forward: a call that got no answer is asked
-again until it has one, so none of them can come late. A bad end brings the server back when what it
-boots from is as it was, and puts it into ERROR otherwise.
+again until it has one, so none of them can come late.
 """
 
 from __future__ import annotations
@@ -12,30 +11,24 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.agent_api.servers import PowerRequest
-from mooring.compute.actions import actions, faults, notices
+from mooring.compute.actions.story import Told, tell
 from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
+from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer, to_connect
 from mooring.compute.servers import metadata, states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
-from mooring.errors import Conflict, MooringError, NotFound
-from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import Lock, Run, exclusive
-from mooring.saga.journal import is_unavailable
+from mooring.errors import Conflict, NotFound
+from mooring.saga.define import Each, Lock, Run, Step, exclusive
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.client import AgentClient
     from mooring.agent_api.servers import ServerSpec
     from mooring.clients.volume import Attachment
-    from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer
     from mooring.compute.service import Compute
     from mooring.compute.tables import BlockDevice
-
-EVENT = "compute_rebuild_instance"
 
 
 def locks_of(notes: RebuildServer) -> list[Lock]:
@@ -45,16 +38,15 @@ def locks_of(notes: RebuildServer) -> list[Lock]:
 
 
 def begin_rebuild(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
-    """Open the event."""
-    actions.begin_event(tx, notes.action_id, EVENT, run.now(), host=notes.host)
+    """Show it."""
     states.move(tx, notes.server_id, "rebuilding", run.now())
-    notify(tx, notes, run, "start")
 
 
-def give_up(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
-    """Say why nothing was changed."""
-    give_back(tx, notes, run)
-    _record_failure(tx, notes, run)
+def give_back(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    """Give the server back what the request changed."""
+    states.change(tx, notes.server_id, run.now(), task_state=None, **notes.before)
+    if notes.metadata_before is not None:
+        metadata.replace(tx, notes.server_id, notes.metadata_before)
 
 
 async def look_at_guest(notes: RebuildServer, run: Run[Compute]) -> RebuildServer:
@@ -71,7 +63,7 @@ async def switch_off(notes: RebuildServer, run: Run[Compute]) -> None:
     await require_host(notes, run)
     timeout_s = run.service.settings.shutdown_timeout_s
     request = PowerRequest(state="off", mode="soft", timeout_s=timeout_s)
-    await _switch(notes, run, request)
+    await switch(notes, run, request)
 
 
 async def destroy_guest(notes: RebuildServer, run: Run[Compute]) -> RebuildServer:
@@ -101,7 +93,7 @@ async def spawn_guest(notes: RebuildServer, run: Run[Compute]) -> None:
     """Define the guest with all its volumes and start it, unless the server was stopped."""
     await require_host(notes, run)
     power_on = notes.vm_state != "stopped"
-    spec = await _specify(notes, run, power_on=power_on)
+    spec = await specify(notes, run, power_on=power_on)
 
     async def put(agent: AgentClient) -> None:
         await agent.put_server(notes.server_id, spec, operation=run.operation)
@@ -126,73 +118,11 @@ def record_rebuilt(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None
         vm_state, power_state = "stopped", states.SHUTDOWN
     else:
         vm_state, power_state = "active", states.RUNNING
-    _record_places(tx, notes, run)
+    record_places(tx, notes, run)
     states.settle(tx, notes.server_id, vm_state, power_state, now, launched_at=now)
-    actions.succeed(tx, notes.action_id, now)
-    notify(tx, notes, run, "end")
-
-
-# -- bad ends ----------------------------------------------------------------------------------
-
-
-async def connect_again(notes: RebuildServer, run: Run[Compute]) -> RebuildServer | None:
-    """Let the guest that is to come back have its volumes."""
-    if not _comes_back(notes):
-        return None
-    rows = await run.service.store.read(lambda tx: _rows(tx, notes))
-    for row in rows:
-        failure = await give_up_late(run, connect_reserved(notes, row, run))
-        if failure:
-            return replace(notes, broken=failure)
-    return None
-
-
-async def return_guest(notes: RebuildServer, run: Run[Compute]) -> RebuildServer | None:
-    """Let the server have the guest that it had, on or off."""
-    if not _comes_back(notes):
-        return None
-    failure = await give_up_late(run, _return_guest(notes, run))
-    return replace(notes, broken=failure) if failure else None
-
-
-async def complete_again(notes: RebuildServer, run: Run[Compute]) -> None:
-    """Leave no volume between reserved and in-use."""
-    rows = await run.service.store.read(lambda tx: _rows(tx, notes))
-    for row in rows:
-        attachment = await find_attachment(run, row.attachment_id)
-        if attachment is not None and attachment.status == "attaching":
-            operation = guests.other(run.operation, row.id)
-            completing = run.service.volumes.complete_attachment(
-                None, attachment.id, operation=operation
-            )
-            await give_up_late(run, completing)
-
-
-def end_badly(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
-    """Give the server its former state back, or put it into ERROR; and say why."""
-    if notes.kept and not notes.broken:
-        give_back(tx, notes, run)
-        if _comes_back(notes):
-            _record_places(tx, notes, run)
-    else:
-        states.break_down(tx, notes.server_id, run.now())
-    _record_failure(tx, notes, run)
 
 
 # -- shared ------------------------------------------------------------------------------------
-
-
-def give_back(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
-    """Give the server back what the request changed."""
-    states.change(tx, notes.server_id, run.now(), task_state=None, **notes.before)
-    if notes.metadata_before is not None:
-        metadata.replace(tx, notes.server_id, notes.metadata_before)
-
-
-def notify(tx: Session, notes: RebuildServer, run: Run[Compute], phase: str) -> None:
-    """Tell how far the rebuild is."""
-    event, error = f"rebuild.{phase}", run.error
-    notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id, error=error)
 
 
 async def require_host(notes: RebuildServer, run: Run[Compute]) -> None:
@@ -225,39 +155,20 @@ async def find_attachment(run: Run[Compute], attachment_id: str | None) -> Attac
         return None
 
 
-def _comes_back(notes: RebuildServer) -> bool:
-    return notes.kept and not notes.broken and bool(notes.found)
-
-
-def _rows(tx: Session, notes: RebuildServer) -> list[BlockDevice]:
+def rows_of(tx: Session, notes: RebuildServer) -> list[BlockDevice]:
+    """Return the block devices whose volumes have to be connected."""
     found = [devices.find(tx, item) for item in notes.to_connect]
     return [row for row in found if row is not None]
 
 
-def _record_places(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+def record_places(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
+    """Say that the host has those volumes."""
     for item in notes.to_connect:
         disk_places.change(tx, item, notes.host, run.now(), state="attached")
 
 
-async def _return_guest(notes: RebuildServer, run: Run[Compute]) -> None:
-    await require_host(notes, run)
-    there = await guests.ask(run, notes.host, lambda agent: agent.show_server(notes.server_id))
-    if there is not None:
-        if notes.was_running:
-            await _switch(notes, run, PowerRequest(state="on"))
-        return
-    if notes.has_local_root:
-        raise Conflict(f"The guest of server {notes.server_id} is gone; rebuild it once more.")
-    name = str(notes.before.get("name", ""))
-    spec = await _specify(notes, run, name=name, power_on=notes.was_running)
-    await guests.ask(
-        run,
-        notes.host,
-        lambda agent: agent.put_server(notes.server_id, spec, operation=run.operation),
-    )
-
-
-async def _switch(notes: RebuildServer, run: Run[Compute], request: PowerRequest) -> None:
+async def switch(notes: RebuildServer, run: Run[Compute], request: PowerRequest) -> None:
+    """Switch the guest on or off."""
     try:
         await guests.ask(
             run,
@@ -270,9 +181,10 @@ async def _switch(notes: RebuildServer, run: Run[Compute], request: PowerRequest
             raise
 
 
-async def _specify(
+async def specify(
     notes: RebuildServer, run: Run[Compute], *, power_on: bool, name: str = ""
 ) -> ServerSpec:
+    """Return the guest as its host takes it, with all its volumes."""
     given = await disks.specify_all(run, notes.host, notes.server_id)
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     image_id = notes.image_id if notes.has_local_root else ""
@@ -280,18 +192,23 @@ async def _specify(
     return spawning.specify_guest(server, image_id, given, name=name, power=power)
 
 
-async def give_up_late(run: Run[Compute], work: Awaitable[None]) -> str:
-    """Await work of a bad end; return "" or, when it will not go, why."""
-    try:
-        await work
-    except MooringError as error:
-        if is_unavailable(error) and run.attempt < COMPUTE_UNDO_ATTEMPTS:
-            raise
-        return str(error.public)
-    return ""
+def _describe(notes: RebuildServer) -> Told:
+    return Told(event="compute_rebuild_instance", host=notes.host, notice="rebuild")
 
 
-def _record_failure(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
-    faults.record(tx, notes.server_id, run.error, run.now())
-    actions.fail(tx, notes.action_id, run.error, run.now())
-    notify(tx, notes, run, "error")
+STORY = tell(_describe)
+BEGIN = Step("begin_rebuild", begin_rebuild, undo=give_back)
+TAKE_DOWN = (
+    Step("look_at_guest", look_at_guest),
+    Step("switch_off", switch_off, deadline_s=700.0),
+    Step("destroy_guest", destroy_guest),
+)
+"""The pivot is among them: from `switch_off` on there is only forward."""
+BRING_UP = (
+    Step("begin_mapping", begin_mapping),
+    Each("reserved", to_connect, Step("connect_volume", connect_volume)),
+    Step("begin_spawning", begin_spawning),
+    Step("spawn_guest", spawn_guest, deadline_s=900.0),
+    Each("connected", to_connect, Step("complete_volume", complete_volume)),
+    Step("record_rebuilt", record_rebuilt),
+)

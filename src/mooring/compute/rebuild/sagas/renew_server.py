@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
+from mooring.compute.rebuild.sagas import rebuild_ends as ends
 from mooring.compute.rebuild.sagas import rebuild_steps as steps
-from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer, to_connect
-from mooring.saga.define import Each, Run, Saga, Step
+from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer
+from mooring.saga.define import Run, Saga, Step
 
 if TYPE_CHECKING:
     from mooring.compute.service import Compute
@@ -37,25 +38,16 @@ async def settle_disk(notes: RebuildServer, run: Run[Compute]) -> RebuildServer:
 RENEW_SERVER = Saga(
     "compute.renew_server",
     RebuildServer,
-    Step("begin_rebuild", steps.begin_rebuild, undo=steps.give_up),
+    steps.BEGIN,
     Step("push_image", push_image, deadline_s=1800.0),
-    Step("look_at_guest", steps.look_at_guest),
-    Step("switch_off", steps.switch_off, deadline_s=700.0),
-    Step("destroy_guest", steps.destroy_guest),
-    Step("begin_mapping", steps.begin_mapping),
-    Each("reserved", to_connect, Step("connect_volume", steps.connect_volume)),
-    Step("begin_spawning", steps.begin_spawning),
-    Step("spawn_guest", steps.spawn_guest, deadline_s=900.0),
-    Each("connected", to_connect, Step("complete_volume", steps.complete_volume)),
-    Step("record_rebuilt", steps.record_rebuilt),
+    *steps.TAKE_DOWN,
+    *steps.BRING_UP,
+    version=2,
     locks=steps.locks_of,
     pivot="switch_off",
-    failed_end=(
-        Step("settle_disk", settle_disk),
-        Step("connect_again", steps.connect_again),
-        Step("return_guest", steps.return_guest),
-        Step("complete_again", steps.complete_again),
-        Step("end_badly", steps.end_badly),
-    ),
+    failed_end=(Step("settle_disk", settle_disk), *ends.BAD_END),
+    undo_ends=ends.BREAK_DOWN,
     residue=("faults", "instance_actions"),
+    story=steps.STORY,
+    former=ends.FORMER,
 )
