@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.saga.define import Story
 from mooring.volume.tables import VolumeRow
@@ -42,14 +43,14 @@ def tell(*, begun: str = "", ended: str = "", explain: Explain | None = None) ->
 
     `begun` and `ended` are its notifications, as "create.start"; empty where upstream sends none.
     """
-    told: dict[str, Callable[..., None]] = {}
+    story = Story()
     if begun:
-        told["begun"] = _Notice(begun)
+        story = replace(story, begun=_Notice(begun))
     if ended:
-        told["ended"] = _Notice(ended)
+        story = replace(story, ended=_Notice(ended))
     if explain is not None:
-        told["failed"] = _Message(explain)
-    return Story(**told)
+        story = replace(story, failed=_Message(explain))
+    return story
 
 
 class _Notice:
