@@ -56,7 +56,7 @@ class Compute(ComputeClient):
         super().__init__(NOBODY)
         self.listed: dict[tuple[str, str], str] = {}
         self.failure: MooringError | None = None
-        self.asked = 0
+        self.asked, self.woken = 0, list[str]()
         self.meanwhile: Callable[[], Awaitable[Any]] | None = None
         """What happens while it is being asked."""
 
@@ -74,6 +74,9 @@ class Compute(ComputeClient):
         return VolumeAttachment(
             server_id=server_id, volume_id=volume_id, attachment_id=attachment_id
         )
+
+    async def wake(self, operation_id: str, *, timeout_s: float) -> None:
+        self.woken.append(operation_id)
 
 
 class Images(ImageClient):

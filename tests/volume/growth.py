@@ -143,7 +143,9 @@ class Harbour:
     async def reset(self, volume_id: str, **words: str) -> Answer:
         """Reset a status, whoever is at work on it."""
         asking = self.dock.act(volume_id, "os-reset_status", words, who="admin")
-        return await self.dock.drive(asking, turn_s=1.0)
+        answer = await self.dock.drive(asking, turn_s=1.0)
+        await self.dock.engine.settle(0.0)
+        return answer
 
     async def state(self, volume_id: str) -> tuple[str, int]:
         """Return status and size in GiB."""

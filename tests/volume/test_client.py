@@ -45,6 +45,7 @@ async def test_the_client_speaks_the_whole_new_flow(dock: Dock) -> None:
     volumes = client_of(dock)
     made = await volumes.create(USER, NewVolume(size_gib=1, name="data"), operation=operation())
     await dock.engine.settle()
+    assert dock.compute.woken == [operation().saga]
     shown = await volumes.show(USER, made.id)
     assert (shown.status, shown.size_gib, shown.is_bootable) == ("available", 1, False)
     assert [volume.id for volume in await volumes.volumes(USER, name="data")] == [made.id]

@@ -91,6 +91,7 @@ async def test_an_administrator_resets_the_status(dock: Dock, status: str) -> No
     assert (await dock.act(volume_id, "os-reset_status", body, who="member")).status == 403
     assert (await dock.act(volume_id, "os-reset_status", body, who="admin")).status == 202
     assert await dock.status(volume_id) == status
+    await dock.engine.settle()
     assert await dock.complaints() == []
 
 
@@ -147,6 +148,7 @@ async def test_a_reset_ends_what_is_connecting(dock: Dock) -> None:
     dock.storage.knobs.release("export")
     assert (await resetting).status == 202
     assert (await connecting).status == 409
+    await dock.engine.settle()
     assert await dock.status(volume_id) == "error"
     assert await dock.exports() == set()
     assert await dock.attachments(volume_id) == {attachment_id: "reserved"}
