@@ -9,9 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from mooring.agent import serving
 from mooring.agent.app import RunningAgent, open_agent
+from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated import SimulatedHypervisor
@@ -35,6 +37,9 @@ class World:
     def __init__(self, running: RunningAgent) -> None:
         hypervisor = running.agent.hypervisor
         assert isinstance(hypervisor, SimulatedHypervisor)
+        driver = running.agent.driver("local")
+        assert isinstance(driver, SimulatedDriver)
+        self.driver, self.journal = driver, running.agent.journal
         self.app, self.hypervisor, self.agents = running.app, hypervisor, Agents()
         self.client = self.agents.in_process("host-1", running.app)
         self.host = TestHost(self.client, real=False)
@@ -113,6 +118,33 @@ async def test_a_delete_ends_the_put_that_runs(world: World) -> None:
         await making
     assert caught.value.detail["status"] == 410
     assert await world.client.show_server(server_id) is None
+
+
+async def test_a_claim_waits_for_what_is_at_work_on_the_volume(world: World) -> None:
+    volume_id, driver = new_id(), world.driver
+    await world.client.put_volume(volume_id, VOLUME, operation=operation())
+    driver.knobs.hold("delete")
+    removing = asyncio.create_task(world.client.delete_volume(volume_id, operation=operation()))
+    assert await until(lambda: "delete" in driver.knobs.passed, 5)
+    noted = world.journal.commits
+    claiming = asyncio.create_task(world.client.claim_volume(volume_id, operation=operation()))
+    assert await until(lambda: world.journal.commits > noted, 5)
+    await world.client.host()
+    assert not claiming.done()
+    driver.knobs.release("delete")
+    await asyncio.gather(removing, claiming)
+    assert await world.client.show_volume(volume_id) is None
+
+
+async def test_an_agent_of_the_release_before_claims_nothing(world: World) -> None:
+    volume_id = new_id()
+
+    async def know_no_post(request: Request, forward: Forward) -> Response:
+        return await forward(replace(request, target="/volumes"))
+
+    await world.client.put_volume(volume_id, VOLUME, operation=operation())
+    world.agents.deliver = know_no_post
+    await world.client.claim_volume(volume_id, operation=operation())
 
 
 async def test_long_work_is_followed_to_its_end(

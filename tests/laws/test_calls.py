@@ -21,8 +21,6 @@ from tests.laws.test_steps import BY_NAME, last_way_back
 pytestmark = pytest.mark.anyio
 PARTS = 4
 PREEMPTING = {"reset extending", "insist on reboot", "insist on stop"}
-UNFENCED = {("reset deleting", "late")}
-"""The reset looks at the storage, and marks nothing there as its own (docs/status.md)."""
 
 
 class Calls(Struct, frozen=True):
@@ -43,8 +41,7 @@ def cases_of(*kinds: str) -> list[Calls]:
         for kind in kinds
         for part in range(PARTS)
         # The hour that ends a token's life also ends the wait of whoever pre-empts.
-        if (kind != "expired" or scenario.name not in PREEMPTING)
-        and (scenario.name, kind) not in UNFENCED
+        if kind != "expired" or scenario.name not in PREEMPTING
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import FAILING, STEPS, Mutant
+from tests.mutants.mutant import CALLS, FAILING, STEPS, Mutant
 
 MUTANTS = [
     Mutant(
@@ -132,5 +132,13 @@ MUTANTS = [
         "    return Usage(volumes, gigabytes + taken_gib, 0 * reserved, snapshots)\n",
         "tests/volume/test_extend.py",
         "test_what_is_reserved_counts_for_everybody_else",
+    ),
+    Mutant(
+        "a reset over a deletion does not claim the volume",
+        "volume/volumes/sagas/reset_status.py",
+        "    await agent.claim_volume(notes.volume_id, operation=run.operation)\n",
+        "",
+        CALLS,
+        "fail_in_every_way and reset and deleting and late",
     ),
 ]

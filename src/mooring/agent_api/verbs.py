@@ -40,7 +40,7 @@ from mooring.agent_api.volumes import (
 )
 
 A = TypeVar("A")
-Method = Literal["GET", "PUT", "DELETE"]
+Method = Literal["GET", "PUT", "POST", "DELETE"]
 _ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _NAMES = re.compile(_ID)
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -123,6 +123,7 @@ STOP_MERGE = Verb("stop_merge", "DELETE", _MERGE, None, NoneType)
 SHOW_VOLUME = Verb("show_volume", "GET", _VOLUME, None, VolumeFile)
 PUT_VOLUME = Verb("put_volume", "PUT", _VOLUME, VolumeSpec, VolumeFile, "delete_volume")
 DELETE_VOLUME = Verb("delete_volume", "DELETE", _VOLUME, None, NoneType)
+CLAIM_VOLUME = Verb("claim_volume", "POST", _VOLUME, None, NoneType)
 EXTEND_VOLUME = Verb(
     "extend_volume", "PUT", f"{_VOLUME}/size", SizeRequest, Extended, "forget_extend"
 )

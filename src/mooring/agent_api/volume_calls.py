@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
+
 from mooring.agent_api import verbs
 from mooring.agent_api.calls import Calls
 from mooring.agent_api.volumes import (
@@ -17,8 +19,11 @@ from mooring.agent_api.volumes import (
     VolumeFile,
     VolumeSpec,
 )
+from mooring.errors import NotFound
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_LONG_CALL_S
+
+log = structlog.get_logger()
 
 
 class VolumeCalls(Calls):
@@ -50,6 +55,23 @@ class VolumeCalls(Calls):
     ) -> None:
         """Remove a volume; nothing when there is none. Conflict: it is exported."""
         await self.ask(verbs.DELETE_VOLUME, volume_id, operation=operation, timeout_s=timeout_s)
+
+    async def claim_volume(
+        self,
+        volume_id: str,
+        *,
+        operation: Operation,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> None:
+        """Wait for what acts on a volume, and let no call of an older lock make or remove it.
+
+        Nothing is changed, and there need be none. An agent of the release before has no such verb:
+        there a late call is not kept off.
+        """
+        try:
+            await self.ask(verbs.CLAIM_VOLUME, volume_id, operation=operation, timeout_s=timeout_s)
+        except NotFound:
+            log.warning("an agent of the release before cannot claim a volume", volume=volume_id)
 
     async def export_volume(
         self,

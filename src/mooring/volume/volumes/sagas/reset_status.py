@@ -113,11 +113,13 @@ async def settle_size(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> T
 async def find_storage(notes: ResetStatus, run: Run[Volume]) -> Together | None:
     """See whether a deletion that was given up has left anything; one that has not is to finish.
 
-    No data are there any more, so nobody may take the volume for one that can be used.
+    Claimed first, so that no call of the deletion comes late. Where no data are there any more,
+    nobody may take the volume for one that can be used.
     """
     if not notes.was_deleting or not notes.backend:
         return None
     agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+    await agent.claim_volume(notes.volume_id, operation=run.operation)
     if await agent.show_volume(notes.volume_id) is not None:
         return None
 
