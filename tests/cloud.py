@@ -1,19 +1,21 @@
-"""A whole cloud in one process: real services and agents, simulated hosts, clock and network.
+"""A cloud in one process: real services and agents, simulated hosts, clock and network.
 
-Requests go through the applications as a client's would. Nothing moves by itself but what a
-request or a saga sets going; `settle` lets it all come to rest, turning the clock.
+It has the services that a test chooses, opened as the product opens them; tokens known by name
+(`tests/callers.py`) stand for identity where that is not among them. Requests go through the
+applications as a client's would. Nothing moves by itself but what a request or a saga sets going;
+`settle` lets it all come to rest, turning the clock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from msgspec import Struct
 from sqlalchemy import select
@@ -34,15 +36,19 @@ from mooring.clients.transport import (
     deliver_once,
 )
 from mooring.clock import SimulatedClock
-from mooring.cloud import Cloud, Outside, open_cloud
+from mooring.cloud import Cloud, Keystone, Outside, open_cloud
 from mooring.config import Settings
 from mooring.doctor.examine import look
+from mooring.neighbour import Application
 from mooring.notify import outbox
 from mooring.notify.outbox import Notification
 from mooring.saga.define import Saga
 from mooring.saga.engine import Engine
 from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import SagaRow
+from mooring.service import Service
+from mooring.services import IDENTITY, SERVICES
+from tests.callers import OwnToken, Tokens, session
 from tests.migrated import lay_databases
 from tests.pace import HORIZON_S, Pace
 
@@ -54,15 +60,32 @@ _BOTH: tuple[Role, ...] = ("compute", "volume")
 
 
 class Answer(Struct, frozen=True):
-    """What a client sees. `body` is decoded JSON, or None."""
+    """What a client sees: names of headers in lower case."""
 
     status: int
     headers: dict[str, str]
-    body: Any
+    content: bytes
+
+    @property
+    def body(self) -> Any:
+        """The content, decoded; None when it is not JSON."""
+        is_json = self.content and "json" in self.headers.get("content-type", "")
+        return json.loads(self.content) if is_json else None
+
+    @property
+    def text(self) -> str:
+        """The content, decoded as text."""
+        return self.content.decode()
+
+    @property
+    def fault(self) -> str:
+        """The message of the one fault in the body."""
+        (fault,) = self.body.values()
+        return fault["message"]
 
     def key(self, name: str) -> Any:
         """One member of the body, for a request that went well."""
-        assert self.status < 300, (self.status, self.body)
+        assert self.status < 300, (self.status, self.content)
         return self.body[name]
 
 
@@ -73,6 +96,10 @@ class SimulatedCloud:
         self,
         directory: Path | str,
         *,
+        services: Sequence[Service[Any]] = SERVICES,
+        stand_ins: Mapping[str, Application] | None = None,
+        probe: LawProbe | None = None,
+        owner: str = "control",
         database: str = "",
         hosts: Collection[str] = ("h1",),
         roles: Mapping[str, tuple[Role, ...]] | None = None,
@@ -82,12 +109,13 @@ class SimulatedCloud:
     ) -> None:
         """Make a cloud of `hosts`, each with both roles unless `roles` says otherwise.
 
-        `start` is when its clock begins; `inline` runs SQLite without threads.
+        `stand_ins` are served in place of services that are not opened, by their names. `start` is
+        when its clock begins; `inline` runs SQLite without threads.
         """
         self.settings = Settings(state_dir=str(directory), database=database, **settings)
         self.roles = dict.fromkeys(hosts, _BOTH) if roles is None else dict(roles)
-        self.inline = inline
-        self.clock, self.probe = SimulatedClock(start), LawProbe()
+        self.services, self.stand_ins, self.inline = services, dict(stand_ins or {}), inline
+        self.clock, self.probe = SimulatedClock(start), probe or LawProbe()
         self.pace = Pace(self.clock, self.probe, self._engines)
         self.deliver: Deliver = deliver_once
         """Stands before each call between services, and from clients, across restarts."""
@@ -96,14 +124,22 @@ class SimulatedCloud:
         self.cloud: Cloud
         self.agents: dict[str, RunningAgent] = {}
         self._agent_stack = AsyncExitStack()
-        self._starts = 0
+        self._owner, self._starts = owner, 0
         self._users: dict[str, ServiceUser] = {}
+        """Who logs in to identity, if that is open."""
         self._is_up = asyncio.Event()
         """Whether there is a control plane to ask: a client tries until it gets through."""
         self.is_still = False
         """Whether the clock stands while a client waits for an answer."""
         self._former: list[tuple[Cloud, Network, Agents]] = []
         self._sleeping: list[tuple[Cloud, Network, Agents]] = []
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
 
     async def open(self) -> None:
         """Start the hosts, then the control plane."""
@@ -134,26 +170,30 @@ class SimulatedCloud:
             clock=self.clock,
             random=Random(self._starts),
             probe=self.probe,
-            owner=f"control-{self._starts}",
+            owner=f"{self._owner}-{self._starts}",
             network=network,
             inline=self.inline,
+            keystone=None if IDENTITY in self.services else _keystone(network),
         )
+        for name, app in self.stand_ins.items():
+            network.serve(f"{URL}/{name}", app)
+        self.settings.state_path.mkdir(parents=True, exist_ok=True)
         if not self.settings.database:
-            lay_databases(self.settings.state_path)
-        self.cloud = await open_cloud(outside)
+            lay_databases(self.settings.state_path, *(each.name for each in self.services))
+        self.cloud = await open_cloud(outside, self.services)
         self.network, self.known_agents = network, known
-        _, admin = access.read_login(self.settings.state_path)
-        passwords = json.loads((self.settings.state_path / access.PASSWORDS).read_text())
-        logins = {
-            name: Login(user_name=name, password=passwords[name], project_name=project)
-            for name, project in (("demo", "demo"), ("compute", "service"), ("volume", "service"))
-        }
-        self._users = {
-            name: ServiceUser(self.network, f"{URL}/identity/v3", login, clock=self.clock)
-            for name, login in {"admin": admin, **logins}.items()
-        }
+        if IDENTITY in self.services:
+            self._know_users()
         self._is_up.set()
         await self.cloud.look_at_hosts()
+
+    def _know_users(self) -> None:
+        passwords = json.loads((self.settings.state_path / access.PASSWORDS).read_text())
+        url, projects = f"{URL}/identity/v3", {"admin": "admin", "demo": "demo"}
+        for name in ("admin", "demo", "compute", "volume"):
+            project = projects.get(name, "service")
+            login = Login(user_name=name, password=passwords[name], project_name=project)
+            self._users[name] = ServiceUser(self.network, url, login, clock=self.clock)
 
     async def _deliver(self, request: Request, forward: Forward) -> Response:
         return await self.deliver(request, forward)
@@ -207,32 +247,27 @@ class SimulatedCloud:
         *,
         user: str = "demo",
         version: str = "",
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send one request; `path` begins with the service, as `/compute/v2.1/servers`.
 
-        `user` is admin or demo, or the service user compute or volume, who sends a service token.
+        `user` is admin or demo, or the service user compute or volume, who sends a service token;
+        without identity, the name of a token, or empty for none. `body` is sent as JSON, unless it
+        is bytes, or makes them while it is sent. A header without a value is not sent.
         """
         await self._is_up.wait()
-        service = path.split("/")[1]
-        token = await self._users[user].token()
+        token = await self._users.get(user, OwnToken(user)).token()
         sent = {"x-auth-token": token}
-        sent |= {name.lower(): value for name, value in (headers or {}).items()}
-        if user in {"compute", "volume"}:
+        if user in self._users and user in {"compute", "volume"}:
             sent["x-service-token"] = token
         if version:
-            sent["openstack-api-version"] = f"{service} {version}"
-        content = body if isinstance(body, bytes) else b""
-        if isinstance(body, bytes):
-            sent.setdefault("content-type", "application/octet-stream")
-        elif body is not None:
-            sent.setdefault("content-type", "application/json")
-            content = json.dumps(body).encode()
+            sent["openstack-api-version"] = f"{path.split('/')[1]} {version}"
+        sent |= {name.lower(): value for name, value in (headers or {}).items()}
+        media, content = _content(body)
+        sent.setdefault("content-type", media)
+        sent = {name: value for name, value in sent.items() if value}
         response = await self.network.send(Request(method, URL + path, sent, content))
-        raw = response.body
-        is_json = "json" in response.headers.get("content-type", "")
-        decoded = json.loads(raw) if raw and is_json else None
-        return Answer(response.status, response.headers, decoded)
+        return Answer(response.status, response.headers, response.body)
 
     async def until_answered(self, asking: asyncio.Task[T]) -> T | None:
         """Wait for an answer while sagas move; None when the process died before it came.
@@ -321,3 +356,20 @@ def _unfinished(tx: Session) -> list[str]:
     query = select(SagaRow.name, SagaRow.step, SagaRow.heading, SagaRow.state)
     rows = tx.execute(query.where(SagaRow.state != "ended"))
     return [f"{name} is {state} at {step} ({heading})" for name, step, heading, state in rows]
+
+
+def _keystone(network: Network) -> Keystone:
+    """Stand in for identity: every service user has its name for a token."""
+    return Keystone(
+        Tokens(),
+        lambda caller, other: session(network, other, f"{URL}/{other}", own=caller),
+    )
+
+
+def _content(body: Any) -> tuple[str, bytes | AsyncIterator[bytes]]:
+    """Return the type of what is sent, and how it is sent."""
+    if body is None:
+        return "", b""
+    if isinstance(body, bytes) or hasattr(body, "__anext__"):
+        return "application/octet-stream", body
+    return "application/json", json.dumps(body).encode()

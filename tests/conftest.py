@@ -10,9 +10,16 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.postgres import postgres_server, postgres_url, postgres_wire, wired_url
+from tests.postgres import (
+    database,
+    location,
+    postgres_server,
+    postgres_url,
+    postgres_wire,
+    wired_url,
+)
 
-__all__ = ["postgres_server", "postgres_url", "postgres_wire", "wired_url"]
+__all__ = ["database", "location", "postgres_server", "postgres_url", "postgres_wire", "wired_url"]
 
 CHECKOUT = Path(__file__).parents[1]
 

@@ -95,6 +95,18 @@ def postgres_url(postgres_server: Server) -> Generator[str]:
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def database(request: pytest.FixtureRequest) -> str:
+    """The setting `database`, for each: empty, or the address of a fresh PostgreSQL database."""
+    return request.getfixturevalue("postgres_url") if request.param == "postgresql" else ""
+
+
+@pytest.fixture
+def location(database: str, tmp_path: Path) -> str:
+    """Where a store is opened: a directory for SQLite, or a fresh PostgreSQL database."""
+    return database or str(tmp_path)
+
+
 @pytest.fixture
 def postgres_wire(postgres_server: Server) -> Generator[Wire]:
     """A wire to the server, for a test to cut."""

@@ -7,9 +7,9 @@ network and the agents. `mooring up` hands it the real ones, the tests simulated
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -36,11 +36,21 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from mooring.agent_api.client import Agents
+    from mooring.clients.token import TokenValidator
     from mooring.clock import Clock
     from mooring.config import Settings
     from mooring.probe import Probe
 
 S = TypeVar("S", bound=Served)
+_SessionOf: TypeAlias = Callable[[str, str], Session]
+
+
+class Keystone(Struct):
+    """An identity service that is not opened here: who calls, and how our services call others."""
+
+    validator: TokenValidator
+    session: _SessionOf
+    """Gives the way from one service to another, as the first one's own user."""
 
 
 class Outside(Struct, kw_only=True):
@@ -57,13 +67,17 @@ class Outside(Struct, kw_only=True):
     slots: int = 16
     inline: bool = False
     """Run SQLite on the event loop itself: for tests, whose order must not depend on threads."""
+    keystone: Keystone | None = None
+    """Stands for identity where that is not among the services to open."""
 
 
 class Cloud:
     """A control plane that is open. `run` works until `stop`; `close` lets go of everything."""
 
-    def __init__(self, outside: Outside, stores: Mapping[str, Store]) -> None:
-        self.outside, self.stores = outside, stores
+    def __init__(
+        self, outside: Outside, services: Sequence[Service[Any]], stores: Mapping[str, Store]
+    ) -> None:
+        self.outside, self.services, self.stores = outside, services, stores
         self.engines: dict[str, Engine[Any]] = {}
         self.deliverers: dict[str, Deliverer] = {}
         self.requests = RequestTimes()
@@ -75,7 +89,7 @@ class Cloud:
         """Return an opened service by its declaration."""
         return self._opened[declared.name]
 
-    def open(self, declared: Service[S], near: _Neighbours, sealer: Sealer) -> S:
+    def open(self, declared: Service[S], session: _SessionOf, sealer: Sealer) -> S:
         """Make a service, and what runs its sagas and hands its notifications on."""
         outside, name = self.outside, declared.name
         box = Outbox(outside.clock, outside.settings.notifications)
@@ -89,7 +103,7 @@ class Cloud:
                 agents=outside.agents,
                 sealer=sealer,
                 outbox=box,
-                neighbour=lambda other: near.session(name, other),
+                neighbour=lambda other: session(name, other),
             )
         )
         self._opened[name] = service
@@ -112,7 +126,7 @@ class Cloud:
 
     def loops(self) -> list[tuple[Loop[Any], Any]]:
         """Return what the services do on their own account, each with its service."""
-        return [(loop, self[each]) for each in SERVICES for loop in each.loops]
+        return [(loop, self[each]) for each in self.services for loop in each.loops]
 
     async def look_at_hosts(self) -> None:
         """Ask every host once, so that servers and volumes find a place."""
@@ -153,34 +167,38 @@ class Cloud:
             await store.close()
 
 
-async def open_cloud(outside: Outside) -> Cloud:
-    """Open databases, take over what a dead predecessor left, and wire the services."""
+async def open_cloud(outside: Outside, services: Sequence[Service[Any]] = SERVICES) -> Cloud:
+    """Open databases, take over what a dead predecessor left, and wire the services.
+
+    `services` are those of `mooring.services` that are wanted here, in its order. Without identity
+    among them, `outside` names a Keystone.
+    """
     settings = outside.settings
     location = settings.database or str(settings.state_path)
     opened = await asyncio.gather(
         *(
             open_store(location, each.name, probe=outside.probe, inline=outside.inline)
-            for each in SERVICES
+            for each in services
         )
     )
-    names = (each.name for each in SERVICES)
-    cloud = Cloud(outside, dict(zip(names, opened, strict=True)))
-    await _open_services(cloud)
+    names = (each.name for each in services)
+    cloud = Cloud(outside, services, dict(zip(names, opened, strict=True)))
+    sealer = load_sealer(settings.state_path / "seal.key")
+    keystone = outside.keystone or await _open_identity(cloud, sealer)
+    for each in services:
+        if each is not IDENTITY:
+            cloud.open(each, keystone.session, sealer)
+    await _serve(cloud, keystone.validator)
     return cloud
 
 
-async def _open_services(cloud: Cloud) -> None:
-    """Open identity first: the others call each other as its users."""
-    outside = cloud.outside
-    sealer = load_sealer(outside.settings.state_path / "seal.key")
-    near = _Neighbours(outside)
-    identity = cloud.open(IDENTITY, near, sealer)
+async def _open_identity(cloud: Cloud, sealer: Sealer) -> Keystone:
+    """Open identity before the others, which call each other as its users."""
+    outside, near = cloud.outside, _Neighbours(cloud.outside)
+    identity = cloud.open(IDENTITY, near.session, sealer)
     catalogue = {each.kind: each.entry for each in SERVICES}
     near.logins |= await access.ensure(identity, outside.settings, outside.public_url, catalogue)
-    for each in SERVICES:
-        if each is not IDENTITY:
-            cloud.open(each, near, sealer)
-    await _serve(cloud)
+    return Keystone(LocalValidator(identity), near.session)
 
 
 def _deliver(cloud: Cloud, name: str, box: Outbox) -> None:
@@ -215,10 +233,10 @@ def _engine(cloud: Cloud, name: str, service: S, sealer: Sealer) -> Engine[S]:
     return engine
 
 
-async def _serve(cloud: Cloud) -> None:
+async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
     """Build every service's application, and let the others reach it without a socket."""
-    root, validator = cloud.outside.public_url, LocalValidator(cloud[IDENTITY])
-    for each in SERVICES:
+    root = cloud.outside.public_url
+    for each in cloud.services:
         service, url = cloud[each], f"{root}/{each.name}"
         await each.prepare(service)
         app = each.build(
@@ -230,7 +248,9 @@ async def _serve(cloud: Cloud) -> None:
         )
         cloud.apps[f"/{each.name}"] = app
         cloud.outside.network.serve(url, app)
-    cloud.apps["/mooring"] = doctor_app.build(cloud, validator)
+    if len(cloud.services) == len(SERVICES):
+        # The doctor holds what all services say against each other.
+        cloud.apps["/mooring"] = doctor_app.build(cloud, validator)
     token = metrics_app.ensure_token(cloud.outside.settings.state_path / metrics_app.FILE)
     cloud.apps[metrics_app.PATH] = metrics_app.build(cloud, token)
     cloud.apps["/healthz"] = health_app.build(cloud.engines, cloud.agents.doors)

@@ -27,7 +27,6 @@ SERVICES = {
     "volume": ("/volume/v3", volume.CASES),
     "compute": ("/compute/v2.1", compute.CASES),
 }
-DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 
 
 class Crowd:
@@ -160,14 +159,10 @@ class Crowd:
         return wrong
 
 
-@pytest.fixture(params=DATABASES)
-async def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SimulatedCloud]:
-    is_shared = request.param == "postgresql"
-    database = request.getfixturevalue("postgres_url") if is_shared else ""
-    made = SimulatedCloud(tmp_path / "state", database=database)
-    await made.open()
-    yield made
-    await made.close()
+@pytest.fixture
+async def cloud(database: str, tmp_path: Path) -> AsyncIterator[SimulatedCloud]:
+    async with SimulatedCloud(tmp_path / "state", database=database) as made:
+        yield made
 
 
 @pytest.mark.parametrize("service", SERVICES)

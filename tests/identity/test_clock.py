@@ -15,16 +15,13 @@ from tests.identity.town import URLS, Town, enter
 
 pytestmark = pytest.mark.anyio
 
-DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 HOURS = pytest.mark.parametrize("hours", [-5, 5], ids=["back", "forward"])
 
 
-@pytest.fixture(params=DATABASES)
-async def town(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Town]:
+@pytest.fixture
+async def town(database: str, tmp_path: Path) -> AsyncGenerator[Town]:
     """A service that nobody has founded yet."""
-    is_shared = request.param == "postgresql"
-    location = request.getfixturevalue("postgres_url") if is_shared else ""
-    identity = await enter(tmp_path, location)
+    identity = await enter(tmp_path, database)
     yield Town(identity, {})
     await identity.store.close()
 

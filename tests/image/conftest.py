@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.image.gallery import Gallery
-from tests.migrated import open_store
+from tests.image.cloud import ImageCloud
 
 
 @pytest.fixture
-async def gallery(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Gallery]:
-    store = await open_store(str(tmp_path), "image")
-    yield Gallery(store, tmp_path / "images")
-    await store.close()
+async def cloud(tmp_path: Path, anyio_backend: str) -> AsyncIterator[ImageCloud]:
+    async with ImageCloud(tmp_path) as opened:
+        yield opened

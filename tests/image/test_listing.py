@@ -9,36 +9,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.image.gallery import OTHER_PROJECT, PROJECT, Gallery
-from tests.migrated import open_store
+from tests.image.cloud import OTHER_PROJECT, PROJECT, ImageCloud
 
 anywhere = pytest.mark.anyio
 
 
-async def names(gallery: Gallery, query: str, who: str = "member") -> list[str]:
-    answer = await gallery.ask("GET", f"/images?{query}", who=who)
-    assert answer.status_code == 200, answer.text
-    return [each["name"] for each in answer.json()["images"]]
+async def names(cloud: ImageCloud, query: str, user: str = "member") -> list[str]:
+    answer = await cloud.ask("GET", f"/images?{query}", user=user)
+    assert answer.status == 200, answer.text
+    return [each["name"] for each in answer.body["images"]]
 
 
 @anywhere
-async def test_the_newest_comes_first(gallery: Gallery) -> None:
+async def test_the_newest_comes_first(cloud: ImageCloud) -> None:
     for name in ("a", "b", "c"):
-        await gallery.make(name=name)
-        gallery.clock.advance(1)
-    assert await names(gallery, "") == ["c", "b", "a"]
-    assert await names(gallery, "sort=name:asc") == ["a", "b", "c"]
-    assert await names(gallery, "sort_key=name&sort_dir=asc") == ["a", "b", "c"]
+        await cloud.make(name=name)
+        cloud.clock.advance(1)
+    assert await names(cloud, "") == ["c", "b", "a"]
+    assert await names(cloud, "sort=name:asc") == ["a", "b", "c"]
+    assert await names(cloud, "sort_key=name&sort_dir=asc") == ["a", "b", "c"]
 
 
 @anywhere
-async def test_who_sees_what(gallery: Gallery) -> None:
+async def test_who_sees_what(cloud: ImageCloud) -> None:
     for visibility in ("private", "shared", "community"):
-        await gallery.make(name=f"own {visibility}", visibility=visibility)
+        await cloud.make(name=f"own {visibility}", visibility=visibility)
         body = {"name": f"their {visibility}", "visibility": visibility}
-        await gallery.ask("POST", "/images", body, who="stranger")
-    await gallery.make("admin", name="public", visibility="public", owner=OTHER_PROJECT)
-    await gallery.make(name="hidden", os_hidden=True)
+        await cloud.ask("POST", "/images", body, user="stranger")
+    await cloud.make("admin", name="public", visibility="public", owner=OTHER_PROJECT)
+    await cloud.make(name="hidden", os_hidden=True)
     own = {"own private", "own shared", "own community"}
     their = {"their private", "their shared", "their community"}
     for query, expected in {
@@ -50,16 +49,16 @@ async def test_who_sees_what(gallery: Gallery) -> None:
         f"owner={PROJECT}": own,
         "os_hidden=true": {"hidden"},
     }.items():
-        assert set(await names(gallery, query)) == expected, query
-    assert set(await names(gallery, "", "admin")) == own | their | {"public"}
+        assert set(await names(cloud, query)) == expected, query
+    assert set(await names(cloud, "", "admin")) == own | their | {"public"}
 
 
 @anywhere
-async def test_filters_choose(gallery: Gallery) -> None:
-    small = await gallery.filled(b"x", name="small", hw_disk_bus="scsi", tags=["t", "u"])
-    large = await gallery.filled(b"x" * 100, name="large", tags=["t"], min_ram=64)
-    gallery.clock.advance(3600)
-    await gallery.make(name="a,b", disk_format="qcow2", protected=True)
+async def test_filters_choose(cloud: ImageCloud) -> None:
+    small = await cloud.filled(b"x", name="small", hw_disk_bus="scsi", tags=["t", "u"])
+    large = await cloud.filled(b"x" * 100, name="large", tags=["t"], min_ram=64)
+    cloud.clock.advance(3600)
+    await cloud.make(name="a,b", disk_format="qcow2", protected=True)
     for query, expected in {
         f"id=in:{small},{large}": {"small", "large"},
         "name=small": {"small"},
@@ -79,7 +78,7 @@ async def test_filters_choose(gallery: Gallery) -> None:
         "created_at=gt:2026-01-01T00:30:00Z": {"a,b"},
         "created_at=lte:2026-01-01T00:30:00Z": {"small", "large"},
     }.items():
-        assert set(await names(gallery, query)) == expected, query
+        assert set(await names(cloud, query)) == expected, query
 
 
 @anywhere
@@ -98,20 +97,20 @@ async def test_filters_choose(gallery: Gallery) -> None:
         'name=in:"a',
     ],
 )
-async def test_a_query_that_makes_no_sense_is_400(gallery: Gallery, query: str) -> None:
-    assert (await gallery.ask("GET", f"/images?{query}")).status_code == 400
+async def test_a_query_that_makes_no_sense_is_400(cloud: ImageCloud, query: str) -> None:
+    assert (await cloud.ask("GET", f"/images?{query}")).status == 400
 
 
 @anywhere
-async def test_without_a_limit_a_page_has_25_and_next_is_a_path(gallery: Gallery) -> None:
+async def test_without_a_limit_a_page_has_25_and_next_is_a_path(cloud: ImageCloud) -> None:
     for number in range(26):
-        await gallery.make(name=f"{number:02}")
-    body = (await gallery.ask("GET", "/images?sort=name:asc&visibility=all")).json()
+        await cloud.make(name=f"{number:02}")
+    body = (await cloud.ask("GET", "/images?sort=name:asc&visibility=all")).body
     assert len(body["images"]) == 25
     last = body["images"][-1]["id"]
     assert body["next"] == f"/v2/images?sort=name%3Aasc&visibility=all&marker={last}"
     assert body["first"] == "/v2/images?sort=name%3Aasc&visibility=all"
-    rest = (await gallery.ask("GET", body["next"].removeprefix("/v2"))).json()
+    rest = (await cloud.ask("GET", body["next"].removeprefix("/v2"))).body
     assert [each["name"] for each in rest["images"]] == ["25"]
     assert "next" not in rest
 
@@ -147,19 +146,17 @@ def test_pages_join_to_the_whole_list_in_every_order(
 
 async def join(images: list[dict[str, Any]], sort: str, limit: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        store = await open_store(folder, "image", inline=True)
-        gallery = Gallery(store, Path(folder) / "images")
-        for image in images:
-            answer = await gallery.ask("POST", "/images", image)
-            assert answer.status_code == 201, answer.text
-        whole = (await gallery.ask("GET", f"/images?sort={sort}")).json()["images"]
-        assert len(whole) == len(images)
-        joined: list[Any] = []
-        path: str | None = f"/images?sort={sort}&limit={limit}"
-        while path is not None:
-            body = (await gallery.ask("GET", path)).json()
-            assert len(body["images"]) <= limit
-            joined += body["images"]
-            path = body["next"].removeprefix("/v2") if "next" in body else None
-        assert joined == whole
-        await store.close()
+        async with ImageCloud(Path(folder), inline=True) as cloud:
+            for image in images:
+                answer = await cloud.ask("POST", "/images", image)
+                assert answer.status == 201, answer.text
+            whole = (await cloud.ask("GET", f"/images?sort={sort}")).body["images"]
+            assert len(whole) == len(images)
+            joined: list[Any] = []
+            path: str | None = f"/images?sort={sort}&limit={limit}"
+            while path is not None:
+                body = (await cloud.ask("GET", path)).body
+                assert len(body["images"]) <= limit
+                joined += body["images"]
+                path = body["next"].removeprefix("/v2") if "next" in body else None
+            assert joined == whole

@@ -14,50 +14,50 @@ from mooring.errors import Forbidden, NotFound
 from mooring.image import uploads
 from mooring.limits import IMAGE_CHUNK_BYTES
 from mooring.who import Who
-from tests.image.gallery import PROJECT, Gallery, is_as_before, pieces, qcow2
+from tests.image.cloud import PROJECT, ImageCloud, is_as_before, pieces, qcow2
 
 pytestmark = pytest.mark.anyio
 MEMBER = Who(user_id="member", project_id=PROJECT, token="member")
 
 
-async def test_data_go_in_and_come_out(gallery: Gallery) -> None:
+async def test_data_go_in_and_come_out(cloud: ImageCloud) -> None:
     content = os.urandom(2 * IMAGE_CHUNK_BYTES + 77)
-    image_id = await gallery.make()
+    image_id = await cloud.make()
     # More is written than once: what is gathered is a chunk by then.
     middle = IMAGE_CHUNK_BYTES + 90000
     parts = pieces(content[:5], content[5:middle], content[middle:])
-    answer = await gallery.upload(image_id, parts)
-    assert answer.status_code == 204, answer.text
-    shown = await gallery.show(image_id)
+    answer = await cloud.upload(image_id, parts)
+    assert answer.status == 204, answer.text
+    shown = await cloud.show(image_id)
     assert (shown["status"], shown["size"]) == ("active", len(content))
     assert shown["virtual_size"] == len(content)
     assert shown["checksum"] == hashlib.md5(content).hexdigest()  # noqa: S324  (Glance's own)
     assert shown["os_hash_algo"] == "sha512"
     assert shown["os_hash_value"] == hashlib.sha512(content).hexdigest()
-    got = await gallery.ask("GET", f"/images/{image_id}/file")
+    got = await cloud.ask("GET", f"/images/{image_id}/file")
     assert got.content == content
     assert got.headers["content-length"] == str(len(content))
     assert got.headers["content-md5"] == shown["checksum"]
     assert got.headers["content-type"] == "application/octet-stream"
 
 
-async def test_the_client_shows_and_reads_in_chunks(gallery: Gallery) -> None:
+async def test_the_client_shows_and_reads_in_chunks(cloud: ImageCloud) -> None:
     content = os.urandom(2 * IMAGE_CHUNK_BYTES + 1)
-    image_id = await gallery.filled(content, hw_disk_bus="virtio", min_disk=2)
-    shown = await gallery.client.show(MEMBER, image_id)
+    image_id = await cloud.filled(content, hw_disk_bus="virtio", min_disk=2)
+    shown = await cloud.client.show(MEMBER, image_id)
     assert (shown.is_active, shown.size_bytes, shown.min_disk_gib) == (True, len(content), 2)
     assert shown.properties == {"hw_disk_bus": "virtio"}
     got = bytearray()
-    async with gallery.client.download(MEMBER, image_id) as chunks:
+    async with cloud.client.download(MEMBER, image_id) as chunks:
         async for chunk in chunks:
             assert len(chunk) <= IMAGE_CHUNK_BYTES
             got += chunk
     assert got == content
     with pytest.raises(NotFound):
-        await gallery.client.show(MEMBER, str(uuid4()))
-    await gallery.client.delete(MEMBER, image_id)
+        await cloud.client.show(MEMBER, str(uuid4()))
+    await cloud.client.delete(MEMBER, image_id)
     with pytest.raises(NotFound):
-        async with gallery.client.download(MEMBER, image_id):
+        async with cloud.client.download(MEMBER, image_id):
             pass
 
 
@@ -75,11 +75,11 @@ async def test_the_client_shows_and_reads_in_chunks(gallery: Gallery) -> None:
     ],
 )
 async def test_a_part_may_be_read(
-    gallery: Gallery, asked: str, status: int, expected: bytes
+    cloud: ImageCloud, asked: str, status: int, expected: bytes
 ) -> None:
-    image_id = await gallery.filled(b"0123456789")
-    answer = await gallery.ask("GET", f"/images/{image_id}/file", headers={"Range": asked})
-    assert answer.status_code == status
+    image_id = await cloud.filled(b"0123456789")
+    answer = await cloud.ask("GET", f"/images/{image_id}/file", headers={"Range": asked})
+    assert answer.status == status
     if status == 206:
         assert answer.content == expected
         first = b"0123456789".index(expected)
@@ -87,25 +87,25 @@ async def test_a_part_may_be_read(
         assert answer.headers["content-range"] == f"bytes {first}-{last}/10"
 
 
-async def test_an_image_without_data_is_204_and_head_is_405(gallery: Gallery) -> None:
-    image_id = await gallery.make()
-    assert (await gallery.ask("GET", f"/images/{image_id}/file")).status_code == 204
-    assert (await gallery.ask("HEAD", f"/images/{image_id}/file")).status_code == 405
+async def test_an_image_without_data_is_204_and_head_is_405(cloud: ImageCloud) -> None:
+    image_id = await cloud.make()
+    assert (await cloud.ask("GET", f"/images/{image_id}/file")).status == 204
+    assert (await cloud.ask("HEAD", f"/images/{image_id}/file")).status == 405
 
 
-async def test_an_empty_upload_makes_an_active_image(gallery: Gallery) -> None:
-    image_id = await gallery.make()
-    assert (await gallery.upload(image_id, b"")).status_code == 204
-    shown = await gallery.show(image_id)
+async def test_an_empty_upload_makes_an_active_image(cloud: ImageCloud) -> None:
+    image_id = await cloud.make()
+    assert (await cloud.upload(image_id, b"")).status == 204
+    shown = await cloud.show(image_id)
     assert (shown["status"], shown["size"], shown["virtual_size"]) == ("active", 0, None)
     assert shown["checksum"] == "d41d8cd98f00b204e9800998ecf8427e"
-    assert (await gallery.ask("GET", f"/images/{image_id}/file")).status_code == 204
+    assert (await cloud.ask("GET", f"/images/{image_id}/file")).status == 204
 
 
-async def test_a_qcow2_tells_its_size(gallery: Gallery) -> None:
-    image_id = await gallery.make(disk_format="qcow2")
-    assert (await gallery.upload(image_id, qcow2(5 << 30))).status_code == 204
-    shown = await gallery.show(image_id)
+async def test_a_qcow2_tells_its_size(cloud: ImageCloud) -> None:
+    image_id = await cloud.make(disk_format="qcow2")
+    assert (await cloud.upload(image_id, qcow2(5 << 30))).status == 204
+    shown = await cloud.show(image_id)
     assert (shown["virtual_size"], shown["size"]) == (5 << 30, 512)
 
 
@@ -127,111 +127,111 @@ async def test_a_qcow2_tells_its_size(gallery: Gallery) -> None:
     ],
 )
 async def test_data_that_are_not_what_they_are_said_to_be_are_415(
-    gallery: Gallery, disk_format: str, content: bytes
+    cloud: ImageCloud, disk_format: str, content: bytes
 ) -> None:
-    image_id = await gallery.make(disk_format=disk_format)
-    assert (await gallery.upload(image_id, content)).status_code == 415
-    assert await is_as_before(gallery, image_id)
+    image_id = await cloud.make(disk_format=disk_format)
+    assert (await cloud.upload(image_id, content)).status == 415
+    assert await is_as_before(cloud, image_id)
 
 
-async def test_other_formats_are_kept_as_they_come(gallery: Gallery) -> None:
-    image_id = await gallery.filled(b"KDMV...", disk_format="vmdk")
-    assert (await gallery.show(image_id))["virtual_size"] is None
+async def test_other_formats_are_kept_as_they_come(cloud: ImageCloud) -> None:
+    image_id = await cloud.filled(b"KDMV...", disk_format="vmdk")
+    assert (await cloud.show(image_id))["virtual_size"] is None
 
 
-async def test_another_content_type_is_415(gallery: Gallery) -> None:
-    image_id = await gallery.make()
+async def test_another_content_type_is_415(cloud: ImageCloud) -> None:
+    image_id = await cloud.make()
     for media in ("application/json", ""):
-        assert (await gallery.upload(image_id, b"x", media=media)).status_code == 415
-    assert await is_as_before(gallery, image_id)
+        assert (await cloud.upload(image_id, b"x", media=media)).status == 415
+    assert await is_as_before(cloud, image_id)
 
 
-async def test_an_image_without_formats_takes_no_data(gallery: Gallery) -> None:
-    image_id = await gallery.make(disk_format=None)
-    assert (await gallery.upload(image_id, b"x")).status_code == 400
-    assert await is_as_before(gallery, image_id)
+async def test_an_image_without_formats_takes_no_data(cloud: ImageCloud) -> None:
+    image_id = await cloud.make(disk_format=None)
+    assert (await cloud.upload(image_id, b"x")).status == 400
+    assert await is_as_before(cloud, image_id)
 
 
-async def test_data_are_given_once(gallery: Gallery) -> None:
-    image_id = await gallery.filled(b"first")
-    assert (await gallery.upload(image_id, b"second")).status_code == 409
-    got = await gallery.ask("GET", f"/images/{image_id}/file")
-    assert (got.content, len(gallery.files())) == (b"first", 1)
+async def test_data_are_given_once(cloud: ImageCloud) -> None:
+    image_id = await cloud.filled(b"first")
+    assert (await cloud.upload(image_id, b"second")).status == 409
+    got = await cloud.ask("GET", f"/images/{image_id}/file")
+    assert (got.content, len(cloud.files())) == (b"first", 1)
 
 
-async def test_a_body_over_the_limit_is_413(gallery: Gallery) -> None:
-    gallery.limit(1000)
-    image_id = await gallery.make()
-    assert (await gallery.upload(image_id, bytes(1001))).status_code == 413
-    assert (await gallery.upload(image_id, pieces(bytes(600), bytes(401)))).status_code == 413
-    assert await is_as_before(gallery, image_id)
-    assert (await gallery.upload(image_id, bytes(1000))).status_code == 204
+async def test_a_body_over_the_limit_is_413(cloud: ImageCloud) -> None:
+    cloud.limit(1000)
+    image_id = await cloud.make()
+    assert (await cloud.upload(image_id, bytes(1001))).status == 413
+    assert (await cloud.upload(image_id, pieces(bytes(600), bytes(401)))).status == 413
+    assert await is_as_before(cloud, image_id)
+    assert (await cloud.upload(image_id, bytes(1000))).status == 204
 
 
-async def test_a_second_upload_meanwhile_is_409(gallery: Gallery) -> None:
-    image_id, go_on = await gallery.make(), asyncio.Event()
+async def test_a_second_upload_meanwhile_is_409(cloud: ImageCloud) -> None:
+    image_id, go_on = await cloud.make(), asyncio.Event()
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"one"
         await go_on.wait()
         yield b"two"
 
-    first = asyncio.create_task(gallery.upload(image_id, slowly()))
-    await gallery.upload_begun()
-    assert (await gallery.upload(image_id, b"other")).status_code == 409
-    assert (await gallery.show(image_id))["status"] == "saving"
+    first = asyncio.create_task(cloud.upload(image_id, slowly()))
+    await cloud.upload_begun()
+    assert (await cloud.upload(image_id, b"other")).status == 409
+    assert (await cloud.show(image_id))["status"] == "saving"
     frozen = {"op": "replace", "path": "/disk_format", "value": "qcow2"}
-    assert (await gallery.patch(image_id, frozen)).status_code == 403
-    await uploads.recover(gallery.image)
+    assert (await cloud.patch(image_id, frozen)).status == 403
+    await uploads.recover(cloud.image)
     go_on.set()
-    assert (await first).status_code == 204
-    assert (await gallery.ask("GET", f"/images/{image_id}/file")).content == b"onetwo"
+    assert (await first).status == 204
+    assert (await cloud.ask("GET", f"/images/{image_id}/file")).content == b"onetwo"
 
 
-async def test_an_image_deleted_meanwhile_leaves_nothing(gallery: Gallery) -> None:
-    image_id, go_on = await gallery.make(), asyncio.Event()
+async def test_an_image_deleted_meanwhile_leaves_nothing(cloud: ImageCloud) -> None:
+    image_id, go_on = await cloud.make(), asyncio.Event()
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"one"
         await go_on.wait()
 
-    first = asyncio.create_task(gallery.upload(image_id, slowly()))
-    await gallery.upload_begun()
-    assert (await gallery.ask("DELETE", f"/images/{image_id}")).status_code == 204
+    first = asyncio.create_task(cloud.upload(image_id, slowly()))
+    await cloud.upload_begun()
+    assert (await cloud.ask("DELETE", f"/images/{image_id}")).status == 204
     go_on.set()
-    assert (await first).status_code == 410
-    assert gallery.files() == []
+    assert (await first).status == 410
+    assert cloud.files() == []
 
 
-async def test_a_full_disk_is_413_and_says_so(gallery: Gallery) -> None:
+async def test_a_full_disk_is_413_and_says_so(cloud: ImageCloud) -> None:
     """A limit on the size of this process's files does as well as a small disk."""
-    image_id = await gallery.make()
+    image_id = await cloud.make()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, hard))
     try:
-        answer = await gallery.upload(image_id, bytes(4 << 20))
+        answer = await cloud.upload(image_id, bytes(4 << 20))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, old)
-    assert (answer.status_code, "no room" in answer.text) == (413, True)
-    assert await is_as_before(gallery, image_id)
+    assert (answer.status, "no room" in answer.text) == (413, True)
+    assert await is_as_before(cloud, image_id)
 
 
-async def test_lost_data_are_told_and_nothing_else(gallery: Gallery) -> None:
-    image_id = await gallery.filled(b"x")
-    (gallery.directory / gallery.files()[0]).unlink()
+async def test_lost_data_are_told_and_nothing_else(cloud: ImageCloud) -> None:
+    image_id = await cloud.filled(b"x")
+    (cloud.directory / cloud.files()[0]).unlink()
     with pytest.raises(NotFound, match="not here"):
-        async with gallery.client.download(MEMBER, image_id):
+        async with cloud.client.download(MEMBER, image_id):
             pass
 
 
-async def test_a_stranger_may_read_what_is_open_and_no_more(gallery: Gallery) -> None:
-    image_id = await gallery.filled(b"x", visibility="community")
+async def test_a_stranger_may_read_what_is_open_and_no_more(cloud: ImageCloud) -> None:
+    image_id = await cloud.filled(b"x", visibility="community")
     stranger = Who(user_id="stranger", token="stranger")
-    async with gallery.client.download(stranger, image_id) as chunks:
+    async with cloud.client.download(stranger, image_id) as chunks:
         assert [chunk async for chunk in chunks] == [b"x"]
-    await gallery.ask("POST", f"/images/{image_id}/actions/deactivate")
+    await cloud.ask("POST", f"/images/{image_id}/actions/deactivate")
     with pytest.raises(Forbidden):
-        async with gallery.client.download(stranger, image_id):
+        async with cloud.client.download(stranger, image_id):
             pass

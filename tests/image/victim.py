@@ -7,16 +7,15 @@ import sys
 from pathlib import Path
 
 from mooring import probe
-from mooring.store.base import open_store
-from tests.image.gallery import Gallery
+from tests.image.cloud import ImageCloud
 
 
 async def upload(directory: Path, point: str) -> None:
-    killer = probe.from_setting(point)
-    store = await open_store(str(directory), "image", probe=killer)
-    gallery = Gallery(store, directory / "images", probe=killer)
-    (image,) = (await gallery.ask("GET", "/images")).json()["images"]
-    await gallery.upload(image["id"], b"data")
+    cloud = ImageCloud(directory)
+    await cloud.open()
+    cloud.uploads.other = probe.from_setting(point)
+    (image,) = (await cloud.ask("GET", "/images")).body["images"]
+    await cloud.upload(image["id"], b"data")
 
 
 asyncio.run(upload(Path(sys.argv[1]), sys.argv[2]))

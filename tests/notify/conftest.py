@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
 from mooring.clock import SimulatedClock
 from mooring.store.base import Store, open_store
-
-DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
-
-
-@pytest.fixture(params=DATABASES)
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgresql":
-        return request.getfixturevalue("postgres_url")
-    return str(tmp_path)
 
 
 @pytest.fixture

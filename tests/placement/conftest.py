@@ -5,28 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.migrated import open_store
-from tests.placement.office import Office
+from tests.placement.cloud import PlacementCloud
 
 
 @pytest.fixture
-async def office(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Office]:
-    store = await open_store(str(tmp_path), "placement")
-    yield Office(store)
-    await store.close()
+async def cloud(tmp_path: Path, anyio_backend: str) -> AsyncIterator[PlacementCloud]:
+    async with PlacementCloud(tmp_path) as opened:
+        yield opened
 
 
-DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
-
-
-@pytest.fixture(params=DATABASES)
-async def office_anywhere(
-    request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str
-) -> AsyncIterator[Office]:
+@pytest.fixture
+async def any_cloud(
+    database: str, tmp_path: Path, anyio_backend: str
+) -> AsyncIterator[PlacementCloud]:
     """The service on each database, for what must hold where transactions run side by side."""
-    location = str(tmp_path)
-    if request.param == "postgresql":
-        location = request.getfixturevalue("postgres_url")
-    store = await open_store(location, "placement")
-    yield Office(store)
-    await store.close()
+    async with PlacementCloud(tmp_path, database=database) as opened:
+        yield opened

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from mooring.placement import arithmetic
 from mooring.placement.inventories import Inventory
-from tests.migrated import open_store
-from tests.placement.office import Office
+from tests.placement.cloud import PlacementCloud
 
 AMOUNTS = st.integers(1, 40)
 
@@ -58,23 +57,21 @@ async def history(stock: Inventory, wishes: list[tuple[str, int]]) -> None:
     A consumer that claims again replaces what it held.
     """
     with tempfile.TemporaryDirectory() as folder:
-        store = await open_store(folder, "placement", inline=True)
-        office = Office(store)
-        fields = {name: getattr(stock, name) for name in stock.__struct_fields__}
-        uuid = await office.provider(VCPU=fields)
-        consumers = {name: str(uuid4()) for name in "abc"}
-        held: dict[str, tuple[int, int]] = {}
-        for name, amount in wishes:
-            old, generation = held.get(name, (0, 0))
-            others = sum(each for each, _ in held.values()) - old
-            answer = await office.claim(
-                consumers[name], {uuid: {"VCPU": amount}}, generation=generation or None
-            )
-            fits = not arithmetic.refusal(stock, others, amount)
-            assert (answer.status_code == 204) == fits, answer.text
-            if fits:
-                held[name] = (amount, generation + 1)
-            used = (await office.used(uuid))["VCPU"]
-            assert used == sum(each for each, _ in held.values())
-            assert used <= arithmetic.capacity(stock)
-        await store.close()
+        async with PlacementCloud(folder, inline=True) as cloud:
+            fields = {name: getattr(stock, name) for name in stock.__struct_fields__}
+            uuid = await cloud.provider(VCPU=fields)
+            consumers = {name: str(uuid4()) for name in "abc"}
+            held: dict[str, tuple[int, int]] = {}
+            for name, amount in wishes:
+                old, generation = held.get(name, (0, 0))
+                others = sum(each for each, _ in held.values()) - old
+                answer = await cloud.claim(
+                    consumers[name], {uuid: {"VCPU": amount}}, generation=generation or None
+                )
+                fits = not arithmetic.refusal(stock, others, amount)
+                assert (answer.status == 204) == fits, answer.text
+                if fits:
+                    held[name] = (amount, generation + 1)
+                used = (await cloud.used(uuid))["VCPU"]
+                assert used == sum(each for each, _ in held.values())
+                assert used <= arithmetic.capacity(stock)

@@ -5,32 +5,32 @@ from uuid import uuid4
 
 import pytest
 
-from tests.placement.office import Office
+from tests.placement.cloud import PlacementCloud
 
 pytestmark = pytest.mark.anyio
 
 
-async def ask(office: Office, query: str, version: str = "1.36") -> dict[str, Any]:
-    answer = await office.ask("GET", f"/allocation_candidates?{query}", version=version)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+async def ask(cloud: PlacementCloud, query: str, version: str = "1.36") -> dict[str, Any]:
+    answer = await cloud.ask("GET", f"/allocation_candidates?{query}", version=version)
+    assert answer.status == 200, answer.text
+    return answer.body
 
 
-async def found(office: Office, query: str, version: str = "1.36") -> list[str]:
-    body = await ask(office, query, version)
+async def found(cloud: PlacementCloud, query: str, version: str = "1.36") -> list[str]:
+    body = await ask(cloud, query, version)
     return [next(iter(each["allocations"])) for each in body["allocation_requests"]]
 
 
-async def give(office: Office, uuid: str, *traits: str) -> None:
-    generation = await office.generation(uuid)
+async def give(cloud: PlacementCloud, uuid: str, *traits: str) -> None:
+    generation = await cloud.generation(uuid)
     body = {"resource_provider_generation": generation, "traits": traits}
-    answer = await office.ask("PUT", f"/resource_providers/{uuid}/traits", body)
-    assert answer.status_code == 200, answer.text
+    answer = await cloud.ask("PUT", f"/resource_providers/{uuid}/traits", body)
+    assert answer.status == 200, answer.text
 
 
-async def test_a_candidate_can_be_written_as_it_is(office: Office) -> None:
-    uuid = await office.provider(VCPU={"total": 4}, MEMORY_MB={"total": 512, "reserved": 128})
-    body = await ask(office, "resources=VCPU:1,MEMORY_MB:256")
+async def test_a_candidate_can_be_written_as_it_is(cloud: PlacementCloud) -> None:
+    uuid = await cloud.provider(VCPU={"total": 4}, MEMORY_MB={"total": 512, "reserved": 128})
+    body = await ask(cloud, "resources=VCPU:1,MEMORY_MB:256")
     assert body["allocation_requests"] == [
         {
             "allocations": {uuid: {"resources": {"VCPU": 1, "MEMORY_MB": 256}}},
@@ -49,28 +49,28 @@ async def test_a_candidate_can_be_written_as_it_is(office: Office) -> None:
         }
     }
     given = {uuid: {"VCPU": 1, "MEMORY_MB": 256}}
-    assert (await office.claim(str(uuid4()), given)).status_code == 204
-    assert await found(office, "resources=MEMORY_MB:256") == []
+    assert (await cloud.claim(str(uuid4()), given)).status == 204
+    assert await found(cloud, "resources=MEMORY_MB:256") == []
 
 
-async def test_older_versions_show_less(office: Office) -> None:
-    uuid = await office.provider(VCPU={"total": 4}, DISK_GB={"total": 4})
-    body = await ask(office, "resources=VCPU:1", "1.10")
+async def test_older_versions_show_less(cloud: PlacementCloud) -> None:
+    uuid = await cloud.provider(VCPU={"total": 4}, DISK_GB={"total": 4})
+    body = await ask(cloud, "resources=VCPU:1", "1.10")
     given = {"resource_provider": {"uuid": uuid}, "resources": {"VCPU": 1}}
     assert body["allocation_requests"] == [{"allocations": [given]}]
     assert body["provider_summaries"] == {uuid: {"resources": {"VCPU": {"capacity": 4, "used": 0}}}}
-    wider = await ask(office, "resources=VCPU:1", "1.27")
+    wider = await ask(cloud, "resources=VCPU:1", "1.27")
     assert set(wider["provider_summaries"][uuid]["resources"]) == {"VCPU", "DISK_GB"}
 
 
-async def test_traits_tree_aggregates_and_limit_choose(office: Office) -> None:
-    one = await office.provider("host1", VCPU={"total": 4})
-    two = await office.provider("host2", VCPU={"total": 4})
-    await give(office, one, "COMPUTE_NODE", "HW_CPU_X86_AVX2")
-    await give(office, two, "COMPUTE_NODE", "COMPUTE_STATUS_DISABLED")
+async def test_traits_tree_aggregates_and_limit_choose(cloud: PlacementCloud) -> None:
+    one = await cloud.provider("host1", VCPU={"total": 4})
+    two = await cloud.provider("host2", VCPU={"total": 4})
+    await give(cloud, one, "COMPUTE_NODE", "HW_CPU_X86_AVX2")
+    await give(cloud, two, "COMPUTE_NODE", "COMPUTE_STATUS_DISABLED")
     aggregate = str(uuid4())
     members = {"resource_provider_generation": 2, "aggregates": [aggregate]}
-    await office.ask("PUT", f"/resource_providers/{two}/aggregates", members)
+    await cloud.ask("PUT", f"/resource_providers/{two}/aggregates", members)
     for query, expected in {
         "required=COMPUTE_NODE": {one, two},
         "required=COMPUTE_NODE,HW_CPU_X86_AVX2": {one},
@@ -80,16 +80,16 @@ async def test_traits_tree_aggregates_and_limit_choose(office: Office) -> None:
         f"member_of={aggregate}": {two},
         f"member_of=!in:{aggregate}": {one},
     }.items():
-        assert set(await found(office, f"resources=VCPU:1&{query}")) == expected, query
-    assert len(await found(office, "resources=VCPU:1&limit=1")) == 1
+        assert set(await found(cloud, f"resources=VCPU:1&{query}")) == expected, query
+    assert len(await found(cloud, "resources=VCPU:1&limit=1")) == 1
     any_of = "resources=VCPU:1&required=in:HW_CPU_X86_AVX2,COMPUTE_STATUS_DISABLED"
-    assert set(await found(office, any_of, "1.39")) == {one, two}
+    assert set(await found(cloud, any_of, "1.39")) == {one, two}
 
 
-async def test_granular_groups_are_met_by_one_provider(office: Office) -> None:
-    uuid = await office.provider(VCPU={"total": 4}, VGPU={"total": 2})
+async def test_granular_groups_are_met_by_one_provider(cloud: PlacementCloud) -> None:
+    uuid = await cloud.provider(VCPU={"total": 4}, VGPU={"total": 2})
     query = "resources=VCPU:1&resources1=VGPU:1&resources2=VGPU:1&group_policy=none"
-    body = await ask(office, query)
+    body = await ask(cloud, query)
     assert body["allocation_requests"] == [
         {
             "allocations": {uuid: {"resources": {"VCPU": 1, "VGPU": 2}}},
@@ -97,17 +97,17 @@ async def test_granular_groups_are_met_by_one_provider(office: Office) -> None:
         }
     ]
     # Alone each group fits; together they do not.
-    assert await found(office, query.replace("VGPU:1", "VGPU:2")) == []
+    assert await found(cloud, query.replace("VGPU:1", "VGPU:2")) == []
     # What must be apart cannot be, where nobody is inside anybody.
-    assert await found(office, query.replace("none", "isolate")) == []
+    assert await found(cloud, query.replace("none", "isolate")) == []
 
 
-async def test_a_group_of_traits_alone_is_near_the_others(office: Office) -> None:
-    uuid = await office.provider(VCPU={"total": 4})
+async def test_a_group_of_traits_alone_is_near_the_others(cloud: PlacementCloud) -> None:
+    uuid = await cloud.provider(VCPU={"total": 4})
     query = "resources_A=VCPU:1&required_B=COMPUTE_NODE&same_subtree=_A,_B"
-    assert await found(office, query) == []
-    await give(office, uuid, "COMPUTE_NODE")
-    assert await found(office, query) == [uuid]
+    assert await found(cloud, query) == []
+    await give(cloud, uuid, "COMPUTE_NODE")
+    assert await found(cloud, query) == [uuid]
 
 
 @pytest.mark.parametrize(
@@ -132,11 +132,13 @@ async def test_a_group_of_traits_alone_is_near_the_others(office: Office) -> Non
         ("resources=VCPU:1&resources=VCPU:2", "1.36"),
     ],
 )
-async def test_a_query_that_makes_no_sense_is_400(office: Office, query: str, version: str) -> None:
-    answer = await office.ask("GET", f"/allocation_candidates?{query}", version=version)
-    assert answer.status_code == 400
+async def test_a_query_that_makes_no_sense_is_400(
+    cloud: PlacementCloud, query: str, version: str
+) -> None:
+    answer = await cloud.ask("GET", f"/allocation_candidates?{query}", version=version)
+    assert answer.status == 400
 
 
-async def test_below_1_10_there_are_no_candidates(office: Office) -> None:
-    answer = await office.ask("GET", "/allocation_candidates?resources=VCPU:1", version="1.9")
-    assert answer.status_code == 404
+async def test_below_1_10_there_are_no_candidates(cloud: PlacementCloud) -> None:
+    answer = await cloud.ask("GET", "/allocation_candidates?resources=VCPU:1", version="1.9")
+    assert answer.status == 404

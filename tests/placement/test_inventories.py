@@ -5,15 +5,15 @@ from uuid import uuid4
 
 import pytest
 
-from tests.placement.office import Office, error_of
+from tests.placement.cloud import PlacementCloud, error_of
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_inventory_has_the_usual_defaults(office: Office) -> None:
-    uuid = await office.provider(VCPU={"total": 4})
-    answer = await office.ask("GET", f"/resource_providers/{uuid}/inventories")
-    assert answer.json() == {
+async def test_an_inventory_has_the_usual_defaults(cloud: PlacementCloud) -> None:
+    uuid = await cloud.provider(VCPU={"total": 4})
+    answer = await cloud.ask("GET", f"/resource_providers/{uuid}/inventories")
+    assert answer.body == {
         "resource_provider_generation": 1,
         "inventories": {
             "VCPU": {
@@ -28,47 +28,47 @@ async def test_an_inventory_has_the_usual_defaults(office: Office) -> None:
     }
 
 
-async def test_put_replaces_all_and_raises_the_generation(office: Office) -> None:
-    uuid = await office.provider(VCPU={"total": 4}, DISK_GB={"total": 10})
+async def test_put_replaces_all_and_raises_the_generation(cloud: PlacementCloud) -> None:
+    uuid = await cloud.provider(VCPU={"total": 4}, DISK_GB={"total": 10})
     body = {"resource_provider_generation": 1, "inventories": {"VCPU": {"total": 8}}}
     path = f"/resource_providers/{uuid}/inventories"
-    answer = await office.ask("PUT", path, body)
-    assert answer.json()["resource_provider_generation"] == 2
-    assert list(answer.json()["inventories"]) == ["VCPU"]
-    status, code, _ = error_of(await office.ask("PUT", path, body))
+    answer = await cloud.ask("PUT", path, body)
+    assert answer.body["resource_provider_generation"] == 2
+    assert list(answer.body["inventories"]) == ["VCPU"]
+    status, code, _ = error_of(await cloud.ask("PUT", path, body))
     assert (status, code) == (409, "placement.concurrent_update")
 
 
-async def test_a_class_that_is_used_stays(office: Office) -> None:
-    uuid = await office.provider(VCPU={"total": 4})
-    await office.claim(str(uuid4()), {uuid: {"VCPU": 1}})
+async def test_a_class_that_is_used_stays(cloud: PlacementCloud) -> None:
+    uuid = await cloud.provider(VCPU={"total": 4})
+    await cloud.claim(str(uuid4()), {uuid: {"VCPU": 1}})
     path = f"/resource_providers/{uuid}/inventories"
     body: dict[str, Any] = {"resource_provider_generation": 2, "inventories": {}}
     for answer in (
-        await office.ask("PUT", path, body),
-        await office.ask("DELETE", path),
-        await office.ask("DELETE", f"{path}/VCPU"),
+        await cloud.ask("PUT", path, body),
+        await cloud.ask("DELETE", path),
+        await cloud.ask("DELETE", f"{path}/VCPU"),
     ):
         assert error_of(answer)[:2] == (409, "placement.inventory.inuse")
-    assert (await office.used(uuid)) == {"VCPU": 1}
-    assert (await office.generation(uuid)) == 2
+    assert (await cloud.used(uuid)) == {"VCPU": 1}
+    assert (await cloud.generation(uuid)) == 2
 
 
-async def test_one_class_is_added_changed_and_taken_away(office: Office) -> None:
-    uuid = await office.provider()
+async def test_one_class_is_added_changed_and_taken_away(cloud: PlacementCloud) -> None:
+    uuid = await cloud.provider()
     path = f"/resource_providers/{uuid}/inventories"
     new = {"resource_provider_generation": 0, "resource_class": "VCPU", "total": 4}
-    answer = await office.ask("POST", path, new)
-    assert (answer.status_code, answer.json()["total"]) == (201, 4)
+    answer = await cloud.ask("POST", path, new)
+    assert (answer.status, answer.body["total"]) == (201, 4)
     assert answer.headers["location"].endswith("/inventories/VCPU")
-    assert (await office.ask("POST", path, new | {"resource_provider_generation": 1})).status_code
+    assert (await cloud.ask("POST", path, new | {"resource_provider_generation": 1})).status
     changed = {"resource_provider_generation": 1, "total": 6, "allocation_ratio": 16}
-    answer = await office.ask("PUT", f"{path}/VCPU", changed)
-    assert (answer.status_code, answer.json()["allocation_ratio"]) == (200, 16.0)
-    assert (await office.ask("GET", f"{path}/VCPU")).json()["total"] == 6
-    assert (await office.ask("DELETE", f"{path}/VCPU")).status_code == 204
-    assert (await office.ask("GET", f"{path}/VCPU")).status_code == 404
-    assert (await office.ask("DELETE", f"{path}/VCPU")).status_code == 404
+    answer = await cloud.ask("PUT", f"{path}/VCPU", changed)
+    assert (answer.status, answer.body["allocation_ratio"]) == (200, 16.0)
+    assert (await cloud.ask("GET", f"{path}/VCPU")).body["total"] == 6
+    assert (await cloud.ask("DELETE", f"{path}/VCPU")).status == 204
+    assert (await cloud.ask("GET", f"{path}/VCPU")).status == 404
+    assert (await cloud.ask("DELETE", f"{path}/VCPU")).status == 404
 
 
 @pytest.mark.parametrize(
@@ -87,57 +87,57 @@ async def test_one_class_is_added_changed_and_taken_away(office: Office) -> None
     ],
 )
 async def test_an_inventory_must_make_sense(
-    office: Office, inventory: dict[str, Any], version: str, status: int
+    cloud: PlacementCloud, inventory: dict[str, Any], version: str, status: int
 ) -> None:
-    uuid = await office.provider()
+    uuid = await cloud.provider()
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": inventory}}
     path = f"/resource_providers/{uuid}/inventories"
-    assert (await office.ask("PUT", path, body, version=version)).status_code == status
+    assert (await cloud.ask("PUT", path, body, version=version)).status == status
 
 
-async def test_an_unknown_class_is_400_until_it_is_made(office: Office) -> None:
-    uuid = await office.provider()
+async def test_an_unknown_class_is_400_until_it_is_made(cloud: PlacementCloud) -> None:
+    uuid = await cloud.provider()
     body = {"resource_provider_generation": 0, "inventories": {"CUSTOM_GOLD": {"total": 1}}}
     path = f"/resource_providers/{uuid}/inventories"
-    assert (await office.ask("PUT", path, body)).status_code == 400
-    assert (await office.ask("PUT", "/resource_classes/CUSTOM_GOLD")).status_code == 201
-    assert (await office.ask("PUT", "/resource_classes/CUSTOM_GOLD")).status_code == 204
-    assert (await office.ask("PUT", path, body)).status_code == 200
-    assert (await office.ask("DELETE", "/resource_classes/CUSTOM_GOLD")).status_code == 409
+    assert (await cloud.ask("PUT", path, body)).status == 400
+    assert (await cloud.ask("PUT", "/resource_classes/CUSTOM_GOLD")).status == 201
+    assert (await cloud.ask("PUT", "/resource_classes/CUSTOM_GOLD")).status == 204
+    assert (await cloud.ask("PUT", path, body)).status == 200
+    assert (await cloud.ask("DELETE", "/resource_classes/CUSTOM_GOLD")).status == 409
 
 
-async def test_resource_classes_are_listed_made_renamed_and_deleted(office: Office) -> None:
+async def test_resource_classes_are_listed_made_renamed_and_deleted(cloud: PlacementCloud) -> None:
     path = "/resource_classes"
-    assert (await office.ask("POST", path, {"name": "CUSTOM_TIN"})).status_code == 201
-    assert (await office.ask("POST", path, {"name": "CUSTOM_TIN"})).status_code == 409
-    assert (await office.ask("POST", path, {"name": "TIN"})).status_code == 400
-    renamed = await office.ask("PUT", f"{path}/CUSTOM_TIN", {"name": "CUSTOM_ZINC"}, version="1.6")
-    assert renamed.json()["name"] == "CUSTOM_ZINC"
-    names = [each["name"] for each in (await office.ask("GET", path)).json()["resource_classes"]]
+    assert (await cloud.ask("POST", path, {"name": "CUSTOM_TIN"})).status == 201
+    assert (await cloud.ask("POST", path, {"name": "CUSTOM_TIN"})).status == 409
+    assert (await cloud.ask("POST", path, {"name": "TIN"})).status == 400
+    renamed = await cloud.ask("PUT", f"{path}/CUSTOM_TIN", {"name": "CUSTOM_ZINC"}, version="1.6")
+    assert renamed.body["name"] == "CUSTOM_ZINC"
+    names = [each["name"] for each in (await cloud.ask("GET", path)).body["resource_classes"]]
     assert (len(names), names[-1]) == (22, "CUSTOM_ZINC")
-    assert (await office.ask("DELETE", f"{path}/VCPU")).status_code == 400
-    assert (await office.ask("DELETE", f"{path}/CUSTOM_ZINC")).status_code == 204
-    assert (await office.ask("GET", f"{path}/CUSTOM_ZINC")).status_code == 404
+    assert (await cloud.ask("DELETE", f"{path}/VCPU")).status == 400
+    assert (await cloud.ask("DELETE", f"{path}/CUSTOM_ZINC")).status == 204
+    assert (await cloud.ask("GET", f"{path}/CUSTOM_ZINC")).status == 404
 
 
-async def test_traits_are_listed_made_and_deleted(office: Office) -> None:
-    assert (await office.ask("PUT", "/traits/CUSTOM_FAST")).status_code == 201
-    assert (await office.ask("PUT", "/traits/CUSTOM_FAST")).status_code == 204
-    assert (await office.ask("PUT", "/traits/FAST")).status_code == 400
-    assert (await office.ask("GET", "/traits/COMPUTE_STORAGE_VIRTIO_FS")).status_code == 204
-    assert (await office.ask("GET", "/traits/CUSTOM_SLOW")).status_code == 404
+async def test_traits_are_listed_made_and_deleted(cloud: PlacementCloud) -> None:
+    assert (await cloud.ask("PUT", "/traits/CUSTOM_FAST")).status == 201
+    assert (await cloud.ask("PUT", "/traits/CUSTOM_FAST")).status == 204
+    assert (await cloud.ask("PUT", "/traits/FAST")).status == 400
+    assert (await cloud.ask("GET", "/traits/COMPUTE_STORAGE_VIRTIO_FS")).status == 204
+    assert (await cloud.ask("GET", "/traits/CUSTOM_SLOW")).status == 404
     for query, expected in {
         "name=in:CUSTOM_FAST,COMPUTE_NODE,WARP": ["COMPUTE_NODE", "CUSTOM_FAST"],
         "name=startswith:CUSTOM_": ["CUSTOM_FAST"],
         "associated=true": [],
     }.items():
-        assert (await office.ask("GET", f"/traits?{query}")).json()["traits"] == expected
-    assert (await office.ask("GET", "/traits?name=FAST")).status_code == 400
-    uuid = await office.provider()
+        assert (await cloud.ask("GET", f"/traits?{query}")).body["traits"] == expected
+    assert (await cloud.ask("GET", "/traits?name=FAST")).status == 400
+    uuid = await cloud.provider()
     body = {"resource_provider_generation": 0, "traits": ["CUSTOM_FAST"]}
-    await office.ask("PUT", f"/resource_providers/{uuid}/traits", body)
-    assert (await office.ask("DELETE", "/traits/CUSTOM_FAST")).status_code == 409
-    await office.ask("DELETE", f"/resource_providers/{uuid}/traits")
-    assert (await office.ask("DELETE", "/traits/CUSTOM_FAST")).status_code == 204
-    assert (await office.ask("DELETE", "/traits/COMPUTE_NODE")).status_code == 400
-    assert (await office.ask("GET", "/traits", version="1.5")).status_code == 404
+    await cloud.ask("PUT", f"/resource_providers/{uuid}/traits", body)
+    assert (await cloud.ask("DELETE", "/traits/CUSTOM_FAST")).status == 409
+    await cloud.ask("DELETE", f"/resource_providers/{uuid}/traits")
+    assert (await cloud.ask("DELETE", "/traits/CUSTOM_FAST")).status == 204
+    assert (await cloud.ask("DELETE", "/traits/COMPUTE_NODE")).status == 400
+    assert (await cloud.ask("GET", "/traits", version="1.5")).status == 404

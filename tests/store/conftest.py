@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator, Callable
-from pathlib import Path
 
 import pytest
 
 from mooring.store.base import Store, open_store
 from tests.store import boats
-
-DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 
 
 class Points:
@@ -25,13 +22,6 @@ class Points:
         self.passed.append(point)
         if action := self.then.get(point.split("/", 1)[1]):
             action()
-
-
-@pytest.fixture(params=DATABASES)
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgresql":
-        return request.getfixturevalue("postgres_url")
-    return str(tmp_path)
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ async def read(watched: Watched) -> Seen:
     work: list[Work] = []
     owed: list[Owed] = []
     silent_s: dict[tuple[str, str], float] = {}
-    for each in SERVICES:
+    for each in (each for each in SERVICES if each.name in watched.stores):
         name, store = each.name, watched.stores[each.name]
         if each.take_sagas is not None:
             work += await store.read(lambda tx, name=name: _work(tx, name, now))
