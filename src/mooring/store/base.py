@@ -58,9 +58,10 @@ class Store(Protocol):
         """Run the plain function `fn` in one transaction; return its result once committed.
 
         Whatever it raises rolls the transaction back and is raised here. A caller who is cancelled
-        stops waiting; the transaction goes on, wholly or not at all. PostgreSQL may ask to run `fn`
-        again in a new transaction (a deadlock, a lost connection), so it changes nothing but the
-        database. The row of each object that it loads is locked until the transaction ends.
+        stops waiting; the transaction goes on, wholly or not at all. `fn` may be run again in a new
+        transaction (PostgreSQL: a deadlock, a lost connection; SQLite: objects of a write beside it
+        broke a constraint), so it changes nothing but the database. The row of each object
+        that it loads is locked until the transaction ends.
         """
         ...
 

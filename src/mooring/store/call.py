@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
-from weakref import ref
 
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, make_transient, make_transient_to_detached
 
 from mooring.errors import Bug
 from mooring.store import failures
+from mooring.store.link import execute, link_of
 
 T = TypeVar("T")
 _CALLBACKS = "mooring.after_commit"
-_CHANGED = "mooring.changed"
+_CAREFUL = "mooring.careful"
 _log = logging.getLogger(__name__)
 
 
@@ -31,29 +31,66 @@ def after_commit(tx: Session, callback: Callable[[], None]) -> None:
     tx.info.setdefault(_CALLBACKS, []).append(callback)
 
 
-def note_changed(tx: Session, row: object) -> None:
-    """Have a loaded object that shows a change read anew when a `savepoint` takes that back.
+@contextmanager
+def savepoint(tx: Session) -> Generator[None]:
+    """Run a part of a transaction that an error takes back alone, its callbacks with it.
 
-    For changes that were not made by the session itself, which knows of its own only.
+    Objects that the session held before show what the database has then; what it has loaded or
+    made since it holds no more.
     """
-    tx.info.setdefault(_CHANGED, []).append(ref(row))
+    callbacks: list[Callable[[], None]] = tx.info.setdefault(_CALLBACKS, [])
+    before = len(callbacks)
+    try:
+        with tx.begin_nested() if tx.info.get(_CAREFUL) else _marked(tx):
+            yield
+    except BaseException:
+        del callbacks[before:]
+        raise
 
 
 @contextmanager
-def savepoint(tx: Session) -> Generator[None]:
-    """Run a part of a transaction that an error takes back alone, its callbacks with it."""
-    callbacks: list[Callable[[], None]] = tx.info.setdefault(_CALLBACKS, [])
-    changed: list[ref[object]] = tx.info.setdefault(_CHANGED, [])
-    callbacks_before, changed_before = len(callbacks), len(changed)
+def _marked(tx: Session) -> Generator[None]:
+    """Set a savepoint at the driver, which costs a fiftieth of one that SQLAlchemy accounts for."""
+    tx.flush()
+    held = [*tx]
+    link = link_of(tx)
+    execute(link, "SAVEPOINT part").close()
     try:
-        with tx.begin_nested():
-            yield
-    except BaseException:
-        del callbacks[callbacks_before:]
-        for row in [found() for found in changed[changed_before:]]:
-            if row is not None and row in tx:
-                tx.expire(row)
+        yield
+        tx.flush()
+    except BaseException as error:
+        if not tx.is_active:
+            # A flush that failed has taken back the whole transaction, as no savepoint of the
+            # session's own was there.
+            raise FlushLostError from error
+        execute(link, "ROLLBACK TO SAVEPOINT part").close()
+        execute(link, "RELEASE SAVEPOINT part").close()
+        _forget(tx, held)
         raise
+    execute(link, "RELEASE SAVEPOINT part").close()
+
+
+def _forget(tx: Session, held: Sequence[object]) -> None:
+    """Have a session hold what it held, to be read anew, and nothing else."""
+    known = {id(row) for row in held}
+    for row in [*tx]:
+        if id(row) not in known:
+            tx.expunge(row)
+    for row in held:
+        if row not in tx:
+            # It was deleted since. The session keeps such objects apart until it commits.
+            tx.expunge(row)
+            make_transient(row)
+            make_transient_to_detached(row)
+            tx.add(row)
+        tx.expire(row)
+
+
+class FlushLostError(Exception):
+    """A session failed to write its objects inside a `savepoint`, and lost all of its transaction.
+
+    The store runs the call again with savepoints that the session knows of.
+    """
 
 
 class Call(Generic[T]):
@@ -67,12 +104,19 @@ class Call(Generic[T]):
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
         self.error: BaseException | None = None
+        self.careful = False
+        """Whether its savepoints are the session's own: it has lost a transaction without."""
         self._result: list[T] = []
         self._callbacks: list[Callable[[], None]] = []
 
     def run(self, tx: Session) -> None:
         """Run the function in `tx`, and keep its result and its callbacks until the commit."""
-        result = self.fn(tx)
+        tx.info[_CAREFUL], self.error = self.careful, None
+        try:
+            result = self.fn(tx)
+        except FlushLostError:
+            self.careful = True
+            raise
         if inspect.iscoroutine(result):
             result.close()
             raise Bug(

@@ -26,7 +26,8 @@ from mooring import limits
 from mooring.errors import Unavailable
 from mooring.probe import NoProbe, Probe
 from mooring.store import failures, migrate
-from mooring.store.call import Call, deliver
+from mooring.store.call import Call, FlushLostError, deliver
+from mooring.store.loaded import lock_what_is_loaded
 from mooring.timings import Timing
 
 T = TypeVar("T")
@@ -141,6 +142,7 @@ class PostgresqlStore:
 
     def _write_once(self, call: Call[Any]) -> None:
         with WriteSession(self._engine, expire_on_commit=False) as tx:
+            lock_what_is_loaded(tx)
             call.run(tx)
             number = tx.connection().scalar(_number)
             self._probe.at(f"{self._point}/before")
@@ -206,7 +208,8 @@ def _repeat(attempt: Callable[[], None]) -> None:
             return attempt()
         except Exception as error:
             lost_races += isinstance(error, IntegrityError)
-            again = failures.may_pass(error) or 0 < lost_races <= limits.STORE_LOST_RACES
+            again = failures.may_pass(error) or isinstance(error, FlushLostError)
+            again = again or 0 < lost_races <= limits.STORE_LOST_RACES
             if not again or time.monotonic() > until:
                 raise
         time.sleep(pause)

@@ -11,15 +11,14 @@ is left of a run is the driver's `execute` (docs/adr/0006-prepared-statements.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
-from msgspec import Struct
+from msgspec import Struct, defstruct
 from sqlalchemy import (
     Column,
     ColumnElement,
-    Connection,
     Dialect,
     Executable,
     Insert,
@@ -30,29 +29,18 @@ from sqlalchemy import (
     inspect,
     update,
 )
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import DeclarativeBase, Session, SessionTransaction
+from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.orm.attributes import set_committed_value
 from sqlalchemy.orm.util import identity_key
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from sqlalchemy.types import TypeEngine
 
 from mooring.errors import Bug
-from mooring.store.call import note_changed
+from mooring.store.link import execute, link_of
 
 R = TypeVar("R")
 Condition = Callable[[ReadOnlyColumnCollection[str, Column[Any]]], ColumnElement[bool]]
 _Processor = Callable[[Any], Any] | None
-_LINK = "mooring.link"
-
-
-class _Link(Struct, frozen=True):
-    """The driver's connection of a session, as long as the session's transaction is the same."""
-
-    transaction: SessionTransaction
-    connection: Connection
-    driver: Any
-    dialect: Dialect
 
 
 class _Plan(Struct, frozen=True):
@@ -77,6 +65,11 @@ class _Plan(Struct, frozen=True):
 
 def _as_it_is(*values: Any) -> Any:
     return values
+
+
+def named(name: str, columns: Iterable[ColumnElement[Any]]) -> Callable[..., Any]:
+    """Return what makes rows of these columns' values, which are attributes by their keys."""
+    return defstruct(name, [str(column.key) for column in columns], frozen=True)
 
 
 class Prepared(Generic[R]):
@@ -124,16 +117,12 @@ class Prepared(Generic[R]):
             self.run(tx, row)
 
     def _execute(self, tx: Session, given: Mapping[str, Any]) -> tuple[Any, list[_Processor]]:
-        link = _link(tx)
+        link = link_of(tx)
         key = (link.dialect.name, tuple(given))
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self._compile(link.dialect, given)
-        arguments, cursor = plan.arguments(given), link.driver.cursor()
-        try:
-            cursor.execute(plan.sql, arguments)
-        except Exception as error:
-            raise _as_sqlalchemy(error, plan.sql, link, cursor) from error
+        cursor = execute(link, plan.sql, plan.arguments(given))
         readers = self._readers.get(key)
         if readers is None:
             readers = self._readers[key] = _readers(plan.returned, link.dialect, cursor)
@@ -215,7 +204,6 @@ class Change:
         if loaded is not None:
             for name, value in values.items():
                 set_committed_value(loaded, name, value)
-            note_changed(tx, loaded)
         return True
 
     def _statement(self, count: int) -> Prepared[Any]:
@@ -230,40 +218,6 @@ class Change:
 def parameters(name: str, count: int) -> list[ColumnElement[Any]]:
     """Return the parameters `name_0`, `name_1` ... for a list that a statement compares with."""
     return [bindparam(f"{name}_{number}") for number in range(count)]
-
-
-def _link(tx: Session) -> _Link:
-    link: _Link | None = tx.info.get(_LINK)
-    transaction = tx.get_nested_transaction() or tx.get_transaction()
-    if link is not None and link.transaction is transaction:
-        return link
-    # This begins what the session has only promised: the transaction, and each savepoint in it.
-    connection = tx.connection()
-    current = tx.get_nested_transaction() or tx.get_transaction()
-    if current is None:
-        raise Bug("An internal error occurred.", private="a session without a transaction")
-    driver = connection.connection.driver_connection
-    link = tx.info[_LINK] = _Link(current, connection, driver, connection.dialect)
-    return link
-
-
-def _as_sqlalchemy(error: Exception, sql: str, link: _Link, cursor: Any) -> BaseException:
-    """Return a driver's error as SQLAlchemy's own, and give up a connection that is lost."""
-    dialect = cast("Any", link.dialect)
-    if not isinstance(error, dialect.dbapi.Error):
-        return error
-    is_lost = dialect.is_disconnect(error, link.driver, cursor)
-    if is_lost:
-        link.connection.invalidate(error)
-    return DBAPIError.instance(
-        sql,
-        None,
-        error,
-        dialect.dbapi.Error,
-        hide_parameters=True,
-        connection_invalidated=is_lost,
-        dialect=dialect,
-    )
 
 
 def _returned(statement: Executable) -> list[Column[Any]]:

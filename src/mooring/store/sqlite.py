@@ -12,20 +12,22 @@ import os
 import queue
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.orm import Session
 
 from mooring import limits
 from mooring.errors import Unavailable
 from mooring.probe import NoProbe, Probe
 from mooring.store import failures, migrate
-from mooring.store.call import Call, deliver
+from mooring.store.call import Call, FlushLostError, deliver
+from mooring.store.link import set_link
 from mooring.timings import Timing
 from mooring.write_ahead import set_write_ahead
 
@@ -49,15 +51,7 @@ def create_engines(path: Path) -> tuple[Engine, Engine]:
     }
     # Parameters may be secrets; an error message shows the statement only.
     writer = create_engine(url, poolclass=NullPool, connect_args=arguments, hide_parameters=True)
-    reader = create_engine(
-        url,
-        poolclass=QueuePool,
-        pool_size=limits.STORE_READERS,
-        max_overflow=0,
-        pool_use_lifo=True,
-        connect_args=arguments,
-        hide_parameters=True,
-    )
+    reader = create_engine(url, poolclass=NullPool, connect_args=arguments, hide_parameters=True)
     # A changed synchronous or journal mode would lose committed steps on power loss.
     event.listen(writer, "connect", _write_ahead)
     _prepare(writer, "BEGIN IMMEDIATE", ("synchronous=FULL", "foreign_keys=ON"))
@@ -92,7 +86,7 @@ class SqliteFile:
         self._writes, self._reads = create_engines(path)
         self._point = f"store.{service}/commit"
         self._probe: Probe = probe or NoProbe()
-        self._connection: Connection | None = None
+        self._writer, self._readers = _Lane(self._writes), _Lanes(self._reads)
 
     def migrate(self) -> None:
         """Bring the tables to the newest revision."""
@@ -104,11 +98,20 @@ class SqliteFile:
 
     def read(self, call: Call[Any]) -> None:
         """Run one call that only looks."""
+        lane = self._readers.take()
         try:
-            with Session(self._reads, autoflush=False, expire_on_commit=False) as tx:
+            connection = lane.begin()
+            tx = _open_session(connection, autoflush=False)
+            try:
                 call.run(tx)
+            finally:
+                tx.close()
+                connection.rollback()
         except BaseException as error:  # noqa: BLE001  (it goes to the one who asked)
+            if failures.is_of_database(error):
+                lane.abandon()
             call.fail(error, reading=True)
+        self._readers.give_back(lane)
         deliver([call])
 
     def write(self, group: Sequence[Call[Any]]) -> int:
@@ -117,9 +120,17 @@ class SqliteFile:
         SQLite takes back the whole transaction on some failures (a full disk, say). The calls that
         ran until then fail with it; those behind are left for a transaction of their own.
         """
+        while True:
+            try:
+                return self._write(group)
+            except FlushLostError:
+                # Its call is run with care from now on, so there are no more rounds than calls.
+                self._writer.roll_back()
+
+    def _write(self, group: Sequence[Call[Any]]) -> int:
         ran: list[Call[Any]] = []
         try:
-            connection = self._begin()
+            connection = self._writer.begin()
             for call in group:
                 ran.append(call)
                 _run(connection, call, alone=len(group) == 1)
@@ -130,8 +141,10 @@ class SqliteFile:
                 self.commit_times.note(perf_counter() - begun)
                 self.commits += sum(call.error is None for call in ran)
                 self._probe.at(f"{self._point}/after")
+        except FlushLostError:
+            raise
         except BaseException as error:  # noqa: BLE001  (it goes to those who asked)
-            self._abandon()
+            self._writer.abandon()
             ran = ran or list(group)
             reason = failures.find_reason(error)
             for call in ran:
@@ -142,44 +155,129 @@ class SqliteFile:
 
     def close(self) -> None:
         """Close every connection to the file."""
-        if self._connection is not None:
-            self._connection.close()
+        self._writer.close()
+        self._readers.close()
         self._reads.dispose()
         self._writes.dispose()
 
-    def _begin(self) -> Connection:
+
+class _Lane:
+    """A connection that is kept for one transaction after the other."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+
+    def begin(self) -> Connection:
+        """Begin a transaction, at a new connection if there is none."""
         if self._connection is None:
-            self._connection = self._writes.connect()
+            self._connection = self._engine.connect()
         self._connection.begin()
         return self._connection
 
-    def _abandon(self) -> None:
-        """Give up a connection whose transaction failed; the next group gets a new one."""
+    def roll_back(self) -> None:
+        """Take a transaction back and keep the connection."""
+        if self._connection is not None:
+            self._connection.rollback()
+
+    def abandon(self) -> None:
+        """Give up a connection whose transaction failed; the next one gets a new one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.invalidate()
             connection.close()
 
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+
+class _Lanes:
+    """Lanes for threads that read at the same time: as many as have ever done so."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._idle: deque[_Lane] = deque()
+
+    def take(self) -> _Lane:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Lane(self._engine)
+
+    def give_back(self, lane: _Lane) -> None:
+        self._idle.append(lane)
+
+    def close(self) -> None:
+        """Close all lanes; nobody may be reading."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _open_session(connection: Connection, *, autoflush: bool = True) -> Session:
+    """Return a session inside a connection's transaction, which stays open when it is closed."""
+    tx = Session(
+        connection,
+        join_transaction_mode="rollback_only",
+        autoflush=autoflush,
+        expire_on_commit=False,
+    )
+    set_link(tx, connection)
+    return tx
+
 
 def _run(connection: Connection, call: Call[Any], *, alone: bool) -> None:
     """Run one call, inside a savepoint unless it is `alone` in its transaction.
 
-    A failing call is taken back. Raises only when the transaction of other calls is lost.
+    A failing call is taken back. Raises only when the transaction of other calls is lost:
+    FlushLostError when all of them may be run again.
     """
-    mode = "rollback_only" if alone else "create_savepoint"
-    tx = Session(connection, join_transaction_mode=mode, expire_on_commit=False)
+    if call.careful and not alone:
+        _run_with_care(connection, call)
+        return
+    driver = cast("sqlite3.Connection", connection.connection.driver_connection)
+    tx = _open_session(connection)
+    try:
+        if not alone:
+            driver.execute("SAVEPOINT call").close()
+        call.run(tx)
+        if not alone:
+            driver.execute("RELEASE SAVEPOINT call").close()
+    except FlushLostError:
+        raise
+    except BaseException as error:
+        lost = not driver.in_transaction
+        if alone:
+            connection.rollback()
+        elif lost:
+            # There is no savepoint left to go back to.
+            if failures.is_of_database(failures.find_reason(error)):
+                raise
+            call.careful = True
+            raise FlushLostError from error
+        else:
+            driver.execute("ROLLBACK TO SAVEPOINT call").close()
+            driver.execute("RELEASE SAVEPOINT call").close()
+        call.fail(failures.find_reason(error) if lost else error)
+    finally:
+        tx.close()
+
+
+def _run_with_care(connection: Connection, call: Call[Any]) -> None:
+    """Run one call among others in a savepoint of the session's own, as `_run` does."""
+    tx = Session(connection, join_transaction_mode="create_savepoint", expire_on_commit=False)
     try:
         call.run(tx)
         tx.commit()
     except BaseException as error:
-        driver = connection.connection.driver_connection
-        lost = not (isinstance(driver, sqlite3.Connection) and driver.in_transaction)
-        if lost and not alone:
+        driver = cast("sqlite3.Connection", connection.connection.driver_connection)
+        if not driver.in_transaction:
             # There is no savepoint left to go back to; the connection is given up as it is.
             tx.invalidate()
             raise
         tx.rollback()
-        call.fail(failures.find_reason(error) if lost else error)
+        call.fail(error)
     tx.close()
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import bindparam, func, select
 
 from mooring.compute.tables import Host
 from mooring.errors import Conflict
+from mooring.store.loaded import Loaded
 from mooring.store.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ ATTACHMENTS_VERSION = 24
 EXTEND_VERSION = 74
 """From this service version on, hosts grow a volume under its guest (specs 000)."""
 
-# Built once, because every action on a server asks them: building costs more than running.
-_by_name = select(Host).where(Host.name == bindparam("of_name"))
+_by_name = Loaded(Host, lambda columns: columns.name == bindparam("of_name"))
 _lowest_version = Prepared(
     select(func.coalesce(func.min(Host.version), 0)).where(Host.version > 0), int
 )
@@ -36,7 +36,7 @@ def find(tx: Session, name: str | None) -> Host | None:
     """Return a host by its name."""
     if name is None:
         return None
-    return tx.execute(_by_name, {"of_name": name}).scalar()
+    return _by_name.first(tx, of_name=name)
 
 
 def find_all(tx: Session) -> list[Host]:

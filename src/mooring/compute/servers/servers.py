@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from sqlalchemy import bindparam, select
 
 from mooring.compute.actions import actions, notices
 from mooring.compute.create.block_devices import NewBlockDevice
@@ -40,6 +39,7 @@ from mooring.compute.tables import Server
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, NotFound, Unavailable
 from mooring.saga.held import HeldError
+from mooring.store.loaded import ById
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -91,13 +91,12 @@ _INSISTING = {_STOP: INSIST_ON_STOP, _HARD: INSIST_ON_REBOOT}
 _SAGAS = {"stop": STOP_SERVER, "start": START_SERVER, "reboot": REBOOT_SERVER}
 
 
-# Built once, because nearly each request asks it: building costs more than running.
-_by_id = select(Server).where(Server.id == bindparam("of_id"))
+_by_id = ById(Server)
 
 
 def visible(tx: Session, who: Who, server_id: str, *, deleted: bool = False) -> Server:
     """Return the server that this caller may see, a deleted one when asked for. Raises NotFound."""
-    server = tx.execute(_by_id, {"of_id": server_id}).scalar()
+    server = _by_id.find(tx, server_id)
     sees = who.is_admin or who.is_service
     if (
         server is None

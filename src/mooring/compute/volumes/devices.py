@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, delete, select
 
 from mooring.compute.tables import BlockDevice, DiskPlace
+from mooring.store.loaded import Adding, Loaded
 from mooring.store.prepared import Change
 
 if TYPE_CHECKING:
@@ -15,44 +16,56 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-# Built once, because each step of an attach runs them: building costs more than running.
-_change = Change(BlockDevice)
-_by_id = select(BlockDevice).where(BlockDevice.id == bindparam("of_id"))
-_by_both = select(BlockDevice).where(
-    BlockDevice.server_id == bindparam("of_server"), BlockDevice.volume_id == bindparam("of_volume")
+_add, _change = Adding(BlockDevice), Change(BlockDevice)
+_by_id = Loaded(BlockDevice, lambda columns: columns.id == bindparam("of_id"))
+_by_both = Loaded(
+    BlockDevice,
+    lambda columns: columns.server_id == bindparam("of_server"),
+    lambda columns: columns.volume_id == bindparam("of_volume"),
 )
-_of_server = (
-    select(BlockDevice)
-    .where(BlockDevice.server_id == bindparam("of_server"))
-    .order_by(BlockDevice.position)
+_of_server = Loaded(
+    BlockDevice,
+    lambda columns: columns.server_id == bindparam("of_server"),
+    order_by=lambda columns: columns.position,
 )
-_of_server_in_state = _of_server.where(BlockDevice.state == bindparam("of_state"))
-_of_volume = (
-    select(BlockDevice)
-    .where(BlockDevice.volume_id == bindparam("of_volume"))
-    .order_by(BlockDevice.position)
+_of_server_in_state = Loaded(
+    BlockDevice,
+    lambda columns: columns.server_id == bindparam("of_server"),
+    lambda columns: columns.state == bindparam("of_state"),
+    order_by=lambda columns: columns.position,
+)
+_of_volume = Loaded(
+    BlockDevice,
+    lambda columns: columns.volume_id == bindparam("of_volume"),
+    order_by=lambda columns: columns.position,
 )
 
 
 def find(tx: Session, block_device_id: str) -> BlockDevice | None:
     """Return one block device."""
-    return tx.execute(_by_id, {"of_id": block_device_id}).scalar()
+    return _by_id.first(tx, of_id=block_device_id)
 
 
 def find_volume(tx: Session, server_id: str, volume_id: str) -> BlockDevice | None:
     """Return the block device by which a server has a volume."""
-    return tx.execute(_by_both, {"of_server": server_id, "of_volume": volume_id}).scalar()
+    return _by_both.first(tx, of_server=server_id, of_volume=volume_id)
 
 
 def of_server(tx: Session, server_id: str, *, state: str | None = None) -> Sequence[BlockDevice]:
     """Return a server's block devices in the order in which they were added."""
-    query = _of_server if state is None else _of_server_in_state
-    return tx.execute(query, {"of_server": server_id, "of_state": state}).scalars().all()
+    if state is None:
+        return _of_server.all(tx, of_server=server_id)
+    return _of_server_in_state.all(tx, of_server=server_id, of_state=state)
 
 
 def of_volume(tx: Session, volume_id: str) -> Sequence[BlockDevice]:
     """Return the block devices of any server that hold a volume."""
-    return tx.execute(_of_volume, {"of_volume": volume_id}).scalars().all()
+    return _of_volume.all(tx, of_volume=volume_id)
+
+
+def add(tx: Session, row: BlockDevice) -> BlockDevice:
+    """Write a block device down. Raises IntegrityError when its volume or name is taken."""
+    return _add(tx, row)
 
 
 def change(tx: Session, block_device_id: str, now: datetime, **values: Any) -> bool:

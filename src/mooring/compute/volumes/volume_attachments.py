@@ -288,9 +288,7 @@ def _reserve(
         created_at=now,
         updated_at=now,
     )
-    tx.add(row)
-    tx.flush()
-    return row
+    return devices.add(tx, row)
 
 
 def _plan_attaching(row: BlockDevice, server: Server, known: list[str]) -> AttachVolume:

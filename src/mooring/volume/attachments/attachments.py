@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring import typed
@@ -17,6 +17,7 @@ from mooring.errors import Conflict, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.saga import journal
+from mooring.store.loaded import ById
 from mooring.store.prepared import Change
 from mooring.volume.attachments import connections, guard, reserving
 from mooring.volume.attachments.reserving import Asked, NewAttachment
@@ -43,14 +44,13 @@ class Begun(Struct, frozen=True):
     saga_id: str = ""
 
 
-# Built once, because each step of an attach asks it: building costs more than running.
 _change = Change(AttachmentRow)
-_by_id = select(AttachmentRow).where(AttachmentRow.id == bindparam("of_id"))
+_by_id, _volumes = ById(AttachmentRow), ById(VolumeRow)
 
 
 def visible(tx: Session, who: Who, attachment_id: str) -> AttachmentRow:
     """Return the attachment that this caller may see. Raises NotFound."""
-    row = tx.execute(_by_id, {"of_id": attachment_id}).scalar()
+    row = _by_id.find(tx, attachment_id)
     if row is None or not (who.is_admin or row.project_id == who.project_id):
         raise NotFound(f"VolumeAttachment {attachment_id} could not be found.")
     return row
@@ -102,7 +102,7 @@ async def connect(asked: Asked, attachment_id: str, connector: Mapping[str, Any]
 def _begin_connecting(
     tx: Session, asked: Asked, attachment: AttachmentRow, connector: Mapping[str, Any]
 ) -> Begun:
-    row = tx.get_one(VolumeRow, attachment.volume_id)
+    row = _volumes.one(tx, attachment.volume_id)
     if "error" in row.status:
         raise Conflict(
             f"Resource conflict: Volume {row.id} is in status {row.status} and cannot be "
@@ -222,7 +222,7 @@ def _check_rests(attachment: AttachmentRow) -> None:
 
 def show_attached(tx: Session, volume: Volume, attachment: AttachmentRow) -> None:
     """Show an attachment as attached and its volume as in-use. Raises Conflict when it cannot."""
-    row = tx.get_one(VolumeRow, attachment.volume_id)
+    row = _volumes.one(tx, attachment.volume_id)
     changed = row.launched_at is not None and statuses.change(
         tx,
         row.id,

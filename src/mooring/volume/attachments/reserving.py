@@ -13,6 +13,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Forbidden, Invalid
+from mooring.store.loaded import Adding
 from mooring.store.prepared import Change, Prepared
 from mooring.volume.attachments import connections
 from mooring.volume.attachments.sagas.connect_attachment import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 Mode = Literal["rw", "ro"]
-_change = Change(AttachmentRow)
+_add, _change = Adding(AttachmentRow), Change(AttachmentRow)
 _connectors = Prepared[tuple[bool, str]](
     select(AttachmentRow.connection.is_not(None), AttachmentRow.digest).where(
         AttachmentRow.volume_id == bindparam("of_volume")
@@ -100,9 +101,7 @@ def add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewAttachment) -> Att
         created_at=asked.volume.clock.now(),
         **asked.borrows(),
     )
-    tx.add(attachment)
-    tx.flush()
-    return attachment
+    return _add(tx, attachment)
 
 
 def check_sole_connector(tx: Session, row: VolumeRow) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -31,9 +32,10 @@ from sqlalchemy import (
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from mooring.errors import NotFound
-from mooring.store.prepared import Prepared
+from mooring.store.prepared import Prepared, named
 from mooring.volume.tables import AttachmentRow, BackendRow, TypeRow, VolumeRow, total_gib
 from mooring.web.paging import Page
+from mooring.who import Who
 
 Column = InstrumentedAttribute[Any]
 Rows = Sequence[Row[Any]]
@@ -108,7 +110,7 @@ class Totals(Struct, frozen=True):
 class Surroundings(Struct, frozen=True):
     """What belongs to the volumes of one page: attached ones by volume, services by backend."""
 
-    attached: dict[str, list[Row[Any]]]
+    attached: dict[str, list[Any]]
     services: dict[str, str]
 
 
@@ -137,28 +139,51 @@ def sum_volumes(tx: Session, query: Query) -> Totals:
     return Totals(count, size_gib, found)
 
 
-def volume(tx: Session, volume_id: str) -> Row[Any]:
-    """Return one volume, with its `type_name`. Raises NotFound."""
-    row = tx.execute(_by_id, {"of_id": volume_id}).first()
-    if row is None:
+def volume(tx: Session, who: Who, volume_id: str) -> tuple[Any, Surroundings]:
+    """Return a volume that this caller may see, with its `type_name`. Raises NotFound."""
+    row = _by_id.first(tx, of_id=volume_id)
+    if row is None or not (who.is_admin or row.project_id == who.project_id):
         raise NotFound(f"Volume {volume_id} could not be found.")
-    return row
+    attached = {volume_id: _attached_to.all(tx, of_id=volume_id)}
+    return row, Surroundings(attached, dict(_services.all(tx)))
 
 
 def surroundings(tx: Session, rows: Rows) -> Surroundings:
     """Return what belongs to these volumes, in one query for each kind of thing."""
-    attached: dict[str, list[Row[Any]]] = {}
+    attached: dict[str, list[Any]] = {}
     for row in tx.execute(_attached, {"of_ids": [row.id for row in rows]}):
         attached.setdefault(row.volume_id, []).append(row)
     return Surroundings(attached, dict(_services.all(tx)))
 
 
-def attachments(tx: Session, query: Query) -> list[AttachmentRow]:
+def attachments(tx: Session, query: Query) -> Sequence[Any]:
     """Return one page of attachments. Raises NotFound for a bad marker."""
-    wanted = select(AttachmentRow).where(*equal_to(query, ATTACHMENT_COLUMNS))
-    if query.project_id is not None:
-        wanted = wanted.where(AttachmentRow.project_id == query.project_id)
-    return [row[0] for row in page_of(tx, wanted, ATTACHMENT_COLUMNS, query)]
+    page, of_project = query.page, query.project_id is not None
+    if page.marker or query.nothing:
+        wanted = select(*_ATTACHMENT_COLUMNS).where(*equal_to(query, ATTACHMENT_COLUMNS))
+        if of_project:
+            wanted = wanted.where(AttachmentRow.project_id == query.project_id)
+        return page_of(tx, wanted, ATTACHMENT_COLUMNS, query)
+    given = {f"of_{name}": value for name, value in query.equal.items()}
+    if of_project:
+        given["of_project"] = query.project_id
+    wanted = _first_page(tuple(query.equal), page.sort, of_project=of_project)
+    return wanted.all(tx, **given, of_offset=page.offset, of_limit=page.limit)
+
+
+@lru_cache(maxsize=64)
+def _first_page(
+    names: tuple[str, ...], sort: tuple[tuple[str, str], ...], *, of_project: bool
+) -> Prepared[Any]:
+    """Return what lists attachments by these columns: every attach asks the same."""
+    found = [ATTACHMENT_COLUMNS[name] == bindparam(f"of_{name}") for name in names]
+    if of_project:
+        found.append(AttachmentRow.project_id == bindparam("of_project"))
+    wanted = (
+        select(*_ATTACHMENT_COLUMNS).where(*found).order_by(*_in_order(sort, ATTACHMENT_COLUMNS))
+    )
+    wanted = wanted.offset(bindparam("of_offset")).limit(bindparam("of_limit"))
+    return Prepared(wanted, named("Listed", _ATTACHMENT_COLUMNS))
 
 
 def _with_type() -> Select[Any]:
@@ -166,15 +191,19 @@ def _with_type() -> Select[Any]:
     return joined.join(TypeRow, TypeRow.id == VolumeRow.volume_type_id)
 
 
-# Built once, because each look at a volume asks them: building costs more than running.
-_by_id = _with_type().where(VolumeRow.id == bindparam("of_id"))
-_attached = (
+_by_id = Prepared(
+    _with_type().where(VolumeRow.id == bindparam("of_id")),
+    named("Shown", _with_type().selected_columns),
+)
+_of_attached = (
     select(*_ATTACHMENT_COLUMNS)
-    .where(
-        AttachmentRow.volume_id.in_(bindparam("of_ids", expanding=True)),
-        AttachmentRow.attach_status == "attached",
-    )
+    .where(AttachmentRow.attach_status == "attached")
     .order_by(AttachmentRow.attached_at, AttachmentRow.id)
+)
+_attached = _of_attached.where(AttachmentRow.volume_id.in_(bindparam("of_ids", expanding=True)))
+_attached_to = Prepared(
+    _of_attached.where(AttachmentRow.volume_id == bindparam("of_id")),
+    named("Attached", _ATTACHMENT_COLUMNS),
 )
 _services = Prepared[tuple[str, str]](select(BackendRow.name, BackendRow.service_id))
 
@@ -229,11 +258,18 @@ def page_of(
 ) -> list[Row[Any]]:
     """Return one page of what is wanted. Raises NotFound for a bad marker."""
     page = query.page
-    keys = [(_orderable(columns[name]), way == "desc") for name, way in page.sort]
     if page.marker:
+        keys = [(_orderable(columns[name]), way == "desc") for name, way in page.sort]
         wanted = wanted.where(_after(tx, columns["id"], keys, page.marker))
-    wanted = wanted.order_by(*(key.desc() if down else key.asc() for key, down in keys))
+    wanted = wanted.order_by(*_in_order(page.sort, columns))
     return list(tx.execute(wanted.offset(page.offset).limit(page.limit)).all())
+
+
+def _in_order(
+    sort: Sequence[tuple[str, str]], columns: Mapping[str, Column]
+) -> list[ColumnElement[Any]]:
+    keys = [(_orderable(columns[name]), way) for name, way in sort]
+    return [key.desc() if way == "desc" else key.asc() for key, way in keys]
 
 
 def _after(

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from mooring.agent_api.volumes import SnapshotName
 from mooring.errors import Forbidden, Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
+from mooring.store.loaded import ById
 from mooring.volume.quotas import quota
 from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.tables import AttachmentRow, BackendRow, ExportRow, TypeRow, VolumeRow
@@ -67,13 +68,12 @@ class NewVolume(Struct, frozen=True, kw_only=True):
     """Whether policy lets the caller make volumes that several servers share."""
 
 
-# Built once, because nearly each request asks it: building costs more than running.
-_by_id = select(VolumeRow).where(VolumeRow.id == bindparam("of_id"))
+_by_id = ById(VolumeRow)
 
 
 def visible(tx: Session, who: Who, volume_id: str) -> VolumeRow:
     """Return the volume that this caller may see. Raises NotFound."""
-    row = tx.execute(_by_id, {"of_id": volume_id}).scalar()
+    row = _by_id.find(tx, volume_id)
     if row is None or not (who.is_admin or row.project_id == who.project_id):
         raise NotFound(f"Volume {volume_id} could not be found.")
     return row

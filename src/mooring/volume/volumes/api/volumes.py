@@ -183,12 +183,7 @@ def _read_changes(body: ChangesBody) -> properties.Changes:
 
 
 async def _load(call: Call[Volume], volume_id: str) -> tuple[Any, listing.Surroundings]:
-    def look(tx: Any) -> tuple[Any, listing.Surroundings]:
-        volumes.visible(tx, call.who, volume_id)
-        row = listing.volume(tx, volume_id)
-        return row, listing.surroundings(tx, [row])
-
-    return await call.service.store.read(look)
+    return await call.service.store.read(lambda tx: listing.volume(tx, call.who, volume_id))
 
 
 async def _list(call: Call[Volume], path: str) -> Reply:
