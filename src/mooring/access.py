@@ -6,7 +6,6 @@ finds them again, and nobody is locked out.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,8 +15,9 @@ import msgspec
 
 from mooring import typed
 from mooring.clients.identity import Login
-from mooring.errors import Invalid, Unavailable
+from mooring.errors import Invalid
 from mooring.identity import bootstrap
+from mooring.secret_file import write_secret
 
 if TYPE_CHECKING:
     from mooring.config import Settings
@@ -74,20 +74,6 @@ def read_login(state: Path) -> tuple[str, Login]:
         user_name=auth["username"], password=auth["password"], project_name=auth["project_name"]
     )
     return auth["auth_url"].removesuffix("/identity/v3"), login
-
-
-def write_secret(path: Path, content: bytes) -> None:
-    """Put a file in place at once, on disk and with mode 0600. Raises Unavailable."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def _load(path: Path) -> dict[str, str]:

@@ -1,36 +1,145 @@
-"""`mooring agent`: one host's agent as a process of its own, behind a Unix socket."""
+"""`mooring agent`: one host's agent as a process of its own."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import asyncio
+import socket
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from mooring.agent.main import serve
+from msgspec import Struct
+
+from mooring import sockets
+from mooring.agent import membership
+from mooring.agent.main import serve, serve_afar
 from mooring.agent.settings import AgentSettings
 from mooring.agent.storage_file import read_storage
+from mooring.agent_api.joining import JoinToken, read_token
+from mooring.errors import Invalid
 from mooring.probe import from_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from mooring.agent.app import RunningAgent
+    from mooring.agent.membership import Membership
+    from mooring.agent.settings import Role
     from mooring.config import Settings
+    from mooring.probe import Probe
+
+_LISTEN = "0.0.0.0:8471"
 
 
-async def run_agent(
-    settings: Settings, name: str, socket_path: Path, say: Callable[[str], None]
+class Way(Struct, frozen=True, kw_only=True):
+    """How an agent is reached: by a Unix socket under a name, or as a host that has joined."""
+
+    name: str = ""
+    socket_path: Path | None = None
+    token: str = ""
+    listen: str = ""
+
+
+async def run_agent(settings: Settings, way: Way, say: Callable[[str], None]) -> None:
+    """Serve one host until a signal ends it; its guests go on.
+
+    Raises Invalid for ways that contradict each other, and as `serve` and `enter` do.
+    """
+    probe = from_setting(settings.kill_at)
+    if way.socket_path is None:
+        await _run_member(settings, way, probe, say)
+        return
+    if way.token or way.listen or not way.name:
+        raise Invalid(
+            "An agent has a --socket and a --name, or it joins a cloud: give --join alone."
+        )
+    wanted = _wanted(settings, way.name)
+    await serve(wanted, way.socket_path, probe=probe, ready=_ready(str(way.socket_path), say))
+
+
+async def _run_member(
+    settings: Settings, way: Way, probe: Probe, say: Callable[[str], None]
 ) -> None:
-    """Serve one host until a signal ends it; its guests go on. Raises as `serve` does."""
+    """Serve as the host that this one is, after it has joined if it has a token."""
+    state_dir = settings.state_path
+    known = await asyncio.to_thread(membership.read, state_dir)
+    token = read_token(way.token) if way.token else None
+    if known is None and token is None:
+        raise Invalid(
+            f"No host has joined with {state_dir}. Give --join TOKEN, which `mooring host add` "
+            "prints, or --socket and --name for an agent of the control plane's own machine."
+        )
+    name = token.host if token else known.name if known else ""
+    if way.name not in {"", name}:
+        raise Invalid(f"This is host {name}, not {way.name}. Leave --name out.")
+    listen = way.listen or (known.address if known else _LISTEN)
+    address, port = _split(listen)
+    listening = sockets.open_listener(address, port)
+    try:
+        member = known
+        if token is not None:
+            reached = await asyncio.to_thread(_reached_at, listening, token)
+            member = await membership.enter(state_dir, token, reached, probe)
+        if member is not None:
+            await _serve_member(settings, member, listening, probe, say)
+    finally:
+        listening.close()
+
+
+async def _serve_member(
+    settings: Settings,
+    member: Membership,
+    listening: socket.socket,
+    probe: Probe,
+    say: Callable[[str], None],
+) -> None:
+    ip, _ = _split(member.address)
+    wanted = _wanted(settings, member.name, roles=tuple(member.roles), ip=ip)
+    place = sockets.public_url(listening).removeprefix("http://")
+    ready = _ready(place, say)
+    await serve_afar(wanted, listening, member.held, probe=probe, ready=ready)
+
+
+def _wanted(
+    settings: Settings,
+    name: str,
+    *,
+    roles: tuple[Role, ...] = ("compute", "volume"),
+    ip: str = "127.0.0.1",
+) -> AgentSettings:
     storage = read_storage(settings.storage)
-    wanted = AgentSettings(
+    return AgentSettings(
         name=name,
         state_dir=settings.state_path,
         hypervisor=settings.hypervisor,
+        roles=roles,
         pools=storage.pools,
         mounts=storage.mounts,
+        ip=ip,
     )
 
-    def ready(running: RunningAgent) -> None:
-        say(f"ready {socket_path}" + (f" ({running.notice})" if running.notice else ""))
 
-    await serve(wanted, socket_path, probe=from_setting(settings.kill_at), ready=ready)
+def _ready(place: str, say: Callable[[str], None]) -> Callable[[RunningAgent], None]:
+    def ready(running: RunningAgent) -> None:
+        say(f"ready {place}" + (f" ({running.notice})" if running.notice else ""))
+
+    return ready
+
+
+def _split(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise Invalid(f"'{listen}' is no ADDRESS:PORT to listen on.")
+    return host.strip("[]"), int(port)
+
+
+def _reached_at(listening: socket.socket, token: JoinToken) -> str:
+    """Return where others reach a socket: on every address, that from which the cloud is seen."""
+    address, port = listening.getsockname()[:2]
+    if ip_address(address).is_unspecified:
+        cloud, cloud_port = _split(token.address)
+        # Nothing is sent: a datagram socket that is connected knows its own address.
+        with socket.socket(listening.family, socket.SOCK_DGRAM) as looking:
+            looking.connect((cloud, cloud_port))
+            address = looking.getsockname()[0]
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -19,6 +19,8 @@ from mooring.clients.session import Session
 from mooring.clients.transport import Network
 from mooring.clients.webhook import WebhookTarget
 from mooring.doctor import app as doctor_app
+from mooring.fleet import app as fleet_app
+from mooring.fleet.fleet import Fleet, open_fleet
 from mooring.identity.tokens import LocalValidator
 from mooring.metrics import app as metrics_app
 from mooring.notify.deliverer import Deliverer
@@ -27,7 +29,7 @@ from mooring.notify.targets import LogTarget, Target
 from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer, load_sealer
 from mooring.service import Loop, Service, Surroundings
-from mooring.services import IDENTITY, SERVICES
+from mooring.services import FLEET, IDENTITY, SERVICES
 from mooring.store.base import Store, open_store
 from mooring.web.app import Served, mount
 from mooring.web.request_times import RequestTimes
@@ -64,6 +66,8 @@ class Outside(Struct, kw_only=True):
     probe: Probe
     owner: str
     network: Network
+    joins_at: str = ""
+    """Where hosts on other machines join, as they reach it; empty: there are none."""
     slots: int = 16
     inline: bool = False
     """Run SQLite on the event loop itself: for tests, whose order must not depend on threads."""
@@ -83,6 +87,7 @@ class Cloud:
         self.requests = RequestTimes()
         self.apps: dict[str, ASGIApp] = {}
         self.app: ASGIApp = mount({}, _nobody)
+        self.fleet: Fleet | None = None
         self._opened: dict[str, Any] = {}
 
     def __getitem__(self, declared: Service[S]) -> S:
@@ -145,6 +150,7 @@ class Cloud:
         work: list[Awaitable[None]] = [engine.run() for engine in self.engines.values()]
         work += [loop.run(service) for loop, service in self.loops()]
         work += [deliverer.run() for deliverer in self.deliverers.values()]
+        work += [self.fleet.run()] if self.fleet else []
         running = [asyncio.ensure_future(each) for each in work]
         try:
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -175,15 +181,15 @@ async def open_cloud(outside: Outside, services: Sequence[Service[Any]] = SERVIC
     """
     settings = outside.settings
     location = settings.database or str(settings.state_path)
+    names = [each.name for each in services] + ([FLEET] if outside.joins_at else [])
     opened = await asyncio.gather(
-        *(
-            open_store(location, each.name, probe=outside.probe, inline=outside.inline)
-            for each in services
-        )
+        *(open_store(location, name, probe=outside.probe, inline=outside.inline) for name in names)
     )
-    names = (each.name for each in services)
     cloud = Cloud(outside, services, dict(zip(names, opened, strict=True)))
     sealer = load_sealer(settings.state_path / "seal.key")
+    if FLEET in cloud.stores:
+        store = cloud.stores[FLEET]
+        cloud.fleet = await open_fleet(store, sealer, outside.agents, outside.clock)
     keystone = outside.keystone or await _open_identity(cloud, sealer)
     for each in services:
         if each is not IDENTITY:
@@ -248,9 +254,10 @@ async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
         )
         cloud.apps[f"/{each.name}"] = app
         cloud.outside.network.serve(url, app)
+    hosts = fleet_app.build(cloud.fleet, validator, cloud.outside.joins_at)
     if len(cloud.services) == len(SERVICES):
         # The doctor holds what all services say against each other.
-        cloud.apps["/mooring"] = doctor_app.build(cloud, validator)
+        cloud.apps["/mooring"] = fleet_app.beside(hosts, doctor_app.build(cloud, validator))
     token = metrics_app.ensure_token(cloud.outside.settings.state_path / metrics_app.FILE)
     cloud.apps[metrics_app.PATH] = metrics_app.build(cloud, token)
     cloud.apps["/healthz"] = health_app.build(cloud.engines, cloud.agents.doors)

@@ -12,6 +12,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -104,6 +105,21 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             " `NAME=/path/to/its/socket`; in the variable, separated by commas."
         ),
     ] = ()
+    hosts_listen: Annotated[
+        str,
+        Meta(
+            description="Address and port where hosts on other machines join, as `ADDRESS:PORT`"
+            " ([hosts](hosts.md)); on PostgreSQL each process has its own. Empty: there are none,"
+            " and those that have joined are not asked."
+        ),
+    ] = ""
+    hosts_address: Annotated[
+        str,
+        Meta(
+            description="How hosts reach that socket, as `ADDRESS:PORT`, when it listens on every"
+            " address or something stands before it. Empty: as `hosts_listen` says."
+        ),
+    ] = ""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Meta(description="The least urgent messages that reach the log, which is standard error."),
@@ -200,6 +216,7 @@ def load(
     values |= _checked(given, "the command line", strict=True)
     settings = Settings(**values)
     _check_addresses(settings)
+    _check_hosts(settings)
     _check_notifications(settings)
     return settings
 
@@ -258,13 +275,39 @@ def _checked(values: Mapping[str, Any], place: str, *, strict: bool) -> dict[str
     return checked
 
 
-def _check_addresses(settings: Settings) -> None:
-    host, colon, port = settings.listen.rpartition(":")
+def _check_address(name: str, value: str) -> None:
+    host, colon, port = value.rpartition(":")
     bare = host.strip("[]")
     if not (colon and bare and port.isascii() and port.isdigit() and int(port) <= 65535):
-        raise Invalid(f"The setting listen must be ADDRESS:PORT, and is {settings.listen}.")
+        raise Invalid(f"The setting {name} must be ADDRESS:PORT, and is {value}.")
     if ":" in bare and host != f"[{bare}]":
-        raise Invalid("The setting listen takes an IPv6 address in brackets, as in [::1]:8470.")
+        raise Invalid(f"The setting {name} takes an IPv6 address in brackets, as in [::1]:8470.")
+
+
+def _check_hosts(settings: Settings) -> None:
+    if settings.hosts_address and not settings.hosts_listen:
+        raise Invalid("The setting hosts_address needs hosts_listen: hosts join there.")
+    if not settings.hosts_listen:
+        return
+    _check_address("hosts_listen", settings.hosts_listen)
+    if settings.hosts_address:
+        _check_address("hosts_address", settings.hosts_address)
+    elif _is_everywhere(settings.hosts_listen):
+        raise Invalid(
+            "The setting hosts_listen is every address. Say in hosts_address under which one hosts "
+            "reach it, as ADDRESS:PORT."
+        )
+
+
+def _is_everywhere(listen: str) -> bool:
+    try:
+        return ip_address(listen.rpartition(":")[0].strip("[]")).is_unspecified
+    except ValueError:
+        return False
+
+
+def _check_addresses(settings: Settings) -> None:
+    _check_address("listen", settings.listen)
     if settings.public_url and not settings.public_url.startswith(("http://", "https://")):
         raise Invalid("The setting public_url must begin with http:// or https://.")
     if settings.database and not settings.database.startswith("postgresql://"):

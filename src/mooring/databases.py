@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine
 
 from mooring import state_dir
-from mooring.services import SERVICES
+from mooring.services import databases_of
 from mooring.store import migrate
 from mooring.store.base import open_store
 
@@ -25,7 +25,7 @@ async def upgrade(settings: Settings, say: Callable[[str], None]) -> None:
     with ExitStack() as stack:
         if not settings.database:
             stack.callback(state_dir.hold(settings.state_path).release)
-        for name in (each.name for each in SERVICES):
+        for name in databases_of(has_fleet=bool(settings.hosts_listen)):
             store = await open_store(settings.database or str(settings.state_path), name)
             await store.close()
             say(f"{name}: this release's")
@@ -34,7 +34,7 @@ async def upgrade(settings: Settings, say: Callable[[str], None]) -> None:
 async def check(settings: Settings, say: Callable[[str], None]) -> int:
     """Say what each database needs; return 1 when one is not of this release."""
     code = 0
-    for name in (each.name for each in SERVICES):
+    for name in databases_of(has_fleet=bool(settings.hosts_listen)):
         location = settings.database or str(settings.state_path)
         needs = await asyncio.to_thread(_describe, location, name)
         say(f"{name}: {needs or 'of this release'}")

@@ -20,7 +20,9 @@ from mooring.doctor.app import PATH
 from mooring.doctor.examine import examine
 from mooring.doctor.findings import Finding
 from mooring.errors import Conflict
-from mooring.services import SERVICES
+from mooring.fleet.fleet import open_fleet
+from mooring.saga.seal import load_sealer
+from mooring.services import FLEET, databases_of
 from mooring.store.base import open_store
 from mooring.up import known_agents, open_hosts
 
@@ -64,11 +66,15 @@ async def _look(settings: Settings) -> list[Finding]:
         await open_hosts(settings, agents, stack, lambda _: None)
         stack.push_async_callback(agents.close)
         location = str(settings.state_path)
-        names = [each.name for each in SERVICES]
-        stores = await asyncio.gather(*(open_store(location, name) for name in names))
-        for store in stores:
+        names = databases_of(has_fleet=bool(settings.hosts_listen))
+        opened = await asyncio.gather(*(open_store(location, name) for name in names))
+        for store in opened:
             stack.push_async_callback(store.close)
-        return await examine(dict(zip(names, stores, strict=True)), agents, RealClock())
+        stores = dict(zip(names, opened, strict=True))
+        if FLEET in stores:
+            sealer = load_sealer(settings.state_path / "seal.key")
+            await open_fleet(stores[FLEET], sealer, agents, RealClock())
+        return await examine(stores, agents, RealClock())
 
 
 def _print(found: list[Finding], *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import ssl
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 class _Server(uvicorn.Server):
     """Tells when it listens."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, *, hears_signals: bool) -> None:
         super().__init__(config)
+        self._numbers = (signal.SIGINT, signal.SIGTERM) if hears_signals else ()
         self.listens = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -35,21 +37,31 @@ class _Server(uvicorn.Server):
         Uvicorn would raise the signal again once it has stopped, which kills the process before
         databases, agents and the lock of the state directory are let go.
         """
-        loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-        for number in numbers:
+        loop = asyncio.get_running_loop()
+        for number in self._numbers:
             loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
             yield
         finally:
-            for number in numbers:
+            for number in self._numbers:
                 loop.remove_signal_handler(number)
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[asyncio.Task[None]]:
-    """Serve an application until the block ends; the task it gives ends with SIGINT or SIGTERM."""
+async def listening(
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    context: ssl.SSLContext | None = None,
+    hears_signals: bool = True,
+) -> AsyncGenerator[asyncio.Task[None]]:
+    """Serve an application until the block ends, over TLS with a context.
+
+    The task it gives ends with SIGINT or SIGTERM; of several in one process, one `hears_signals`.
+    """
     config = uvicorn.Config(
         app,
+        ssl_context_factory=None if context is None else lambda _config, _default: context,
         http="httptools",
         ws="none",
         lifespan="off",
@@ -59,7 +71,7 @@ async def listening(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[asy
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    server = _Server(config)
+    server = _Server(config, hears_signals=hears_signals)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     started = asyncio.create_task(server.listens.wait())
     try:

@@ -43,6 +43,9 @@ AGENT_LONG_CALL_S = 600.0
 AGENT_POLL_S = 25.0
 """How long one long poll of an agent may last; below the idle limits of usual proxies."""
 
+AGENT_CONNECT_S = 5.0
+"""How long another machine may take to accept a connection and show its certificate."""
+
 AGENT_PATIENCE_S = 2.0
 """How long an agent works on a verb before it answers 202 and goes on."""
 
@@ -357,3 +360,33 @@ NOTIFY_POLL_S = 1.0
 
 NOTIFY_LONGEST_PAUSE_S = 60.0
 """Longest pause between two tries to reach a target that is down."""
+
+AUTHORITY_LIFETIME_S = 20 * 365 * 86400.0
+"""How long the authority that certifies hosts is valid: longer than machines last."""
+
+CERTIFICATE_LIFETIME_S = 90 * 86400.0
+"""How long the certificate of a host, or of a process of the control plane, is valid."""
+
+CERTIFICATE_BACKDATE_S = 600.0
+"""How far the clocks of two machines may be apart: certificates are valid from so long ago."""
+
+JOIN_TOKEN_S = 3600.0
+"""How long a token lets a host join; after it the operator makes another one."""
+
+JOIN_TOKEN_CHARACTERS = 1024
+"""Longest text that is read as a token."""
+
+JOIN_BODY_BYTES = 16384
+"""Largest request of a host that joins: a request for a certificate has 500 bytes."""
+
+JOIN_WAIT_S = 20.0
+"""How long each side of a joining waits for the other."""
+
+JOIN_CALLERS = 16
+"""Hosts that one process lets join at a time; more are told to come again."""
+
+FLEET_HOSTS = 1000
+"""Hosts on other machines that one cloud knows, those that were invited counted."""
+
+FLEET_POLL_S = 2.0
+"""How often each process of the control plane looks which hosts the others have let in."""

@@ -73,20 +73,83 @@ def serve(file: Path | None, **given: Option) -> None:
 @cli.command()
 @_config
 @_state_dir
-@click.option("--name", required=True, help="The host's name, as the control plane knows it.")
+@click.option("--join", "token", default="", help="A token of `mooring host add`, to join a cloud.")
+@click.option(
+    "--address",
+    "listen",
+    metavar="ADDR:PORT",
+    default="",
+    help="Where a host that joins listens [every address, port 8471; then as when it joined].",
+)
+@click.option("--name", default="", help="With --socket: the host's name, for the control plane.")
 @click.option(
     "--socket",
     "socket_path",
-    required=True,
     type=click.Path(path_type=Path),
-    help="Where to listen: a path that does not exist yet.",
+    help="Serve the control plane of this machine by a Unix socket, which does not exist yet.",
 )
 @_hypervisor
-def agent(file: Path | None, name: str, socket_path: Path, **given: Option) -> None:
-    """Run one host's agent, on a Unix socket that only this user may use."""
-    from mooring.agent_process import run_agent
+def agent(
+    file: Path | None,
+    token: str,
+    listen: str,
+    name: str,
+    socket_path: Path | None,
+    **given: Option,
+) -> None:
+    """Run one host's agent.
 
-    _run(lambda settings: run_agent(settings, name, socket_path, _say), file, given)
+    On another machine than the control plane's: once with --join, from then on without. Beside the
+    control plane: with --name and --socket, on a Unix socket that only this user may use.
+    """
+    from mooring.agent_process import Way, run_agent
+
+    way = Way(name=name, socket_path=socket_path, token=token, listen=listen)
+    _run(lambda settings: run_agent(settings, way, _say), file, given)
+
+
+@cli.group()
+def host() -> None:
+    """Let hosts on other machines join, and see them (docs/hosts.md)."""
+
+
+@host.command("add")
+@_state_dir
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(["compute", "volume", "both"]),
+    default="both",
+    show_default=True,
+    help="What the host does: run servers, keep volumes, or both.",
+)
+def add_host(state_dir: str | None, name: str, role: str) -> None:
+    """Print a token with which one host may join, once and within an hour.
+
+    Asked again before the host has joined, it prints another one, and the first is void.
+    """
+    from mooring import host_command
+
+    _on(state_dir, lambda settings: host_command.add_host(settings, name, role))
+
+
+@host.command("list")
+@_state_dir
+def list_hosts(state_dir: str | None) -> None:
+    """List the hosts on other machines, with those that were invited."""
+    from mooring import host_command
+
+    _on(state_dir, host_command.list_hosts)
+
+
+@host.command("show")
+@_state_dir
+@click.argument("name")
+def show_host(state_dir: str | None, name: str) -> None:
+    """Show one host on another machine."""
+    from mooring import host_command
+
+    _on(state_dir, lambda settings: host_command.show_host(settings, name))
 
 
 @cli.group()
@@ -211,6 +274,12 @@ def _run(
         sys.exit(code or 0)
 
 
+def _on(
+    state_dir: str | None, work: Callable[[config.Settings], Coroutine[Any, Any, int | None]]
+) -> None:
+    _run(work, None, {"state_dir": state_dir})
+
+
 def _ask(state_dir: str | None, work: Callable[[Any], Coroutine[Any, Any, int | None]]) -> None:
     from mooring import operator_tools
 
@@ -218,7 +287,7 @@ def _ask(state_dir: str | None, work: Callable[[Any], Coroutine[Any, Any, int | 
         async with operator_tools.open_cloud(settings) as cloud:
             return await work(cloud)
 
-    _run(asked, None, {"state_dir": state_dir})
+    _on(state_dir, asked)
 
 
 def _stop(error: MooringError) -> None:

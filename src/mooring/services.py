@@ -12,3 +12,10 @@ from mooring.service import Service
 from mooring.volume.app import SERVICE as VOLUME
 
 SERVICES: tuple[Service[Any], ...] = (IDENTITY, IMAGE, PLACEMENT, VOLUME, COMPUTE)
+FLEET = "fleet"
+"""The database of the hosts on other machines, which are no service of OpenStack's."""
+
+
+def databases_of(*, has_fleet: bool) -> list[str]:
+    """Return the names of a cloud's databases; that of the fleet where hosts may join."""
+    return [*(each.name for each in SERVICES), *([FLEET] if has_fleet else [])]

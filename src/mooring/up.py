@@ -17,9 +17,10 @@ from mooring import sockets, state_dir
 from mooring.agent_api.client import Agents
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
-from mooring.cloud import Outside, open_cloud
+from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
 from mooring.errors import Invalid
+from mooring.fleet import door as fleet_door
 from mooring.http_server import listening
 from mooring.probe import from_setting
 
@@ -149,6 +150,7 @@ async def _serve(
 ) -> None:
     stack.push_async_callback(agents.close)
     url = settings.public_url or sockets.public_url(listener)
+    door = _open_door(settings, stack)
     outside = Outside(
         settings=settings,
         public_url=url.rstrip("/"),
@@ -158,9 +160,11 @@ async def _serve(
         probe=from_setting(settings.kill_at),
         owner=new_owner(),
         network=Network(),
+        joins_at=_joins_at(settings, door),
     )
     cloud = await open_cloud(outside)
     stack.push_async_callback(cloud.close)
+    await _let_hosts_in(cloud, door, stack)
     async with listening(cloud.app, listener) as served:
         await cloud.look_at_hosts()
         say(f"ready {url}")
@@ -169,6 +173,30 @@ async def _serve(
         gc.freeze()
         await _until_first([served, asyncio.create_task(cloud.run())])
         await cloud.stop()
+
+
+def _open_door(settings: Settings, stack: AsyncExitStack) -> socket.socket | None:
+    """Open the socket where hosts join, if there shall be one. Raises as `open_listener` does."""
+    if not settings.hosts_listen:
+        return None
+    address, _, port = settings.hosts_listen.rpartition(":")
+    door = sockets.open_listener(address.strip("[]"), int(port))
+    stack.callback(door.close)
+    return door
+
+
+def _joins_at(settings: Settings, door: socket.socket | None) -> str:
+    if door is None:
+        return ""
+    return settings.hosts_address or sockets.public_url(door).removeprefix("http://")
+
+
+async def _let_hosts_in(cloud: Cloud, door: socket.socket | None, stack: AsyncExitStack) -> None:
+    if door is None or cloud.fleet is None:
+        return
+    app, context = fleet_door.build(cloud.fleet), cloud.fleet.door_context
+    served = listening(app, door, context=context, hears_signals=False)
+    await stack.enter_async_context(served)
 
 
 async def _until_first(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,7 +17,9 @@ READY_S = 240.0
 _NURSERY = multiprocessing.get_context("forkserver")
 # Importing the services takes twenty times what starting them takes, and a kill test starts three
 # processes. `pytest` is what the children would otherwise import as their main module.
-_NURSERY.set_forkserver_preload(["pytest", "mooring.main", "mooring.up", "mooring.agent_process"])
+_NURSERY.set_forkserver_preload(
+    ["pytest", "mooring.main", "mooring.up", "mooring.agent_process", "mooring.host_command"]
+)
 
 
 class Process(Protocol):
@@ -110,6 +113,26 @@ class ForkedProcess:
 
     def is_dead(self) -> bool:
         return not self._process.is_alive()
+
+
+def run_forked(*arguments: str) -> tuple[int, str, str]:
+    """Run one `mooring` command to its end; return its exit code, and what it said and warned."""
+    with tempfile.TemporaryDirectory() as directory:
+        said, warned = Path(directory) / "said", Path(directory) / "warned"
+        process = _NURSERY.Process(target=_run_quietly, args=(arguments, str(said), str(warned)))
+        process.start()
+        process.join(READY_S)
+        assert process.exitcode is not None, f"it did not end within {READY_S} s"
+        return process.exitcode, said.read_text("utf-8"), warned.read_text("utf-8")
+
+
+def _run_quietly(arguments: tuple[str, ...], said: str, warned: str) -> None:
+    from mooring.main import cli
+
+    for place, number in ((said, 1), (warned, 2)):
+        with Path(place).open("wb") as file:
+            os.dup2(file.fileno(), number)
+    cli(list(arguments))
 
 
 def _await_ready(said: Iterable[str], process: Process) -> str:

@@ -15,7 +15,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, Engine, MetaData, inspect, text
 
 from mooring.errors import Conflict, Unavailable
-from mooring.services import SERVICES
+from mooring.services import databases_of
 from mooring.store import migrate, postgresql, revise, sqlite
 from mooring.store.base import open_store
 
@@ -106,7 +106,7 @@ def _sorted(things: list[Any]) -> list[Any]:
     return sorted(things, key=lambda thing: str(thing["name"]))
 
 
-@pytest.mark.parametrize("chain", ["common", *(each.name for each in SERVICES)])
+@pytest.mark.parametrize("chain", ["common", *databases_of(has_fleet=True)])
 def test_revisions_make_what_the_code_describes(engine: Engine, chain: str) -> None:
     chains = dict.fromkeys((migrate.COMMON, chain))
     metadata = [found for name in chains for found in revise.load_metadata(name)]

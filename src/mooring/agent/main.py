@@ -1,4 +1,8 @@
-"""One agent as a process of its own, behind a Unix socket that only its owner and root may use."""
+"""One agent as a process of its own, and who may call it.
+
+On the control plane's machine it has a Unix socket that only its owner and root may use; elsewhere
+it serves over TLS, and the control plane's certificate is asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,21 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 import struct
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mooring import certificates
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.settings import AgentSettings
+from mooring.certificates import Held
 from mooring.errors import Conflict
 from mooring.limits import AGENT_BACKLOG, AGENT_STOP_S
 from mooring.probe import Probe
@@ -25,34 +33,66 @@ log = structlog.get_logger()
 _CREDENTIALS = struct.Struct("3i")
 
 
+Ready = Callable[[RunningAgent], None]
+
+
 async def serve(
     settings: AgentSettings,
     socket_path: Path,
     *,
     probe: Probe | None = None,
-    ready: Callable[[RunningAgent], None] | None = None,
+    ready: Ready | None = None,
 ) -> None:
     """Serve one host's agent until SIGTERM or SIGINT; `ready` is called once it answers.
 
     Raises Conflict and Unavailable as `open_agent` does, and Conflict when the socket is in use.
     """
     async with open_agent(settings, probe=probe) as running, _listen(socket_path) as listening:
-        config = uvicorn.Config(
-            running.app,
-            http=_OwnersOnly,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=AGENT_STOP_S,
-            backlog=AGENT_BACKLOG,
-        )
-        server = _Server(config)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, server.stop)
-        if ready is not None:
-            loop.call_soon(ready, running)
-        await server.serve(sockets=[listening])
+        await _serve(running, listening, _OwnersOnly, ready=ready)
+
+
+async def serve_afar(
+    settings: AgentSettings,
+    listening: socket.socket,
+    held: Held,
+    *,
+    probe: Probe | None = None,
+    ready: Ready | None = None,
+) -> None:
+    """Serve as `serve` does, over TLS, and to the control plane of the host's cloud alone.
+
+    `listening` is a TCP socket that listens already. Raises as `open_agent` does.
+    """
+    async with open_agent(settings, probe=probe) as running:
+        context = certificates.server_context(held, asks_callers=True)
+        await _serve(running, listening, _ControlPlaneOnly, context=context, ready=ready)
+
+
+async def _serve(
+    running: RunningAgent,
+    listening: socket.socket,
+    protocol: type[HttpToolsProtocol],
+    *,
+    context: ssl.SSLContext | None = None,
+    ready: Ready | None,
+) -> None:
+    config = uvicorn.Config(
+        running.app,
+        http=protocol,
+        ssl_context_factory=None if context is None else lambda _config, _default: context,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=AGENT_STOP_S,
+        backlog=AGENT_BACKLOG,
+    )
+    server = _Server(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    if ready is not None:
+        loop.call_soon(ready, running)
+    await server.serve(sockets=[listening])
 
 
 @asynccontextmanager
@@ -97,16 +137,13 @@ class _Server(uvicorn.Server):
 
 
 class _OwnersOnly(HttpToolsProtocol):
-    """Hangs up on callers that are neither this user nor root, whatever the file's mode became."""
+    """Hangs up on callers that are strangers: on a Unix socket, other users."""
 
     _began = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        peer: socket.socket = transport.get_extra_info("socket")
-        raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        _, uid, _ = _CREDENTIALS.unpack(raw)
-        if uid not in {0, os.geteuid()}:
-            log.warning("a stranger was turned away", uid=uid)
+        if stranger := self._stranger(transport):
+            log.warning("a stranger was turned away", caller=stranger)
             transport.close()
             return
         self._began = True
@@ -116,3 +153,19 @@ class _OwnersOnly(HttpToolsProtocol):
         # Nothing was begun for a stranger, so there is nothing to end.
         if self._began:
             super().connection_lost(exc)
+
+    def _stranger(self, transport: asyncio.Transport) -> str:
+        """Return who calls, "" for this user and root, whatever the file's mode became."""
+        peer: socket.socket = transport.get_extra_info("socket")
+        raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _, uid, _ = _CREDENTIALS.unpack(raw)
+        return "" if uid in {0, os.geteuid()} else f"user {uid}"
+
+
+class _ControlPlaneOnly(_OwnersOnly):
+    """Takes who shows the control plane's certificate: every host has one of the authority's."""
+
+    def _stranger(self, transport: asyncio.Transport) -> str:
+        shown: dict[str, Any] = transport.get_extra_info("peercert") or {}
+        names = shown.get("subjectAltName", ())
+        return "" if ("DNS", certificates.CONTROL_PLANE) in names else f"who shows {names}"

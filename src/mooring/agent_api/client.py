@@ -7,6 +7,7 @@ happened or not, and asking again with the same operation gives the same answer.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from mooring.agent_api.disk_calls import DiskCalls
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage, ImageSpec
 from mooring.agent_api.overlay_calls import OverlayCalls
+from mooring.agent_api.remote import Place, RemoteSocket
 from mooring.agent_api.servers import Guest, PowerRequest, ServerSpec
 from mooring.agent_api.snapshot_calls import SnapshotCalls
 from mooring.agent_api.transport import (
@@ -173,6 +175,10 @@ class Agents:
     def unix(self, name: str, path: str) -> AgentClient:
         """Know a host of this machine whose agent listens on a Unix socket."""
         return self.add(AgentClient(name, UnixSocket(path, self._deliver)))
+
+    def remote(self, name: str, place: Place, context: ssl.SSLContext) -> AgentClient:
+        """Know a host of another machine, by what is asked with the certificate of `context`."""
+        return self.add(AgentClient(name, RemoteSocket(name, place, context, self._deliver)))
 
     def remove(self, name: str) -> None:
         """Know a host no more."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from mooring.access import write_secret
 from mooring.errors import Invalid, MooringError
 from mooring.metrics.reading import Watched, read
+from mooring.secret_file import write_secret
 
 if TYPE_CHECKING:
     from pathlib import Path

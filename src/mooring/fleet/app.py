@@ -1,0 +1,137 @@
+"""`/mooring/hosts`: what `mooring host` asks of a running cloud. For administrators alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from mooring import certificates, typed
+from mooring.errors import Conflict, Forbidden, Invalid, MooringError, NotFound
+from mooring.limits import JOIN_BODY_BYTES
+from mooring.web.identity import TokenValidator, who_from_request
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from mooring.fleet.fleet import Fleet
+    from mooring.fleet.tables import HostRow
+
+PATH = "/mooring/hosts"
+_STATUS = {
+    "invalid": 400,
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "over_quota": 413,
+    "unavailable": 503,
+}
+
+
+class Invitation(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /mooring/hosts`."""
+
+    name: str
+    roles: list[str]
+
+
+class Invited(Struct, frozen=True):
+    """Its answer: what the host joins with, until when."""
+
+    token: str
+    until: datetime
+
+
+class HostView(Struct, frozen=True, kw_only=True):
+    """One host on another machine. Times are None until it has joined."""
+
+    name: str
+    roles: list[str]
+    status: str
+    address: str
+    invited_until: datetime
+    joined_at: datetime | None
+    certified_until: datetime | None
+    fingerprint: str
+    """Of its certificate: SHA-256, in hex."""
+    silent_since: datetime | None
+    """As the process that was asked sees it."""
+
+
+def build(fleet: Fleet | None, validator: TokenValidator, joins_at: str) -> ASGIApp:
+    """Return the application; without a fleet it says how to get one."""
+
+    async def answer(request: Request) -> tuple[int, object]:
+        who = await who_from_request(request.headers, validator, "")
+        if not who.is_admin:
+            raise Forbidden("Hosts are an administrator's business.")
+        if fleet is None:
+            raise Conflict(
+                "This cloud takes no hosts on other machines. Give every process of it the setting "
+                "hosts_listen, as ADDRESS:PORT, and start it again."
+            )
+        name = request.url.path.removeprefix(PATH).strip("/")
+        if request.method == "POST" and not name:
+            asked = await _read(request)
+            token, until = await fleet.invite(asked.name, asked.roles, joins_at)
+            return 201, Invited(token, until)
+        if request.method == "GET":
+            if name:
+                return 200, _view(fleet, await fleet.host(name))
+            return 200, {"hosts": [_view(fleet, row) for row in await fleet.hosts()]}
+        raise NotFound(f"There is no {request.method} of {request.url.path[:200]}.")
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            status, body = await answer(Request(scope, receive))
+        except MooringError as error:
+            status = _STATUS.get(error.kind, 500)
+            body = {"error": {"code": status, "message": error.public}}
+        response = Response(msgspec.json.encode(body), status, media_type="application/json")
+        await response(scope, receive, send)
+
+    return application
+
+
+def beside(hosts: ASGIApp, otherwise: ASGIApp) -> ASGIApp:
+    """Return one application that hands the paths of hosts to `hosts`."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        chosen = hosts if path == PATH or path.startswith(f"{PATH}/") else otherwise
+        await chosen(scope, receive, send)
+
+    return application
+
+
+async def _read(request: Request) -> Invitation:
+    body = b""
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > JOIN_BODY_BYTES:
+                raise Invalid("That is too long for an invitation.")
+        return typed.decode(body, Invitation)
+    except (ClientDisconnect, msgspec.MsgspecError) as error:
+        raise Invalid(f"That is no invitation: {error}.") from error
+
+
+def _view(fleet: Fleet, row: HostRow) -> HostView:
+    certificate = row.certificate.encode() if row.certificate else None
+    silent = {each.host: each.since for each in fleet.agents.doors.silent()}
+    return HostView(
+        name=row.name,
+        roles=list(row.roles),
+        status=row.status,
+        address=row.address or "",
+        invited_until=row.token_until,
+        joined_at=row.joined_at,
+        certified_until=certificates.expiry(certificate) if certificate else None,
+        fingerprint=certificates.fingerprint(certificate) if certificate else "",
+        silent_since=silent.get(row.name),
+    )

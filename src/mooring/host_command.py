@@ -1,0 +1,100 @@
+"""`mooring host`: asks a running cloud for its hosts on other machines, as its administrator."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import click
+import msgspec
+
+from mooring import typed
+from mooring.access import read_login
+from mooring.clients.identity import ServiceUser, ask
+from mooring.clients.transport import Network
+from mooring.clock import RealClock
+from mooring.fleet.app import PATH, HostView, Invitation, Invited
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from mooring.config import Settings
+
+ROLES = {"compute": ["compute"], "volume": ["volume"], "both": ["compute", "volume"]}
+
+
+async def add_host(settings: Settings, name: str, role: str) -> None:
+    """Print a token with which a host may join. Raises Conflict when there is one of this name."""
+    body = msgspec.json.encode(Invitation(name, ROLES[role]))
+    found = typed.convert(await _ask(settings, "POST", PATH, body), Invited)
+    click.echo(found.token)
+    click.echo(
+        f"Host {name} may join with it once, until {_time(found.until)} UTC. There:\n"
+        "    mooring agent --state-dir DIR --join TOKEN",
+        err=True,
+    )
+
+
+async def list_hosts(settings: Settings) -> None:
+    """Print the hosts on other machines, by name."""
+    answer = await _ask(settings, "GET", PATH)
+    found = typed.convert(answer["hosts"], list[HostView])
+    rows = [("NAME", "ROLES", "STATUS", "ADDRESS", "CERTIFIED UNTIL", "SILENT SINCE")]
+    rows += [
+        (
+            one.name,
+            ",".join(one.roles),
+            one.status,
+            one.address or "-",
+            _time(one.certified_until),
+            _time(one.silent_since),
+        )
+        for one in found
+    ]
+    click.echo(_columns(rows) if found else "No host on another machine was invited.")
+
+
+async def show_host(settings: Settings, name: str) -> None:
+    """Print one host. Raises NotFound."""
+    one = typed.convert(await _ask(settings, "GET", f"{PATH}/{quote(name, safe='')}"), HostView)
+    facts = {
+        "name": one.name,
+        "roles": " ".join(one.roles),
+        "status": one.status,
+        "address": one.address,
+        "may join until": _time(one.invited_until) if one.status == "invited" else "",
+        "joined": _time(one.joined_at) if one.joined_at else "",
+        "certified until": _time(one.certified_until) if one.certified_until else "",
+        "certificate": one.fingerprint,
+        "silent since": _time(one.silent_since) if one.silent_since else "",
+    }
+    click.echo(_columns([(name, value) for name, value in facts.items() if value]))
+
+
+async def _ask(settings: Settings, method: str, path: str, body: bytes = b"") -> Any:
+    url, login = await asyncio.to_thread(read_login, settings.state_path)
+    network = Network()
+    try:
+        user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
+        headers = {"X-Auth-Token": await user.token(), "content-type": "application/json"}
+        answer = await ask(network, method, f"{url}{path}", headers, content=body)
+    finally:
+        await network.aclose()
+    return msgspec.json.decode(answer.content) if answer.content else None
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _time(moment: datetime | None) -> str:
+    if moment is None:
+        return "-"
+    return moment.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")

@@ -1,0 +1,195 @@
+"""A second machine by public commands alone: invited, joined, used, killed, started again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from mooring.agent import membership
+from mooring.agent_api.joining import read_token, write_token
+from tests.fleet.members import free_port, start_agent
+from tests.kill.processes import ForkedProcess, run_forked
+
+pytestmark = pytest.mark.kill
+BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+
+
+class Site:
+    """A control plane where hosts may join, and the hosts that do, each in its own process."""
+
+    def __init__(self, directory: Path, database: str = "") -> None:
+        self.directory, self.state = directory, directory / "state"
+        self.database = ("--database", database) if database else ()
+        self.joins_at = f"127.0.0.1:{free_port()}"
+        self._settings = directory / "settings.toml"
+        self._settings.write_text(f'hosts_listen = "{self.joins_at}"\n', "utf-8")
+        self.control: ForkedProcess
+        self._running: list[ForkedProcess] = []
+
+    def start(self, kill_at: str = "") -> None:
+        where = ("--state-dir", str(self.state), "--listen", "127.0.0.1:0")
+        log = self.directory / "control.log"
+        arguments = ("serve", "--config", str(self._settings), *where, *self.database)
+        self.control = ForkedProcess(*arguments, log=log, kill_at=kill_at)
+        self._running.append(self.control)
+
+    def start_host(self, name: str, *arguments: str, kill_at: str = "") -> ForkedProcess:
+        agent = start_agent(self.directory / name, *arguments, kill_at=kill_at)
+        self._running.append(agent)
+        return agent
+
+    def join(self, token: str, name: str = "h2", kill_at: str = "") -> ForkedProcess:
+        port = free_port()
+        listen = ("--address", f"127.0.0.1:{port}")
+        return self.start_host(name, "--join", token, *listen, kill_at=kill_at)
+
+    def say(self, *arguments: str) -> str:
+        """Run a command of the operator that goes well; return what it prints."""
+        code, said, warned = run_forked(*arguments, "--state-dir", str(self.state))
+        assert code == 0, warned
+        return said
+
+    def refusal(self, *arguments: str) -> str:
+        """Run one that does not; return what it says."""
+        code, said, warned = run_forked(*arguments)
+        assert (code, said) == (1, ""), warned
+        return warned
+
+    def token(self, name: str = "h2", *more: str) -> str:
+        return self.say("host", "add", name, *more).strip()
+
+    def ask(self, path: str, key: str) -> Any:
+        """Ask an API of the cloud as its administrator."""
+        passwords = json.loads((self.state / "passwords.json").read_text("utf-8"))
+        who = {"name": "admin", "domain": {"id": "default"}, "password": passwords["admin"]}
+        scope = {"project": {"name": "admin", "domain": {"id": "default"}}}
+        auth = {"identity": {"methods": ["password"], "password": {"user": who}}, "scope": scope}
+        with httpx2.Client(base_url=self.control.ready, timeout=60) as client:
+            given = client.post("/identity/v3/auth/tokens", json={"auth": auth})
+            headers = {"X-Auth-Token": given.headers["X-Subject-Token"]}
+            return client.get(path, headers=headers).json()[key]
+
+    def stop(self) -> None:
+        for process in self._running:
+            if not process.is_dead():
+                process.kill()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Generator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("database", BOTH)
+def test_a_host_on_another_machine_joins_and_serves(
+    database: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("postgres_url") if database == "postgresql" else ""
+    site = Site(tmp_path, url)
+    try:
+        site.start()
+        token = site.token()
+        agent = site.join(token)
+        kept = tmp_path / "h2" / membership.FILE
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert not (tmp_path / "h2" / membership.KEY).exists()
+        shown = site.say("host", "show", "h2")
+        assert agent.ready in shown
+        assert "joined" in shown
+        # Stopped and started again it needs no token, and has not moved.
+        agent.kill()
+        assert site.start_host("h2").ready == agent.ready
+        # Nor does the control plane, which asks all hosts before it is ready.
+        site.control.kill()
+        site.start()
+        (host,) = site.ask("/compute/v2.1/os-hypervisors", "hypervisors")
+        assert (host["hypervisor_hostname"], host["state"]) == ("h2", "up")
+        pools = site.ask("/volume/v3/scheduler-stats/get_pools", "pools")
+        assert [pool["name"].partition("@")[0] for pool in pools] == ["h2"]
+        assert "Everything agrees." in site.say("doctor", *site.database)
+    finally:
+        site.stop()
+
+
+def test_a_host_killed_before_it_keeps_its_certificate_joins_again_as_the_same(site: Site) -> None:
+    site.start()
+    token = site.token()
+    with pytest.raises(AssertionError, match=f"with -{signal.SIGKILL.value}"):
+        site.join(token, kill_at="agent/join/certified")
+    assert not (site.directory / "h2" / membership.FILE).exists()
+    key = (site.directory / "h2" / membership.KEY).read_text("ascii")
+    agent = site.join(token)
+    member = membership.read(site.directory / "h2")
+    assert member is not None
+    assert member.key == key
+    listed = site.say("host", "list").splitlines()
+    assert [line.split()[0] for line in listed[1:]] == ["h2"]
+    # The token is spent for everybody else, and no hindrance for this host.
+    agent.kill()
+    assert site.start_host("h2", "--join", token).ready == agent.ready
+    with pytest.raises(AssertionError, match="with 1"):
+        site.join(token, "thief")
+    assert "joined with another key" in (site.directory / "thief.log").read_text("utf-8")
+    assert not (site.directory / "thief" / membership.FILE).exists()
+
+
+def test_a_control_plane_killed_before_it_answers_gives_the_same_answer_later(site: Site) -> None:
+    site.start()
+    token = site.token()
+    site.control.kill()
+    # The first write of this start is the joining.
+    site.start(kill_at="store.fleet/commit/after@1")
+    with pytest.raises(AssertionError, match="with 1"):
+        site.join(token)
+    assert site.control.wait() == -signal.SIGKILL
+    assert "start the agent again" in (site.directory / "h2.log").read_text("utf-8")
+    site.start()
+    agent = site.join(token)
+    listed = site.say("host", "list").splitlines()
+    assert [line.split()[0] for line in listed[1:]] == ["h2"]
+    assert agent.ready in listed[1]
+
+
+def test_what_an_operator_does_wrong_is_told(site: Site) -> None:
+    site.start()
+    said = read_token(site.token())
+    site.join(site.token("h3"), "h3")
+    state, host = ("--state-dir", str(site.state)), ("--state-dir", str(site.directory / "h9"))
+    assert "joined already" in site.refusal("host", "add", "h3", *state)
+    assert "no name for a host" in site.refusal("host", "add", "a/b", *state)
+    assert "No host h7 was invited" in site.refusal("host", "show", "h7", *state)
+    assert "Give --join TOKEN" in site.refusal("agent", *host)
+    assert "no join token" in site.refusal("agent", *host, "--join", "x")
+    both = ("--socket", "/tmp/x", "--name", "h2", "--join", "x")
+    assert "give --join alone" in site.refusal("agent", *host, *both)
+    token = write_token(said)
+    assert "is host h2, not h9" in site.refusal("agent", *host, "--name", "h9", "--join", token)
+    elsewhere = write_token(type(said)(said.address, "0" * 64, said.host, said.secret))
+    here = ("--address", "127.0.0.1:0")
+    wrong_cloud = site.refusal("agent", *host, *here, "--join", elsewhere)
+    assert "not the cloud that this token is from" in wrong_cloud
+    taken = ("--state-dir", str(site.directory / "h3"), *here)
+    assert "is that of host h3" in site.refusal("agent", *taken, "--join", token)
+    assert not (site.directory / "h9" / membership.FILE).exists()
+
+
+def test_a_cloud_that_takes_no_hosts_says_how_it_would(tmp_path: Path) -> None:
+    state = ("--state-dir", str(tmp_path / "state"))
+    log = tmp_path / "control.log"
+    control = ForkedProcess("serve", *state, "--listen", "127.0.0.1:0", log=log)
+    try:
+        code, said, warned = run_forked("host", "add", "h2", *state)
+        assert (code, said) == (1, "")
+        assert "hosts_listen" in warned
+        assert not (tmp_path / "state" / "fleet.sqlite").exists()
+    finally:
+        control.kill()

@@ -1,0 +1,85 @@
+"""Who is let in between control plane and hosts: only the right certificate, on both sides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from mooring import certificates
+from mooring.agent_api.client import Agents
+from mooring.agent_api.remote import Place
+from mooring.certificates import Held
+from mooring.errors import Unavailable
+from tests.fleet.members import DAY_S, certify, lay_member, now, start_agent
+from tests.kill.processes import ForkedProcess
+
+pytestmark = pytest.mark.anyio
+AUTHORITY = certificates.make_authority(now())
+STRANGERS = certificates.make_authority(now())
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncGenerator[ForkedProcess]:
+    """A host of AUTHORITY, in a process of its own."""
+    lay_member(tmp_path / "host", AUTHORITY)
+    process = await asyncio.to_thread(start_agent, tmp_path / "host")
+    yield process
+    process.kill()
+
+
+async def ask(address: str, held: Held, enrolment: str = "e1", authority: Held = AUTHORITY) -> str:
+    """Ask an agent who it is, with what `held` shows."""
+    context = certificates.client_context(authority.authority, held)
+    client = Agents().remote("host-1", Place(address, enrolment), context)
+    try:
+        return (await client.host()).name
+    finally:
+        await client.close()
+
+
+async def test_an_agent_answers_its_control_plane_alone(agent: ForkedProcess) -> None:
+    ours = certificates.hold_control_plane(AUTHORITY, now(), DAY_S)
+    assert await ask(agent.ready, ours) == "host-1"
+    certificate, key = certify(AUTHORITY, "host-2", "e2")
+    another_host = Held(certificate, key, AUTHORITY.authority)
+    foreign = certificates.hold_control_plane(STRANGERS, now(), DAY_S)
+    long_ago = now() - timedelta(days=30)
+    expired = certificates.hold_control_plane(AUTHORITY, long_ago, DAY_S)
+    for held in (another_host, foreign, expired):
+        with pytest.raises(Unavailable, match="no answer"):
+            await ask(agent.ready, Held(held.certificate, held.key, AUTHORITY.authority))
+    assert await ask(agent.ready, ours) == "host-1"
+
+
+async def test_who_shows_no_certificate_gets_no_answer(agent: ForkedProcess) -> None:
+    context = certificates.client_context(AUTHORITY.authority)
+    client = Agents().remote("host-1", Place(agent.ready, "e1"), context)
+    with pytest.raises(Unavailable, match="no answer"):
+        await client.host()
+    await client.close()
+
+
+async def test_the_control_plane_asks_only_the_joining_that_it_knows(agent: ForkedProcess) -> None:
+    """A certificate of another host, of a host that was removed, and of another cloud."""
+    ours = certificates.hold_control_plane(AUTHORITY, now(), DAY_S)
+    with pytest.raises(Unavailable, match="has not the certificate of host host-1") as refused:
+        await ask(agent.ready, ours, enrolment="e2")
+    assert "let it join again" in refused.value.public
+    with pytest.raises(Unavailable, match="has not the certificate of host host-1"):
+        await ask(agent.ready, ours, authority=STRANGERS)
+
+
+async def test_an_expired_certificate_of_a_host_is_refused(tmp_path: Path) -> None:
+    lay_member(tmp_path / "host", AUTHORITY, at=now() - timedelta(days=30))
+    process = await asyncio.to_thread(start_agent, tmp_path / "host")
+    ours = certificates.hold_control_plane(AUTHORITY, now(), DAY_S)
+    try:
+        with capture_logs(), pytest.raises(Unavailable, match="has not the certificate"):
+            await ask(process.ready, ours)
+    finally:
+        process.kill()
