@@ -6,6 +6,9 @@ PYTEST := $(PYTHON) -m pytest
 # have killed about as long as they work. Who has done its share takes over what others have left.
 ON_EVERY_CORE := -n $(shell expr $$(nproc) + 1) --maxprocesses 8 --dist worksteal
 
+# The processes that tests start read what the first one has compiled.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: help demo test check laws kill faults tempest bench golden migration pins
 
 help:

@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.compiled import share_statements
 from tests.postgres import (
     database,
     location,
@@ -25,6 +26,7 @@ CHECKOUT = Path(__file__).parents[1]
 
 hypothesis.settings.register_profile("mooring", deadline=None)
 hypothesis.settings.load_profile("mooring")
+share_statements()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

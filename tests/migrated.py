@@ -36,6 +36,11 @@ def lay_databases(directory: Path | str, *services: str) -> None:
             path.write_bytes(migrated_file(service))
 
 
+def files_of(directory: Path | str) -> dict[str, bytes]:
+    """Return what the files right in a directory hold, by their names."""
+    return {path.name: path.read_bytes() for path in Path(directory).iterdir() if path.is_file()}
+
+
 async def open_store(
     location: str, service: str, *, probe: Probe | None = None, inline: bool = False
 ) -> Store:
