@@ -7,11 +7,13 @@ network and the agents. `mooring up` hands it the real ones, the tests simulated
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct
+from sqlalchemy.orm import Session as Transaction
 
 from mooring import access, health_app
 from mooring.clients.identity import Login, ServiceUser
@@ -21,6 +23,7 @@ from mooring.clients.webhook import WebhookTarget
 from mooring.doctor import app as doctor_app
 from mooring.fleet import app as fleet_app
 from mooring.fleet.fleet import Fleet, open_fleet
+from mooring.fleet.removal import Tenant
 from mooring.identity.tokens import LocalValidator
 from mooring.metrics import app as metrics_app
 from mooring.notify.deliverer import Deliverer
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from mooring.probe import Probe
 
 S = TypeVar("S", bound=Served)
+_Uses: TypeAlias = Callable[[Transaction, str], list[str]]
 _SessionOf: TypeAlias = Callable[[str, str], Session]
 
 
@@ -194,8 +198,24 @@ async def open_cloud(outside: Outside, services: Sequence[Service[Any]] = SERVIC
     for each in services:
         if each is not IDENTITY:
             cloud.open(each, keystone.session, sealer)
+    if cloud.fleet is not None:
+        cloud.fleet.tenants = tuple(_tenants(cloud))
     await _serve(cloud, keystone.validator)
     return cloud
+
+
+def _tenants(cloud: Cloud) -> Iterator[Tenant]:
+    """Give what has to forget a host before it is out of the cloud."""
+    for each in cloud.services:
+        if each.host_uses is not None and each.forget_host is not None:
+            yield Tenant(
+                uses=partial(_uses, cloud.stores[each.name], each.host_uses),
+                forget=partial(each.forget_host, cloud[each]),
+            )
+
+
+async def _uses(store: Store, read: _Uses, host: str) -> list[str]:
+    return await store.read(lambda tx: read(tx, host))
 
 
 async def _open_identity(cloud: Cloud, sealer: Sealer) -> Keystone:

@@ -73,6 +73,12 @@ async def show_host(settings: Settings, name: str) -> None:
     click.echo(_columns([(name, value) for name, value in facts.items() if value]))
 
 
+async def remove_host(settings: Settings, name: str) -> None:
+    """Take a host out of the cloud. Raises NotFound, and Conflict while it is used."""
+    await _ask(settings, "DELETE", f"{PATH}/{quote(name, safe='')}")
+    click.echo(f"Host {name} is out of the cloud. Its agent may be stopped.")
+
+
 async def _ask(settings: Settings, method: str, path: str, body: bytes = b"") -> Any:
     url, login = await asyncio.to_thread(read_login, settings.state_path)
     network = Network()

@@ -152,6 +152,20 @@ def show_host(state_dir: str | None, name: str) -> None:
     _on(state_dir, lambda settings: host_command.show_host(settings, name))
 
 
+@host.command("remove")
+@_state_dir
+@click.argument("name")
+def remove_host(state_dir: str | None, name: str) -> None:
+    """Take a host out of the cloud, or withdraw its invitation.
+
+    Refused while it has servers, volumes or debts. Its certificate is worth nothing from then on,
+    and to come back it needs a new token.
+    """
+    from mooring import host_command
+
+    _on(state_dir, lambda settings: host_command.remove_host(settings, name))
+
+
 @cli.group()
 def operations() -> None:
     """See what the cloud is doing, and have a word in it."""

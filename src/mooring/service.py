@@ -106,6 +106,10 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
     """Whether it writes notifications."""
     hosts_seen: Callable[[Session], Mapping[str, datetime]] | None = None
     """Reads when each host has answered it last, by the host's name."""
+    host_uses: Callable[[Session, str], list[str]] | None = None
+    """Reads what it has on a host, each as `3 servers`; None for a service that has nothing."""
+    forget_host: Callable[[S, str], Awaitable[None]] | None = None
+    """Forgets a host that is taken out. Raises Conflict while it has something there."""
     pages: Mapping[str, Page] = {}
     """What the doctor reads of its tables, by the name under which the doctor's books have it."""
 

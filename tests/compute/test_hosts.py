@@ -46,6 +46,19 @@ async def test_host_that_does_not_answer_is_down_after_a_minute(yard: Yard) -> N
     await yard.settle()
 
 
+async def test_a_silent_host_is_shown_as_down_within_15_seconds(yard: Yard) -> None:
+    async def shown() -> list[str]:
+        services = (await yard.ask("GET", "/os-services", who="admin")).json()["services"]
+        hypervisors = (await yard.ask("GET", "/os-hypervisors", who="admin")).json()["hypervisors"]
+        return [each["state"] for each in (*services, *hypervisors)]
+
+    assert await shown() == ["up", "up"]
+    yard.clock.advance(15.5)
+    assert await shown() == ["down", "down"]
+    await yard.look()
+    assert await shown() == ["up", "up"]
+
+
 async def test_lowest_version_counts_hosts_that_are_down(wide: Yard) -> None:
     await wide.close()
     wide.versions["host2"] = 23

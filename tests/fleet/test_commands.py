@@ -66,6 +66,10 @@ class Site:
         return self.say("host", "add", name, *more).strip()
 
     def ask(self, path: str, key: str) -> Any:
+        """Read from an API of the cloud as its administrator."""
+        return self.call("GET", path).json()[key]
+
+    def call(self, method: str, path: str, body: Any = None) -> httpx2.Response:
         """Ask an API of the cloud as its administrator."""
         passwords = json.loads((self.state / "passwords.json").read_text("utf-8"))
         who = {"name": "admin", "domain": {"id": "default"}, "password": passwords["admin"]}
@@ -74,7 +78,7 @@ class Site:
         with httpx2.Client(base_url=self.control.ready, timeout=60) as client:
             given = client.post("/identity/v3/auth/tokens", json={"auth": auth})
             headers = {"X-Auth-Token": given.headers["X-Subject-Token"]}
-            return client.get(path, headers=headers).json()[key]
+            return client.request(method, path, headers=headers, json=body)
 
     def stop(self) -> None:
         for process in self._running:
@@ -157,6 +161,52 @@ def test_a_control_plane_killed_before_it_answers_gives_the_same_answer_later(si
     listed = site.say("host", "list").splitlines()
     assert [line.split()[0] for line in listed[1:]] == ["h2"]
     assert agent.ready in listed[1]
+
+
+def test_a_host_is_removed_when_it_is_empty_and_comes_back_as_another(site: Site) -> None:
+    site.start()
+    site.join(site.token())
+    # A start asks all hosts for their pools before it is ready.
+    site.control.kill()
+    site.start()
+    made = site.call("POST", "/volume/v3/volumes", {"volume": {"size": 1, "name": "v"}})
+    volume = f"/volume/v3/volumes/{made.json()['volume']['id']}"
+    while (status := site.ask(volume, "volume")["status"]) == "creating":
+        pass
+    assert status == "available"
+    state = ("--state-dir", str(site.state))
+    assert "still has 1 volumes" in site.refusal("host", "remove", "h2", *state)
+    assert "joined" in site.say("host", "show", "h2")
+    site.call("DELETE", volume)
+    while site.call("GET", volume).status_code == 200:
+        pass
+    # The control plane dies when the host is cut off and not yet forgotten.
+    site.control.kill()
+    site.start(kill_at="store.fleet/commit/after@1")
+    assert site.refusal("host", "remove", "h2", *state)
+    assert site.control.wait() == -signal.SIGKILL
+    site.start()
+    while "No host on another machine" not in site.say("host", "list"):
+        pass
+    assert site.ask("/compute/v2.1/os-services", "services") == []
+    assert site.ask("/volume/v3/scheduler-stats/get_pools", "pools") == []
+    # Its agent runs on with what it was certified for, and nobody asks it.
+    agent = site.join(site.token(), "another")
+    (line,) = site.say("host", "list").splitlines()[1:]
+    assert agent.ready in line
+    assert "Everything agrees." in site.say("doctor")
+
+
+def test_hosts_do_what_they_were_invited_for(site: Site) -> None:
+    site.start()
+    site.join(site.token("runs", "--role", "compute"), "runs")
+    site.join(site.token("keeps", "--role", "volume"), "keeps")
+    site.control.kill()
+    site.start()
+    hosts = site.ask("/compute/v2.1/os-hypervisors", "hypervisors")
+    assert [host["hypervisor_hostname"] for host in hosts] == ["runs"]
+    pools = site.ask("/volume/v3/scheduler-stats/get_pools", "pools")
+    assert [pool["name"].partition("@")[0] for pool in pools] == ["keeps"]
 
 
 def test_what_an_operator_does_wrong_is_told(site: Site) -> None:

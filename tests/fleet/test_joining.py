@@ -22,20 +22,18 @@ from mooring.fleet.fleet import Fleet, open_fleet
 from mooring.fleet.tables import AuthorityRow, HostRow
 from mooring.limits import JOIN_TOKEN_S
 from mooring.saga.seal import Sealer
-from mooring.store.base import Store, open_store
+from mooring.store.base import Store
+from tests.fleet.stores import BOTH, open_fleet_store
 
 pytestmark = pytest.mark.anyio
 SEALER = Sealer(b"k" * 32)
 HERE = "10.0.0.1:8472"
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+@pytest.fixture(params=BOTH)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Store]:
-    is_sqlite = request.param == "sqlite"
-    place = str(tmp_path) if is_sqlite else request.getfixturevalue("postgres_url")
-    opened = await open_store(place, "fleet")
-    yield opened
-    await opened.close()
+    async with open_fleet_store(request, tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture

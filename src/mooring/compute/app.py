@@ -11,7 +11,7 @@ from mooring.compute.actions.api import instance_actions
 from mooring.compute.events.api import external_events
 from mooring.compute.flavors import flavors
 from mooring.compute.flavors.api import flavors as flavor_routes
-from mooring.compute.hosts import hosts
+from mooring.compute.hosts import host_changes, hosts
 from mooring.compute.hosts.api import availability_zones, hypervisors, services
 from mooring.compute.hosts.loops import heal_servers, watch_hosts
 from mooring.compute.keypairs.api import keypairs
@@ -107,6 +107,8 @@ SERVICE = Service(
     end_buried=_end_buried,
     notifies=True,
     hosts_seen=hosts.seen,
+    host_uses=host_changes.uses,
+    forget_host=host_changes.forget,
     pages={
         "servers": rows_of(Server, Server.deleted_at.is_(None)),
         "devices": devices.read_all,

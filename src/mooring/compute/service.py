@@ -28,7 +28,9 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Disks that one server may have; -1 is no limit."""
     host_down_s: float = 60.0
     """A host that did not answer for so long is down (facts/compute.md 12.2)."""
-    host_poll_s: float = 10.0
+    host_shown_down_s: float = 15.0
+    """One that did not for so long is shown as down; until the above, what comes waits for it."""
+    host_poll_s: float = 5.0
     heal_interval_s: float = 60.0
     volume_ready_s: float = 180.0
     """How long a server waits for a volume that is being made."""

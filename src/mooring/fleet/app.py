@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from mooring import certificates, typed
 from mooring.errors import Conflict, Forbidden, Invalid, MooringError, NotFound
+from mooring.fleet import removal
 from mooring.limits import JOIN_BODY_BYTES
 from mooring.web.identity import TokenValidator, who_from_request
 
@@ -80,6 +81,9 @@ def build(fleet: Fleet | None, validator: TokenValidator, joins_at: str) -> ASGI
             asked = await _read(request)
             token, until = await fleet.invite(asked.name, asked.roles, joins_at)
             return 201, Invited(token, until)
+        if request.method == "DELETE" and name:
+            await removal.remove(fleet, name)
+            return 204, None
         if request.method == "GET":
             if name:
                 return 200, _view(fleet, await fleet.host(name))
@@ -92,7 +96,8 @@ def build(fleet: Fleet | None, validator: TokenValidator, joins_at: str) -> ASGI
         except MooringError as error:
             status = _STATUS.get(error.kind, 500)
             body = {"error": {"code": status, "message": error.public}}
-        response = Response(msgspec.json.encode(body), status, media_type="application/json")
+        content = b"" if body is None else msgspec.json.encode(body)
+        response = Response(content, status, media_type="application/json")
         await response(scope, receive, send)
 
     return application

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -11,11 +12,11 @@ from mooring import certificates
 from mooring.agent_api.joining import Joined, JoinRequest, JoinToken, new_secret, write_token
 from mooring.agent_api.remote import Place
 from mooring.errors import Conflict, MooringError, NotFound
-from mooring.fleet import authority, joining
+from mooring.fleet import authority, joining, removal
 from mooring.limits import CERTIFICATE_LIFETIME_S, FLEET_POLL_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from sqlalchemy.orm import Session
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mooring.agent_api.client import Agents
     from mooring.certificates import Held
     from mooring.clock import Clock
+    from mooring.fleet.removal import Tenant
     from mooring.fleet.tables import HostRow
     from mooring.saga.seal import Sealer
     from mooring.store.base import Store
@@ -40,6 +42,10 @@ class Fleet:
         self.door_context = certificates.server_context(held, asks_callers=False)
         """Serves those who join, who have no certificate yet."""
         self._context = certificates.client_context(root.certificate, held)
+        self.tenants: tuple[Tenant, ...] = ()
+        """What has to forget a host that is removed, set by whoever opens the services."""
+        self.removing: set[str] = set()
+        """Hosts that a request of this process takes out just now."""
         self._places: dict[str, Place] = {}
         self._looking = asyncio.Lock()
 
@@ -91,11 +97,15 @@ class Fleet:
             await self._compare(await self.store.read(_places))
 
     async def run(self) -> None:
-        """Look again and again, until cancelled: other processes let hosts in too."""
+        """Look again and again, until cancelled: other processes let hosts in and out too."""
+        # A removal takes longer than a look, which others count on.
+        await asyncio.gather(self._again(self.look), self._again(partial(removal.go_on, self)))
+
+    async def _again(self, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await self.clock.sleep(FLEET_POLL_S)
             try:
-                await self.look()
+                await work()
             except MooringError as error:
                 log.warning("the hosts could not be read", error=str(error))
 

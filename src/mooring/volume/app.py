@@ -88,6 +88,8 @@ SERVICE = Service(
     take_sagas=_take_sagas,
     notifies=True,
     hosts_seen=backends.seen,
+    host_uses=backends.uses,
+    forget_host=backends.forget,
     pages={
         "volumes": rows_of(VolumeRow),
         "attachments": rows_of(AttachmentRow),

@@ -72,6 +72,34 @@ async def remove(compute: Compute, service_id: str, *, by_uuid: bool) -> None:
     await compute.store.write(forget)
 
 
+def uses(tx: Session, name: str) -> list[str]:
+    """Return what a host has and owes, each as `3 servers`."""
+    used = select(func.count()).select_from(Server)
+    servers = tx.execute(used.where(Server.host == name, Server.deleted_at.is_(None))).scalar_one()
+    owed = len(debts.owed(tx, name))
+    found = {"servers": servers, "undone operations that it owes": owed}
+    return [f"{count} {what}" for what, count in found.items() if count]
+
+
+async def forget(compute: Compute, name: str) -> None:
+    """Forget a host that is taken out of the cloud. Raises Conflict while it has something."""
+
+    def unused(tx: Session) -> Host | None:
+        if found := uses(tx, name):
+            raise Conflict(f"Host {name} still has {', '.join(found)}. Delete or move them first.")
+        return hosts.find(tx, name)
+
+    host = await compute.store.read(unused)
+    if host is not None:
+        await compute.placement.delete_provider(host.provider_id)
+
+    def drop(tx: Session) -> None:
+        if (row := unused(tx)) is not None:
+            tx.execute(delete(Host).where(Host.id == row.id))
+
+    await compute.store.write(drop)
+
+
 def _removable(tx: Session, compute: Compute, service_id: str, *, by_uuid: bool) -> Host:
     if by_uuid:
         host = by_service(tx, service_id)

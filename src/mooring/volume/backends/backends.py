@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import bindparam, func, select, union_all
+from sqlalchemy import bindparam, delete, func, select, union_all
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, NoCapacity
+from mooring.fence import debts
 from mooring.store.prepared import Prepared
 from mooring.volume.tables import (
     BackendRow,
@@ -232,3 +233,31 @@ def seen(tx: Session) -> dict[str, datetime]:
     newest = func.max(BackendRow.seen_at)
     rows = tx.execute(select(BackendRow.host, newest).group_by(BackendRow.host))
     return {row.host: row[1] for row in rows}
+
+
+def uses(tx: Session, host: str) -> list[str]:
+    """Return what lies on a host and what it owes, each as `3 volumes`."""
+    tx.flush()
+    held = (
+        select(func.count())
+        .select_from(VolumeRow)
+        .join(BackendRow, VolumeRow.backend == BackendRow.name)
+    )
+    volumes = tx.execute(held.where(BackendRow.host == host)).scalar_one()
+    owed = len(debts.owed(tx, host))
+    found = {"volumes": volumes, "undone operations that it owes": owed}
+    return [f"{count} {what}" for what, count in found.items() if count]
+
+
+async def forget(volume: Volume, host: str) -> None:
+    """Forget the pools of a host that is taken out. Raises Conflict while something lies there."""
+
+    def drop(tx: Session) -> None:
+        of_host = BackendRow.host == host
+        # Whoever gives one of them to a volume holds all of them meanwhile.
+        tx.execute(select(BackendRow.name).where(of_host).with_for_update()).all()
+        if found := uses(tx, host):
+            raise Conflict(f"Host {host} still has {', '.join(found)}. Delete them first.")
+        tx.execute(delete(BackendRow).where(of_host))
+
+    await volume.store.write(drop)

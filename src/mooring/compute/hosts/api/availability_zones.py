@@ -44,7 +44,7 @@ async def _list(call: Call[Compute], *, detail: bool) -> Reply:
 
 
 def _hosts(call: Call[Compute], zone: str, rows: Sequence[Host]) -> dict[str, Any]:
-    now, down_after_s = call.service.clock.now(), call.service.settings.host_down_s
+    now, down_after_s = call.service.clock.now(), call.service.settings.host_shown_down_s
     return {
         row.name: {
             BINARY: {

@@ -184,7 +184,7 @@ def _id(row: Host, *, by_uuid: bool) -> str | int:
 
 
 def _brief(row: Host, call: Call[Compute]) -> dict[str, Any]:
-    now, down_after_s = call.service.clock.now(), call.service.settings.host_down_s
+    now, down_after_s = call.service.clock.now(), call.service.settings.host_shown_down_s
     return {
         "id": _id(row, by_uuid=call.version >= _UUID_SINCE),
         "hypervisor_hostname": row.name,

@@ -131,7 +131,7 @@ def _read_old(action: str, body: OldChange) -> tuple[HostChanges, dict[str, Any]
 
 
 def _show(row: Host, call: Call[Compute]) -> dict[str, Any]:
-    now, down_after_s = call.service.clock.now(), call.service.settings.host_down_s
+    now, down_after_s = call.service.clock.now(), call.service.settings.host_shown_down_s
     body: dict[str, Any] = {
         "id": row.service_uuid if call.version >= _UUID_SINCE else row.id,
         "binary": BINARY,

@@ -1,0 +1,106 @@
+"""How a host leaves: cut off first, then forgotten by every service that knows it.
+
+A host that is `leaving` is asked nothing any more, by no process, and its certificate is worth
+nothing. A removal that was cut off in the middle is ended by the next process that looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+from msgspec import Struct
+from sqlalchemy import delete, update
+
+from mooring.errors import Conflict, MooringError
+from mooring.fleet import joining
+from mooring.fleet.tables import HostRow
+from mooring.limits import FLEET_POLL_S
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.fleet.fleet import Fleet
+
+log = structlog.get_logger()
+
+
+class Tenant(Struct, frozen=True):
+    """A service that keeps something on hosts."""
+
+    uses: Callable[[str], Awaitable[Sequence[str]]]
+    """Gives what it has on a host, each as `3 servers`."""
+    forget: Callable[[str], Awaitable[None]]
+    """Forgets a host. Raises Conflict while it has something there."""
+
+
+async def remove(fleet: Fleet, name: str) -> None:
+    """Take a host out of the cloud; an invitation is withdrawn. Done again, it goes on.
+
+    Raises NotFound, and Conflict while some service has something on the host.
+    """
+    host = await fleet.host(name)
+    if host.status == "joined":
+        await _require_unused(fleet, name)
+    fleet.removing.add(name)
+    try:
+        await _take_out(fleet, host)
+    finally:
+        fleet.removing.discard(name)
+    log.info("a host was removed", host=name)
+
+
+async def _take_out(fleet: Fleet, host: HostRow) -> None:
+    if host.status != "invited":
+        await fleet.store.write(lambda tx: _mark(tx, host, "leaving"))
+        await fleet.look()
+        # Until then every other process has stopped asking it, and none notes it down again.
+        await fleet.clock.sleep(2 * FLEET_POLL_S)
+        await _forget(fleet, host)
+    await fleet.store.write(lambda tx: _drop(tx, host))
+
+
+async def go_on(fleet: Fleet) -> None:
+    """End the removals that somebody began and did not live to end."""
+    for host in await fleet.hosts():
+        if host.status == "leaving" and host.name not in fleet.removing:
+            try:
+                await remove(fleet, host.name)
+            except MooringError as error:
+                log.warning("a host could not be removed", host=host.name, error=str(error))
+
+
+async def _require_unused(fleet: Fleet, name: str) -> None:
+    uses = [use for tenant in fleet.tenants for use in await tenant.uses(name)]
+    if uses:
+        raise Conflict(
+            f"Host {name} still has {', '.join(uses)}. Nothing was changed; delete or move them, "
+            "and let it pay what it owes, first."
+        )
+
+
+async def _forget(fleet: Fleet, host: HostRow) -> None:
+    """Have every service forget a host. Where it is used again, it stays in the cloud."""
+    try:
+        for tenant in fleet.tenants:
+            await tenant.forget(host.name)
+    except Conflict:
+        await fleet.store.write(lambda tx: _mark(tx, host, "joined"))
+        await fleet.look()
+        raise
+
+
+def _mark(tx: Session, host: HostRow, status: str) -> None:
+    """Change the status of this joining of a host, not of one that came after it."""
+    this = HostRow.enrolment == host.enrolment
+    tx.execute(update(HostRow).where(this, HostRow.status != "invited").values(status=status))
+
+
+def _drop(tx: Session, host: HostRow) -> None:
+    row = joining.find(tx, host.name)
+    if row is None or row.enrolment != host.enrolment:
+        return
+    if (row.status == "invited") != (host.status == "invited"):
+        raise Conflict(f"Host {host.name} has joined meanwhile. Look at it, and ask again.")
+    tx.execute(delete(HostRow).where(HostRow.enrolment == host.enrolment))

@@ -1,0 +1,185 @@
+"""A host leaves: refused while it is used, cut off at once, ended whoever is killed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+import pytest
+
+from mooring import certificates
+from mooring.agent_api.client import Agents
+from mooring.agent_api.joining import JoinRequest, read_token
+from mooring.clock import SimulatedClock
+from mooring.errors import Conflict, Forbidden, NotFound, Unavailable
+from mooring.fleet import removal
+from mooring.fleet.fleet import Fleet, open_fleet
+from mooring.fleet.removal import Tenant
+from mooring.limits import FLEET_POLL_S
+from mooring.saga.seal import Sealer
+from mooring.store.base import Store
+from tests.fleet.stores import BOTH, open_fleet_store
+
+pytestmark = pytest.mark.anyio
+SEALER = Sealer(b"k" * 32)
+
+
+class Lodger:
+    """A service that has as many things on a host as a test says."""
+
+    def __init__(self) -> None:
+        self.things, self.forgotten = 0, list[str]()
+        self.comes_late = False
+        self.fails = 0
+
+    async def uses(self, host: str) -> Sequence[str]:
+        return [f"{self.things} things"] if self.things else []
+
+    async def forget(self, host: str) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise Unavailable("Not now.")
+        if self.things or self.comes_late:
+            raise Conflict(f"Host {host} still has a thing.")
+        self.forgotten.append(host)
+
+
+@pytest.fixture(params=BOTH)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Store]:
+    async with open_fleet_store(request, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def lodger() -> Lodger:
+    return Lodger()
+
+
+@pytest.fixture
+async def fleet(store: Store, lodger: Lodger) -> Fleet:
+    return await start(store, lodger)
+
+
+async def start(store: Store, lodger: Lodger) -> Fleet:
+    """Begin as a process of the control plane does."""
+    fleet = await open_fleet(store, SEALER, Agents(), SimulatedClock())
+    fleet.tenants = (Tenant(uses=lodger.uses, forget=lodger.forget),)
+    return fleet
+
+
+async def join(fleet: Fleet, name: str = "h2") -> JoinRequest:
+    token, _ = await fleet.invite(name, ["compute"], "10.0.0.1:8472")
+    wish = certificates.make_request(certificates.new_key(), name).decode()
+    asked = JoinRequest(read_token(token).secret, wish, "10.0.0.2:8471")
+    await fleet.join(asked)
+    return asked
+
+
+async def until_waiting(fleet: Fleet, leaving: asyncio.Task[None]) -> SimulatedClock:
+    """Let a removal go on until it waits for the other processes, or has ended."""
+    clock = fleet.clock
+    assert isinstance(clock, SimulatedClock)
+    while clock.next_wake() is None and not leaving.done():
+        await asyncio.wait({leaving}, timeout=0.01)
+    return clock
+
+
+async def remove(fleet: Fleet, name: str = "h2") -> None:
+    leaving = asyncio.create_task(removal.remove(fleet, name))
+    clock = await until_waiting(fleet, leaving)
+    clock.advance(2 * FLEET_POLL_S)
+    await leaving
+
+
+async def test_a_host_that_leaves_is_forgotten_and_needs_a_new_token(
+    fleet: Fleet, lodger: Lodger
+) -> None:
+    asked = await join(fleet)
+    first = (await fleet.host("h2")).enrolment
+    client = fleet.agents["h2"]
+    await remove(fleet)
+    assert lodger.forgotten == ["h2"]
+    assert "h2" not in fleet.agents
+    with pytest.raises(Unavailable, match="taken out"):
+        await client.host()
+    with pytest.raises(NotFound):
+        await removal.remove(fleet, "h2")
+    with pytest.raises(Forbidden, match="was removed"):
+        await fleet.join(asked)
+    await join(fleet)
+    # What the first joining was certified for is no name that anybody asks for now.
+    assert (await fleet.host("h2")).enrolment != first
+
+
+async def test_a_host_in_use_stays_as_it_was(fleet: Fleet, lodger: Lodger) -> None:
+    await join(fleet)
+    lodger.things = 3
+    with pytest.raises(Conflict, match="still has 3 things"):
+        await removal.remove(fleet, "h2")
+    assert (await fleet.host("h2")).status == "joined"
+    assert "h2" in fleet.agents
+
+
+async def test_a_host_that_is_used_in_the_last_moment_comes_back(
+    fleet: Fleet, lodger: Lodger
+) -> None:
+    await join(fleet)
+    lodger.comes_late = True
+    with pytest.raises(Conflict, match="still has a thing"):
+        await remove(fleet)
+    assert (await fleet.host("h2")).status == "joined"
+    assert "h2" in fleet.agents
+
+
+async def test_an_invitation_is_withdrawn_at_once(fleet: Fleet, lodger: Lodger) -> None:
+    token, _ = await fleet.invite("h2", ["compute"], "10.0.0.1:8472")
+    await removal.remove(fleet, "h2")
+    assert (await fleet.hosts(), lodger.forgotten) == ([], [])
+    wish = certificates.make_request(certificates.new_key(), "h2").decode()
+    with pytest.raises(Forbidden, match="was removed"):
+        await fleet.join(JoinRequest(read_token(token).secret, wish, "10.0.0.2:8471"))
+
+
+async def test_a_removal_whose_process_died_is_ended_by_the_next(
+    fleet: Fleet, store: Store, lodger: Lodger
+) -> None:
+    await join(fleet)
+    leaving = asyncio.create_task(removal.remove(fleet, "h2"))
+    await until_waiting(fleet, leaving)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    heir = await start(store, lodger)
+    assert ("h2" in heir.agents, lodger.forgotten) == (False, [])
+    # A service that cannot answer now keeps it until it can.
+    lodger.fails = 1
+    for forgotten in ([], ["h2"]):
+        going_on = asyncio.create_task(removal.go_on(heir))
+        clock = await until_waiting(heir, going_on)
+        clock.advance(2 * FLEET_POLL_S)
+        await going_on
+        assert lodger.forgotten == forgotten
+    assert await heir.hosts() == []
+
+
+async def test_the_loops_of_a_process_look_and_end_removals(
+    fleet: Fleet, store: Store, lodger: Lodger
+) -> None:
+    other = await start(store, lodger)
+    working = asyncio.create_task(other.run())
+    await join(fleet)
+    clock = other.clock
+    assert isinstance(clock, SimulatedClock)
+    while "h2" not in other.agents:
+        clock.advance(FLEET_POLL_S)
+        await asyncio.wait({working}, timeout=0.01)
+    leaving = asyncio.create_task(removal.remove(fleet, "h2"))
+    await until_waiting(fleet, leaving)
+    leaving.cancel()
+    while await other.hosts():
+        clock.advance(FLEET_POLL_S)
+        await asyncio.wait({working}, timeout=0.01)
+    assert lodger.forgotten[-1] == "h2"
+    assert "h2" not in other.agents
+    working.cancel()
+    await asyncio.gather(working, leaving, return_exceptions=True)
