@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,9 +21,9 @@ from openstack import connect
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
+from tests.contract.command import run_command
 from tests.kill.processes import CommandProcess
 
-OPENSTACK = Path(sys.executable).with_name("openstack")
 COMMAND_S, ENDS_S, POLL_S = 240.0, 240.0, 0.05
 COMPUTE, VOLUME, IMAGE = "/compute/v2.1", "/volume/v3", "/image/v2"
 MIB = 1024 * 1024
@@ -48,14 +47,7 @@ class Shell:
 
     def execute(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run one command and return how it ended, whatever that is."""
-        return subprocess.run(
-            [str(OPENSTACK), *words],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
+        return run_command(words, self.environment, timeout_s=COMMAND_S)
 
     def run(self, *words: str) -> str:
         """Return what the command printed. Raises Refused with what it said on its error output."""
