@@ -13,6 +13,7 @@ import json
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ from mooring import access
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.settings import AgentSettings, Role
 from mooring.agent_api import transport as agent_transport
-from mooring.agent_api.client import Agents
+from mooring.agent_api.client import AgentClient, Agents
 from mooring.clients.identity import Login, ServiceUser
 from mooring.clients.transport import (
     Deliver,
@@ -162,9 +163,10 @@ class SimulatedCloud:
         self._is_up.clear()
         self._starts += 1
         known, network = Agents(self.clock), Network()
-        known.deliver, network.deliver = self._deliver_to_host, self._deliver
+        network.deliver = self._deliver
         for name, agent in self.agents.items():
-            known.in_process(name, agent.app)
+            way = agent_transport.InProcess(agent.app, partial(self._deliver_to_host, name))
+            known.add(AgentClient(name, way))
         outside = Outside(
             settings=self.settings,
             public_url=URL,
@@ -215,8 +217,9 @@ class SimulatedCloud:
         return await self.deliver(request, forward)
 
     async def _deliver_to_host(
-        self, request: agent_transport.Request, forward: agent_transport.Forward
+        self, host: str, request: agent_transport.Request, forward: agent_transport.Forward
     ) -> agent_transport.Response:
+        request.headers["host"] = host
         return await self.deliver_to_host(request, forward)
 
     async def close(self) -> None:

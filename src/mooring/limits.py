@@ -224,7 +224,7 @@ AGENT_TICKET_S = 600.0
 """How long the outcome of a verb waits for whoever was answered 202."""
 
 CLIENT_BODY_BYTES = 64 << 20
-"""Largest answer read from another service into memory; image data is streamed, not counted."""
+"""Largest answer of a service or an agent that is read into memory; image data is streamed."""
 
 IDENTITY_CALL_S = 30.0
 """How long a login or the check of a token may take."""

@@ -10,9 +10,16 @@ they come, stream through pipes of a few chunks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    MutableMapping,
+)
 from contextvars import Context
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import structlog
@@ -26,6 +33,7 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+Body = TypeVar("Body", bytes, bytearray)
 
 __all__ = [
     "Application",
@@ -37,6 +45,7 @@ __all__ = [
     "Response",
     "TooLate",
     "deliver_once",
+    "gather",
 ]
 log = structlog.get_logger()
 
@@ -79,23 +88,33 @@ class Response(Struct, frozen=True):
 
         `most` is in bytes.
         """
-        content = bytearray(self.body)
-        if self.stream is not None:
-            try:
-                async for chunk in self.stream:
-                    content += chunk
-                    if len(content) > most:
-                        break
-            finally:
-                await self.stream.aclose()
-        if len(content) > most:
-            raise NoAnswer(f"An answer is longer than {most} bytes.")
-        return bytes(content)
+        if self.stream is None:
+            return bounded(self.body, most)
+        try:
+            return await gather(self.stream, most)
+        finally:
+            await self.stream.aclose()
 
     async def aclose(self) -> None:
         """Leave the rest of the body unread."""
         if self.stream is not None:
             await self.stream.aclose()
+
+
+async def gather(chunks: AsyncIterable[bytes], most: int = limits.CLIENT_BODY_BYTES) -> bytes:
+    """Return a body that comes in chunks. Raises NoAnswer once it is longer than `most` bytes."""
+    content = bytearray()
+    async for chunk in chunks:
+        content += chunk
+        bounded(content, most)
+    return bytes(content)
+
+
+def bounded(content: Body, most: int = limits.CLIENT_BODY_BYTES) -> Body:
+    """Return a body that is not too long. Raises NoAnswer for one of more than `most` bytes."""
+    if len(content) > most:
+        raise NoAnswer(f"An answer is longer than {most} bytes.")
+    return content
 
 
 Forward: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -258,12 +277,15 @@ class _Serving:
             log.exception("application failed", path=self._request.path, error=repr(error))
 
     def whole(self) -> Response:
-        """Return the answer; 500 when there is none. Raises NoAnswer when a part is missing."""
+        """Return the answer; 500 when there is none.
+
+        Raises NoAnswer when a part is missing, or when there is too much.
+        """
         if not self._status:
             return Response(500)
         if not self._complete:
             raise NoAnswer("The answer broke off.")
-        return Response(self._status, bytes(self._content), self._headers)
+        return Response(self._status, bytes(bounded(self._content)), self._headers)
 
     def end(self) -> None:
         """Let the reader of the chunks know that none will follow."""
@@ -298,7 +320,7 @@ class _Serving:
         if chunk and self._request.method != "HEAD":
             if self._chunks is not None:
                 await self._chunks.put(bytes(chunk))
-            else:
+            elif len(self._content) <= limits.CLIENT_BODY_BYTES:
                 self._content += chunk
         if not message.get("more_body", False):
             self._complete = True

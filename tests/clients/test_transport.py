@@ -81,8 +81,11 @@ class Kitchen:
     async def feast(self, request: Asked) -> StreamingResponse:
         return StreamingResponse(self.courses())
 
-    async def courses(self) -> AsyncIterator[bytes]:
-        for _ in range(64):
+    async def banquet(self, request: Asked) -> StreamingResponse:
+        return StreamingResponse(self.courses(65))
+
+    async def courses(self, count: int = 64) -> AsyncIterator[bytes]:
+        for _ in range(count):
             self.served += 1
             await asyncio.sleep(0)
             yield b"x" * MIB
@@ -330,6 +333,11 @@ async def test_an_answer_longer_than_is_read_is_none(way: Way) -> None:
     response = await way.order("now", b"salt" * 10, streams=True)
     with pytest.raises(NoAnswer, match="longer than 8 bytes"):
         await response.whole(8)
+
+
+async def test_an_answer_longer_than_the_bound_is_none(way: Way) -> None:
+    with pytest.raises(NoAnswer, match=f"longer than {64 * MIB} bytes"):
+        await way.order("banquet")
 
 
 async def test_the_longest_served_url_takes_the_call() -> None:

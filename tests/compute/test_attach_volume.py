@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from mooring.errors import Conflict, Unavailable
+from mooring.saga.tables import SagaRow
+from tests.compute.rebuilding import Between
 from tests.compute.yard import Yard
 
 pytestmark = pytest.mark.anyio
@@ -181,6 +184,23 @@ async def test_failed_unwinding_is_error_until_the_clean_up_is_done(yard: Yard) 
     assert await yard.volume_status(volume_id) == "available"
     assert await yard.attachments(server_id, "2.1") == []
     assert await yard.connections() == []
+
+
+async def test_unwinding_that_the_volume_services_fence_refuses_is_tried_again(yard: Yard) -> None:
+    server_id, volume_id = await yard.make_server(), await yard.make_volume()
+    between, knobs = Between(yard), yard.hypervisor().knobs
+    knobs.fail("plug", Conflict("The guest has no slot left."))
+    knobs.hold("plug")
+    await yard.attach(server_id, volume_id)
+    (shown,) = await yard.attachments(server_id)
+    between.answer("DELETE", f"/attachments/{shown['attachment_id']}", 412)
+    knobs.release("plug")
+    await yard.settle()
+    query = select(SagaRow.outcome).where(SagaRow.name == "compute.attach_volume")
+    assert await yard.stores["compute"].read(lambda tx: tx.execute(query).scalar_one()) == "undone"
+    assert (await yard.server(server_id))["status"] == "ACTIVE"
+    assert await yard.volume_status(volume_id) == "available"
+    assert await yard.attachments(server_id, "2.1") == []
 
 
 async def test_hosts_older_than_the_attachments_flow_close_the_gate(yard: Yard) -> None:

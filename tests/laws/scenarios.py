@@ -165,9 +165,9 @@ async def create_volume(site: Site, **fields: Any) -> Any:
 
 async def create_volume_for_server(site: Site) -> Any:
     """Make a volume as an operation of compute does, which waits to be told."""
-    body, asker = {"volume": {"size": 1}}, {"Mooring-Operation": "asker.make_volume;1;1"}
-    path = f"{VOLUME}/volumes"
-    return await site.cloud.do("POST", path, body, user="compute", headers=asker)
+    body, asker = {"volume": {"size": 1}}, site.names.get("asker", "asker")
+    named = {"Mooring-Operation": f"{asker}.make_volume;1;1"}
+    return await site.cloud.do("POST", f"{VOLUME}/volumes", body, user="compute", headers=named)
 
 
 async def delete_volume(site: Site, name: str = "volume") -> Any:

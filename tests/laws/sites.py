@@ -10,7 +10,7 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -55,9 +55,12 @@ class Call(Struct):
 
     what: str
     host: str
+    """Which host of a site's two, as the path tells."""
     forward: Callable[[], Awaitable[Any]]
     """Delivers it; may be called again, and later."""
     lost: Callable[[], Exception]
+    at: str = ""
+    """The host that is called, by its own name."""
 
 
 class StandIn(Protocol):
@@ -163,6 +166,7 @@ class Site:
             host,
             lambda: self._reach(whole, forward),
             lambda: Unavailable("A law lost this call."),
+            request.headers["host"],
         )
         return await (self.meddler.pass_on(call) if self.meddler else call.forward())
 
@@ -241,7 +245,8 @@ class Trial:
 class Yard:
     """Keeps what was arranged and learnt, and makes trials of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, roles: Mapping[str, tuple[Role, ...]] = HOSTS) -> None:
+        self._roles = roles
         memory = Path("/dev/shm")
         self._root = Path(tempfile.mkdtemp("-laws", dir=memory if memory.is_dir() else None))
         self._live = self._root / "live"
@@ -308,7 +313,7 @@ class Yard:
 
     def _make_cloud(self, start: datetime | None) -> SimulatedCloud:
         self._live.mkdir(exist_ok=start is not None)
-        return SimulatedCloud(self._live, roles=HOSTS, start=start, inline=True, **_TOLD)
+        return SimulatedCloud(self._live, roles=self._roles, start=start, inline=True, **_TOLD)
 
 
 async def furnish(site: Site) -> None:

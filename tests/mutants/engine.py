@@ -116,7 +116,7 @@ MUTANTS = [
     Mutant(
         "an undo that somebody fenced off counts as refused",
         "saga/teller.py",
-        "return isinstance(error, MooringError) and not _is_fenced(error)",
+        "return isinstance(error, MooringError) and not is_fenced(error)",
         "return isinstance(error, MooringError)",
         "tests/saga/test_leaving.py",
         "sqlite",

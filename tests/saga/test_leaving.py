@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from sqlalchemy import select
 
-from mooring.errors import Conflict, Unavailable
+from mooring.clients.refusals import refusal
+from mooring.errors import Conflict, MooringError, Unavailable
 from mooring.saga import operations
 from mooring.saga.define import Run, Saga, Step
 from mooring.saga.tables import SagaRow
@@ -75,8 +76,17 @@ async def test_an_undo_is_given_up_after_as_many_tries_as_its_step_says(desk: De
     assert given(desk) == {"paper", "ribbon", "sold off"}
 
 
-async def test_an_undo_that_somebody_fenced_off_is_no_refusal(desk: Desk) -> None:
-    fenced = Conflict("Somebody came later.", status=412)
+@pytest.mark.parametrize(
+    "fenced",
+    [
+        Conflict("Somebody came later.", status=412),
+        refusal("volume", "DELETE /attachments/1", 412, {}, b""),
+    ],
+    ids=["host", "service"],
+)
+async def test_an_undo_that_somebody_fenced_off_is_no_refusal(
+    desk: Desk, fenced: MooringError
+) -> None:
     await wrap_in_vain(desk, fenced)
     await desk.engine.settle()
     assert ("shop.wrap_order", "ended", "undone") in await desk.sagas()

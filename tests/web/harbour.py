@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.errors import Conflict, OverQuota
+from mooring.errors import Conflict, OverQuota, Unavailable
 from mooring.store.base import Store
 from mooring.web import faces
 from mooring.web.api import Api, Call, Reply
@@ -122,6 +122,8 @@ async def fail(call: Call[Harbour]) -> Reply:
         raise Conflict("Another operation has the boat.", holder="saga-2")
     if how == "conflict":
         raise Conflict("The boat is at sea.", status=412)
+    if how == "fog":
+        raise Unavailable("No boat can leave.", private="the fog is thick")
     raise RuntimeError("the secret is 42")
 
 

@@ -171,6 +171,16 @@ async def test_a_bug_is_500_with_the_request_id_and_nothing_else(visitor: Visito
     assert "secret" not in message
     assert answer.header("x-openstack-request-id") in message
     assert [(log["global_request_id"], log["status"]) for log in logs] == [(given, 500)]
+    assert "the secret is 42" in logs[0]["traceback"]
+
+
+async def test_what_cannot_be_served_now_is_one_line_of_the_log(visitor: Visitor) -> None:
+    with capture_logs() as logs:
+        assert (await visitor.get(f"{ROOT}/fail/fog")).status == 503
+    (line,) = logs
+    assert (line["log_level"], line["status"]) == ("warning", 503)
+    assert line["error"] == "No boat can leave. (the fog is thick)"
+    assert "traceback" not in line
 
 
 async def test_an_error_may_name_its_own_status(visitor: Visitor) -> None:

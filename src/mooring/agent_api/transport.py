@@ -17,6 +17,7 @@ from mooring.neighbour import (
     Request,
     Response,
     deliver_once,
+    gather,
 )
 
 App = Application
@@ -82,16 +83,17 @@ class UnixSocket:
 
     async def _forward(self, request: Request, timeout_s: float) -> Response:
         try:
-            answer = await self._client.request(
+            async with self._client.stream(
                 request.method,
                 request.target,
                 headers=request.headers,
                 content=request.body,
                 timeout=timeout_s,
-            )
-        except httpx2.TransportError as error:
+            ) as answer:
+                content = await gather(answer.aiter_bytes())
+        except (httpx2.TransportError, NoAnswer) as error:
             raise Unavailable(
                 "The agent gave no answer; it may have acted or not. Ask again when it runs.",
                 private=f"{request.method} {request.target} at {self._path}: {error!r}",
             ) from error
-        return Response(answer.status_code, answer.content, dict(answer.headers))
+        return Response(answer.status_code, content, dict(answer.headers))

@@ -20,20 +20,32 @@ from mooring.errors import Conflict
 from mooring.fence.operation import Operation
 
 Verb = Literal["PUT", "POST", "DELETE"]
+GONE, OUTDATED = 410, 412
 
 
 class Gone(Conflict):
     """The operation was undone before this call came (or while it ran). Answered with 410."""
 
     def __init__(self, public: str, *, private: str = "", **detail: Any) -> None:
-        super().__init__(public, private=private, **{**detail, "status": 410})
+        super().__init__(public, private=private, **{**detail, "status": GONE})
 
 
 class Outdated(Conflict):
     """Somebody newer has acted on the saga or on the resource. Answered with 412."""
 
     def __init__(self, public: str, *, private: str = "", **detail: Any) -> None:
-        super().__init__(public, private=private, **{**detail, "status": 412})
+        super().__init__(public, private=private, **{**detail, "status": OUTDATED})
+
+
+def is_fenced(error: BaseException) -> bool:
+    """Whether a fence refused a call: our own, an agent's or another service's.
+
+    Somebody who came later has the thing in hand then. An agent's refusal has the status that we
+    would answer, `status`; another service's has the one that came, `http_status`.
+    """
+    if not isinstance(error, Conflict):
+        return False
+    return error.detail.get("http_status", error.detail.get("status")) in {GONE, OUTDATED}
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
+from mooring.fence.rules import is_fenced
 from mooring.limits import HOST_REST_S
 from mooring.saga import journal, locks
 from mooring.saga.define import REGISTRY, Child, Heading, Park, Saga, Step, Story, Together
@@ -248,7 +249,7 @@ class Teller(Generic[S]):
             return False
         if journal.is_unavailable(error):
             return 0 < place.undo_attempts <= self.mark.attempts
-        return isinstance(error, MooringError) and not _is_fenced(error)
+        return isinstance(error, MooringError) and not is_fenced(error)
 
     def _is_let_off(self, place: Place, error: BaseException) -> bool:
         """Whether the saga goes on without this place: an operator said so, or nobody is owed.
@@ -371,10 +372,6 @@ def _has_passed(plan: Plan, place: Place, name: str) -> bool:
         return False
     following = plan.after("forward", place)
     return following is None or following.name != name
-
-
-def _is_fenced(error: MooringError) -> bool:
-    return error.detail.get("status") in {410, 412}
 
 
 def _preempts(heir: Bookmark | None) -> bool:

@@ -101,19 +101,25 @@ class Application(Generic[S]):
         response = exchange.refuse(error)
         # 501 is a plain answer: what was asked is not built.
         if response.status_code >= 500 and response.status_code != 501:
-            # Formatted here, because a logger that shows local variables would show tokens.
-            log.error(
-                "request failed",
-                service=self.face.service,
-                request_id=exchange.request_id,
-                global_request_id=exchange.global_request_id,
-                method=exchange.request.method,
-                path=exchange.request.url.path,
-                status=response.status_code,
-                error=str(error),
-                traceback="".join(format_exception(cause or error)),
-            )
+            self._log(exchange, response.status_code, error, cause or error)
         return response
+
+    def _log(self, exchange: Exchange, status: int, error: MooringError, cause: Exception) -> None:
+        """Write down what was not served: where in the code it failed only if it is our mistake."""
+        shown: dict[str, Any] = {
+            "service": self.face.service,
+            "request_id": exchange.request_id,
+            "global_request_id": exchange.global_request_id,
+            "method": exchange.request.method,
+            "path": exchange.request.url.path,
+            "status": status,
+            "error": str(error),
+        }
+        if isinstance(error, Bug):
+            # Formatted here, because a logger that shows local variables would show tokens.
+            log.error("request failed", traceback="".join(format_exception(cause)), **shown)
+        else:
+            log.warning("request not served now", **shown)
 
     async def _answer(self, exchange: Exchange) -> Reply:
         request = exchange.request

@@ -9,6 +9,7 @@ from mooring.compute.hosts import hosts
 from mooring.errors import MooringError, Unavailable
 from mooring.fence import debts
 from mooring.fence.operation import Operation
+from mooring.fence.rules import is_fenced
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.journal import is_unavailable
 
@@ -85,7 +86,7 @@ async def give_up_late(run: Run[Compute], undoing: Awaitable[None]) -> str:
         await undoing
     except MooringError as error:
         may_pass = is_unavailable(error) and run.attempt < COMPUTE_UNDO_ATTEMPTS
-        if may_pass or error.detail.get("status") in {410, 412}:
+        if may_pass or is_fenced(error):
             raise
         return str(error.public)
     return ""

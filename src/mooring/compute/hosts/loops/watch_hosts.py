@@ -38,7 +38,7 @@ async def run(compute: Compute) -> None:
     rounds = Rounds()
     try:
         while True:
-            rounds.begin(list(compute.agents), lambda name: _look_at(compute, name))
+            rounds.begin(list(compute.agents), lambda name: look_at(compute, name))
             await compute.clock.sleep(compute.settings.host_poll_s)
     finally:
         await rounds.end()
@@ -46,10 +46,11 @@ async def run(compute: Compute) -> None:
 
 async def look_once(compute: Compute) -> None:
     """Look at every host once; one that fails keeps none of the others waiting."""
-    await asyncio.gather(*(_look_at(compute, name) for name in list(compute.agents)))
+    await asyncio.gather(*(look_at(compute, name) for name in list(compute.agents)))
 
 
-async def _look_at(compute: Compute, name: str) -> None:
+async def look_at(compute: Compute, name: str) -> None:
+    """Look at one host; one that fails is logged."""
     try:
         agent = compute.agents[name]
         said = await agent.host()

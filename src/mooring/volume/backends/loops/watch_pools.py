@@ -24,7 +24,7 @@ async def watch_pools(volume: Volume) -> None:
     rounds = Rounds()
     try:
         while True:
-            rounds.begin(list(volume.agents), lambda name: _look_at(volume, name))
+            rounds.begin(list(volume.agents), lambda name: look_at(volume, name))
             await _forget_messages(volume)
             await volume.clock.sleep(volume.settings.pool_poll_s)
     finally:
@@ -33,11 +33,12 @@ async def watch_pools(volume: Volume) -> None:
 
 async def look_once(volume: Volume) -> None:
     """Ask every host once and write down what they say; one that is silent grows old."""
-    await asyncio.gather(*(_look_at(volume, name) for name in volume.agents))
+    await asyncio.gather(*(look_at(volume, name) for name in volume.agents))
     await _forget_messages(volume)
 
 
-async def _look_at(volume: Volume, name: str) -> None:
+async def look_at(volume: Volume, name: str) -> None:
+    """Ask one host for its pools; one that fails is logged."""
     try:
         host = await volume.agents[name].host()
     except MooringError as error:
