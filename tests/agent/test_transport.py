@@ -1,29 +1,55 @@
-"""The same law on both ways to an agent: inside this process, and through its socket."""
+"""The same law on every way to an agent: inside this process, by its socket, by the network."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from mooring import certificates, http_server
+from mooring.agent_api.remote import Place, RemoteSocket
 from mooring.agent_api.transport import InProcess, Request, UnixSocket, Wire
+from mooring.certificates import Held
 from mooring.errors import Unavailable
 from tests.clients.test_transport import LATE_S, MIB, Kitchen, listening
+from tests.fleet.members import DAY_S, certify, now
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["near", "socket"])
+@pytest.fixture(params=["near", "socket", "network"])
 async def wire(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Wire]:
     kitchen, path = Kitchen(), tmp_path / "agent.sock"
     if request.param == "near":
         yield InProcess(kitchen)
         return
+    if request.param == "network":
+        async with serving(kitchen) as remote:
+            yield remote
+        return
     async with listening(kitchen, path):
-        socket = UnixSocket(str(path))
-        yield socket
-        await socket.close()
+        local = UnixSocket(str(path))
+        yield local
+        await local.close()
+
+
+@asynccontextmanager
+async def serving(kitchen: Kitchen) -> AsyncGenerator[RemoteSocket]:
+    """Serve as an agent on another machine, and give the way there."""
+    authority = certificates.make_authority(now())
+    host = Held(*certify(authority, "host-1", "e1"), authority.authority)
+    ours = certificates.hold_control_plane(authority, now(), DAY_S)
+    context = certificates.server_context(host, asks_callers=True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        where = Place("{}:{}".format(*listener.getsockname()), "e1")
+        asking = certificates.client_context(authority.authority, ours)
+        async with http_server.listening(kitchen, listener, context=context, hears_signals=False):
+            remote = RemoteSocket("host-1", where, asking)
+            yield remote
+            await remote.close()
 
 
 async def test_an_answer_as_long_as_the_bound_is_read(wire: Wire) -> None:

@@ -12,9 +12,10 @@ import httpx2
 from msgspec import Struct
 
 from mooring import certificates
+from mooring.agent_api.transport import fetch
 from mooring.errors import Unavailable
 from mooring.limits import AGENT_CONNECT_S
-from mooring.neighbour import Deliver, Request, Response, deliver_once
+from mooring.neighbour import Deliver, NoAnswer, Request, Response, deliver_once
 
 
 class Place(Struct, frozen=True):
@@ -52,18 +53,15 @@ class RemoteSocket:
             raise Unavailable(f"Host {self._name} was taken out of this cloud, or has moved.")
         connect_s = min(timeout_s, AGENT_CONNECT_S)
         try:
-            answer = await self._client.request(
-                request.method,
-                request.target,
-                headers=request.headers,
-                content=request.body,
-                timeout=httpx2.Timeout(timeout_s, connect=connect_s),
-                extensions={"sni_hostname": certificates.host_name(self._place.enrolment)},
+            return await fetch(
+                self._client,
+                request,
+                httpx2.Timeout(timeout_s, connect=connect_s),
+                {"sni_hostname": certificates.host_name(self._place.enrolment)},
             )
-        except httpx2.TransportError as error:
+        except (httpx2.TransportError, NoAnswer) as error:
             asked = f"{request.method} {request.target} at {self._place.address}: {error!r}"
             raise Unavailable(self._explain(error), private=asked) from error
-        return Response(answer.status_code, answer.content, dict(answer.headers))
 
     def _explain(self, error: BaseException) -> str:
         if _is_about_certificates(error):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx2
 
@@ -22,7 +22,7 @@ from mooring.neighbour import (
 
 App = Application
 __all__ = ["App", "Deliver", "Forward", "InProcess", "Request", "Response", "UnixSocket", "Wire"]
-__all__ += ["deliver_once"]
+__all__ += ["deliver_once", "fetch"]
 
 
 class Wire(Protocol):
@@ -83,17 +83,32 @@ class UnixSocket:
 
     async def _forward(self, request: Request, timeout_s: float) -> Response:
         try:
-            async with self._client.stream(
-                request.method,
-                request.target,
-                headers=request.headers,
-                content=request.body,
-                timeout=timeout_s,
-            ) as answer:
-                content = await gather(answer.aiter_bytes())
+            return await fetch(self._client, request, httpx2.Timeout(timeout_s))
         except (httpx2.TransportError, NoAnswer) as error:
             raise Unavailable(
                 "The agent gave no answer; it may have acted or not. Ask again when it runs.",
                 private=f"{request.method} {request.target} at {self._path}: {error!r}",
             ) from error
-        return Response(answer.status_code, content, dict(answer.headers))
+
+
+async def fetch(
+    client: httpx2.AsyncClient,
+    request: Request,
+    waits: httpx2.Timeout,
+    extensions: dict[str, Any] | None = None,
+) -> Response:
+    """Return the answer that comes through a connection. `waits` bounds each wait.
+
+    Raises httpx2.TransportError; NoAnswer when it is longer than `CLIENT_BODY_BYTES`.
+    """
+    async with client.stream(
+        request.method,
+        request.target,
+        headers=request.headers,
+        content=request.body,
+        timeout=waits,
+        extensions=extensions,
+    ) as answer:
+        return Response(
+            answer.status_code, await gather(answer.aiter_bytes()), dict(answer.headers)
+        )
