@@ -29,14 +29,7 @@ from mooring.agent.settings import AgentSettings, Role
 from mooring.agent_api import transport as agent_transport
 from mooring.agent_api.client import AgentClient, Agents
 from mooring.clients.identity import Login, ServiceUser
-from mooring.clients.transport import (
-    Deliver,
-    Forward,
-    Network,
-    Request,
-    Response,
-    deliver_once,
-)
+from mooring.clients.transport import Deliver, Forward, Network, Request, Response, deliver_once
 from mooring.clock import SimulatedClock
 from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
