@@ -84,8 +84,11 @@ async def test_the_command_and_healthz_name_a_silent_host_until_it_answers(
     found = await healthz(cloud)
     assert (found["status"], found["silent_hosts"]) == ("ok", {"h1": f"{since:%FT%TZ}"})
     said = await operations(cloud, capsys)
-    first, *rows = said.splitlines()
+    first, second, *rows = said.splitlines()
     assert first == "Host h1 has not answered for 40 s."
+    assert second.startswith("What waits for a silent host goes on when it answers.")
+    for command in ("service set --down HOST", "volume set --state", "operations abort ID"):
+        assert any(row.startswith("- ") and command in row for row in rows)
     (row,) = [one for one in rows if "volume.create_volume" in one]
     assert row.endswith("Host h1 has not answered for 40 s.")
     ice.thawed.set()

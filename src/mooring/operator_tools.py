@@ -29,6 +29,10 @@ SIGNS = {"forward": ">", "back": "<", "failing": "!", "leaving": "!", "owing": "
 """How a timeline shows which way each step went."""
 _WATCH_S = 0.5
 _ENDED = ("done", "undone", "failed", "absorbed")
+_ADVICE = """What waits for a silent host goes on when it answers. If it is gone for good, then
+- switch it off and force it down: openstack compute service set --down HOST nova-compute
+- reset what its volumes wait in: openstack volume set --state STATE VOLUME
+- abort what still waits: mooring operations abort ID"""
 
 
 class RunningCloud:
@@ -77,6 +81,8 @@ async def list_operations(cloud: RunningCloud, *, everything: bool) -> None:
         silent |= typed.convert(answer.json()["silent_hosts"], dict[str, str])
     for said in silent.values():
         _say(said)
+    if silent:
+        _say(_ADVICE)
     found.sort(key=lambda one: one.created_at, reverse=True)
     rows = [("ID", "OPERATION", "STATUS", "AT STEP", "SINCE", "ON", "WAITS")]
     for one in found:

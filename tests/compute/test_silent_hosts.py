@@ -120,8 +120,16 @@ async def test_operations_and_actions_say_since_when_a_host_is_silent(pair: Yard
     pair.clock.advance(40 - (pair.clock.now() - began).total_seconds())
     said = "Host host2 has not answered for 40 s."
     assert {one.id: one.waits for one in await going_on(pair)} == {operation: said, late: said}
-    assert await message_of(pair, server_id, "admin") == said
-    assert await message_of(pair, server_id, "member") == "The host has not answered for 40 s."
+    goes_on = "The operation goes on when it answers."
+    assert await message_of(pair, server_id, "admin") == (
+        f"{said} {goes_on} If the host is gone, switch it off and force it down (openstack compute "
+        f"service set --down host2 nova-compute), or abort the operation (mooring operations abort "
+        f"{late})."
+    )
+    assert await message_of(pair, server_id, "member") == (
+        f"The host has not answered for 40 s. {goes_on} If that takes too long, ask an "
+        f"administrator to force the host down or to abort operation {late}."
+    )
     cold.thawed.set()
     await pair.settle()
     assert await message_of(pair, server_id, "admin") is None

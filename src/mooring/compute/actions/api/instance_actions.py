@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from sqlalchemy.orm import Session
 
 from mooring import limits
+from mooring.bulkhead import Hindrance
 from mooring.compute.actions import action_list
 from mooring.compute.actions.action_list import ActionQuery
 from mooring.compute.servers import servers
@@ -28,7 +29,7 @@ _PATH = "/servers/{server_id}/os-instance-actions"
 _DELETED_SINCE = (2, 21)
 _PAGED_SINCE = (2, 58)
 Waits: TypeAlias = dict[str, str]
-"""A sentence on the host that keeps an operation waiting, by the operation's id."""
+"""Which host keeps an operation waiting, and what can be done about it, by the operation's id."""
 
 
 @api.get(_PATH, policy=f"{_RULE}list")
@@ -106,9 +107,25 @@ def _find_waits(tx: Session, call: Call[Compute], actions: Sequence[InstanceActi
     ids = [action.saga_id for action in actions if action.saga_id]
     name = "" if call.allowed(f"{_RULE}events") else "The host"
     return {
-        saga_id: f"{hindrance.describe(now, name)}."
+        saga_id: f"{hindrance.describe(now, name)}.{_advise(saga_id, hindrance, is_told=not name)}"
         for saga_id, hindrance in waiting.find_hindrances(tx, engine, ids).items()
     }
+
+
+def _advise(saga_id: str, hindrance: Hindrance, *, is_told: bool) -> str:
+    """Say what ends the wait for a silent host: to whom is told its name, how."""
+    if hindrance.since is None:
+        return ""
+    if not is_told:
+        return (
+            " The operation goes on when it answers. If that takes too long, ask an administrator "
+            f"to force the host down or to abort operation {saga_id}."
+        )
+    return (
+        " The operation goes on when it answers. If the host is gone, switch it off and force it "
+        f"down (openstack compute service set --down {hindrance.host} nova-compute), or abort the "
+        f"operation (mooring operations abort {saga_id})."
+    )
 
 
 def _show(action: InstanceAction, call: Call[Compute], waits: Waits) -> dict[str, Any]:
