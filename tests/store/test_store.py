@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from sqlalchemy.orm import Session
 
 from mooring.errors import Bug, Conflict, Invalid, Unavailable
+from mooring.store import failures
 from mooring.store.base import Store, after_commit, open_store, savepoint
 from tests.store import boats
 from tests.store.boats import Boat
@@ -324,3 +325,21 @@ async def test_errors_show_no_parameters(store: Store) -> None:
 async def test_another_url_is_refused() -> None:
     with pytest.raises(Invalid, match="mysql://"):
         await open_store("mysql://somewhere", "test")
+
+
+async def test_a_part_that_a_flush_breaks_is_for_its_function_to_judge(store: Store) -> None:
+    """Only a transaction that is lost is raised on; a broken constraint loses none."""
+
+    def add(tx: Session) -> str:
+        try:
+            with savepoint(tx):
+                tx.add(boats.Boat(name="ark"))
+        except Exception as error:
+            if failures.is_of_database(error):
+                raise
+            boats.sail(tx)
+            return type(error).__name__
+        return "added"
+
+    assert await store.write(add) == "IntegrityError"
+    assert await boats.trips(store) == 1

@@ -16,7 +16,8 @@ from sqlalchemy.orm import Session
 
 from mooring import limits
 from mooring.errors import Unavailable
-from mooring.store.base import Store, open_store
+from mooring.store import failures
+from mooring.store.base import Store, open_store, savepoint
 from tests.store import boats
 from tests.store.boats import Boat
 from tests.wire import Wire, at_word
@@ -68,6 +69,27 @@ async def test_a_connection_lost_in_a_write_or_a_read_is_not_noticed(
     postgres_wire.rule = at_word(b"SELECT boats", "before", times=2)
     assert await boats.trips(store) == 1
     assert postgres_wire.cuts == 4
+
+
+async def test_a_connection_lost_in_a_savepoint_is_the_database_s_failure(
+    store: Store, postgres_wire: Wire
+) -> None:
+    """Who takes a part back for an error of its own must see that this one is none."""
+    decided: list[Exception] = []
+
+    def sail(tx: Session) -> int:
+        try:
+            with savepoint(tx):
+                return boats.sail(tx)
+        except Exception as error:
+            if failures.is_of_database(error):
+                raise
+            decided.append(error)
+            return 0
+
+    postgres_wire.rule = at_word(b"UPDATE boats", "before")
+    assert await store.write(sail) == 1
+    assert (decided, postgres_wire.cuts) == ([], 1)
 
 
 async def test_a_database_that_stays_away_is_unavailable(

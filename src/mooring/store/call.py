@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, make_transient, make_transient_to_detached
 
 from mooring.errors import Bug
 from mooring.store import failures
+from mooring.store.failures import FlushLostError
 from mooring.store.link import execute, link_of
 
 T = TypeVar("T")
@@ -84,13 +85,6 @@ def _forget(tx: Session, held: Sequence[object]) -> None:
             make_transient_to_detached(row)
             tx.add(row)
         tx.expire(row)
-
-
-class FlushLostError(Exception):
-    """A session failed to write its objects inside a `savepoint`, and lost all of its transaction.
-
-    The store runs the call again with savepoints that the session knows of.
-    """
 
 
 class Call(Generic[T]):

@@ -33,6 +33,13 @@ _POSTGRESQL_DISK_FULL = "53100"
 _POSTGRESQL_READ_ONLY = "25006"
 
 
+class FlushLostError(Exception):
+    """A session failed to write its objects inside a `savepoint`, and lost all of its transaction.
+
+    The store runs the call again with savepoints that the session knows of.
+    """
+
+
 def full(private: str) -> NoCapacity:
     """Return the error for a disk without room."""
     return NoCapacity(
@@ -61,8 +68,8 @@ def translate(error: BaseException, *, reading: bool = False) -> MooringError | 
 
 
 def is_of_database(error: BaseException) -> bool:
-    """Whether the database failed, so that the transaction is lost whatever its function does."""
-    return translate(error) is not None
+    """Whether the transaction is lost whatever its function does: database or flush failed."""
+    return isinstance(error, FlushLostError) or translate(error) is not None
 
 
 def may_pass(error: BaseException) -> bool:

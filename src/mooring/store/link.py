@@ -42,8 +42,10 @@ def link_of(tx: Session) -> Link:
 
 def execute(link: Link, sql: str, arguments: Any = ()) -> Any:
     """Run a statement at the driver and return its cursor. Raises SQLAlchemy's errors."""
-    cursor = link.driver.cursor()
+    cursor = None
     try:
+        # A connection that was lost gives no cursor either.
+        cursor = link.driver.cursor()
         cursor.execute(sql, arguments)
     except Exception as error:
         raise _as_sqlalchemy(error, sql, link, cursor) from error

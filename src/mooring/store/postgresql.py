@@ -26,7 +26,8 @@ from mooring import limits
 from mooring.errors import Unavailable
 from mooring.probe import NoProbe, Probe
 from mooring.store import failures, migrate
-from mooring.store.call import Call, FlushLostError, deliver
+from mooring.store.call import Call, deliver
+from mooring.store.failures import FlushLostError
 from mooring.store.loaded import lock_what_is_loaded
 from mooring.timings import Timing
 

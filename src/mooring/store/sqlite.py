@@ -26,7 +26,8 @@ from mooring import limits
 from mooring.errors import Unavailable
 from mooring.probe import NoProbe, Probe
 from mooring.store import failures, migrate
-from mooring.store.call import Call, FlushLostError, deliver
+from mooring.store.call import Call, deliver
+from mooring.store.failures import FlushLostError
 from mooring.store.link import set_link
 from mooring.timings import Timing
 from mooring.write_ahead import set_write_ahead
