@@ -97,7 +97,7 @@ async def _serve_member(
     wanted = _wanted(settings, member.name, roles=tuple(member.roles), ip=ip)
     place = sockets.public_url(listening).removeprefix("http://")
     ready = _ready(place, say)
-    await serve_afar(wanted, listening, member.held, probe=probe, ready=ready)
+    await serve_afar(wanted, listening, member, probe=probe, ready=ready)
 
 
 def _wanted(

@@ -79,6 +79,13 @@ async def remove_host(settings: Settings, name: str) -> None:
     click.echo(f"Host {name} is out of the cloud. Its agent may be stopped.")
 
 
+async def renew_host(settings: Settings, name: str) -> None:
+    """Have a host show a new certificate. Raises NotFound, and Conflict for one not joined."""
+    path = f"{PATH}/{quote(name, safe='')}/renewal"
+    one = typed.convert(await _ask(settings, "POST", path), HostView)
+    click.echo(f"Host {name} is certified until {_time(one.certified_until)} UTC.")
+
+
 async def _ask(settings: Settings, method: str, path: str, body: bytes = b"") -> Any:
     url, login = await asyncio.to_thread(read_login, settings.state_path)
     network = Network()

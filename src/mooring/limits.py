@@ -367,6 +367,12 @@ AUTHORITY_LIFETIME_S = 20 * 365 * 86400.0
 CERTIFICATE_LIFETIME_S = 90 * 86400.0
 """How long the certificate of a host, or of a process of the control plane, is valid."""
 
+CERTIFICATE_RENEW_S = 30 * 86400.0
+"""How long before its end a certificate is renewed: a host may be off for a month."""
+
+CERTIFICATE_LOOK_S = 3600.0
+"""How often a process of the control plane looks which certificates are to be renewed."""
+
 CERTIFICATE_BACKDATE_S = 600.0
 """How far the clocks of two machines may be apart: certificates are valid from so long ago."""
 

@@ -166,6 +166,19 @@ def remove_host(state_dir: str | None, name: str) -> None:
     _on(state_dir, lambda settings: host_command.remove_host(settings, name))
 
 
+@host.command("renew")
+@_state_dir
+@click.argument("name")
+def renew_host(state_dir: str | None, name: str) -> None:
+    """Have a host make a new key and be certified for it, without a restart.
+
+    The cloud does so by itself a month before a certificate ends.
+    """
+    from mooring import host_command
+
+    _on(state_dir, lambda settings: host_command.renew_host(settings, name))
+
+
 @cli.group()
 def operations() -> None:
     """See what the cloud is doing, and have a word in it."""

@@ -197,6 +197,39 @@ def test_a_host_is_removed_when_it_is_empty_and_comes_back_as_another(site: Site
     assert "Everything agrees." in site.say("doctor")
 
 
+def test_a_certificate_is_renewed_without_a_restart_and_a_killed_host_keeps_one(
+    site: Site,
+) -> None:
+    def fingerprint() -> str:
+        shown = site.say("host", "show", "h2")
+        (line,) = [line for line in shown.splitlines() if line.startswith("certificate ")]
+        return line.split()[-1]
+
+    site.start()
+    agent = site.join(site.token())
+    first, port = fingerprint(), agent.ready
+    assert "is certified until" in site.say("host", "renew", "h2")
+    second = fingerprint()
+    assert second != first
+    agent.kill()
+    # It dies when it shows the next certificate and nobody knows that yet.
+    agent = site.start_host("h2", kill_at="agent/put_certificate/acted")
+    state = ("--state-dir", str(site.state))
+    assert site.refusal("host", "renew", "h2", *state)
+    assert agent.wait() == -signal.SIGKILL
+    assert fingerprint() == second
+    agent = site.start_host("h2")
+    assert agent.ready == port
+    site.say("host", "renew", "h2")
+    assert fingerprint() not in {first, second}
+    # A control plane that starts anew knows nobody, and asks for certificates.
+    site.control.kill()
+    site.start()
+    (host,) = site.ask("/compute/v2.1/os-hypervisors", "hypervisors")
+    assert (host["hypervisor_hostname"], host["state"]) == ("h2", "up")
+    assert "No host h7 was invited" in site.refusal("host", "renew", "h7", *state)
+
+
 def test_hosts_do_what_they_were_invited_for(site: Site) -> None:
     site.start()
     site.join(site.token("runs", "--role", "compute"), "runs")

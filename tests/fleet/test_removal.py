@@ -171,12 +171,14 @@ async def test_the_loops_of_a_process_look_and_end_removals(
     clock = other.clock
     assert isinstance(clock, SimulatedClock)
     while "h2" not in other.agents:
+        assert not working.done()
         clock.advance(FLEET_POLL_S)
         await asyncio.wait({working}, timeout=0.01)
     leaving = asyncio.create_task(removal.remove(fleet, "h2"))
     await until_waiting(fleet, leaving)
     leaving.cancel()
     while await other.hosts():
+        assert not working.done()
         clock.advance(FLEET_POLL_S)
         await asyncio.wait({working}, timeout=0.01)
     assert lodger.forgotten[-1] == "h2"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec.structs import replace
 
-from mooring.agent import disks, host, servers, snapshots, volume_snapshots, volumes
+from mooring.agent import certificate, disks, host, servers, snapshots, volume_snapshots, volumes
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
@@ -49,6 +49,7 @@ class RunningAgent:
         self.agent = agent
         self.app = build_app(
             agent,
+            certificate.handlers,
             host.handlers,
             servers.handlers,
             disks.handlers,

@@ -6,7 +6,7 @@ import asyncio
 import platform
 import sys
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -26,6 +26,9 @@ from mooring.errors import Forbidden, Invalid, MooringError, NotFound, Unavailab
 from mooring.fence.journal import Answer, Journal
 from mooring.limits import AGENT_POLL_S, AGENT_POOL_ANSWER_S
 from mooring.probe import NoProbe, Probe
+
+if TYPE_CHECKING:
+    from mooring.agent.certificate import Credentials
 
 log = structlog.get_logger()
 
@@ -52,6 +55,8 @@ class Agent:
         self.events = events
         self._asked: dict[str, asyncio.Task[Pool]] = {}
         self.probe: Probe = NoProbe()
+        self.credentials: Credentials | None = None
+        """Of a host that joined, set by whoever serves it over TLS."""
 
     @property
     def hypervisor(self) -> Hypervisor:

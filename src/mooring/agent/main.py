@@ -23,8 +23,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mooring import certificates
 from mooring.agent.app import RunningAgent, open_agent
+from mooring.agent.certificate import Credentials
+from mooring.agent.membership import Membership
 from mooring.agent.settings import AgentSettings
-from mooring.certificates import Held
 from mooring.errors import Conflict
 from mooring.limits import AGENT_BACKLOG, AGENT_STOP_S
 from mooring.probe import Probe
@@ -54,7 +55,7 @@ async def serve(
 async def serve_afar(
     settings: AgentSettings,
     listening: socket.socket,
-    held: Held,
+    member: Membership,
     *,
     probe: Probe | None = None,
     ready: Ready | None = None,
@@ -64,7 +65,8 @@ async def serve_afar(
     `listening` is a TCP socket that listens already. Raises as `open_agent` does.
     """
     async with open_agent(settings, probe=probe) as running:
-        context = certificates.server_context(held, asks_callers=True)
+        context = certificates.server_context(member.held, asks_callers=True)
+        running.agent.credentials = Credentials(settings.state_dir, member, context)
         await _serve(running, listening, _ControlPlaneOnly, context=context, ready=ready)
 
 

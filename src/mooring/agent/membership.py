@@ -69,7 +69,7 @@ async def enter(state_dir: Path, token: JoinToken, address: str, probe: Probe) -
         _check_same(state_dir, member, token)
         if member.token == token_digest:
             return member
-    key = await asyncio.to_thread(_key, state_dir / KEY)
+    key = await asyncio.to_thread(ensure_key, state_dir / KEY)
     authority = await fetch_authority(token)
     joined = await join(token, authority, key, address)
     probe.at("agent/join/certified")
@@ -106,7 +106,7 @@ def _check_same(state_dir: Path, member: Membership, token: JoinToken) -> None:
         )
 
 
-def _key(path: Path) -> bytes:
+def ensure_key(path: Path) -> bytes:
     """Return the key in a file, made whole when it is missing; two who make it find one."""
     path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
     if not path.exists():

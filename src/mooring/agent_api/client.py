@@ -15,6 +15,7 @@ import msgspec
 
 from mooring.agent_api import verbs
 from mooring.agent_api.calls import decode
+from mooring.agent_api.certificates import Renewed, Shown
 from mooring.agent_api.disk_calls import DiskCalls
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage, ImageSpec
@@ -60,6 +61,14 @@ class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
     async def inventory(self) -> Inventory:
         """Return everything on the host, for doctor."""
         return await self.ask(verbs.SHOW_INVENTORY)
+
+    async def certificate(self) -> Shown:
+        """Return what the host shows and wishes. Raises Forbidden for one that never joined."""
+        return await self.ask(verbs.SHOW_CERTIFICATE)
+
+    async def put_certificate(self, certificate: str) -> None:
+        """Have the host show another certificate. Raises Conflict: not for the key it wished."""
+        await self.ask(verbs.PUT_CERTIFICATE, body=Renewed(certificate))
 
     async def events(self, after: int = 0, wait_s: float = AGENT_POLL_S) -> Events:
         """Return the news after a number, waiting up to `wait_s` for the first."""

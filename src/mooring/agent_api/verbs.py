@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
 
+from mooring.agent_api.certificates import Renewed, Shown
 from mooring.agent_api.disks import (
     Connected,
     ConnectRequest,
@@ -89,6 +90,9 @@ SHOW_HOST = Verb("show_host", "GET", "/host", None, Host)
 SHOW_CONNECTOR = Verb("show_connector", "GET", "/connector", None, dict[str, Any])
 SHOW_INVENTORY = Verb("show_inventory", "GET", "/inventory", None, Inventory)
 SHOW_EVENTS = Verb("show_events", "GET", "/events", None, Events)
+
+SHOW_CERTIFICATE = Verb("show_certificate", "GET", "/certificate", None, Shown)
+PUT_CERTIFICATE = Verb("put_certificate", "PUT", "/certificate", Renewed, NoneType)
 
 SHOW_IMAGE = Verb("show_image", "GET", _IMAGE, None, CachedImage)
 PUT_IMAGE = Verb(

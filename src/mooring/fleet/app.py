@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from mooring import certificates, typed
 from mooring.errors import Conflict, Forbidden, Invalid, MooringError, NotFound
-from mooring.fleet import removal
+from mooring.fleet import removal, renewal
 from mooring.limits import JOIN_BODY_BYTES
 from mooring.web.identity import TokenValidator, who_from_request
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mooring.fleet.tables import HostRow
 
 PATH = "/mooring/hosts"
+_RENEWAL = "/renewal"
 _STATUS = {
     "invalid": 400,
     "unauthenticated": 401,
@@ -77,18 +78,14 @@ def build(fleet: Fleet | None, validator: TokenValidator, joins_at: str) -> ASGI
                 "hosts_listen, as ADDRESS:PORT, and start it again."
             )
         name = request.url.path.removeprefix(PATH).strip("/")
-        if request.method == "POST" and not name:
+        if name:
+            return await _answer_for_host(fleet, request.method, name)
+        if request.method == "POST":
             asked = await _read(request)
-            token, until = await fleet.invite(asked.name, asked.roles, joins_at)
-            return 201, Invited(token, until)
-        if request.method == "DELETE" and name:
-            await removal.remove(fleet, name)
-            return 204, None
+            return 201, Invited(*await fleet.invite(asked.name, asked.roles, joins_at))
         if request.method == "GET":
-            if name:
-                return 200, _view(fleet, await fleet.host(name))
             return 200, {"hosts": [_view(fleet, row) for row in await fleet.hosts()]}
-        raise NotFound(f"There is no {request.method} of {request.url.path[:200]}.")
+        raise NotFound(f"There is no {request.method} of {PATH}.")
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -101,6 +98,18 @@ def build(fleet: Fleet | None, validator: TokenValidator, joins_at: str) -> ASGI
         await response(scope, receive, send)
 
     return application
+
+
+async def _answer_for_host(fleet: Fleet, method: str, name: str) -> tuple[int, object]:
+    if method == "DELETE":
+        await removal.remove(fleet, name)
+        return 204, None
+    if method == "POST" and name.endswith(_RENEWAL):
+        name = name.removesuffix(_RENEWAL)
+        await renewal.renew(fleet, name)
+    elif method != "GET":
+        raise NotFound(f"There is no {method} of {PATH}/{name[:200]}.")
+    return 200, _view(fleet, await fleet.host(name))
 
 
 def beside(hosts: ASGIApp, otherwise: ASGIApp) -> ASGIApp:

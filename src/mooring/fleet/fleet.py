@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,13 @@ from mooring import certificates
 from mooring.agent_api.joining import Joined, JoinRequest, JoinToken, new_secret, write_token
 from mooring.agent_api.remote import Place
 from mooring.errors import Conflict, MooringError, NotFound
-from mooring.fleet import authority, joining, removal
-from mooring.limits import CERTIFICATE_LIFETIME_S, FLEET_POLL_S
+from mooring.fleet import authority, joining, removal, renewal
+from mooring.limits import (
+    CERTIFICATE_LIFETIME_S,
+    CERTIFICATE_LOOK_S,
+    CERTIFICATE_RENEW_S,
+    FLEET_POLL_S,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -37,11 +43,14 @@ class Fleet:
 
     def __init__(self, store: Store, root: Held, agents: Agents, clock: Clock) -> None:
         self.store, self.clock, self.agents = store, clock, agents
-        self._root = root
-        held = certificates.hold_control_plane(root, clock.now(), CERTIFICATE_LIFETIME_S)
+        self.root = root
+        """The authority, with its key."""
+        held = self.held = certificates.hold_control_plane(
+            root, clock.now(), CERTIFICATE_LIFETIME_S
+        )
         self.door_context = certificates.server_context(held, asks_callers=False)
         """Serves those who join, who have no certificate yet."""
-        self._context = certificates.client_context(root.certificate, held)
+        self._context = certificates.client_context(root.certificate, self.held)
         self.tenants: tuple[Tenant, ...] = ()
         """What has to forget a host that is removed, set by whoever opens the services."""
         self.removing: set[str] = set()
@@ -52,7 +61,7 @@ class Fleet:
     @property
     def authority(self) -> bytes:
         """The certificate of the authority, PEM."""
-        return self._root.certificate
+        return self.root.certificate
 
     async def invite(self, name: str, roles: Sequence[str], joins_at: str) -> tuple[str, datetime]:
         """Return a token with which one host may join at `joins_at`, and until when it may.
@@ -74,7 +83,7 @@ class Fleet:
     async def join(self, asked: JoinRequest) -> Joined:
         """Let a host in. Raises as `joining.join` does."""
         now = self.clock.now()
-        answer = await self.store.write(lambda tx: joining.join(tx, self._root, asked, now))
+        answer = await self.store.write(lambda tx: joining.join(tx, self.root, asked, now))
         log.info("a host joined", host=answer.name, address=asked.address)
         await self.look()
         return answer
@@ -90,6 +99,15 @@ class Fleet:
             raise NotFound(f"No host {name} was invited. See mooring host list.")
         return found
 
+    async def certified_s(self) -> dict[str, float]:
+        """Return for how many seconds each host's certificate is still valid, by its name."""
+        now = self.clock.now()
+        return {
+            row.name: (certificates.expiry(row.certificate.encode()) - now).total_seconds()
+            for row in await self.hosts()
+            if row.certificate is not None
+        }
+
     async def look(self) -> None:
         """Know the hosts that have joined, and no longer those that are gone."""
         # An older look must not undo what a newer one has seen.
@@ -99,15 +117,27 @@ class Fleet:
     async def run(self) -> None:
         """Look again and again, until cancelled: other processes let hosts in and out too."""
         # A removal takes longer than a look, which others count on.
-        await asyncio.gather(self._again(self.look), self._again(partial(removal.go_on, self)))
+        await asyncio.gather(
+            self._again(self.look, FLEET_POLL_S),
+            self._again(partial(removal.go_on, self), FLEET_POLL_S),
+            self._again(partial(renewal.renew_due, self), CERTIFICATE_LOOK_S),
+        )
 
-    async def _again(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _again(self, work: Callable[[], Awaitable[None]], pause_s: float) -> None:
         while True:
-            await self.clock.sleep(FLEET_POLL_S)
             try:
                 await work()
             except MooringError as error:
                 log.warning("the hosts could not be read", error=str(error))
+            await self.clock.sleep(pause_s)
+
+    def renew_own(self, now: datetime) -> None:
+        """Let this process show a new certificate, if its own ends soon."""
+        left = certificates.expiry(self.held.certificate) - now
+        if left < timedelta(seconds=CERTIFICATE_RENEW_S):
+            self.held = certificates.hold_control_plane(self.root, now, CERTIFICATE_LIFETIME_S)
+            certificates.renew(self._context, self.held)
+            certificates.renew(self.door_context, self.held)
 
     async def _compare(self, wanted: dict[str, Place]) -> None:
         for name in [name for name, place in self._places.items() if wanted.get(name) != place]:

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from mooring import certificates
 from mooring.agent_api.joining import Joined, JoinRequest, Role
 from mooring.errors import Conflict, Forbidden, Invalid, OverQuota
 from mooring.fleet.tables import HostRow
-from mooring.limits import CERTIFICATE_LIFETIME_S, FLEET_HOSTS, JOIN_TOKEN_S
+from mooring.limits import CERTIFICATE_LIFETIME_S, CERTIFICATE_RENEW_S, FLEET_HOSTS, JOIN_TOKEN_S
 
 if TYPE_CHECKING:
     from mooring.certificates import Held
@@ -126,3 +126,30 @@ def _let_in(
     )
     row.status, row.joined_at = "joined", now
     row.key_digest, row.certificate = wish.key_digest, made.decode("ascii")
+
+
+def is_due(row: HostRow, now: datetime) -> bool:
+    """Whether a host's certificate ends soon."""
+    if row.status != "joined" or row.certificate is None:
+        return False
+    left = certificates.expiry(row.certificate.encode()) - now
+    return left < timedelta(seconds=CERTIFICATE_RENEW_S)
+
+
+def sign_again(authority: Held, row: HostRow, wish: certificates.Wish, now: datetime) -> str:
+    """Return the next certificate of a host that joined. Raises Conflict."""
+    if row.status != "joined" or row.address is None or wish.name != row.name:
+        raise Conflict(f"Host {row.name} cannot be certified: it is {row.status}.")
+    address, _ = split_address(row.address)
+    made = certificates.sign_host(
+        authority, wish, row.enrolment, address, now=now, lifetime_s=CERTIFICATE_LIFETIME_S
+    )
+    return made.decode("ascii")
+
+
+def note(tx: Session, row: HostRow, wish: certificates.Wish, certificate: str) -> None:
+    """Write down what a host shows now; nothing when that joining is over."""
+    this = update(HostRow).where(
+        HostRow.enrolment == row.enrolment, HostRow.certificate.is_not(None)
+    )
+    tx.execute(this.values(key_digest=wish.key_digest, certificate=certificate))

@@ -70,6 +70,12 @@ class _Collector:
         for place, seconds in self._seen.silent_s.items():
             silent.add_metric(place, seconds)
         yield from (debts, oldest, silent)
+        certified = GaugeMetricFamily(
+            "mooring_host_certified_seconds", "Until a certificate ends.", labels=["host"]
+        )
+        for host, seconds in self._seen.certified_s.items():
+            certified.add_metric([host], seconds)
+        yield certified
 
     def _times(self) -> Iterator[Metric]:
         commits = HistogramMetricFamily(

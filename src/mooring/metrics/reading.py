@@ -18,6 +18,7 @@ from mooring.web.request_times import Place, RequestTimes
 
 if TYPE_CHECKING:
     from mooring.clock import Clock
+    from mooring.fleet.fleet import Fleet
     from mooring.store.base import Store
 
 
@@ -50,6 +51,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     owed: list[Owed]
     silent_s: dict[tuple[str, str], float]
     """Since when hosts have not answered, by service and host."""
+    certified_s: dict[str, float]
+    """For how long the certificates of hosts on other machines are still valid."""
     commits: dict[str, Timing]
     """How long commits took, by service."""
     requests: dict[Place, Timing]
@@ -63,6 +66,7 @@ class Watched(Protocol):
 
     stores: Mapping[str, Store]
     requests: RequestTimes
+    fleet: Fleet | None
 
     @property
     def clock(self) -> Clock:
@@ -88,6 +92,7 @@ async def read(watched: Watched) -> Seen:
         work=work,
         owed=owed,
         silent_s=silent_s,
+        certified_s=await watched.fleet.certified_s() if watched.fleet else {},
         commits={name: store.commit_times for name, store in watched.stores.items()},
         requests=dict(watched.requests.times),
         answers=dict(watched.requests.answers),

@@ -1,0 +1,131 @@
+"""Certificates are renewed in time, and what fails leaves the one that was."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mooring import certificates
+from mooring.agent import membership
+from mooring.agent.certificate import KEY, Credentials
+from mooring.agent.membership import Membership
+from mooring.agent_api.client import Agents
+from mooring.agent_api.joining import JoinRequest, read_token
+from mooring.clock import SimulatedClock
+from mooring.errors import Conflict, Forbidden, NotFound
+from mooring.fleet import renewal
+from mooring.fleet.fleet import Fleet, open_fleet
+from mooring.limits import CERTIFICATE_LIFETIME_S, CERTIFICATE_RENEW_S
+from mooring.saga.seal import Sealer
+from mooring.store.base import Store
+from tests.agent.hosts import open_host
+from tests.fleet.stores import BOTH, open_fleet_store
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=BOTH)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Store]:
+    async with open_fleet_store(request, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def fleet(store: Store) -> Fleet:
+    return await open_fleet(store, Sealer(b"k" * 32), Agents(), SimulatedClock())
+
+
+@pytest.fixture
+async def credentials(fleet: Fleet, tmp_path: Path) -> AsyncGenerator[Credentials]:
+    """Those of the host h2, which joined; its agent runs in this process."""
+    directory = tmp_path / "h2"
+    token, _ = await fleet.invite("h2", ["compute"], "10.0.0.1:8472")
+    key = certificates.new_key()
+    wish = certificates.make_request(key, "h2").decode()
+    async with open_host(directory, name="h2") as (_, running):
+        fleet.agents.in_process("h2", running.app)
+        joined = await fleet.join(JoinRequest(read_token(token).secret, wish, "10.0.0.2:8471"))
+        member = Membership(
+            name="h2",
+            roles=joined.roles,
+            address="10.0.0.2:8471",
+            token="",
+            authority=fleet.authority.decode(),
+            certificate=joined.certificate,
+            key=key.decode(),
+        )
+        membership.write(directory, member)
+        context = certificates.server_context(member.held, asks_callers=True)
+        running.agent.credentials = Credentials(directory, member, context)
+        yield running.agent.credentials
+
+
+def turn(fleet: Fleet, seconds: float) -> None:
+    assert isinstance(fleet.clock, SimulatedClock)
+    fleet.clock.advance(seconds)
+
+
+async def test_what_ends_soon_is_renewed_and_nothing_else(
+    fleet: Fleet, credentials: Credentials, tmp_path: Path
+) -> None:
+    first, own = credentials.member, fleet.held
+    turn(fleet, CERTIFICATE_LIFETIME_S - CERTIFICATE_RENEW_S - 60)
+    await renewal.renew_due(fleet)
+    assert (credentials.member, fleet.held) == (first, own)
+    turn(fleet, 120)
+    await renewal.renew_due(fleet)
+    member = credentials.member
+    assert member.certificate != first.certificate
+    assert member.key != first.key
+    assert fleet.held.certificate != own.certificate
+    left = certificates.expiry(member.certificate.encode()) - fleet.clock.now()
+    assert abs(left - timedelta(seconds=CERTIFICATE_LIFETIME_S)) < timedelta(seconds=2)
+    assert (await fleet.host("h2")).certificate == member.certificate
+    assert membership.read(tmp_path / "h2") == member
+    assert not (tmp_path / "h2" / KEY).exists()
+    assert round((await fleet.certified_s())["h2"] - left.total_seconds()) == 0
+    await renewal.renew_due(fleet)
+    assert credentials.member == member
+
+
+async def test_a_host_shows_the_same_request_until_it_is_answered(
+    credentials: Credentials,
+) -> None:
+    first, again = (certificates.read_request(credentials.show().wish.encode()) for _ in range(2))
+    assert first == again
+
+
+async def test_a_host_takes_no_certificate_for_another_key(credentials: Credentials) -> None:
+    before = credentials.member
+    with pytest.raises(Conflict, match="for another key"):
+        credentials.take(certificates.make_authority(SimulatedClock().now()).authority.decode())
+    credentials.take(before.certificate)
+    assert credentials.member == before
+
+
+async def test_a_host_that_is_silent_keeps_no_other_waiting(
+    fleet: Fleet, credentials: Credentials
+) -> None:
+    first = credentials.member
+    token, _ = await fleet.invite("h1", ["compute"], "10.0.0.1:8472")
+    wish = certificates.make_request(certificates.new_key(), "h1").decode()
+    # Nobody listens there.
+    await fleet.join(JoinRequest(read_token(token).secret, wish, "127.0.0.1:1"))
+    turn(fleet, CERTIFICATE_LIFETIME_S - 60)
+    await renewal.renew_due(fleet)
+    assert credentials.member != first
+    assert (await fleet.certified_s())["h1"] < 120
+
+
+async def test_only_a_host_that_joined_is_renewed(fleet: Fleet, tmp_path: Path) -> None:
+    await fleet.invite("h2", ["compute"], "10.0.0.1:8472")
+    with pytest.raises(Conflict, match="is invited"):
+        await renewal.renew(fleet, "h2")
+    with pytest.raises(NotFound):
+        await renewal.renew(fleet, "h3")
+    async with open_host(tmp_path / "near") as (host, _):
+        with pytest.raises(Forbidden, match="needs no certificate"):
+            await host.client.certificate()
