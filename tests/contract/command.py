@@ -1,7 +1,8 @@
 """The stock `openstack` command, imported once: each command is a fork of one process.
 
 Most of the processor time of a command goes into its imports. The code that runs, its arguments,
-its environment and how it ends are those of the program; `test_identity_cli.py` runs that itself.
+its environment and how it ends are those of the program; `test_command.py` holds the two against
+each other.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.kill.processes import PRELOADED
+
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["openstackclient.shell", "openstack.connection", __name__])
+# There is one process to fork for all tests of a process.
+_forks.set_forkserver_preload([*PRELOADED, "openstackclient.shell", "openstack.connection"])
 
 
 def run_command(
@@ -50,5 +54,6 @@ def _be_command(
             os.dup2(file.fileno(), stream.fileno())
     os.environ.clear()
     os.environ.update(environment)
+    shell.OpenStackShell.NAME = "openstack"  # made of the arguments at import
     sys.argv = ["openstack", *words]
     sys.exit(shell.main(list(words)))

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import socket
-import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from mooring.identity.passwords import Hasher
 from mooring.identity.service import Identity
 from mooring.identity.tokens import LocalValidator
 from mooring.store.base import open_store
+from tests.contract.command import run_command
 
 pytestmark = [pytest.mark.anyio, pytest.mark.contract]
-OPENSTACK = Path(sys.executable).with_name("openstack")
 
 
 class Refused(Exception):
@@ -48,17 +47,10 @@ class Shell:
         }
 
     async def run(self, *words: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            str(OPENSTACK),
-            *words,
-            env=self.environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await asyncio.wait_for(process.communicate(), 240)
-        if process.returncode:
-            raise Refused(err.decode())
-        return out.decode()
+        done = await asyncio.to_thread(run_command, words, self.environment, timeout_s=240)
+        if done.returncode:
+            raise Refused(done.stderr)
+        return done.stdout
 
     async def ask(self, *words: str) -> Any:
         return json.loads(await self.run(*words, "-f", "json"))

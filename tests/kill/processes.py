@@ -17,9 +17,14 @@ READY_S = 240.0
 _NURSERY = multiprocessing.get_context("forkserver")
 # Importing the services takes twenty times what starting them takes, and a kill test starts three
 # processes. `pytest` is what the children would otherwise import as their main module.
-_NURSERY.set_forkserver_preload(
-    ["pytest", "mooring.main", "mooring.up", "mooring.agent_process", "mooring.host_command"]
-)
+PRELOADED = [
+    "pytest",
+    "mooring.main",
+    "mooring.up",
+    "mooring.agent_process",
+    "mooring.host_command",
+]
+_NURSERY.set_forkserver_preload(PRELOADED)
 
 
 class Process(Protocol):
