@@ -27,6 +27,8 @@ class Pace:
         self.clock, self.probe, self._engines = clock, probe, engines
         self.before_turn: Callable[[], Awaitable[None]] | None = None
         """Looks around each time before the clock is turned."""
+        self.is_awaited: Callable[[], bool] = lambda: False
+        """Whether a process beside this one, a database say, still owes an answer."""
 
     async def rest(self, horizon_s: float = HORIZON_S) -> None:
         """Return when nothing moves nor will within the horizon, or when a process died."""
@@ -83,7 +85,8 @@ class Pace:
         for _ in range(MOST_LOOKS):
             before = time.process_time()
             await asyncio.wait(quiet, timeout=LOOK_S)
-            still = still + 1 if time.process_time() - before < BUSY_S else 0
+            is_idle = time.process_time() - before < BUSY_S and not self.is_awaited()
+            still = still + 1 if is_idle else 0
             if still == LOOKS or self.probe.crashed or all(one.done() for one in quiet):
                 break
         is_stalled = not all(one.done() for one in quiet)

@@ -10,7 +10,10 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
+from sqlalchemy import text
+
 from mooring.agent.world import Written
+from mooring.store.base import Store
 
 _LOG = "CREATE TABLE law_log (id TEXT, was TEXT, became TEXT)"
 _NOTE = "INSERT INTO law_log VALUES"
@@ -72,16 +75,14 @@ def find_forbidden(state_dir: Path) -> list[str]:
     return found
 
 
-def find_unfinished(state_dir: Path) -> list[str]:
+async def find_unfinished(compute: Store) -> list[str]:
     """Return the events of requests that were accepted and have neither effect nor fault."""
-    connection = sqlite3.connect(state_dir / "compute.sqlite")
-    query = (
+    query = text(
         "SELECT a.server_id, a.action, e.event FROM instance_action_events e "
         "JOIN instance_actions a ON a.id = e.action_id WHERE e.finished_at IS NULL"
     )
-    found = [f"{server}: {action} ({event})" for server, action, event in connection.execute(query)]
-    connection.close()
-    return found
+    rows = await compute.read(lambda tx: tx.execute(query).all())
+    return [f"{server}: {action} ({event})" for server, action, event in rows]
 
 
 def find_overlaps(ledger: Iterable[Written]) -> list[str]:

@@ -238,15 +238,36 @@ class Trial:
         return await self.cloud.ending(saga)
 
     async def complaints(self) -> list[str]:
-        unfinished = history.find_unfinished(self.cloud.settings.state_path)
+        unfinished = await history.find_unfinished(self.cloud.cloud.stores["compute"])
         return [*await self.cloud.complaints(), *await told.complain(self.cloud), *unfinished]
+
+
+class Databases:
+    """Where a yard's clouds have their databases: in files, which are copied with the rest."""
+
+    live = ""
+    """The one that is in use, as the setting `database` names it."""
+
+    def keep(self, name: str) -> None:
+        """Put by the one that was in use."""
+
+    def copy(self, name: str) -> None:
+        """Have one that was put by in use."""
+
+    def remove(self) -> None:
+        """Forget the one that was in use."""
 
 
 class Yard:
     """Keeps what was arranged and learnt, and makes trials of it."""
 
-    def __init__(self, roles: Mapping[str, tuple[Role, ...]] = HOSTS) -> None:
-        self._roles = roles
+    def __init__(
+        self,
+        roles: Mapping[str, tuple[Role, ...]] = HOSTS,
+        *,
+        databases: Databases | None = None,
+    ) -> None:
+        self._roles, self.databases = roles, databases or Databases()
         memory = Path("/dev/shm")
         self._root = Path(tempfile.mkdtemp("-laws", dir=memory if memory.is_dir() else None))
         self._live = self._root / "live"
@@ -282,6 +303,7 @@ class Yard:
                 await trial.cloud.close()
         finally:
             shutil.rmtree(self._live)
+            self.databases.remove()
 
     async def learn(self, scenario: Scenario) -> Outcome:
         """Return what a scenario comes to, run undisturbed once for all trials."""
@@ -305,15 +327,20 @@ class Yard:
         await site.cloud.close()
         self._made += 1
         kept = self._live.rename(self._root / str(self._made))
+        self.databases.keep(kept.name)
         return _Arranged(kept, site.cloud.clock.now(), dict(site.names))
 
     def _copy(self, arranged: _Arranged) -> Site:
         shutil.copytree(arranged.directory, self._live)
+        self.databases.copy(arranged.directory.name)
         return Site(self._make_cloud(arranged.now), dict(arranged.names))
 
     def _make_cloud(self, start: datetime | None) -> SimulatedCloud:
         self._live.mkdir(exist_ok=start is not None)
-        return SimulatedCloud(self._live, roles=self._roles, start=start, inline=True, **_TOLD)
+        where = self.databases.live
+        return SimulatedCloud(
+            self._live, database=where, roles=self._roles, start=start, inline=True, **_TOLD
+        )
 
 
 async def furnish(site: Site) -> None:
