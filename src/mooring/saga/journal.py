@@ -72,6 +72,12 @@ _SAVED = (
     *("undo_error", "generations"),
 )
 _add = insert(_sagas).inline()
+_wake = Prepared(
+    update(_sagas)
+    .where(_sagas.c.waits_for == bindparam("of_name"), _sagas.c.state == "parked")
+    .returning(_sagas.c.id),
+    str,
+)
 _add_with_time = Prepared(_add)
 _load = Prepared(
     select(*(_sagas.c[name] for name in _LOADED)).where(_sagas.c.id == bindparam("of_id")),
@@ -174,9 +180,7 @@ def has_signal(tx: Session, name: str) -> bool:
 
 def give_signal(tx: Session, name: str, payload: Any, now: datetime) -> list[str]:
     """Wake the sagas that wait for this name and return their ids; with none, keep the signal."""
-    parked = update(_sagas).where(_sagas.c.waits_for == name, _sagas.c.state == "parked")
-    woken = parked.values(state="ready", waits_for="", wake_at=None).returning(_sagas.c.id)
-    found = list(tx.execute(woken).scalars())
+    found = _wake.all(tx, of_name=name, state="ready", waits_for="", wake_at=None)
     if not found:
         tx.execute(insert(_signals).values(name=name, payload=payload, created_at=now))
     return found

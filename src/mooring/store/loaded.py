@@ -11,7 +11,7 @@ what is left is to hand the object to the session (docs/adr/0006-prepared-statem
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
@@ -25,7 +25,7 @@ from mooring.store.prepared import Prepared
 
 R = TypeVar("R", bound=DeclarativeBase)
 Condition = Callable[[ReadOnlyColumnCollection[str, Column[Any]]], ColumnElement[bool]]
-Order = Callable[[ReadOnlyColumnCollection[str, Column[Any]]], ColumnElement[Any]]
+Order = Callable[[ReadOnlyColumnCollection[str, Column[Any]]], Sequence[ColumnElement[Any]]]
 _LOCKS = "mooring.locks"
 
 
@@ -89,7 +89,7 @@ class Loaded(Generic[R]):
         query = select(*[attribute.columns[0] for attribute in attributes])
         query = query.where(*[holds(table.c) for holds in self._conditions])
         if self._order_by is not None:
-            query = query.order_by(self._order_by(table.c))
+            query = query.order_by(*self._order_by(table.c))
         return _Shape(
             manager=mapper.class_manager,
             names=names,

@@ -67,7 +67,7 @@ def _as_it_is(*values: Any) -> Any:
     return values
 
 
-def named(name: str, columns: Iterable[ColumnElement[Any]]) -> Callable[..., Any]:
+def named(name: str, columns: Iterable[Any]) -> Callable[..., Any]:
     """Return what makes rows of these columns' values, which are attributes by their keys."""
     return defstruct(name, [str(column.key) for column in columns], frozen=True)
 

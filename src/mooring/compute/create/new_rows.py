@@ -14,6 +14,8 @@ from mooring.compute.create.sagas.create_notes import CreateServer, NewDisk
 from mooring.compute.create.sagas.create_server import CREATE_SERVER
 from mooring.compute.keypairs import keypairs
 from mooring.compute.tables import BlockDevice, Flavor, Server, ServerMetadata, ServerTag
+from mooring.compute.volumes import devices
+from mooring.store.loaded import Adding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,7 @@ TAGGING = "COMPUTE_DEVICE_TAGGING"
 """The trait of a host that shows device tags to its guests."""
 SHARING = "COMPUTE_VOLUME_MULTI_ATTACH"
 """The trait of a host whose guests may share a volume."""
+_add = Adding(Server)
 
 
 class Batch(Struct, frozen=True):
@@ -50,8 +53,7 @@ def build(tx: Session, compute: Compute, batch: Batch, index: int) -> str:
     row.launch_index = index
     row.name += f"-{index + 1}" if batch.count > 1 else ""
     row.hostname = batch.request.hostname or hostname_of(row.name, server_id)
-    tx.add(row)
-    tx.flush()
+    _add(tx, row)
     _add_labels(tx, batch.request, server_id)
     volumes = [_device(tx, compute, batch, item, server_id) for item in batch.disks]
     action_id = actions.begin(tx, server_id, "create", batch.who, now, saga_id=server_id)
@@ -155,9 +157,7 @@ def _device(
     tx: Session, compute: Compute, batch: Batch, item: NewBlockDevice, server_id: str
 ) -> NewDisk | None:
     """Write one block device; return it as the saga's notes have it, None for one on the host."""
-    row = _block_device(compute, batch, item, server_id)
-    tx.add(row)
-    tx.flush()
+    row = devices.add(tx, _block_device(compute, batch, item, server_id))
     if item.destination_type == "local":
         return None
     return NewDisk(

@@ -27,6 +27,7 @@ EXTEND_VERSION = 74
 """From this service version on, hosts grow a volume under its guest (specs 000)."""
 
 _by_name = Loaded(Host, lambda columns: columns.name == bindparam("of_name"))
+_all = Loaded(Host, order_by=lambda columns: [columns.name])
 _lowest_version = Prepared(
     select(func.coalesce(func.min(Host.version), 0)).where(Host.version > 0), int
 )
@@ -41,7 +42,7 @@ def find(tx: Session, name: str | None) -> Host | None:
 
 def find_all(tx: Session) -> list[Host]:
     """Return every host, by name."""
-    return list(tx.execute(select(Host).order_by(Host.name)).scalars())
+    return _all.all(tx)
 
 
 def is_up(host: Host, now: datetime, down_after_s: float) -> bool:

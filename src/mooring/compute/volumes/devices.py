@@ -26,18 +26,18 @@ _by_both = Loaded(
 _of_server = Loaded(
     BlockDevice,
     lambda columns: columns.server_id == bindparam("of_server"),
-    order_by=lambda columns: columns.position,
+    order_by=lambda columns: [columns.position],
 )
 _of_server_in_state = Loaded(
     BlockDevice,
     lambda columns: columns.server_id == bindparam("of_server"),
     lambda columns: columns.state == bindparam("of_state"),
-    order_by=lambda columns: columns.position,
+    order_by=lambda columns: [columns.position],
 )
 _of_volume = Loaded(
     BlockDevice,
     lambda columns: columns.volume_id == bindparam("of_volume"),
-    order_by=lambda columns: columns.position,
+    order_by=lambda columns: [columns.position],
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import select
+from sqlalchemy import bindparam
 from sqlalchemy.orm import Session
 
 from mooring import typed
@@ -17,7 +17,7 @@ from mooring.errors import Conflict, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.saga import journal
-from mooring.store.loaded import ById
+from mooring.store.loaded import ById, Loaded
 from mooring.store.prepared import Change
 from mooring.volume.attachments import connections, guard, reserving
 from mooring.volume.attachments.reserving import Asked, NewAttachment
@@ -46,6 +46,11 @@ class Begun(Struct, frozen=True):
 
 _change = Change(AttachmentRow)
 _by_id, _volumes = ById(AttachmentRow), ById(VolumeRow)
+_of_volume = Loaded(
+    AttachmentRow,
+    lambda columns: columns.volume_id == bindparam("of_volume"),
+    order_by=lambda columns: [columns.created_at, columns.id],
+)
 
 
 def visible(tx: Session, who: Who, attachment_id: str) -> AttachmentRow:
@@ -180,9 +185,7 @@ def _delete_at_once(tx: Session, volume: Volume, row: AttachmentRow) -> Begun:
 
 def of_volume(tx: Session, volume_id: str) -> list[AttachmentRow]:
     """Return a volume's attachments, oldest first."""
-    query = select(AttachmentRow).where(AttachmentRow.volume_id == volume_id)
-    rows = tx.execute(query.order_by(AttachmentRow.created_at, AttachmentRow.id)).scalars()
-    return list(rows)
+    return _of_volume.all(tx, of_volume=volume_id)
 
 
 def _recall(tx: Session, earlier: Answer | None) -> Begun | None:

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, NoCapacity
 from mooring.fence import debts
+from mooring.store.loaded import Loaded
 from mooring.store.prepared import Prepared
 from mooring.volume.tables import (
     BackendRow,
@@ -40,8 +41,8 @@ _backend_of = Prepared(
     ),
     str,
 )
-_pools = select(BackendRow).order_by(BackendRow.name)
-_pools_to_hold = _pools.with_for_update()
+_pools = Loaded(BackendRow, order_by=lambda columns: [columns.name])
+_pools_to_hold = select(BackendRow).order_by(BackendRow.name).with_for_update()
 _held_gib = select(total_gib()).where(VolumeRow.backend == BackendRow.name).scalar_subquery()
 _grows_in = select(VolumeRow.backend).where(VolumeRow.id == ReservationRow.volume_id)
 # What grows counts with the size that it may reach; in one statement, as `quotas.usage.sum_up`. Not
@@ -130,7 +131,7 @@ def is_up(row: BackendRow, settings: VolumeSettings, now: datetime) -> bool:
 
 def find_rooms(tx: Session, settings: VolumeSettings, *, hold: bool = False) -> list[Room]:
     """Return every pool with what is left in it; `hold`: nobody gives it away meanwhile."""
-    rows = tx.execute(_pools_to_hold if hold else _pools).scalars()
+    rows = tx.execute(_pools_to_hold).scalars() if hold else _pools.all(tx)
     tx.flush()
     promised = Counter[str]()
     for name, size_gib in _promised.all(tx):

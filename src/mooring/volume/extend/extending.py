@@ -7,14 +7,15 @@ caller may not see, Invalid for a request or a state that forbids it, OverQuota.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from sqlalchemy import CursorResult, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
+from mooring.store.loaded import ById
+from mooring.store.prepared import Change
 from mooring.volume.attachments import fenced
 from mooring.volume.extend import growing
 from mooring.volume.extend.sagas.extend_notes import ExtendVolume
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 _SERVICE = "service"
+_types, _volumes = ById(TypeRow), ById(VolumeRow)
+_claim = Change(
+    VolumeRow,
+    lambda columns: columns.status == "extending",
+    lambda columns: columns.extend_new_size > columns.size_gib,
+    lambda columns: columns.extend_reservations.is_not(None),
+)
 
 
 async def extend(asked: Asked, volume_id: str, new_gib: int, *, attached: bool) -> None:
@@ -46,7 +54,7 @@ async def extend(asked: Asked, volume_id: str, new_gib: int, *, attached: bool) 
 
 def _begin(tx: Session, asked: Asked, row: VolumeRow, new_gib: int, *, attached: bool) -> None:
     volume, now = asked.volume, asked.volume.clock.now()
-    volume_type = tx.get_one(TypeRow, row.volume_type_id)
+    volume_type = _types.one(tx, row.volume_type_id)
     _check_size(row, volume_type, new_gib)
     from_status = "in-use" if attached else "available"
     if row.backend is None or not statuses.change(
@@ -98,16 +106,9 @@ async def complete(asked: Asked, volume_id: str, *, failed: bool) -> None:
 
     def act(tx: Session) -> None:
         row = _completable(tx, asked.who, volume_id)
-        claim = update(VolumeRow).where(
-            VolumeRow.id == volume_id,
-            VolumeRow.status == "extending",
-            VolumeRow.extend_new_size > VolumeRow.size_gib,
-            VolumeRow.extend_reservations.is_not(None),
-        )
         answer = growing.FAILED if failed else growing.DONE
         values = {**growing.NO_KEYS, "extend_answer": answer, "updated_at": volume.clock.now()}
-        claimed = cast("CursorResult[Any]", tx.execute(claim.values(values)))
-        if claimed.rowcount != 1:
+        if not _claim(tx, volume_id, values):
             raise Invalid(
                 f"Invalid volume: Volume {volume_id} is {row.status} and does not wait for the "
                 "completion of an extend. Nothing was changed.",
@@ -122,7 +123,7 @@ def _completable(tx: Session, who: Who, volume_id: str) -> VolumeRow:
     if _SERVICE not in who.roles:
         return volumes.visible(tx, who, volume_id)
     # Policy has let the service in, and a service sees every project's volumes.
-    row = tx.get(VolumeRow, volume_id)
+    row = _volumes.find(tx, volume_id)
     if row is None:
         raise NotFound(f"Volume {volume_id} could not be found.")
     return row

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 from msgspec import Struct
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, Unavailable
 from mooring.fence.operation import Operation
 from mooring.saga.journal import is_unavailable
+from mooring.store.prepared import Prepared
 from mooring.volume.backends import backends
 from mooring.volume.quotas import quota
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -34,6 +35,12 @@ NO_KEYS: dict[str, Any] = {"extend_new_size": None, "extend_reservations": None}
 """The columns of a volume whose completion nobody awaits."""
 SETTLED: dict[str, Any] = {**NO_KEYS, "extend_answer": None, "extend_event": None}
 """The columns of a volume that does not grow."""
+_servers_of = Prepared(
+    select(AttachmentRow.server_id).where(
+        AttachmentRow.volume_id == bindparam("of_volume"), AttachmentRow.server_id.is_not(None)
+    ),
+    str,
+)
 
 
 class Left(Struct, frozen=True, kw_only=True):
@@ -52,10 +59,8 @@ def signal_of(volume_id: str) -> str:
 
 def servers_of(tx: Session, volume_id: str) -> list[str]:
     """Return the servers that a volume is attached to, each once."""
-    query = select(AttachmentRow.server_id).where(
-        AttachmentRow.volume_id == volume_id, AttachmentRow.server_id.is_not(None)
-    )
-    return sorted({str(server_id) for server_id in tx.execute(query).scalars()})
+    tx.flush()
+    return sorted(set(_servers_of.all(tx, of_volume=volume_id)))
 
 
 def forget(tx: Session, row: VolumeRow, now: datetime) -> Left:

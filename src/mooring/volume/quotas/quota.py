@@ -18,6 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from mooring.errors import Invalid, OverQuota
+from mooring.store.loaded import Adding
 from mooring.store.prepared import Prepared
 from mooring.volume.quotas import usage
 from mooring.volume.tables import (
@@ -121,9 +122,7 @@ def reserve(tx: Session, growth: Growth) -> ReservationRow:
         saga_id=growth.saga_id,
         created_at=growth.now,
     )
-    tx.add(reservation)
-    tx.flush()
-    return reservation
+    return _add(tx, reservation)
 
 
 def settle(tx: Session, volume_id: str, only: Collection[str] | None = None) -> bool:
@@ -131,9 +130,11 @@ def settle(tx: Session, volume_id: str, only: Collection[str] | None = None) -> 
 
     Used to commit, when the volume's size counts it from now on, and to roll back.
     """
-    gone = delete(ReservationRow).where(ReservationRow.volume_id == volume_id)
-    if only is not None:
-        gone = gone.where(ReservationRow.id.in_(only))
+    if only is None:
+        return bool(_settle.all(tx, of_volume=volume_id))
+    gone = delete(ReservationRow).where(
+        ReservationRow.volume_id == volume_id, ReservationRow.id.in_(only)
+    )
     return tx.execute(gone.returning(ReservationRow.id)).first() is not None
 
 
@@ -231,6 +232,13 @@ def _holding(dialect: str) -> postgresql.Insert | sqlite.Insert:
     return insert.on_conflict_do_update(index_elements=list(_holders.primary_key), set_=more)
 
 
+_add = Adding(ReservationRow)
+_settle = Prepared(
+    delete(ReservationRow)
+    .where(ReservationRow.volume_id == bindparam("of_volume"))
+    .returning(ReservationRow.id),
+    str,
+)
 _holders = cast("Table", QuotaProjectRow.__table__)
 _hold = Prepared[Any](build=_holding)
 _class_limits = Prepared[tuple[str, int]](

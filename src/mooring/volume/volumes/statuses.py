@@ -10,11 +10,11 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from mooring.fence.operation import Operation
-from mooring.store.prepared import Change
+from mooring.store.prepared import Change, Prepared, named
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.who import Who
 
@@ -30,13 +30,24 @@ RETURNED: dict[str, Any] = {"borrowed_by": "", "borrowed_for": "", "borrowed_at"
 _LIVE = ("attached", "attaching", "detaching", "reserved")
 _AT_REST = (None, "success", "error")
 _change_any = Change(VolumeRow)
-_first_of = (
-    select(AttachmentRow)
+_looked_at = (VolumeRow.status, VolumeRow.launched_at, VolumeRow.migration_status)
+_standing = Prepared(
+    select(*_looked_at)
+    .where(VolumeRow.id == bindparam("of_volume"))
+    .with_for_update(of=VolumeRow, key_share=True),
+    named("Standing", _looked_at),
+)
+_first_columns = (AttachmentRow.attach_status, *(getattr(AttachmentRow, name) for name in RETURNED))
+_first_of = Prepared(
+    select(*_first_columns)
     .where(
-        AttachmentRow.volume_id == bindparam("of_volume"), AttachmentRow.attach_status.in_(_LIVE)
+        AttachmentRow.volume_id == bindparam("of_volume"),
+        or_(*(AttachmentRow.attach_status == live for live in _LIVE)),
     )
     .order_by(AttachmentRow.attach_status)
     .limit(1)
+    .with_for_update(of=AttachmentRow, key_share=True),
+    named("First", _first_columns),
 )
 _change_allowed = Change(VolumeRow, among="status")
 
@@ -68,11 +79,10 @@ def recompute(tx: Session, volume_id: str, now: datetime, *, settle: bool = Fals
     Source: facts/block_storage.md 1.10.
     """
     tx.flush()
-    # Whoever asked for the change has looked it up as visible.
-    volume = tx.get(VolumeRow, volume_id, populate_existing=True)
+    volume = _standing.first(tx, of_volume=volume_id)
     if volume is None:
         return
-    first = _find_first(tx, volume_id)
+    first = _first_of.first(tx, of_volume=volume_id)
     word = first.attach_status if first else "detached"
     values: dict[str, Any] = {"attach_status": word}
     if word != "attached":
@@ -85,11 +95,7 @@ def recompute(tx: Session, volume_id: str, now: datetime, *, settle: bool = Fals
     change(tx, volume_id, allowed=None, now=now, **values)
 
 
-def _find_first(tx: Session, volume_id: str) -> AttachmentRow | None:
-    return tx.execute(_first_of, {"of_volume": volume_id}).scalar()
-
-
-def _may_follow(volume: VolumeRow, first: AttachmentRow | None) -> bool:
+def _may_follow(volume: Any, first: Any | None) -> bool:
     if volume.status in OWNED or volume.status == "error_deleting":
         return False
     if volume.launched_at is None:
@@ -97,7 +103,7 @@ def _may_follow(volume: VolumeRow, first: AttachmentRow | None) -> bool:
     return first is not None or volume.migration_status in _AT_REST
 
 
-def _status_for(volume: VolumeRow, word: str) -> str:
+def _status_for(volume: Any, word: str) -> str:
     if word == "detached":
         # Reserved while its image was still being copied: the saga that copies goes on.
         return "available" if volume.launched_at is not None else "downloading"

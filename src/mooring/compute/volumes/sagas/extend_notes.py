@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mooring.compute.hosts import hosts
-from mooring.compute.tables import Server
+from mooring.compute.servers import servers
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict
 
@@ -56,7 +56,7 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
 
 def find_device(tx: Session, notes: ExtendVolume) -> str:
     """Return the id of the block device to grow. Raises Conflict when there is none to grow."""
-    server = tx.get(Server, notes.server_id)
+    server = servers.find(tx, notes.server_id)
     if server is None or server.deleted_at is not None or server.host != notes.host:
         raise Conflict(
             f"Server {notes.server_id} left host {notes.host}. Volume {notes.volume_id} was not "

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 from msgspec.structs import replace
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from mooring import limits
 from mooring.clients.compute import ExternalEvent
 from mooring.errors import Conflict, MooringError, Unavailable
 from mooring.saga.define import Park, Together
 from mooring.saga.journal import is_unavailable
+from mooring.store.prepared import Prepared
 from mooring.volume.extend import growing
 from mooring.volume.tables import ReservationRow, VolumeRow
 from mooring.volume.volumes import messages, statuses
@@ -28,6 +29,19 @@ if TYPE_CHECKING:
     from mooring.volume.service import Volume
 
 log = structlog.get_logger()
+
+
+def _as_it_is(answer: str | None) -> str | None:
+    return answer
+
+
+_answer_of = Prepared(
+    select(VolumeRow.extend_answer).where(VolumeRow.id == bindparam("of_volume")),
+    _as_it_is,
+)
+_reserved_by = Prepared(
+    select(ReservationRow.id).where(ReservationRow.saga_id == bindparam("of_saga")), str
+)
 SEND_EVENT = "send_event"
 """The step under whose operation compute is told."""
 _EVENT = "volume-extended"
@@ -52,14 +66,13 @@ def hand_over(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> ExtendVolum
             f"Volume {notes.volume_id} is open in QEMU, and this cloud's compute service cannot "
             "let it grow there. Detach it, and extend it then.",
         )
-    mine = select(ReservationRow.id).where(ReservationRow.saga_id == run.saga_id)
     statuses.change(
         tx,
         notes.volume_id,
         allowed=("extending",),
         now=run.now(),
         extend_new_size=notes.new_gib,
-        extend_reservations=list(tx.execute(mine).scalars()),
+        extend_reservations=_reserved_by.all(tx, of_saga=run.saga_id),
         extend_answer=None,
         extend_event=event_of(run),
     )
@@ -145,5 +158,4 @@ async def _tell(notes: ExtendVolume, run: Run[Volume], version: str) -> str:
 
 
 def _answer(tx: Session, volume_id: str) -> str | None:
-    query = select(VolumeRow.extend_answer).where(VolumeRow.id == volume_id)
-    return tx.execute(query).scalar()
+    return _answer_of.first(tx, of_volume=volume_id)
