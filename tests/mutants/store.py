@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 TROUBLE, PREPARED = "tests/store/test_trouble.py", "tests/store/test_prepared.py"
+LOADED = "tests/store/test_loaded.py"
 STEPS_OF_CLOCK = "tests/saga/test_clock.py"
 
 MUTANTS = [
@@ -95,6 +96,54 @@ MUTANTS = [
         "del error",
         PREPARED,
         "sqlite and savepoint",
+    ),
+    Mutant(
+        "a prepared statement runs outside of its savepoint",
+        "store/link.py",
+        "link.nested is tx.get_nested_transaction() and tx.is_active",
+        "tx.is_active",
+        PREPARED,
+        "sqlite and sessions_own",
+    ),
+    Mutant(
+        "what a prepared statement loads is not locked",
+        "store/postgresql.py",
+        "lock_what_is_loaded(tx)\n            call.run(tx)",
+        "call.run(tx)",
+        LOADED,
+        "two_writes",
+    ),
+    Mutant(
+        "objects show what a savepoint took back",
+        "store/call.py",
+        "        tx.expire(row)\n",
+        "",
+        LOADED,
+        "takes_back_objects",
+    ),
+    Mutant(
+        "a session forgets what it deleted in vain",
+        "store/call.py",
+        "        if row not in tx:\n",
+        "        if row is None:\n",
+        LOADED,
+        "takes_back_objects",
+    ),
+    Mutant(
+        "a flush that failed in a savepoint fails the whole write",
+        "store/call.py",
+        "raise FlushLostError from error",
+        "raise",
+        LOADED,
+        "by_an_object",
+    ),
+    Mutant(
+        "a flush that failed fails the writes beside it",
+        "store/sqlite.py",
+        "call.careful = True\n            raise FlushLostError from error",
+        "raise",
+        "tests/store/test_sqlite.py",
+        "one_failing_write",
     ),
     Mutant(
         "two containers are one owner",

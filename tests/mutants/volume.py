@@ -16,8 +16,8 @@ MUTANTS = [
     Mutant(
         "a completion is taken in any status",
         "volume/extend/extending.py",
-        '            VolumeRow.status == "extending",\n            VolumeRow.extend_new_size',
-        "            VolumeRow.extend_new_size",
+        '    lambda columns: columns.status == "extending",\n',
+        "",
         "tests/volume/test_extend_completion.py",
         "any_status_but",
     ),

@@ -85,6 +85,17 @@ async def test_what_a_savepoint_takes_back_is_not_seen_any_more(crew: Store) -> 
     assert await crew.write(look) == ["boatswain", "mate"]
 
 
+async def test_a_savepoint_of_the_sessions_own_takes_it_back_too(crew: Store) -> None:
+    def look(tx: Session) -> None:
+        assert change(tx, 2, {"rank": "boatswain"})
+        with suppress(Conflict), tx.begin_nested():
+            assert change(tx, 1, {"rank": "cook"})
+            raise Conflict("No cook is wanted.")
+
+    await crew.write(look)
+    assert await seen(crew) == [("mate", None), ("boatswain", None)]
+
+
 async def test_an_attribute_that_is_not_there_is_refused(crew: Store) -> None:
     with pytest.raises(KeyError, match="beard"):
         await crew.write(lambda tx: change(tx, 1, {"beard": "long"}))
