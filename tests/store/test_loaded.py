@@ -25,7 +25,7 @@ _crew_of = Loaded(
     Sailor,
     lambda columns: columns.boat == bindparam("of_boat"),
     lambda columns: columns.id != 7,
-    order_by=lambda columns: columns.id.desc(),
+    order_by=lambda columns: [columns.id.desc()],
 )
 
 
