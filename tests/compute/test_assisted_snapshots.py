@@ -296,6 +296,29 @@ async def test_burying_the_operation_takes_the_guest_back(stage: Stage) -> None:
     assert (await stage.file_in_use(), stage.desk.told) == (stage.base, ["error"])
 
 
+@pytest.mark.parametrize("accepted", [False, True])
+async def test_who_gives_a_reported_snapshot_up_is_not_waited_for(
+    stage: Stage, *, accepted: bool
+) -> None:
+    await stage.begin()
+    stage.desk.finishes, stage.desk.progress = False, "95%" if accepted else "90%"
+    await stage.create(operation="s.ask;1;1")
+    await stage.yard.compute.sagas.schedule.quiet()
+    assert (await stage.file_in_use(), stage.desk.told) == (stage.file, ["creating"])
+    burying = await stage.yard.meanwhile(
+        stage.yard.ask("DELETE", "/mooring/operations/s.ask", who="compute"), turns=1000
+    )
+    # What is not accepted by now need not be looked at again: nobody turns the clock for it.
+    if accepted:
+        assert not burying.done()
+        stage.desk.statuses[SNAPSHOT] = "error"
+        stage.yard.clock.advance(COMPUTE_SNAPSHOT_POLL_S)
+    assert (await burying).status_code == 200
+    told = ["creating"] if accepted else ["creating", "error"]
+    assert stage.desk.told == told
+    assert await stage.file_in_use() == (stage.file if accepted else stage.base)
+
+
 async def test_burying_the_operation_stops_a_merge(stage: Stage) -> None:
     await stage.begin("deleting")
     stage.yard.hypervisor().knobs.hold("merge_disk")

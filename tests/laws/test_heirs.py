@@ -81,9 +81,6 @@ def silences_of(saga: Saga[Any]) -> list[str]:
     ]
 
 
-LATE = ("take snapshot in use", "volume.reset_status")
-"""A snapshot that fails behind compute's report waits for compute, which waits for the snapshot to
-be recorded: ten minutes, before any heir comes (docs/status.md)."""
 CASES = [
     Inheritance(scenario, point, heir)
     for heir in HEIRS
@@ -91,7 +88,6 @@ CASES = [
     # An heir of the same kind would get no answer at the same points.
     if scenario.saga in heir.victims and scenario.saga is not heir.saga
     for point in silences_of(scenario.saga)
-    if not ("/back/" in point and (scenario.name, heir.saga.name) == LATE)
 ]
 
 

@@ -185,4 +185,12 @@ MUTANTS = [
         "tests/saga/test_story.py",
         "sqlite",
     ),
+    Mutant(
+        "what is past its pivot does not hear that it was given up",
+        "saga/engine.py",
+        "                self._tell_given_up(tx, mark)\n",
+        "",
+        "tests/saga/test_ending.py",
+        "told_that_its_asker",
+    ),
 ]

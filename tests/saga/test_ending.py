@@ -43,6 +43,20 @@ async def linger(notes: Order, run: Run[Shop]) -> None:
     raise Park(timeout_s=86400.0)
 
 
+async def await_receipt(notes: Order, run: Run[Shop]) -> None:
+    if run.given_up:
+        raise Conflict("Nobody takes it any more.", private=notes.order_id)
+    raise Park(timeout_s=86400.0)
+
+
+DELIVER = Saga(
+    "stall.deliver",
+    Order,
+    Step("await_receipt", await_receipt),
+    locks=lambda notes: [exclusive(f"order:{notes.order_id}")],
+    pivot="await_receipt",
+    failed_end=[Step("close", close)],
+)
 TAKE_STOCK = Saga(
     "stall.take_stock",
     Order,
@@ -81,6 +95,20 @@ async def test_what_is_past_the_pivot_is_waited_for_and_finished(desk: Desk) -> 
     await desk.engine.settle()
     await ending
     assert await desk.statuses() == {"o1": "sent"}
+
+
+async def test_what_is_past_the_pivot_is_told_that_its_asker_gave_it_up(desk: Desk) -> None:
+    saga_id = await desk.start(DELIVER, "o1")
+    await desk.engine.schedule.quiet()
+    # An operator's abort changes nothing here, and is no word of the asker.
+    with pytest.raises(Conflict, match="past the point of return"):
+        await desk.store.write(lambda tx: desk.engine.abort(tx, saga_id))
+    await desk.engine.schedule.quiet()
+    assert ("stall.deliver", "parked", "") in await desk.sagas()
+    await desk.engine.end([saga_id])
+    assert ("stall.deliver", "ended", "failed") in await desk.sagas()
+    assert desk.ledger.parcels == {"closed:o1": "closed"}
+    await desk.engine.end([saga_id])
 
 
 async def test_what_does_not_end_in_time_is_named(desk: Desk) -> None:

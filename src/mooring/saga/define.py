@@ -50,6 +50,8 @@ class Run(Protocol[S]):
     """Whether the saga's first step was done: one that waited in vain for its locks never began."""
     answered: bool
     """Whether `answered_after` was passed."""
+    given_up: bool
+    """Whether the service that asked for this has given it up: there is no need to wait for it."""
     pre_empted: bool
     """Whether another saga asked this one to end, to take its place."""
 

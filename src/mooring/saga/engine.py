@@ -248,10 +248,13 @@ class Engine(Generic[S]):
         """Return the ids of the sagas that hold a key or wait for it, in order."""
         return locks.holders(tx, key)
 
-    def abort(self, tx: Session, saga_id: str, *, insists: bool = False) -> None:
+    def abort(
+        self, tx: Session, saga_id: str, *, insists: bool = False, is_asker: bool = False
+    ) -> None:
         """Ask a saga to unwind. Raises NotFound, or Conflict when there is only forward for it.
 
-        When an operator `insists`, one that has only forward goes on without what may be forgone.
+        One that has only forward goes on without what may be forgone when an operator `insists`,
+        and is told when the service that asked for it gives it up (`is_asker`, `run.given_up`).
         """
         mark = journal.load(tx, saga_id)
         saga = REGISTRY.get((mark.name, mark.version)) if mark else None
@@ -270,19 +273,23 @@ class Engine(Generic[S]):
             if insists and place is not None and place.may_be_forgone and was_tried:
                 self._ask_abort(tx, saga_id, ABORT_INSISTED)
                 return
+            if is_asker:
+                self._tell_given_up(tx, mark)
+                return
             message = f"Operation {saga_id} is past the point of return; it will be finished."
             raise Conflict(message)
         self._ask_abort(tx, saga_id, ABORT_ASKED)
 
     async def end(self, saga_ids: Sequence[str]) -> None:
-        """Abort these sagas where they still may turn back; return once all of them have ended.
+        """Give up what was asked for: abort these sagas, and return once all of them have ended.
 
-        Ids of no saga are left out. Raises Unavailable, naming one that goes on for `END_WAIT_S`.
+        One that has only forward is told, and need not wait for whoever asked (`run.given_up`). Ids
+        of no saga are left out. Raises Unavailable, naming one that goes on for `END_WAIT_S`.
         """
 
         def abort(tx: Session, saga_id: str) -> None:
             with contextlib.suppress(NotFound, Conflict):
-                self.abort(tx, saga_id)
+                self.abort(tx, saga_id, is_asker=True)
 
         for saga_id in saga_ids:
             await self.store.write(partial(abort, saga_id=saga_id))
@@ -300,6 +307,12 @@ class Engine(Generic[S]):
             message = f"Operation {saga_id} has ended ({mark.outcome}); there is nothing to retry."
             raise Conflict(message)
         self._rouse(tx, saga_id)
+
+    def _tell_given_up(self, tx: Session, mark: Bookmark) -> None:
+        if mark.abort or mark.state == "locked":
+            return
+        tx.execute(update(_sagas).where(_sagas.c.id == mark.id).values(abort=ABORT_ASKED))
+        self._rouse(tx, mark.id)
 
     def _ask_abort(self, tx: Session, saga_id: str, how: int) -> None:
         asked = update(_sagas).where(_sagas.c.id == saga_id, _sagas.c.abort < how)

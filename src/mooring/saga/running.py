@@ -53,6 +53,11 @@ class StepRun(Generic[S]):
         return self._mark.answered
 
     @property
+    def given_up(self) -> bool:
+        """Whether the service that asked for this has given it up."""
+        return self._mark.abort == journal.ABORT_ASKED
+
+    @property
     def pre_empted(self) -> bool:
         """Whether another saga asked this one to end, to take its place."""
         return self._mark.abort >= journal.ABORT_PREEMPTED

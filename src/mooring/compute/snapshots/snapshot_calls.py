@@ -42,10 +42,12 @@ async def wait_until_recorded(run: Run[Compute], snapshot_id: str) -> None:
     """Rest until the volume service has noted which file is written to.
 
     Until then nobody may connect the volume anew: it would get the former file. Raises Conflict
-    when the volume service gave the snapshot up.
+    when the volume service gave the snapshot up, or the request for it, which it does while it
+    shows the snapshot as it was: it waits for the end of this operation.
     """
     found = await _find(run, snapshot_id)
-    if found is not None and found.status == "creating":
+    is_open = found is not None and found.status == "creating"
+    if found is not None and is_open and (found.is_accepted or not run.given_up):
         # What was accepted is recorded, however long its host stays away.
         patience_s = math.inf if found.is_accepted else COMPUTE_SNAPSHOT_RECORD_S
         raise Park(seconds=COMPUTE_SNAPSHOT_POLL_S, timeout_s=patience_s)
