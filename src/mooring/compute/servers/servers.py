@@ -94,11 +94,6 @@ _SAGAS = {"stop": STOP_SERVER, "start": START_SERVER, "reboot": REBOOT_SERVER}
 _by_id = ById(Server)
 
 
-def find(tx: Session, server_id: str) -> Server | None:
-    """Return a server, a deleted one too, for the sagas of a server alone."""
-    return _by_id.find(tx, server_id)
-
-
 def visible(tx: Session, who: Who, server_id: str, *, deleted: bool = False) -> Server:
     """Return the server that this caller may see, a deleted one when asked for. Raises NotFound."""
     server = _by_id.find(tx, server_id)

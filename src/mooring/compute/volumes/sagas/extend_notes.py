@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mooring.compute.hosts import hosts
-from mooring.compute.servers import servers
+from mooring.compute.tables import Server
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict
+from mooring.store.loaded import ById
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 NEW_SIZE = "extend_new_size"
 GIB = 1 << 30
+_servers = ById(Server)
 
 
 class ExtendVolume(Struct, frozen=True, kw_only=True):
@@ -56,7 +58,7 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
 
 def find_device(tx: Session, notes: ExtendVolume) -> str:
     """Return the id of the block device to grow. Raises Conflict when there is none to grow."""
-    server = servers.find(tx, notes.server_id)
+    server = _servers.find(tx, notes.server_id)
     if server is None or server.deleted_at is not None or server.host != notes.host:
         raise Conflict(
             f"Server {notes.server_id} left host {notes.host}. Volume {notes.volume_id} was not "
