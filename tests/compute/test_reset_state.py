@@ -6,17 +6,21 @@ A live server keeps every volume that the operation had not begun to give or to 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
+from mooring.agent_api.transport import Forward, Request, Response
+from mooring.errors import Unavailable
 from tests.compute.test_owed_to_volumes import attached, require_peace
 from tests.compute.yard import Yard
 
 pytestmark = pytest.mark.anyio
 
 
-async def reset_while_silent(yard: Yard, server_id: str, state: str = "active") -> None:
-    """Reset a server's state as an administrator, and let the host answer again."""
+async def reset(yard: Yard, server_id: str, state: str = "active") -> None:
+    """Reset a server's state as an administrator."""
     await yard.compute.sagas.settle(5.0)
     action, body = f"/servers/{server_id}/action", {"os-resetState": {"state": state}}
     asking = asyncio.create_task(yard.ask("POST", action, body, who="admin"))
@@ -25,6 +29,11 @@ async def reset_while_silent(yard: Yard, server_id: str, state: str = "active") 
         # The request waits a minute of this clock, so it is turned in small steps.
         await yard.compute.sagas.settle(1.0)
     assert asking.result().status_code == 202
+
+
+async def reset_while_silent(yard: Yard, server_id: str, state: str = "active") -> None:
+    """Reset a server's state as an administrator, and let the host answer again."""
+    await reset(yard, server_id, state)
     yard.silent = None
     await require_peace(yard)
     await yard.look()
@@ -43,6 +52,39 @@ async def test_a_deletion_given_up_before_the_guest_ended_leaves_the_server_its_
     assert (await yard.detach(server_id, volume_id)).status_code == 202
     await require_peace(yard)
     assert await yard.volume_status(volume_id) == "available"
+
+
+async def test_a_deletion_s_call_that_comes_after_the_reset_ends_no_guest(yard: Yard) -> None:
+    server_id, volume_id = await attached(yard)
+    late: list[Callable[[], Awaitable[Response]]] = []
+
+    async def hold_back(request: Request, forward: Forward) -> Response:
+        if (request.method, request.target) != ("DELETE", f"/servers/{server_id}"):
+            return await forward(request)
+        late.append(partial(forward, request))
+        raise Unavailable("The call is still on its way.")
+
+    yard.agents.deliver = hold_back
+    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
+    await reset_while_silent(yard, server_id)
+    answers = [await deliver() for deliver in late]
+    assert {answer.status for answer in answers} == {412}
+    assert (await yard.server(server_id))["status"] == "ACTIVE"
+    assert await yard.disks(server_id) == [volume_id]
+
+
+async def test_an_operator_lets_a_reset_go_on_without_a_silent_host(yard: Yard) -> None:
+    server_id, _ = await attached(yard)
+    yard.silent = ("", f"/servers/{server_id}")
+    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
+    await reset(yard, server_id)
+    assert (await yard.server(server_id))["status"] == "ACTIVE"
+    listed = (await yard.ask("GET", "/mooring/operations", who="admin")).json()["operations"]
+    assert [one["name"] for one in listed] == ["compute.reset_state"]
+    path = f"/mooring/operations/{listed[0]['id']}/action"
+    assert (await yard.ask("POST", path, {"abort": None}, who="admin")).status_code == 202
+    await require_peace(yard)
+    assert (await yard.server(server_id))["status"] == "ACTIVE"
 
 
 async def test_a_deletion_given_up_behind_the_end_of_the_guest_still_frees_the_volumes(

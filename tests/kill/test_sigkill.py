@@ -33,10 +33,10 @@ SAMPLE = 34
 SAMPLE_OF_AGENT = 8
 SAMPLE_ON_POSTGRESQL = 6
 SAGAS = laws.sagas_of(*(each.name for each in SERVICES))
-UNUSED = {"claim_volume", "connect", "delete_image", "fence_holder", "lift_fence"}
-"""Verbs that no operation asks for here: a disk is connected as it is plugged, a volume is claimed
-from a deletion that its storage left unanswered, and the others, which take an image out of a
-host's cache or from its holder, are for operators."""
+UNUSED = {"claim_server", "claim_volume", "connect", "delete_image", "fence_holder", "lift_fence"}
+"""Verbs that no operation asks for here: a disk is connected as it is plugged, servers and volumes
+are claimed from deletions that their hosts left unanswered, and the others, which take an image out
+of a host's cache or from its holder, are for operators."""
 VERBS = [
     name
     for module in (servers, disks, volumes)

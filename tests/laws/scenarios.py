@@ -157,6 +157,15 @@ async def insist_on_reboot(site: Site) -> Any:
     return await act_on_server(site, "reboot", {"type": "HARD"})
 
 
+async def reset_deleting(site: Site) -> Any:
+    """Reset the state of a server that is being deleted; until then its host is silent."""
+    site.silence("DELETE", site.names["server"], b"")
+    await delete_server(site)
+    answer = await act_on_server(site, "os-resetState", {"state": "active"}, "admin")
+    site.silence("", "", b"")
+    return answer
+
+
 async def create_volume(site: Site, **fields: Any) -> Any:
     named = {key: value.format(**site.names) for key, value in fields.items()}
     body = {"volume": {"size": 1, "name": "new", **named}}
@@ -243,6 +252,10 @@ async def boot_from_new_volumes(site: Site) -> Any:
 
 
 _TOLD = ("faults", "instance_actions")
+_SERVER_OR_NONE = ("error_server", "servers", "block_devices", "disk_places", "guests", "storage")
+_SERVER_OR_NONE += ("connections", "disk_sizes", "volumes", "sound_volumes", "attachments")
+_SERVER_OR_NONE += ("allocations", "consumers")
+"""What differs where a server was reset, or deleted before that."""
 SCENARIOS = [
     Scenario("attach", ATTACH_VOLUME, a_server_and_volume, attach),
     Scenario("detach", DETACH_VOLUME, a_server_with_volume, detach),
@@ -265,6 +278,13 @@ SCENARIOS = [
     Scenario("hard reboot", REBOOT_SERVER, a_server_with_volume, reboot_hard),
     Scenario("insist on reboot", INSIST_ON_REBOOT, a_server_with_volume, insist_on_reboot, _TOLD),
     Scenario("reset state", RESET_STATE, a_server, reset_state),
+    Scenario(
+        "reset a deleted server",
+        RESET_STATE,
+        a_server_with_volume,
+        reset_deleting,
+        (*_TOLD, *_SERVER_OR_NONE),
+    ),
     Scenario("create volume", CREATE_VOLUME, nothing, create_volume),
     Scenario(
         "create volume from image",

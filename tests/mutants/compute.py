@@ -117,4 +117,12 @@ MUTANTS = [
         "tests/compute/test_unanswered_creation.py",
         "unanswered",
     ),
+    Mutant(
+        "a reset over a deletion does not claim the guest",
+        "compute/power/sagas/reset_state.py",
+        "    if host is not None and not await guests.is_lost(run, host):\n",
+        "    if host is not None and await guests.is_lost(run, host):\n",
+        "tests/compute/test_reset_state.py",
+        "after_the_reset_ends_no_guest",
+    ),
 ]

@@ -62,6 +62,13 @@ async def delete_server(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
+@handlers.of(verbs.CLAIM_SERVER)
+async def claim_server(call: Call[Agent]) -> Answer:
+    """Change nothing: the fence has the newer lock's mark, and what ran before has ended."""
+    del call
+    return Answer(status=204)
+
+
 @handlers.of(verbs.SET_POWER)
 async def set_power(call: Call[Agent]) -> Answer:
     """Start, stop or reboot, with fresh connections when they were sent."""

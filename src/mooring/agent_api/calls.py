@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
+import structlog
 
 from mooring import typed
 from mooring.agent_api.transport import Request, Response, Wire
@@ -20,6 +21,7 @@ from mooring.fence.operation import HEADER, INCARNATION_HEADER, Operation
 from mooring.limits import AGENT_CALL_S, AGENT_POLL_S
 
 T = TypeVar("T")
+log = structlog.get_logger()
 
 
 class Calls:
@@ -63,6 +65,15 @@ class Calls:
             return await self.ask(verb, *ids)
         except NotFound:
             return None
+
+    async def claim(
+        self, verb: Verb[None], resource_id: str, operation: Operation, timeout_s: float
+    ) -> None:
+        """Ask for a verb that only raises the fence's mark; an agent without it is left alone."""
+        try:
+            await self.ask(verb, resource_id, operation=operation, timeout_s=timeout_s)
+        except NotFound:
+            log.warning("an agent of the release before claims nothing", verb=verb.name)
 
     async def _exchange(
         self,

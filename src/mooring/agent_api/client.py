@@ -129,6 +129,15 @@ class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
         """End the guest, forget it and remove its own files. Its volumes stay connected."""
         await self.ask(verbs.DELETE_SERVER, server_id, operation=operation, timeout_s=timeout_s)
 
+    async def claim_server(
+        self, server_id: str, *, operation: Operation, timeout_s: float = AGENT_LONG_CALL_S
+    ) -> None:
+        """Wait for what acts on a guest, and let no call of an older lock make or end it.
+
+        Nothing is changed, and there need be none. An agent of the release before keeps none off.
+        """
+        await self.claim(verbs.CLAIM_SERVER, server_id, operation, timeout_s)
+
     async def set_power(
         self,
         server_id: str,

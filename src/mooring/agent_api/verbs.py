@@ -104,6 +104,7 @@ LIST_SERVERS = Verb("list_servers", "GET", "/servers", None, list[Guest])
 SHOW_SERVER = Verb("show_server", "GET", _SERVER, None, Guest)
 PUT_SERVER = Verb("put_server", "PUT", _SERVER, ServerSpec, Guest, "delete_server")
 DELETE_SERVER = Verb("delete_server", "DELETE", _SERVER, None, NoneType)
+CLAIM_SERVER = Verb("claim_server", "POST", _SERVER, None, NoneType)
 SET_POWER = Verb("set_power", "PUT", f"{_SERVER}/power", PowerRequest, Guest)
 READ_CONSOLE = Verb("read_console", "GET", f"{_SERVER}/console", None, Console)
 

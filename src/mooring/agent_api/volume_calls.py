@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
-
 from mooring.agent_api import verbs
 from mooring.agent_api.calls import Calls
 from mooring.agent_api.volumes import (
@@ -19,11 +17,8 @@ from mooring.agent_api.volumes import (
     VolumeFile,
     VolumeSpec,
 )
-from mooring.errors import NotFound
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_LONG_CALL_S
-
-log = structlog.get_logger()
 
 
 class VolumeCalls(Calls):
@@ -65,13 +60,9 @@ class VolumeCalls(Calls):
     ) -> None:
         """Wait for what acts on a volume, and let no call of an older lock make or remove it.
 
-        Nothing is changed, and there need be none. An agent of the release before has no such verb:
-        there a late call is not kept off.
+        Nothing is changed, and there need be none. An agent of the release before keeps none off.
         """
-        try:
-            await self.ask(verbs.CLAIM_VOLUME, volume_id, operation=operation, timeout_s=timeout_s)
-        except NotFound:
-            log.warning("an agent of the release before cannot claim a volume", volume=volume_id)
+        await self.claim(verbs.CLAIM_VOLUME, volume_id, operation, timeout_s)
 
     async def export_volume(
         self,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
+from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import keeping
@@ -26,20 +28,36 @@ class ResetState(Struct, frozen=True, kw_only=True):
     server_id: str
     action_id: int
     vm_state: str
+    deleting: str | None = None
+    """The host that may still end the guest for a deletion that was given up."""
 
 
-def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
+def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState | None:
     """Set vm_state, and task_state to nothing, and free what was half given or half taken.
 
     A server that never ran keeps no volume. One whose creation was refused meanwhile is gone.
     """
     now, server = run.now(), tx.get(Server, notes.server_id)
     if server is None:
-        return
+        return None
+    deleting = server.host if server.task_state == "deleting" else None
     release_left(tx, run, notes.server_id, everything=server.launched_at is None)
     actions.fail_left(tx, notes.server_id, now)
     values = {"vm_state": notes.vm_state, "task_state": None, "state_before_error": None}
     states.change(tx, notes.server_id, now, **values)
+    return replace(notes, deleting=deleting)
+
+
+async def claim_guest(notes: ResetState, run: Run[Compute]) -> None:
+    """See that no call of a deletion that was given up ends the guest later.
+
+    A host that is lost is asked for nothing: it ends foreign guests before it may be up again.
+    """
+    host = notes.deleting
+    if host is not None and not await guests.is_lost(run, host):
+        await guests.ask(
+            run, host, lambda agent: agent.claim_server(notes.server_id, operation=run.operation)
+        )
 
 
 async def settle_volumes(notes: ResetState, run: Run[Compute]) -> Together | None:
@@ -51,6 +69,7 @@ RESET_STATE = Saga(
     "compute.reset_state",
     ResetState,
     Step("set_state", set_state),
+    Step("claim_guest", claim_guest, may_be_forgone=True),
     Step("settle_volumes", settle_volumes, may_be_forgone=True),
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
     mode="preempt",
