@@ -252,9 +252,11 @@ async def boot_from_new_volumes(site: Site) -> Any:
 
 
 _TOLD = ("faults", "instance_actions")
-_SERVER_OR_NONE = ("error_server", "servers", "block_devices", "disk_places", "guests", "storage")
-_SERVER_OR_NONE += ("connections", "disk_sizes", "volumes", "sound_volumes", "attachments")
-_SERVER_OR_NONE += ("allocations", "consumers")
+_DISKS = ("block_devices", "disk_places", "storage", "connections", "disk_sizes", "volumes")
+_SERVER_OR_NONE = (
+    *("error_server", "servers", "guests", "allocations", "consumers"),
+    *(*_DISKS, "sound_volumes", "attachments"),
+)
 """What differs where a server was reset, or deleted before that."""
 SCENARIOS = [
     Scenario("attach", ATTACH_VOLUME, a_server_and_volume, attach),
