@@ -74,6 +74,7 @@ RESET_STATE = Saga(
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
     mode="preempt",
     answered_after="set_state",
+    visible_after="set_state",
     pivot="set_state",
     story=tell(lambda _: Told()),
 )
