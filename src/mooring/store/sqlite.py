@@ -109,7 +109,7 @@ class SqliteFile:
                 tx.close()
                 connection.rollback()
         except BaseException as error:  # noqa: BLE001  (it goes to the one who asked)
-            if failures.is_of_database(error):
+            if failures.is_of_database(error) or not lane.rests():
                 lane.abandon()
             call.fail(error, reading=True)
         self._readers.give_back(lane)
@@ -126,7 +126,7 @@ class SqliteFile:
                 return self._write(group)
             except FlushLostError:
                 # Its call is run with care from now on, so there are no more rounds than calls.
-                self._writer.roll_back()
+                self._writer.abandon()
 
     def _write(self, group: Sequence[Call[Any]]) -> int:
         ran: list[Call[Any]] = []
@@ -176,10 +176,9 @@ class _Lane:
         self._connection.begin()
         return self._connection
 
-    def roll_back(self) -> None:
-        """Take a transaction back and keep the connection."""
-        if self._connection is not None:
-            self._connection.rollback()
+    def rests(self) -> bool:
+        """Whether no transaction is open."""
+        return self._connection is None or not self._connection.in_transaction()
 
     def abandon(self) -> None:
         """Give up a connection whose transaction failed; the next one gets a new one."""
