@@ -30,6 +30,13 @@ FLAVOR = Ask(
 )
 FLAVORS = Ask("POST", "/flavors", {"flavor": {"name": "{case}#", **_FLAVOR}}, "f#", "flavor.id")
 _FLAVOR_AT, _FLAVOR_ALL = "/flavors/{f}", "/flavors/{flavor_id}"
+GROUPS = Ask(
+    "POST",
+    "/os-server-groups",
+    {"server_group": {"name": "{case}#", "policy": "affinity"}},
+    "g#",
+    "server_group.id",
+)
 NOT_BUILT = (
     *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword", "confirmResize"),
     *("createBackup", "createImage", "evacuate", "injectNetworkInfo", "migrate"),
@@ -381,10 +388,21 @@ _OPERATING = [
             ("os-networks", "2.1"),
             ("os-floating-ips", "2.1"),
             ("os-security-groups", "2.1"),
-            ("os-server-groups", "latest"),
             ("os-aggregates", "latest"),
         )
     ),
-    Case(route="DELETE /os-server-groups/{group_id}", path="/os-server-groups/g#", refused=True),
+    Case(
+        route="POST /os-server-groups",
+        body={"server_group": {"name": "{case}-new#", "policy": "affinity"}},
+        look="/os-server-groups",
+        kept='"{case}-new#"',
+    ),
+    Case(
+        route="DELETE /os-server-groups/{group_id}",
+        before=(GROUPS,),
+        path="/os-server-groups/{g#}",
+        look="/os-server-groups",
+        gone='"{case}#"',
+    ),
 ]
 CASES = [*_SERVERS, *_METADATA, *_VOLUMES, *_FLAVORS, *_OPERATING]

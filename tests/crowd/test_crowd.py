@@ -47,7 +47,7 @@ class Crowd:
         made = await self.ask("POST", "/image/v2/images", {**disk, "visibility": "public"})
         self.names["image"] = made.key("id")
         await self.ask("PUT", f"/image/v2/images/{made.key('id')}/file", bytes(65536))
-        quota = {"instances": -1, "cores": -1, "ram": -1}
+        quota = {"instances": -1, "cores": -1, "ram": -1, "server_groups": -1}
         at = f"os-quota-sets/{self.names['project']}"
         await self.ask("PUT", f"/compute/v2.1/{at}", {"quota_set": quota})
         quota = {"volumes": -1, "gigabytes": -1, "snapshots": -1}

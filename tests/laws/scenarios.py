@@ -151,12 +151,10 @@ async def detach_badly(site: Site) -> Any:
 
 
 async def insist_on_reboot(site: Site) -> Any:
-    """Reboot hard while a soft reboot gets no answer from its host; later it does."""
+    """Reboot hard while a soft reboot gets no answer from its host."""
     site.silence("PUT", "/power", b'"soft"')
     await act_on_server(site, "reboot", {"type": "SOFT"})
-    answer = await act_on_server(site, "reboot", {"type": "HARD"})
-    site.silence("", "", b"")
-    return answer
+    return await act_on_server(site, "reboot", {"type": "HARD"})
 
 
 async def reset_deleting(site: Site) -> Any:

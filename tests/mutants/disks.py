@@ -92,7 +92,7 @@ MUTANTS = [
     ),
     Mutant(
         "a server shows the attachment of another host",
-        "compute/tables.py",
+        "compute/tables/__init__.py",
         'func.coalesce(Server.host, "")).desc()',
         'func.coalesce(Server.host, "")).asc()',
         TWICE,

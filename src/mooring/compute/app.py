@@ -11,6 +11,7 @@ from mooring.compute.actions.api import instance_actions
 from mooring.compute.events.api import external_events
 from mooring.compute.flavors import flavors
 from mooring.compute.flavors.api import flavors as flavor_routes
+from mooring.compute.groups.api import server_groups
 from mooring.compute.hosts import host_changes, hosts
 from mooring.compute.hosts.api import availability_zones, hypervisors, services
 from mooring.compute.hosts.loops import heal_servers, watch_hosts
@@ -91,6 +92,7 @@ SERVICE = Service(
         services.api,
         hypervisors.api,
         availability_zones.api,
+        server_groups.api,
         limits.api,
         quota_sets.api,
         unbuilt.api,

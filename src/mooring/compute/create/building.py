@@ -11,6 +11,7 @@ from mooring.compute.create import block_devices
 from mooring.compute.create.new_rows import Batch, build
 from mooring.compute.create.requests import Created, Material
 from mooring.compute.flavors import flavors
+from mooring.compute.groups import groups
 from mooring.compute.hosts import hosts
 from mooring.compute.quotas import quota
 from mooring.compute.volumes import devices
@@ -39,7 +40,10 @@ async def create(compute: Compute, who: Who, request: NewServer) -> Created:
     def begin(tx: Session) -> list[str]:
         batch = _plan(tx, compute, who, request, material)
         batch = replace(batch, reservation_id=reservation_id)
-        return [build(tx, compute, batch, index) for index in range(batch.count)]
+        made = [build(tx, compute, batch, index) for index in range(batch.count)]
+        if request.group_id:
+            groups.join(tx, who, request.group_id, made)
+        return made
 
     try:
         saga_ids = await compute.sagas.submit(begin)

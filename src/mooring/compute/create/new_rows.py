@@ -67,6 +67,7 @@ def build(tx: Session, compute: Compute, batch: Batch, index: int) -> str:
         wished_zone=batch.request.availability_zone,
         wished_host=batch.request.host,
         traits=_traits(batch),
+        group_id=batch.request.group_id,
     )
     return compute.sagas.start(tx, CREATE_SERVER, notes, who=batch.who, saga_id=server_id)
 

@@ -40,6 +40,7 @@ class NewServer(Struct, frozen=True, kw_only=True):
     availability_zone: str | None = None
     host: str | None = None
     scheduler_hints: dict[str, Any] = {}
+    group_id: str = ""
     trusted_certificates: list[str] | None = None
     zero_disk_allowed: bool = True
     min_count: int = 1

@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import Any, cast
 
 from msgspec import Struct, defstruct
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from mooring import limits
+from mooring.compute.groups import groups
 from mooring.compute.tables import BlockDevice, Fault, Host, Server, ServerMetadata, ServerTag
 from mooring.compute.wire import keyset
 from mooring.compute.wire.keyset import SortKey
@@ -127,6 +129,7 @@ class Surroundings(Struct, frozen=True):
     """Volume id and delete_on_termination, in the order of their attaching."""
     faults: dict[str, Fault] = {}
     hosts: dict[str, Host] = {}
+    groups: dict[str, list[str]] = {}
 
 
 def page(tx: Session, query: ServerQuery, *, brief: bool = False) -> list[Server]:
@@ -144,6 +147,12 @@ def page(tx: Session, query: ServerQuery, *, brief: bool = False) -> list[Server
     row_type = _ROWS[brief]
     rows = [row_type(*row) for row in tx.connection().execute(wanted)]
     return cast("list[Server]", rows)
+
+
+def of_one(tx: Session, server: Server) -> Surroundings:
+    """Return what belongs to one server, with the groups that lists do not show."""
+    found = {server.id: groups.of_server(tx, server.id)}
+    return replace(surroundings(tx, [server]), groups=found)
 
 
 def surroundings(tx: Session, servers: Sequence[Server]) -> Surroundings:

@@ -14,6 +14,7 @@ from mooring.compute.tables import (
     InstanceAction,
     InstanceActionEvent,
     Server,
+    ServerGroupMember,
     ServerMetadata,
     ServerTag,
 )
@@ -154,6 +155,6 @@ def erase(tx: Session, server_id: str) -> None:
     tx.flush()
     mine = select(InstanceAction.id).where(InstanceAction.server_id == server_id)
     tx.execute(delete(InstanceActionEvent).where(InstanceActionEvent.action_id.in_(mine)))
-    for table in (InstanceAction, Fault, BlockDevice, ServerMetadata, ServerTag):
+    for table in (InstanceAction, Fault, BlockDevice, ServerMetadata, ServerTag, ServerGroupMember):
         tx.execute(delete(table).where(table.server_id == server_id))
     tx.execute(delete(Server).where(Server.id == server_id))

@@ -22,7 +22,7 @@ from mooring.compute.servers.api.server_bodies import (
     ServerBody,
 )
 from mooring.compute.servers.servers import NewServer
-from mooring.compute.wire.api.values import address, truth, whole
+from mooring.compute.wire.api.values import address, canonical_uuid, truth, whole
 from mooring.errors import Invalid
 from mooring.web.api import Version
 
@@ -35,7 +35,8 @@ _LABEL = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?")
 def read(body: Create, version: Version, *, zero_disk_allowed: bool) -> NewServer:
     """Return what the body asks for. Raises Invalid for what this version or cloud refuses."""
     server = body.server
-    _refuse_unbuilt(server, {**body.old_hints, **body.hints})
+    _refuse_unbuilt(server)
+    hints = {**body.old_hints, **body.hints}
     zone, host = _place(server)
     least, most = _counts(server)
     return NewServer(
@@ -56,7 +57,8 @@ def read(body: Create, version: Version, *, zero_disk_allowed: bool) -> NewServe
         access_ip_v6=address(server.access_ip_v6, "accessIPv6", 6) if server.access_ip_v6 else "",
         availability_zone=zone,
         host=host,
-        scheduler_hints={**body.old_hints, **body.hints},
+        scheduler_hints=hints,
+        group_id=_group(hints),
         zero_disk_allowed=zero_disk_allowed,
         min_count=least,
         max_count=most,
@@ -79,7 +81,7 @@ def forces_host(body: ServerBody) -> Literal["", "zone", "body"]:
     return "zone" if ":" in (body.availability_zone or "") else ""
 
 
-def _refuse_unbuilt(server: ServerBody, hints: dict[str, Any]) -> None:
+def _refuse_unbuilt(server: ServerBody) -> None:
     if server.personality:
         raise Invalid(
             "Personality files are not built: nothing would put them into the guest. "
@@ -90,14 +92,25 @@ def _refuse_unbuilt(server: ServerBody, hints: dict[str, Any]) -> None:
             "This cloud does not verify image signatures, so trusted_image_certificates cannot "
             "be honoured. Leave them out."
         )
-    if "group" in hints:
-        raise Invalid(f"Server group {hints['group']} could not be found: they are not built.")
     for group in server.security_groups:
         if group.name not in {"", "default"}:
             raise Invalid(
                 f"Security group {group.name} not found: this cloud has no network service, so "
                 "there is only the group default."
             )
+
+
+def _group(hints: dict[str, Any]) -> str:
+    """Return the id of the server group among the hints; "" for none. Raises Invalid."""
+    if "group" not in hints:
+        return ""
+    found = canonical_uuid(str(hints["group"]))
+    if found is None:
+        raise Invalid(
+            f"Invalid input for field/attribute group. Value: {str(hints['group'])[:64]}. "
+            "It must be the id of a server group."
+        )
+    return found
 
 
 def _network(server: ServerBody) -> Literal["auto", "none"]:

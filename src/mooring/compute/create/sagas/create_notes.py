@@ -45,6 +45,7 @@ class CreateServer(Struct, frozen=True, kw_only=True):
     wished_zone: str | None = None
     wished_host: str | None = None
     traits: list[str] = []
+    group_id: str = ""
     host: str = ""
     zone: str = ""
     placed: bool = False

@@ -23,6 +23,7 @@ from mooring.compute.create.sagas.create_notes import (
     guest_disk,
     to_make,
 )
+from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -68,6 +69,8 @@ def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> CreateS
     values = {"host": notes.host, "zone": notes.zone, "task_state": "block_device_mapping"}
     states.change(tx, notes.server_id, now, **values)
     disk_places.choose_host(tx, notes.server_id, notes.host, now)
+    if notes.group_id:
+        affinity.leave_place(tx, notes.server_id)
     return replace(notes, placed=True)
 
 

@@ -15,6 +15,7 @@ from mooring.compute.delete.sagas.delete_notes import (
     find,
     locks_of,
 )
+from mooring.compute.groups import groups
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -137,6 +138,7 @@ def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     now = run.now()
     for row in devices.of_server(tx, notes.server_id):
         devices.remove(tx, row.id)
+    groups.leave(tx, notes.server_id)
     gone = {"terminated_at": now, "deleted_at": now}
     states.settle(tx, notes.server_id, "deleted", states.NOSTATE, now, **gone)
 

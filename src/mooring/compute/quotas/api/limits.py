@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
+from mooring.compute.groups import groups
 from mooring.compute.quotas import quota
 from mooring.compute.quotas.quota import Usage
 from mooring.compute.service import Compute
@@ -32,16 +33,17 @@ async def show_limits(call: Call[Compute]) -> Reply:
     if project_id != call.who.project_id:
         call.require(f"{_RULE}:other_project", {"project_id": project_id})
 
-    def read(tx: Session) -> tuple[dict[str, int], Usage]:
-        return quota.find_limits(tx, project_id), quota.sum_usage(tx, project_id)
+    def read(tx: Session) -> tuple[dict[str, int], Usage, int]:
+        used = quota.sum_usage(tx, project_id)
+        return quota.find_limits(tx, project_id), used, groups.count(tx, project_id)
 
-    limits, used = await call.service.store.read(read)
+    limits, used, group_count = await call.service.store.read(read)
     absolute = {name: limits[resource] for name, resource in _NAMES.items()}
     absolute |= {
         "totalInstancesUsed": used.instances,
         "totalCoresUsed": used.cores,
         "totalRAMUsed": used.ram,
-        "totalServerGroupsUsed": 0,
+        "totalServerGroupsUsed": group_count,
         **_older(limits, call.version),
     }
     return Reply(200, {"limits": {"rate": [], "absolute": absolute}})

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sqlalchemy.orm import Session
+
+from mooring.compute.groups import groups
 from mooring.compute.quotas import quota, quota_changes
 from mooring.compute.service import Compute
 from mooring.compute.wire.api import queries
@@ -42,10 +45,9 @@ async def show_quota(call: Call[Compute]) -> Reply:
 async def show_quota_detail(call: Call[Compute]) -> Reply:
     """Return what a project may use, and what it uses."""
     project_id = _project(call, "detail")
-    found, used = await call.service.store.read(
-        lambda tx: (quota.find_limits(tx, project_id), quota.sum_usage(tx, project_id))
+    found, in_use = await call.service.store.read(
+        lambda tx: (quota.find_limits(tx, project_id), _in_use(tx, project_id))
     )
-    in_use = {"instances": used.instances, "cores": used.cores, "ram": used.ram}
     body: dict[str, Any] = {"id": project_id}
     for name, most in _shown(found, call.version).items():
         body[name] = {"limit": most, "in_use": in_use.get(name, 0), "reserved": 0}
@@ -121,6 +123,16 @@ def _project(call: Call[Compute], verb: str) -> str:
     project_id = call.path["project_id"]
     call.require(f"{_RULE}{verb}", {"project_id": project_id, "user_id": call.who.user_id})
     return project_id
+
+
+def _in_use(tx: Session, project_id: str) -> dict[str, int]:
+    used, made = quota.sum_usage(tx, project_id), groups.count(tx, project_id)
+    return {
+        "instances": used.instances,
+        "cores": used.cores,
+        "ram": used.ram,
+        "server_groups": made,
+    }
 
 
 def _shown(found: Mapping[str, int], version: Version) -> dict[str, int]:

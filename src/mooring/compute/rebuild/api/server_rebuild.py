@@ -43,7 +43,7 @@ async def rebuild_server(call: Call[Compute], body: RebuildBody) -> Reply:
 
     def read(tx: Session) -> tuple[Server, Surroundings]:
         found = servers.visible(tx, call.who, server_id)
-        return found, server_list.surroundings(tx, [found])
+        return found, server_list.of_one(tx, found)
 
     server, around = await call.service.store.read(read)
     view = ServerView(call, around, SHOW if call.version >= _SHOWN_WHOLE else UPDATE_BEFORE_275)

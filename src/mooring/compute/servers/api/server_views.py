@@ -175,7 +175,7 @@ class ServerView:
         if version >= (2, 63):
             body["trusted_image_certificates"] = server.trusted_certificates
         if version >= (2, 71) and shape.single:
-            body["server_groups"] = []
+            body["server_groups"] = self.around.groups.get(server.id, [])
         if version >= (2, 73):
             body["locked_reason"] = server.locked_reason
         if version >= (2, 90):

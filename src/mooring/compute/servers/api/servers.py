@@ -129,7 +129,7 @@ async def delete_server(call: Call[Compute]) -> Reply:
 async def _show(call: Call[Compute], shape: Shape) -> Reply:
     def read(tx: Session) -> tuple[Server, Surroundings]:
         found = servers.visible(tx, call.who, call.path["server_id"])
-        return found, server_list.surroundings(tx, [found])
+        return found, server_list.of_one(tx, found)
 
     server, around = await call.service.store.read(read)
     return Reply(200, {"server": ServerView(call, around, shape).whole(server)})

@@ -17,30 +17,6 @@ api = Api[Compute]()
 _RULE = "os_compute_api:"
 
 
-@api.get("/os-server-groups", policy=f"{_RULE}os-server-groups:index")
-async def list_server_groups(call: Call[Compute]) -> Reply:
-    """No server group."""
-    return Reply(200, {"server_groups": []})
-
-
-@api.post("/os-server-groups", Any, policy=f"{_RULE}os-server-groups:create")
-async def create_server_group(call: Call[Compute], body: Any) -> Reply:
-    """Say that server groups are not built."""
-    raise _refusal("Server groups")
-
-
-@api.get("/os-server-groups/{group_id}", policy=f"{_RULE}os-server-groups:show")
-async def show_server_group(call: Call[Compute]) -> Reply:
-    """Say that there is no such group."""
-    raise NotFound(f"Instance group {call.path['group_id']} could not be found.")
-
-
-@api.delete("/os-server-groups/{group_id}", policy=f"{_RULE}os-server-groups:delete")
-async def delete_server_group(call: Call[Compute]) -> Reply:
-    """Say that there is no such group."""
-    raise NotFound(f"Instance group {call.path['group_id']} could not be found.")
-
-
 @api.get("/os-aggregates", policy=f"{_RULE}os-aggregates:index")
 async def list_aggregates(call: Call[Compute]) -> Reply:
     """No aggregate."""

@@ -8,9 +8,11 @@ from typing import Any
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, func, select
 from sqlalchemy.orm import Mapped, column_property, declared_attr, mapped_column
 
-from mooring.store.base import Json, UtcTime, service_base
+from mooring.compute.tables.base import Base
+from mooring.compute.tables.placing import ServerGroup, ServerGroupMember
+from mooring.store.base import Json, UtcTime
 
-Base = service_base("compute")
+__all__ = ["Base", "ServerGroup", "ServerGroupMember"]
 
 _SERVER = "servers.id"
 

@@ -1,0 +1,1 @@
+"""Server groups: members, and where their policies let them be."""

@@ -1,0 +1,1 @@
+"""Routes of server groups."""

@@ -1,0 +1,1 @@
+"""Choosing a host for a server."""

@@ -1,0 +1,74 @@
+"""Which hosts will not do for a server, and why, in words for its fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from mooring.compute.hosts import hosts
+
+if TYPE_CHECKING:
+    from mooring.compute.groups.affinity import Standing
+    from mooring.compute.scheduling.needs import Needs
+    from mooring.compute.tables import Host
+
+NO_HOST = "No valid host was found."
+_AMOUNTS = {"VCPU": "{} VCPU", "MEMORY_MB": "{} MiB of memory", "DISK_GB": "{} GiB of disk"}
+
+
+class View(Struct, frozen=True):
+    """What is known of the cloud while one host is chosen."""
+
+    now: datetime
+    down_after_s: float
+    group: Standing | None = None
+
+
+def refusal(host: Host, needs: Needs, view: View) -> str:
+    """Return why a host will not do, whatever room it has; "" when it may.
+
+    It reads behind a number of hosts: "2 disabled".
+    """
+    reach = needs.reach
+    checks = (
+        (
+            needs.host not in {None, host.name},
+            f"other than {needs.host}, which was asked for",
+        ),
+        (host.name in needs.left_out, "tried already"),
+        (not hosts.is_up(host, view.now, view.down_after_s), "not answering"),
+        (needs.host is None and host.disabled, "disabled"),
+        (needs.zone not in {None, host.zone}, f"outside of zone {needs.zone}"),
+        (reach is not None and host.name not in reach, "out of reach of its volumes"),
+    )
+    words = next((words for speaks_against, words in checks if speaks_against), "")
+    return words or (view.group.refusal(host.name) if view.group else "")
+
+
+def lack_of_room(needs: Needs, lacking: Collection[str]) -> str:
+    """Return in words that a host has no room for some of the resources; all when none is known."""
+    short = [name for name in needs.resources if name in lacking] or list(needs.resources)
+    amounts = (_AMOUNTS.get(name, f"{{}} {name}").format(needs.resources[name]) for name in short)
+    return f"without room for {' and '.join(amounts)}"
+
+
+def lack_of_traits(needs: Needs) -> str:
+    """Return in words that a host cannot do what it must."""
+    return f"not fit for {', '.join(needs.traits)}"
+
+
+def explain(reasons: Mapping[str, str]) -> str:
+    """Return the public message of a search that found no host, of the reason against each.
+
+    "No valid host was found. 3 hosts: 1 disabled, 2 without room for 2 VCPU."
+    """
+    counted = Counter(reasons.values())
+    if not counted:
+        return f"{NO_HOST} There is no host."
+    total = counted.total()
+    parts = ", ".join(f"{count} {reason}" for reason, count in counted.most_common())
+    return f"{NO_HOST} {total} {'host' if total == 1 else 'hosts'}: {parts}."

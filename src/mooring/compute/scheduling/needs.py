@@ -1,0 +1,54 @@
+"""What a server needs of a host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from mooring.compute.tables import Server
+
+_TRAIT = "trait:"
+
+
+class Needs(Struct, frozen=True, kw_only=True):
+    """All that decides which hosts may have a server.
+
+    resources   amounts by resource class: VCPU, MEMORY_MB (MiB), DISK_GB (GiB)
+    traits      what the host must be able to do; with a leading "!" what it must not
+    zone        the availability zone that was asked for; None is any
+    host        the only host that will do, when one was asked for; it may be disabled
+    left_out    hosts that will not do: tried already, or where the server is now
+    reach       the hosts that reach all of its volumes and disks; None is every host
+    group_id    its server group, whose policy counts the other members; "" is none
+    """
+
+    server_id: str
+    resources: dict[str, int]
+    traits: list[str] = []
+    zone: str | None = None
+    host: str | None = None
+    left_out: list[str] = []
+    reach: list[str] | None = None
+    group_id: str = ""
+
+
+def resources_of(server: Server, *, root_is_volume: bool) -> dict[str, int]:
+    """Return what a server takes of a host: VCPU, MEMORY_MB, and DISK_GB where there is any."""
+    disk_gib = server.ephemeral_gib + -(-server.swap_mib // 1024)
+    if not root_is_volume:
+        disk_gib += server.disk_gib
+    wanted = {"VCPU": server.vcpus, "MEMORY_MB": server.memory_mib, "DISK_GB": disk_gib}
+    return {name: amount for name, amount in wanted.items() if amount}
+
+
+def traits_of(extra_specs: Mapping[str, str], more: Iterable[str] = ()) -> list[str]:
+    """Return the traits that a host must have, those it must not have with a leading "!"."""
+    found = set(more)
+    for key, value in extra_specs.items():
+        if key.startswith(_TRAIT):
+            name = key.removeprefix(_TRAIT)
+            found.add(f"!{name}" if value == "forbidden" else name)
+    return sorted(found)

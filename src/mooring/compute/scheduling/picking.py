@@ -1,0 +1,161 @@
+"""Picking a host for a server, and holding its resources there.
+
+`pick` names the hosts that may have it, the best first; `claim` takes the first of them that still
+can when it is asked to. Creations and moves use both: what differs between them is in `Needs`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from mooring.compute.groups import affinity
+from mooring.compute.hosts import hosts
+from mooring.compute.scheduling import filters
+from mooring.compute.scheduling.filters import View
+from mooring.errors import NoCapacity, Unavailable
+from mooring.limits import PLACEMENT_ATTEMPTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.orm import Session
+
+    from mooring.clients.placement import Candidate
+    from mooring.compute.scheduling.needs import Needs
+    from mooring.compute.service import Compute
+    from mooring.compute.tables import Host
+    from mooring.saga.define import Run
+
+CANDIDATES = 100
+"""Candidates that placement is asked for at first; all of them when none of these will do."""
+
+
+class Chosen(Struct, frozen=True):
+    """A host for a server, and what it is to hold there: resources by provider."""
+
+    host: str
+    zone: str
+    allocations: dict[str, dict[str, int]]
+
+
+class Owner(Struct, frozen=True):
+    """Whose resources a claim counts as."""
+
+    project_id: str
+    user_id: str
+
+
+class _Known(Struct, frozen=True):
+    hosts: list[Host]
+    view: View
+
+
+async def pick(compute: Compute, needs: Needs) -> list[Chosen]:
+    """Return the hosts that may have a server now, the best first; it holds nothing.
+
+    Raises NoCapacity, which says of how many hosts what spoke against them.
+    """
+    known = await compute.store.read(lambda tx: _look(tx, compute, needs))
+    return await _pick(compute, needs, known)
+
+
+async def claim(run: Run[Compute], needs: Needs, owner: Owner) -> Chosen:
+    """Pick a host and hold the server's resources there, and its place in its group.
+
+    It may be repeated: what the server holds already is what it returns. Undone by `release`.
+    Raises NoCapacity.
+    """
+    compute, server_id = run.service, needs.server_id
+    known = await compute.store.read(lambda tx: _look(tx, compute, needs))
+    held = await compute.placement.allocations(server_id)
+    for host in known.hosts:
+        if host.provider_id in held.allocations:
+            return Chosen(host.name, host.zone, held.allocations)
+    for _ in range(PLACEMENT_ATTEMPTS):
+        for chosen in await _pick(compute, needs, known):
+            if not await _take_place(compute, needs, chosen.host):
+                continue
+            try:
+                await compute.placement.claim(
+                    server_id,
+                    chosen.allocations,
+                    project_id=owner.project_id,
+                    user_id=owner.user_id,
+                    operation=run.operation,
+                )
+            except NoCapacity:
+                continue
+            return chosen
+        known = await compute.store.read(lambda tx: _look(tx, compute, needs))
+    raise Unavailable(f"{filters.NO_HOST} Others took the room on each of them first. Try again.")
+
+
+async def release(run: Run[Compute], server_id: str, group_id: str = "") -> None:
+    """Hold nothing on any host, and no place in the group."""
+    await run.service.placement.release(server_id, operation=run.operation)
+    if group_id:
+        await run.service.store.write(lambda tx: affinity.leave_place(tx, server_id))
+
+
+def _look(tx: Session, compute: Compute, needs: Needs) -> _Known:
+    group = affinity.find(tx, needs.group_id, needs.server_id) if needs.group_id else None
+    view = View(compute.clock.now(), compute.settings.host_down_s, group)
+    return _Known(hosts.find_all(tx), view)
+
+
+async def _take_place(compute: Compute, needs: Needs, host: str) -> bool:
+    if not needs.group_id:
+        return True
+    return await compute.store.write(
+        lambda tx: affinity.take_place(tx, needs.group_id, needs.server_id, host)
+    )
+
+
+async def _pick(compute: Compute, needs: Needs, known: _Known) -> list[Chosen]:
+    candidates = await compute.placement.candidates(needs.resources, needs.traits, CANDIDATES)
+    found = _fitting(candidates, needs, known)
+    if not found and len(candidates) >= CANDIDATES:
+        candidates = await compute.placement.candidates(needs.resources, needs.traits)
+        found = _fitting(candidates, needs, known)
+    if not found:
+        raise NoCapacity(filters.explain(await _reasons(compute, needs, known, candidates)))
+    return found
+
+
+def _fitting(candidates: Sequence[Candidate], needs: Needs, known: _Known) -> list[Chosen]:
+    by_provider = {host.provider_id: host for host in known.hosts}
+    found: list[Chosen] = []
+    for candidate in candidates:
+        host = by_provider.get(candidate.provider_id)
+        if host is not None and not filters.refusal(host, needs, known.view):
+            found.append(Chosen(host.name, host.zone, candidate.allocations))
+    if group := known.view.group:
+        found.sort(key=lambda chosen: group.cost(chosen.host))
+    return found
+
+
+async def _reasons(
+    compute: Compute, needs: Needs, known: _Known, candidates: Sequence[Candidate]
+) -> dict[str, str]:
+    """Return what speaks against each host, by its name."""
+    fitting = {candidate.provider_id for candidate in candidates}
+    reasons = {host.name: filters.refusal(host, needs, known.view) for host in known.hosts}
+    if all(reasons.values()):
+        return reasons
+    roomy: dict[str, set[str]] = {}
+    for name, amount in needs.resources.items():
+        found = await compute.placement.candidates({name: amount})
+        roomy[name] = {candidate.provider_id for candidate in found}
+    for host in known.hosts:
+        if reasons[host.name]:
+            continue
+        lacking = [name for name, having in roomy.items() if host.provider_id not in having]
+        able = not lacking and host.provider_id not in fitting
+        reasons[host.name] = (
+            filters.lack_of_traits(needs)
+            if able and needs.traits
+            else filters.lack_of_room(needs, lacking)
+        )
+    return reasons

@@ -1,0 +1,7 @@
+"""What every table of the compute service is made from."""
+
+from __future__ import annotations
+
+from mooring.store.base import service_base
+
+Base = service_base("compute")
