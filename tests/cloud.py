@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
@@ -19,7 +19,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
 
-from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -43,6 +43,7 @@ from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import SagaRow
 from mooring.service import Service
 from mooring.services import IDENTITY, SERVICES
+from tests.answers import Answer, encode
 from tests.callers import OwnToken, keystone
 from tests.migrated import files_of, lay_databases
 from tests.pace import HORIZON_S, Pace
@@ -52,36 +53,6 @@ URL = "http://cloud.test"
 PATIENCE_S = 0.1
 HostDeliver = agent_transport.Deliver
 _BOTH: tuple[Role, ...] = ("compute", "volume")
-
-
-class Answer(Struct, frozen=True):
-    """What a client sees: names of headers in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    content: bytes
-
-    @property
-    def body(self) -> Any:
-        """The content, decoded; None when it is not JSON."""
-        is_json = self.content and "json" in self.headers.get("content-type", "")
-        return json.loads(self.content) if is_json else None
-
-    @property
-    def text(self) -> str:
-        """The content, decoded as text."""
-        return self.content.decode()
-
-    @property
-    def fault(self) -> str:
-        """The message of the one fault in the body."""
-        (fault,) = self.body.values()
-        return fault["message"]
-
-    def key(self, name: str) -> Any:
-        """One member of the body, for a request that went well."""
-        assert self.status < 300, (self.status, self.content)
-        return self.body[name]
 
 
 class SimulatedCloud:
@@ -108,7 +79,9 @@ class SimulatedCloud:
         when its clock begins; `inline` runs SQLite without threads.
         """
         self.settings = Settings(state_dir=str(directory), database=database, **settings)
-        self.roles = dict.fromkeys(hosts, _BOTH) if roles is None else dict(roles)
+        roles = dict.fromkeys(hosts, _BOTH) if roles is None else roles
+        self.hosts = {name: self._host(name, roles[name]) for name in roles}
+        """What each host is started with; `change_host` changes it."""
         self.services, self.stand_ins, self.inline = services, dict(stand_ins or {}), inline
         self.clock, self.probe = SimulatedClock(start), probe or LawProbe()
         self._is_ordinary = start is None and services is SERVICES
@@ -143,14 +116,17 @@ class SimulatedCloud:
         await self.open_control()
 
     async def open_hosts(self) -> None:
-        for name, roles in self.roles.items():
-            wanted = AgentSettings(
-                name=name,
-                state_dir=self.settings.state_path / "hosts" / name,
-                hypervisor="simulated",
-                roles=roles,
-            )
+        for name, wanted in self.hosts.items():
             self.agents[name] = await self._agent_stack.enter_async_context(open_agent(wanted))
+
+    def _host(self, name: str, roles: tuple[Role, ...]) -> AgentSettings:
+        where = self.settings.state_path / "hosts" / name
+        return AgentSettings(name=name, state_dir=where, hypervisor="simulated", roles=roles)
+
+    async def change_host(self, name: str, **settings: Any) -> None:
+        """Let everything die and come back, with one host that is made otherwise."""
+        self.hosts[name] = replace(self.hosts[name], **settings)
+        await self.restart(hosts=True)
 
     async def open_control(self) -> None:
         self._is_up.clear()
@@ -182,7 +158,7 @@ class SimulatedCloud:
         if IDENTITY in self.services:
             self._know_users()
         self._is_up.set()
-        await self.cloud.look_at_hosts()
+        await self.look_at_hosts()
 
     async def _lay_state(self) -> None:
         """Begin where a first start would end, unless something has begun here already.
@@ -275,7 +251,7 @@ class SimulatedCloud:
         if version:
             sent["openstack-api-version"] = f"{path.split('/')[1]} {version}"
         sent |= {name.lower(): value for name, value in (headers or {}).items()}
-        media, content = _content(body)
+        media, content = encode(body)
         sent.setdefault("content-type", media)
         sent = {name: value for name, value in sent.items() if value}
         response = await self.network.send(Request(method, URL + path, sent, content))
@@ -338,6 +314,10 @@ class SimulatedCloud:
         clouds = [self.cloud, *(former[0] for former in self._former)]
         return [engine for cloud in clouds for engine in cloud.engines.values()]
 
+    async def look_at_hosts(self) -> None:
+        """Run once what finds out how the hosts are."""
+        await self.cloud.look_at_hosts()
+
     async def look_around(self) -> None:
         """Run once what every service does on its own account."""
         await self.cloud.mend()
@@ -385,12 +365,3 @@ async def _first_start() -> Mapping[str, bytes]:
 
 
 _left: dict[str, bytes] = {}
-
-
-def _content(body: Any) -> tuple[str, bytes | AsyncIterator[bytes]]:
-    """Return the type of what is sent, and how it is sent."""
-    if body is None:
-        return "", b""
-    if isinstance(body, bytes) or hasattr(body, "__anext__"):
-        return "application/octet-stream", body
-    return "application/json", json.dumps(body).encode()

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.compute.yard import Yard
+from tests.compute.cloud import ComputeCloud
 
 
 @pytest.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+async def cloud(tmp_path: Path) -> AsyncIterator[ComputeCloud]:
     """Compute with volumes, placement and one simulated host."""
-    opened = Yard(tmp_path)
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with ComputeCloud(tmp_path) as opened:
+        yield opened

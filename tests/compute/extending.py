@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx2
 from msgspec.structs import replace
 from sqlalchemy import select
 
 from mooring.clients.transport import Forward, Request, Response
 from mooring.compute.tables import BlockDevice, Fault
 from mooring.fence.operation import HEADER, Operation
-from tests.compute.yard import Yard
+from tests.answers import Answer
+from tests.compute.cloud import ComputeCloud
 
 GIB = 1 << 30
 EVENTS = "/os-server-external-events"
@@ -22,8 +22,8 @@ COMPLETION = "os-extend_volume_completion"
 class Extending:
     """Stands before the volume service: shows one volume as extending, and takes its completion."""
 
-    def __init__(self, yard: Yard, volume_id: str, **metadata: str) -> None:
-        self.yard, self.volume_id = yard, volume_id
+    def __init__(self, cloud: ComputeCloud, volume_id: str, **metadata: str) -> None:
+        self.cloud, self.volume_id = cloud, volume_id
         self.status, self.size_gib = "extending", 1
         self.metadata = metadata or {"extend_new_size": "2"}
         self.completions: list[bool] = []
@@ -32,7 +32,7 @@ class Extending:
         self.refusals: list[int] = []
         """Statuses that the next completions are answered with."""
         self.operation = Operation("11111111-1111-4111-8111-111111111111", "send_event", 1, 7)
-        yard.network.deliver = self.deliver
+        cloud.deliver = self.deliver
 
     async def deliver(self, request: Request, forward: Forward) -> Response:
         """Pass on what is not about this volume."""
@@ -73,30 +73,24 @@ class Extending:
         version: str = "2.105",
         fenced: bool = True,
         step: str = "send_event",
-    ) -> httpx2.Response:
+    ) -> Answer:
         """Send the event, under an operation unless it is not `fenced`."""
         event = {"server_uuid": server_id, "name": "volume-extended", "tag": self.volume_id}
         operation = replace(self.operation, step=step)
         return await self._call("POST", EVENTS, {"events": [event]}, version, fenced and operation)
 
-    async def bury(self, step: str = "send_event") -> httpx2.Response:
+    async def bury(self, step: str = "send_event") -> Answer:
         """Tell compute to give the event's operation up."""
         path = f"/mooring/operations/{self.operation.saga}.{step}"
         return await self._call("DELETE", path, None, "2.105", False)
 
     async def _call(
         self, method: str, path: str, body: Any, version: str, operation: Operation | bool
-    ) -> httpx2.Response:
-        headers = {
-            "X-Auth-Token": "volume",
-            "X-Service-Token": "volume",
-            "OpenStack-API-Version": f"compute {version}",
-        }
-        if operation:
-            headers[HEADER] = str(operation)
-        async with httpx2.AsyncClient(transport=self.yard.network) as client:
-            url = f"http://cloud/compute/v2.1{path}"
-            return await client.request(method, url, json=body, headers=headers, timeout=60)
+    ) -> Answer:
+        headers = {"X-Service-Token": "volume", HEADER: str(operation or "")}
+        return await self.cloud.ask(
+            method, path, body, user="volume", version=version, headers=headers
+        )
 
 
 def answer(status: int, body: Any = None) -> Response:
@@ -106,36 +100,34 @@ def answer(status: int, body: Any = None) -> Response:
     return Response(status, content, {"content-type": "application/json"})
 
 
-async def attached(yard: Yard, **metadata: str) -> tuple[str, Extending]:
+async def attached(cloud: ComputeCloud, **metadata: str) -> tuple[str, Extending]:
     """Make a server with a volume that is being extended from 1 to 2 GiB."""
-    server_id, volume_id = await yard.make_server(), await yard.make_volume()
-    await yard.attach(server_id, volume_id)
-    await yard.settle()
-    return server_id, Extending(yard, volume_id, **metadata)
+    server_id, volume_id = await cloud.make_attached()
+    return server_id, Extending(cloud, volume_id, **metadata)
 
 
-async def sizes_gib(yard: Yard, server_id: str, volume_id: str) -> tuple[float, float]:
+async def sizes_gib(cloud: ComputeCloud, server_id: str, volume_id: str) -> tuple[float, float]:
     """Return how big guest and image are."""
-    size = await yard.agents["host1"].show_disk_size(server_id, volume_id)
+    size = await cloud.known_agents["host1"].show_disk_size(server_id, volume_id)
     return size.guest_bytes / GIB, size.image_bytes / GIB
 
 
-async def noted_gib(yard: Yard, volume_id: str) -> int | None:
+async def noted_gib(cloud: ComputeCloud, volume_id: str) -> int | None:
     """Return the size that the server's block device has."""
     query = select(BlockDevice.volume_size_gib).where(BlockDevice.volume_id == volume_id)
-    return await yard.stores["compute"].read(lambda tx: tx.execute(query).scalar())
+    return await cloud.stores["compute"].read(lambda tx: tx.execute(query).scalar())
 
 
-async def faults(yard: Yard, server_id: str) -> list[str]:
+async def faults(cloud: ComputeCloud, server_id: str) -> list[str]:
     """Return the messages of a server's faults."""
     query = select(Fault.message).where(Fault.server_id == server_id).order_by(Fault.id)
-    return await yard.stores["compute"].read(lambda tx: list(tx.execute(query).scalars()))
+    return await cloud.stores["compute"].read(lambda tx: list(tx.execute(query).scalars()))
 
 
-async def event_of(yard: Yard, server_id: str) -> dict[str, Any]:
+async def event_of(cloud: ComputeCloud, server_id: str) -> dict[str, Any]:
     """Return the newest action's only event."""
     path = f"/servers/{server_id}/os-instance-actions"
-    listed = (await yard.ask("GET", path, who="admin")).json()["instanceActions"]
+    listed = (await cloud.ask("GET", path, user="admin")).body["instanceActions"]
     newest = f"{path}/{listed[0]['request_id']}"
-    (event,) = (await yard.ask("GET", newest, who="admin")).json()["instanceAction"]["events"]
+    (event,) = (await cloud.ask("GET", newest, user="admin")).body["instanceAction"]["events"]
     return event

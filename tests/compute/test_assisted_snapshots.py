@@ -6,7 +6,6 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-import httpx2
 import pytest
 
 from mooring.clients.transport import Forward, Request, Response
@@ -14,8 +13,9 @@ from mooring.errors import Conflict, Unavailable
 from mooring.fence.operation import HEADER
 from mooring.limits import COMPUTE_SNAPSHOT_POLL_S, COMPUTE_SNAPSHOT_RECORD_S
 from mooring.saga.engine import VISIBLE_WAIT_S
+from tests.answers import Answer
+from tests.compute.cloud import ComputeCloud
 from tests.compute.snapshot_desk import SnapshotDesk, is_of_snapshot
-from tests.compute.yard import URLS, Yard
 
 pytestmark = pytest.mark.anyio
 SNAPSHOT = "5c0b1f5e-4a54-4a39-8d0a-0d6c1f0a9a51"
@@ -25,30 +25,32 @@ PATH = "/os-assisted-volume-snapshots"
 class Stage:
     """A server with a volume, and a desk that keeps its snapshots."""
 
-    def __init__(self, yard: Yard, desk: SnapshotDesk, server_id: str, volume_id: str) -> None:
-        self.yard, self.desk = yard, desk
+    def __init__(
+        self, cloud: ComputeCloud, desk: SnapshotDesk, server_id: str, volume_id: str
+    ) -> None:
+        self.cloud, self.desk = cloud, desk
         self.server_id, self.volume_id = server_id, volume_id
         self.base, self.file = f"volume-{volume_id}", f"volume-{volume_id}.{SNAPSHOT}"
 
-    async def create(self, who: str = "compute", **changes: Any) -> httpx2.Response:
+    async def create(self, user: str = "compute", **changes: Any) -> Answer:
         """Ask for a snapshot; `changes` to the parts of the body."""
         info = {"snapshot_id": SNAPSHOT, "type": "qcow2", "new_file": self.file}
         info |= changes.pop("info", {})
         operation = changes.pop("operation", "")
         body = {"snapshot": {"volume_id": self.volume_id, "create_info": info} | changes}
-        return await self._ask("POST", PATH, body, who, operation)
+        return await self._ask("POST", PATH, body, user, operation)
 
-    async def delete(self, who: str = "compute", **changes: Any) -> httpx2.Response:
+    async def delete(self, user: str = "compute", **changes: Any) -> Answer:
         """Ask for a merge into the newest file; `changes` to what is asked."""
         operation = changes.pop("operation", "")
         info = {"volume_id": self.volume_id, "type": "qcow2", "file_to_merge": None}
         info |= {"merge_target_file": None} | changes
         path = f"{PATH}/{SNAPSHOT}?delete_info={quote(json.dumps(info))}"
-        return await self._ask("DELETE", path, None, who, operation)
+        return await self._ask("DELETE", path, None, user, operation)
 
     async def file_in_use(self) -> str:
         """The name of the file that the guest writes to."""
-        guest = await self.yard.agents["host1"].show_server(self.server_id)
+        guest = await self.cloud.known_agents["host1"].show_server(self.server_id)
         assert guest is not None
         (disk,) = guest.disks
         return disk.path.rpartition("/")[2]
@@ -56,30 +58,25 @@ class Stage:
     async def begin_to(self, action: str) -> int:
         """Ask for what needs the server or its volume; return the status code."""
         if action == "detach":
-            return (await self.yard.detach(self.server_id, self.volume_id)).status_code
-        value = {"imageRef": self.yard.image} if action == "rebuild" else None
+            return (await self.cloud.detach(self.server_id, self.volume_id)).status
+        value = {"imageRef": self.cloud.image_id} if action == "rebuild" else None
         path = f"/servers/{self.server_id}/action"
-        answer = await self.yard.ask("POST", path, {action: value})
-        return answer.status_code
+        answer = await self.cloud.ask("POST", path, {action: value})
+        return answer.status
 
     async def begin(self, status: str = "creating") -> None:
         """Let the volume service be about to do something with the snapshot."""
         self.desk.statuses[SNAPSHOT] = status
 
-    async def _ask(
-        self, method: str, path: str, body: Any, who: str, operation: str
-    ) -> httpx2.Response:
-        headers = {"X-Auth-Token": who, HEADER: operation}
-        headers |= {"X-Service-Token": who} if who == "compute" else {}
-        async with httpx2.AsyncClient(transport=self.yard.network) as client:
-            url = f"{URLS['compute']}/v2.1{path}"
-            return await client.request(method, url, json=body, headers=headers, timeout=30)
+    async def _ask(self, method: str, path: str, body: Any, user: str, operation: str) -> Answer:
+        headers = {"X-Service-Token": user if user == "compute" else "", HEADER: operation}
+        return await self.cloud.ask(method, path, body, user=user, version="", headers=headers)
 
 
 @pytest.fixture
-async def stage(yard: Yard) -> Stage:
+async def stage(cloud: ComputeCloud) -> Stage:
     """A running server with a volume."""
-    desk, forward = SnapshotDesk(), yard.network.deliver
+    desk, forward = SnapshotDesk(), cloud.deliver
 
     async def deliver(request: Request, onward: Forward) -> Response:
         if is_of_snapshot(request.path):
@@ -88,11 +85,9 @@ async def stage(yard: Yard) -> Stage:
             return Response(status, data, {"content-type": "application/json"})
         return await forward(request, onward)
 
-    yard.network.deliver = deliver
-    server_id, volume_id = await yard.make_server(), await yard.make_volume()
-    await yard.attach(server_id, volume_id)
-    await yard.settle()
-    return Stage(yard, desk, server_id, volume_id)
+    cloud.deliver = deliver
+    server_id, volume_id = await cloud.make_attached()
+    return Stage(cloud, desk, server_id, volume_id)
 
 
 async def test_the_guest_goes_on_with_the_new_file_and_the_volume_service_is_told(
@@ -100,9 +95,9 @@ async def test_the_guest_goes_on_with_the_new_file_and_the_volume_service_is_tol
 ) -> None:
     await stage.begin()
     answer = await stage.create()
-    assert answer.status_code == 200
-    assert answer.json() == {"snapshot": {"id": SNAPSHOT, "volumeId": stage.volume_id}}
-    await stage.yard.settle()
+    assert answer.status == 200
+    assert answer.body == {"snapshot": {"id": SNAPSHOT, "volumeId": stage.volume_id}}
+    await stage.cloud.settle()
     assert await stage.file_in_use() == stage.file
     assert (stage.desk.told, stage.desk.statuses[SNAPSHOT]) == (["creating"], "available")
 
@@ -110,11 +105,11 @@ async def test_the_guest_goes_on_with_the_new_file_and_the_volume_service_is_tol
 async def test_files_are_merged_and_the_volume_service_is_told(stage: Stage) -> None:
     await stage.begin()
     await stage.create()
-    await stage.yard.settle()
+    await stage.cloud.settle()
     await stage.begin("deleting")
     answer = await stage.delete()
-    assert (answer.status_code, answer.content) == (204, b"")
-    await stage.yard.settle()
+    assert (answer.status, answer.content) == (204, b"")
+    await stage.cloud.settle()
     assert await stage.file_in_use() == stage.file
     assert (stage.desk.told[1:], stage.desk.statuses) == (["deleting"], {})
 
@@ -122,94 +117,94 @@ async def test_files_are_merged_and_the_volume_service_is_told(stage: Stage) -> 
 async def test_the_body_gives_back_the_id_that_it_was_given(stage: Stage) -> None:
     await stage.begin()
     answer = await stage.create(info={"id": "any words"})
-    assert answer.json()["snapshot"]["id"] == "any words"
+    assert answer.body["snapshot"]["id"] == "any words"
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", ".x", "..", "", "x\0"])
 async def test_a_file_elsewhere_is_refused(stage: Stage, name: str) -> None:
-    assert (await stage.create(info={"new_file": name})).status_code == 400
-    assert (await stage.delete(file_to_merge=name)).status_code == 400
+    assert (await stage.create(info={"new_file": name})).status == 400
+    assert (await stage.delete(file_to_merge=name)).status == 400
     wanted = {"file_to_merge": stage.file, "merge_target_file": name}
-    assert (await stage.delete(**wanted)).status_code == 400
-    await stage.yard.settle()
+    assert (await stage.delete(**wanted)).status == 400
+    await stage.cloud.settle()
     assert (await stage.file_in_use(), stage.desk.told) == (stage.base, [])
 
 
 async def test_what_makes_no_sense_is_refused(stage: Stage) -> None:
     for info in ({"type": "raw"}, {"snapshot_id": "a/b"}, {"new_file": 7}, {"more": 1}):
-        assert (await stage.create(info=info)).status_code == 400, info
-    assert (await stage.create(more=1)).status_code == 400
-    assert (await stage.delete(type="raw")).status_code == 400
-    assert (await stage.delete(merge_target_file=stage.base)).status_code == 400
+        assert (await stage.create(info=info)).status == 400, info
+    assert (await stage.create(more=1)).status == 400
+    assert (await stage.delete(type="raw")).status == 400
+    assert (await stage.delete(merge_target_file=stage.base)).status == 400
     for query in ("", "?delete_info=", "?delete_info=7", "?delete_info=[]", "?delete_info={"):
-        answer = await stage.yard.ask("DELETE", f"{PATH}/{SNAPSHOT}{query}", who="compute")
-        assert answer.status_code == 400, query
+        answer = await stage.cloud.ask("DELETE", f"{PATH}/{SNAPSHOT}{query}", user="compute")
+        assert answer.status == 400, query
 
 
 async def test_a_volume_that_no_server_has_is_404(stage: Stage) -> None:
-    other = await stage.yard.make_volume()
-    assert (await stage.create(volume_id=other)).status_code == 404
-    assert (await stage.delete(volume_id=other)).status_code == 404
+    other = await stage.cloud.make_volume()
+    assert (await stage.create(volume_id=other)).status == 404
+    assert (await stage.delete(volume_id=other)).status == 404
 
 
 async def test_a_volume_for_several_servers_is_refused(stage: Stage) -> None:
-    shared = await stage.yard.make_shared_volume()
-    await stage.yard.attach(stage.server_id, shared)
-    await stage.yard.settle()
-    assert (await stage.create(volume_id=shared)).status_code == 400
+    shared = await stage.cloud.make_shared_volume()
+    await stage.cloud.attach(stage.server_id, shared)
+    await stage.cloud.settle()
+    assert (await stage.create(volume_id=shared)).status == 400
 
 
 async def test_a_user_may_not_ask(stage: Stage) -> None:
-    assert (await stage.create(who="member")).status_code == 403
-    assert (await stage.delete(who="member")).status_code == 403
+    assert (await stage.create(user="member")).status == 403
+    assert (await stage.delete(user="member")).status == 403
 
 
 async def test_a_busy_server_is_409(stage: Stage) -> None:
-    stage.yard.hypervisor().knobs.hold("power_off")
-    assert await stage.yard.act(stage.server_id, "os-stop") == 202
-    assert (await stage.create()).status_code == 409
-    assert (await stage.delete()).status_code == 409
-    stage.yard.hypervisor().knobs.release("power_off")
-    await stage.yard.settle()
+    stage.cloud.hypervisor().knobs.hold("power_off")
+    assert await stage.cloud.act(stage.server_id, "os-stop") == 202
+    assert (await stage.create()).status == 409
+    assert (await stage.delete()).status == 409
+    stage.cloud.hypervisor().knobs.release("power_off")
+    await stage.cloud.settle()
 
 
 async def test_a_host_that_refuses_leaves_the_former_file_and_the_reason_is_told(
     stage: Stage,
 ) -> None:
     await stage.begin()
-    stage.yard.hypervisor().knobs.fail("snapshot_disk", Conflict("It will not go."))
+    stage.cloud.hypervisor().knobs.fail("snapshot_disk", Conflict("It will not go."))
     await stage.create()
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert (await stage.file_in_use(), stage.desk.told) == (stage.base, ["error"])
 
 
 async def test_a_merge_that_fails_is_told(stage: Stage) -> None:
     await stage.begin("deleting")
-    stage.yard.hypervisor().knobs.fail("merge_disk", Conflict("It will not go."))
+    stage.cloud.hypervisor().knobs.fail("merge_disk", Conflict("It will not go."))
     await stage.delete()
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert stage.desk.statuses == {SNAPSHOT: "error_deleting"}
 
 
 async def test_a_snapshot_that_nobody_wants_any_more_is_taken_back(stage: Stage) -> None:
     await stage.begin("error")
     await stage.create()
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert (await stage.file_in_use(), stage.desk.statuses[SNAPSHOT]) == (stage.base, "error")
 
 
 async def test_a_snapshot_that_is_unknown_is_taken_back(stage: Stage) -> None:
     await stage.create()
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert await stage.file_in_use() == stage.base
 
 
 async def test_every_end_is_told_until_it_is_taken(stage: Stage) -> None:
     await stage.begin()
-    stage.yard.hypervisor().knobs.fail("snapshot_disk", Conflict("It will not go."))
+    stage.cloud.hypervisor().knobs.fail("snapshot_disk", Conflict("It will not go."))
     stage.desk.unavailable = 20
     await stage.create()
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert stage.desk.statuses[SNAPSHOT] == "error"
 
 
@@ -217,14 +212,14 @@ async def test_every_end_is_told_until_it_is_taken(stage: Stage) -> None:
 async def test_who_may_not_tell_its_end_ends_all_the_same(stage: Stage, point: str) -> None:
     await stage.begin()
     if point:
-        stage.yard.hypervisor().knobs.fail(point, Conflict("It will not go."))
+        stage.cloud.hypervisor().knobs.fail(point, Conflict("It will not go."))
     stage.desk.forbids = True
     await stage.create()
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert (await stage.file_in_use(), stage.desk.told) == (stage.base, [])
     stage.desk.forbids = False
     await stage.create()
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert await stage.file_in_use() == stage.file
 
 
@@ -232,17 +227,17 @@ async def test_nobody_connects_the_volume_before_its_new_file_is_noted(stage: St
     await stage.begin()
     stage.desk.finishes = False
     await stage.create()
-    await stage.yard.compute.sagas.schedule.quiet()
-    rebooting = await stage.yard.meanwhile(
-        stage.yard.act(stage.server_id, "reboot", {"type": "HARD"})
+    await stage.cloud.compute.sagas.schedule.quiet()
+    rebooting = await stage.cloud.meanwhile(
+        stage.cloud.act(stage.server_id, "reboot", {"type": "HARD"})
     )
-    detaching = await stage.yard.meanwhile(
-        stage.yard.detach(stage.server_id, stage.volume_id), turns=1000
+    detaching = await stage.cloud.meanwhile(
+        stage.cloud.detach(stage.server_id, stage.volume_id), turns=1000
     )
-    stage.yard.clock.advance(VISIBLE_WAIT_S)
-    assert (await rebooting, (await detaching).status_code) == (409, 400)
+    stage.cloud.clock.advance(VISIBLE_WAIT_S)
+    assert (await rebooting, (await detaching).status) == (409, 400)
     stage.desk.statuses[SNAPSHOT] = "available"
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert await stage.file_in_use() == stage.file
 
 
@@ -251,12 +246,12 @@ async def test_a_server_is_free_as_soon_as_its_snapshot_is_seen(stage: Stage, ac
     await stage.begin()
     stage.desk.finishes = False
     await stage.create()
-    await stage.yard.compute.sagas.schedule.quiet()
+    await stage.cloud.compute.sagas.schedule.quiet()
     stage.desk.statuses[SNAPSHOT] = "available"
-    asked = await stage.yard.meanwhile(stage.begin_to(action), turns=1000)
-    stage.yard.clock.advance(COMPUTE_SNAPSHOT_POLL_S)
+    asked = await stage.cloud.meanwhile(stage.begin_to(action), turns=1000)
+    stage.cloud.clock.advance(COMPUTE_SNAPSHOT_POLL_S)
     assert await asked == 202
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert stage.desk.told == ["creating"]
 
 
@@ -264,7 +259,7 @@ async def test_a_snapshot_that_is_never_noted_is_taken_back(stage: Stage) -> Non
     await stage.begin()
     stage.desk.finishes = False
     await stage.create()
-    await stage.yard.settle()
+    await stage.cloud.settle()
     assert (await stage.file_in_use(), stage.desk.statuses[SNAPSHOT]) == (stage.base, "error")
 
 
@@ -272,27 +267,27 @@ async def test_what_was_accepted_stays_however_long_its_recording_takes(stage: S
     await stage.begin()
     stage.desk.finishes, stage.desk.progress = False, "95%"
     await stage.create()
-    await stage.yard.compute.sagas.settle(2 * COMPUTE_SNAPSHOT_RECORD_S)
+    await stage.cloud.compute.sagas.settle(2 * COMPUTE_SNAPSHOT_RECORD_S)
     assert (await stage.file_in_use(), stage.desk.told) == (stage.file, ["creating"])
     # Ours may fail behind that point: the overlay stays part of the disk then.
     stage.desk.statuses[SNAPSHOT] = "error"
-    await stage.yard.settle()
-    await stage.yard.look()
+    await stage.cloud.settle()
+    await stage.cloud.look_at_hosts()
     assert (await stage.file_in_use(), stage.desk.told) == (stage.file, ["creating"])
-    assert await stage.yard.act(stage.server_id, "reboot", {"type": "HARD"}) == 202
+    assert await stage.cloud.act(stage.server_id, "reboot", {"type": "HARD"}) == 202
 
 
 async def test_burying_the_operation_takes_the_guest_back(stage: Stage) -> None:
     await stage.begin()
-    stage.yard.hypervisor().knobs.hold("snapshot_disk")
-    assert (await stage.create(operation="s.ask;1;1")).status_code == 200
-    burying = await stage.yard.meanwhile(
-        stage.yard.ask("DELETE", "/mooring/operations/s.ask", who="compute")
+    stage.cloud.hypervisor().knobs.hold("snapshot_disk")
+    assert (await stage.create(operation="s.ask;1;1")).status == 200
+    burying = await stage.cloud.meanwhile(
+        stage.cloud.ask("DELETE", "/mooring/operations/s.ask", user="compute")
     )
     assert not burying.done()
-    stage.yard.hypervisor().knobs.release("snapshot_disk")
-    await stage.yard.settle()
-    assert (await burying).status_code == 200
+    stage.cloud.hypervisor().knobs.release("snapshot_disk")
+    await stage.cloud.settle()
+    assert (await burying).status == 200
     assert (await stage.file_in_use(), stage.desk.told) == (stage.base, ["error"])
 
 
@@ -303,17 +298,17 @@ async def test_who_gives_a_reported_snapshot_up_is_not_waited_for(
     await stage.begin()
     stage.desk.finishes, stage.desk.progress = False, "95%" if accepted else "90%"
     await stage.create(operation="s.ask;1;1")
-    await stage.yard.compute.sagas.schedule.quiet()
+    await stage.cloud.compute.sagas.schedule.quiet()
     assert (await stage.file_in_use(), stage.desk.told) == (stage.file, ["creating"])
-    burying = await stage.yard.meanwhile(
-        stage.yard.ask("DELETE", "/mooring/operations/s.ask", who="compute"), turns=1000
+    burying = await stage.cloud.meanwhile(
+        stage.cloud.ask("DELETE", "/mooring/operations/s.ask", user="compute"), turns=1000
     )
     # What is not accepted by now need not be looked at again: nobody turns the clock for it.
     if accepted:
         assert not burying.done()
         stage.desk.statuses[SNAPSHOT] = "error"
-        stage.yard.clock.advance(COMPUTE_SNAPSHOT_POLL_S)
-    assert (await burying).status_code == 200
+        stage.cloud.clock.advance(COMPUTE_SNAPSHOT_POLL_S)
+    assert (await burying).status == 200
     told = ["creating"] if accepted else ["creating", "error"]
     assert stage.desk.told == told
     assert await stage.file_in_use() == (stage.file if accepted else stage.base)
@@ -321,75 +316,75 @@ async def test_who_gives_a_reported_snapshot_up_is_not_waited_for(
 
 async def test_burying_the_operation_stops_a_merge(stage: Stage) -> None:
     await stage.begin("deleting")
-    stage.yard.hypervisor().knobs.hold("merge_disk")
-    assert (await stage.delete(operation="s.ask;1;1")).status_code == 204
-    burying = await stage.yard.meanwhile(
-        stage.yard.ask("DELETE", "/mooring/operations/s.ask", who="compute")
+    stage.cloud.hypervisor().knobs.hold("merge_disk")
+    assert (await stage.delete(operation="s.ask;1;1")).status == 204
+    burying = await stage.cloud.meanwhile(
+        stage.cloud.ask("DELETE", "/mooring/operations/s.ask", user="compute")
     )
-    await stage.yard.settle()
-    assert (await burying).status_code == 200
+    await stage.cloud.settle()
+    assert (await burying).status == 200
     assert stage.desk.statuses == {SNAPSHOT: "error_deleting"}
-    stage.yard.hypervisor().knobs.release("merge_disk")
+    stage.cloud.hypervisor().knobs.release("merge_disk")
 
 
 async def test_a_merge_waits_until_the_snapshot_before_it_has_ended(stage: Stage) -> None:
     await stage.begin()
-    stage.yard.hypervisor().knobs.hold("snapshot_disk")
+    stage.cloud.hypervisor().knobs.hold("snapshot_disk")
     await stage.create()
-    assert (await stage.delete()).status_code == 204
-    assert (await stage.create()).status_code == 409
-    stage.yard.hypervisor().knobs.release("snapshot_disk")
-    await stage.yard.settle()
+    assert (await stage.delete()).status == 204
+    assert (await stage.create()).status == 409
+    stage.cloud.hypervisor().knobs.release("snapshot_disk")
+    await stage.cloud.settle()
     assert stage.desk.told == ["creating", "deleting"]
 
 
 async def test_the_same_operation_twice_is_one(stage: Stage) -> None:
     await stage.begin()
     for _ in range(2):
-        assert (await stage.create(operation="s.ask;1;1")).status_code == 200
-        await stage.yard.settle()
+        assert (await stage.create(operation="s.ask;1;1")).status == 200
+        await stage.cloud.settle()
     assert stage.desk.told == ["creating"]
 
 
 async def test_a_call_behind_the_end_of_its_operation_is_410(stage: Stage) -> None:
     await stage.begin()
-    await stage.yard.ask("DELETE", "/mooring/operations/s.ask", who="compute")
-    assert (await stage.create(operation="s.ask;1;1")).status_code == 410
-    assert (await stage.delete(operation="s.ask;1;1")).status_code == 410
-    await stage.yard.settle()
+    await stage.cloud.ask("DELETE", "/mooring/operations/s.ask", user="compute")
+    assert (await stage.create(operation="s.ask;1;1")).status == 410
+    assert (await stage.delete(operation="s.ask;1;1")).status == 410
+    await stage.cloud.settle()
     assert (await stage.file_in_use(), stage.desk.told) == (stage.base, [])
 
 
 async def test_a_server_that_goes_ends_its_snapshot(stage: Stage) -> None:
     await stage.begin()
-    stage.yard.hypervisor().knobs.hold("snapshot_disk")
+    stage.cloud.hypervisor().knobs.hold("snapshot_disk")
     await stage.create()
-    answer = await stage.yard.ask("DELETE", f"/servers/{stage.server_id}")
-    assert answer.status_code == 204
-    stage.yard.hypervisor().knobs.release("snapshot_disk")
-    await stage.yard.settle()
+    answer = await stage.cloud.ask("DELETE", f"/servers/{stage.server_id}")
+    assert answer.status == 204
+    stage.cloud.hypervisor().knobs.release("snapshot_disk")
+    await stage.cloud.settle()
     assert stage.desk.statuses[SNAPSHOT] == "error"
-    assert (await stage.yard.server(stage.server_id))["status"] == "gone"
+    assert (await stage.cloud.server(stage.server_id))["status"] == "gone"
 
 
 async def test_a_server_may_go_while_the_volume_service_takes_its_time(stage: Stage) -> None:
     await stage.begin()
     stage.desk.finishes = False
     await stage.create()
-    await stage.yard.meanwhile(stage.yard.compute.sagas.schedule.quiet())
-    assert (await stage.yard.ask("DELETE", f"/servers/{stage.server_id}")).status_code == 204
-    await stage.yard.settle()
-    assert (await stage.yard.server(stage.server_id))["status"] == "gone"
+    await stage.cloud.meanwhile(stage.cloud.compute.sagas.schedule.quiet())
+    assert (await stage.cloud.ask("DELETE", f"/servers/{stage.server_id}")).status == 204
+    await stage.cloud.settle()
+    assert (await stage.cloud.server(stage.server_id))["status"] == "gone"
 
 
 async def test_a_lost_host_keeps_the_new_file_for_it_reads_the_same(stage: Stage) -> None:
     await stage.begin()
-    stage.yard.hypervisor().knobs.fail("snapshot_disk", Unavailable("It says nothing."))
-    stage.yard.silent = ("PUT", f"/servers/{stage.server_id}/disks")
+    stage.cloud.hypervisor().knobs.fail("snapshot_disk", Unavailable("It says nothing."))
+    stage.cloud.silent = ("PUT", f"/servers/{stage.server_id}/disks")
     await stage.create()
-    listed = await stage.yard.ask("GET", "/os-services", who="admin", version="2.53")
-    (service,) = [one for one in listed.json()["services"] if one["host"] == "host1"]
+    listed = await stage.cloud.ask("GET", "/os-services", user="admin", version="2.53")
+    (service,) = [one for one in listed.body["services"] if one["host"] == "host1"]
     path, body = f"/os-services/{service['id']}", {"forced_down": True}
-    await stage.yard.ask("PUT", path, body, who="admin", version="2.53")
-    await stage.yard.settle()
+    await stage.cloud.ask("PUT", path, body, user="admin", version="2.53")
+    await stage.cloud.settle()
     assert stage.desk.told == ["creating"]

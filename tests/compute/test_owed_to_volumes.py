@@ -13,7 +13,7 @@ import pytest
 
 from mooring.agent_api.transport import Deliver, Forward, Request, Response, deliver_once
 from mooring.errors import Unavailable
-from tests.compute.yard import Yard
+from tests.compute.cloud import ComputeCloud
 
 pytestmark = pytest.mark.anyio
 SECONDS = 120.0
@@ -31,92 +31,94 @@ def silent_about(*words: str) -> Deliver:
     return deliver
 
 
-async def attached(yard: Yard) -> tuple[str, str]:
+async def attached(cloud: ComputeCloud) -> tuple[str, str]:
     """Make a server with a volume of 1 GiB."""
-    server_id, volume_id = await yard.make_server(), await yard.make_volume()
-    await yard.attach(server_id, volume_id)
-    await yard.settle()
+    server_id, volume_id = await cloud.make_attached()
     return server_id, volume_id
 
 
-async def take(yard: Yard, volume_id: str) -> str:
+async def take(cloud: ComputeCloud, volume_id: str) -> str:
     """Ask for a snapshot of a volume in use; return its id."""
     body = {"snapshot": {"volume_id": volume_id}}
-    return (await yard.volume_api("POST", "/snapshots", body))["snapshot"]["id"]
+    return (await cloud.volume_api("POST", "/snapshots", body))["snapshot"]["id"]
 
 
-async def delete_server(yard: Yard, server_id: str) -> None:
+async def delete_server(cloud: ComputeCloud, server_id: str) -> None:
     """Delete the server while its host is silent, and let everybody go on for a while."""
-    await yard.compute.sagas.settle(5.0)
-    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
-    begun_at = yard.clock.now()
-    while (yard.clock.now() - begun_at).total_seconds() < SECONDS:
-        await yard.compute.sagas.settle(10.0)
-        await yard.volume.sagas.settle(10.0)
-        yard.clock.advance(1.0)
-    assert (await yard.server(server_id))["status"] == "gone"
+    await cloud.compute.sagas.settle(5.0)
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    begun_at = cloud.clock.now()
+    while (cloud.clock.now() - begun_at).total_seconds() < SECONDS:
+        await cloud.compute.sagas.settle(10.0)
+        await cloud.volume.sagas.settle(10.0)
+        cloud.clock.advance(1.0)
+    assert (await cloud.server(server_id))["status"] == "gone"
 
 
-async def snapshot_status(yard: Yard, snapshot_id: str) -> str:
+async def snapshot_status(cloud: ComputeCloud, snapshot_id: str) -> str:
     """Return a snapshot's status; `gone` when there is none."""
-    answer = await yard.ask("GET", f"/snapshots/{snapshot_id}", service="volume", version="3.67")
-    return "gone" if answer.status_code == 404 else answer.json()["snapshot"]["status"]
+    answer = await cloud.ask("GET", f"/snapshots/{snapshot_id}", service="volume", version="3.67")
+    return "gone" if answer.status == 404 else answer.body["snapshot"]["status"]
 
 
-async def require_peace(yard: Yard) -> None:
+async def require_peace(cloud: ComputeCloud) -> None:
     """See that nothing goes on once the host is back."""
-    yard.agents.deliver = deliver_once
-    await yard.settle()
+    cloud.deliver_to_host = deliver_once
+    await cloud.settle()
     for service, version in (("volume", "3.67"), ("compute", "2.100")):
-        how: dict[str, Any] = {"who": "admin", "service": service, "version": version}
-        listed = await yard.ask("GET", "/mooring/operations", **how)
-        assert listed.json()["operations"] == []
+        how: dict[str, Any] = {"user": "admin", "service": service, "version": version}
+        listed = await cloud.ask("GET", "/mooring/operations", **how)
+        assert listed.body["operations"] == []
 
 
-async def test_an_extend_ends_with_its_server(yard: Yard) -> None:
-    server_id, volume_id = await attached(yard)
-    yard.agents.deliver = silent_about("/size")
+async def test_an_extend_ends_with_its_server(cloud: ComputeCloud) -> None:
+    server_id, volume_id = await attached(cloud)
+    cloud.deliver_to_host = silent_about("/size")
     body = {"os-extend": {"new_size": 2}}
-    await yard.volume_api("POST", f"/volumes/{volume_id}/action", body)
-    await delete_server(yard, server_id)
-    assert await yard.volume_status(volume_id) == "available"
-    await require_peace(yard)
+    await cloud.volume_api("POST", f"/volumes/{volume_id}/action", body)
+    await delete_server(cloud, server_id)
+    assert await cloud.volume_status(volume_id) == "available"
+    await require_peace(cloud)
 
 
-async def test_a_snapshot_ends_with_its_server(yard: Yard) -> None:
-    server_id, volume_id = await attached(yard)
-    yard.agents.deliver = silent_about("/overlays/")
-    snapshot_id = await take(yard, volume_id)
-    await delete_server(yard, server_id)
-    assert await snapshot_status(yard, snapshot_id) in {"error", "available"}
-    assert await yard.volume_status(volume_id) == "available"
-    await require_peace(yard)
+async def test_a_snapshot_ends_with_its_server(cloud: ComputeCloud) -> None:
+    server_id, volume_id = await attached(cloud)
+    cloud.deliver_to_host = silent_about("/overlays/")
+    snapshot_id = await take(cloud, volume_id)
+    await delete_server(cloud, server_id)
+    assert await snapshot_status(cloud, snapshot_id) in {"error", "available"}
+    assert await cloud.volume_status(volume_id) == "available"
+    await require_peace(cloud)
 
 
-async def test_the_deletion_of_a_snapshot_is_finished_when_its_server_is_gone(yard: Yard) -> None:
-    server_id, volume_id = await attached(yard)
-    snapshot_id = await take(yard, volume_id)
-    await yard.settle()
-    yard.agents.deliver = silent_about("/merges/")
-    await yard.volume_api("DELETE", f"/snapshots/{snapshot_id}")
-    await delete_server(yard, server_id)
-    assert await snapshot_status(yard, snapshot_id) == "gone"
-    await require_peace(yard)
+async def test_the_deletion_of_a_snapshot_is_finished_when_its_server_is_gone(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume_id = await attached(cloud)
+    snapshot_id = await take(cloud, volume_id)
+    await cloud.settle()
+    cloud.deliver_to_host = silent_about("/merges/")
+    await cloud.volume_api("DELETE", f"/snapshots/{snapshot_id}")
+    await delete_server(cloud, server_id)
+    assert await snapshot_status(cloud, snapshot_id) == "gone"
+    await require_peace(cloud)
 
 
-async def test_a_detach_that_an_administrator_gives_up_still_frees_its_volume(yard: Yard) -> None:
-    server_id, volume_id = await attached(yard)
-    yard.agents.deliver = silent_about("/disks/")
+async def test_a_detach_that_an_administrator_gives_up_still_frees_its_volume(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume_id = await attached(cloud)
+    cloud.deliver_to_host = silent_about("/disks/")
     path = f"/servers/{server_id}/os-volume_attachments/{volume_id}"
-    assert (await yard.ask("DELETE", path)).status_code == 202
-    await yard.compute.sagas.settle(5.0)
+    assert (await cloud.ask("DELETE", path)).status == 202
+    await cloud.compute.sagas.settle(5.0)
     body = {"os-resetState": {"state": "active"}}
     action = f"/servers/{server_id}/action"
-    asking = asyncio.create_task(yard.ask("POST", action, body, who="admin"))
+    asking = asyncio.create_task(cloud.ask("POST", action, body, user="admin"))
     while not asking.done():
         await asyncio.wait([asking], timeout=0.01)
         # The request waits a minute of this clock, so it is turned in small steps.
-        await yard.compute.sagas.settle(1.0)
-    assert asking.result().status_code == 202
-    await require_peace(yard)
-    assert await yard.volume_status(volume_id) == "available"
+        await cloud.compute.sagas.settle(1.0)
+    assert asking.result().status == 202
+    await require_peace(cloud)
+    assert await cloud.volume_status(volume_id) == "available"

@@ -7,59 +7,55 @@ from typing import Any
 import pytest
 
 from mooring.errors import Conflict
-from tests.compute.rebuilding import NEW, rebuild, rebuild_well, state, stock
-from tests.compute.yard import IMAGE, Yard
+from tests.compute.cloud import IMAGE, NEW, ComputeCloud
+from tests.compute.rebuilding import rebuild, rebuild_well, state
 
 pytestmark = pytest.mark.anyio
 
 
-async def image_on_host(yard: Yard, server_id: str) -> str:
-    guest = await yard.agents["host1"].show_server(server_id)
+async def image_on_host(cloud: ComputeCloud, server_id: str) -> str:
+    guest = await cloud.known_agents["host1"].show_server(server_id)
     return guest.image_id if guest else "none"
 
 
-async def test_the_root_disk_is_made_anew_and_the_volumes_are_kept(yard: Yard) -> None:
-    stock(yard)
-    server_id, volume_id = await yard.make_server(), await yard.make_volume()
-    await yard.attach(server_id, volume_id)
-    await yard.settle()
-    before = await yard.attachments(server_id)
-    answer = await rebuild(yard, server_id)
-    assert answer.status_code == 202
-    assert answer.json()["server"]["status"] == "REBUILD"
-    assert answer.json()["server"]["image"]["id"] == NEW
+async def test_the_root_disk_is_made_anew_and_the_volumes_are_kept(cloud: ComputeCloud) -> None:
+    server_id, volume_id = await cloud.make_attached()
+    before = await cloud.attachments(server_id)
+    answer = await rebuild(cloud, server_id)
+    assert answer.status == 202
+    assert answer.body["server"]["status"] == "REBUILD"
+    assert answer.body["server"]["image"]["id"] == NEW
     assert answer.headers["location"].endswith(f"/servers/{server_id}")
-    await yard.settle()
-    assert await state(yard, server_id) == ("ACTIVE", None)
-    assert await image_on_host(yard, server_id) == NEW
-    assert yard.hypervisor().knobs.passed["remove"] == 1
-    assert await yard.disks(server_id) == [volume_id]
-    assert await yard.attachments(server_id) == before
-    assert await yard.volume_status(volume_id) == "in-use"
-    assert (await yard.actions(server_id))[-1] == ("rebuild", None)
+    await cloud.settle()
+    assert await state(cloud, server_id) == ("ACTIVE", None)
+    assert await image_on_host(cloud, server_id) == NEW
+    assert cloud.hypervisor().knobs.passed["remove"] == 1
+    assert await cloud.disks(server_id) == [volume_id]
+    assert await cloud.attachments(server_id) == before
+    assert await cloud.volume_status(volume_id) == "in-use"
+    assert (await cloud.actions(server_id))[-1] == ("rebuild", None)
 
 
-async def test_a_server_that_was_stopped_ends_stopped(yard: Yard) -> None:
-    stock(yard)
-    server_id = await yard.make_server()
-    await yard.act(server_id, "os-stop")
-    await yard.settle()
-    await rebuild_well(yard, server_id, version="2.1")
-    assert await state(yard, server_id) == ("SHUTOFF", None)
-    guest = await yard.agents["host1"].show_server(server_id)
+async def test_a_server_that_was_stopped_ends_stopped(cloud: ComputeCloud) -> None:
+    server_id = await cloud.make_server()
+    await cloud.act(server_id, "os-stop")
+    await cloud.settle()
+    await rebuild_well(cloud, server_id, version="2.1")
+    assert await state(cloud, server_id) == ("SHUTOFF", None)
+    guest = await cloud.known_agents["host1"].show_server(server_id)
     assert guest is not None
     assert (guest.state, guest.image_id) == ("stopped", NEW)
 
 
-async def test_a_server_in_error_is_active_after_a_rebuild(yard: Yard) -> None:
-    server_id = await yard.make_server()
-    await yard.act(server_id, "os-resetState", {"state": "error"}, who="admin")
-    await rebuild_well(yard, server_id, IMAGE)
-    assert await state(yard, server_id) == ("ACTIVE", None)
+async def test_a_server_in_error_is_active_after_a_rebuild(cloud: ComputeCloud) -> None:
+    server_id = await cloud.make_server()
+    await cloud.act(server_id, "os-resetState", {"state": "error"}, user="admin")
+    await rebuild_well(cloud, server_id, IMAGE)
+    assert await state(cloud, server_id) == ("ACTIVE", None)
 
 
-async def test_the_body_changes_the_server(yard: Yard) -> None:
-    server_id = await yard.make_server(metadata={"old": "1"})
+async def test_the_body_changes_the_server(cloud: ComputeCloud) -> None:
+    server_id = await cloud.make_server(metadata={"old": "1"})
     more: dict[str, Any] = {
         "name": "other",
         "metadata": {"new": "2"},
@@ -73,16 +69,16 @@ async def test_the_body_changes_the_server(yard: Yard) -> None:
         "adminPass": "secret",
         "key_name": None,
     }
-    answer = await rebuild(yard, server_id, IMAGE, **more)
-    assert answer.status_code == 202, answer.text
-    shown = answer.json()["server"]
+    answer = await rebuild(cloud, server_id, IMAGE, **more)
+    assert answer.status == 202, answer.text
+    shown = answer.body["server"]
     assert (shown["name"], shown["metadata"]) == ("other", {"new": "2"})
     assert (shown["adminPass"], shown["user_data"]) == ("secret", "aGk=")
     assert (shown["accessIPv4"], shown["accessIPv6"]) == ("192.0.2.7", "2001:db8::7")
     assert shown["description"] == "a text"
     assert shown["OS-EXT-SRV-ATTR:hostname"] == "other-host"
-    await yard.settle()
-    assert (await yard.server(server_id))["name"] == "other"
+    await cloud.settle()
+    assert (await cloud.server(server_id))["name"] == "other"
 
 
 @pytest.mark.parametrize(
@@ -103,12 +99,12 @@ async def test_the_body_changes_the_server(yard: Yard) -> None:
     ],
 )
 async def test_what_its_version_or_this_cloud_does_not_know_is_400(
-    yard: Yard, more: dict[str, Any], version: str
+    cloud: ComputeCloud, more: dict[str, Any], version: str
 ) -> None:
-    server_id = await yard.make_server()
-    answer = await rebuild(yard, server_id, IMAGE, version=version, **more)
-    assert answer.status_code == 400, answer.text
-    assert await state(yard, server_id) == ("ACTIVE", None)
+    server_id = await cloud.make_server()
+    answer = await rebuild(cloud, server_id, IMAGE, version=version, **more)
+    assert answer.status == 400, answer.text
+    assert await state(cloud, server_id) == ("ACTIVE", None)
 
 
 @pytest.mark.parametrize(
@@ -123,69 +119,71 @@ async def test_what_its_version_or_this_cloud_does_not_know_is_400(
     ],
 )
 async def test_an_image_that_does_not_suit_is_400_and_changes_nothing(
-    yard: Yard, said: dict[str, Any]
+    cloud: ComputeCloud, said: dict[str, Any]
 ) -> None:
-    shelf, server_id = stock(yard), await yard.make_server()
-    shelf.images[NEW] |= said
-    assert (await rebuild(yard, server_id)).status_code == 400
-    del shelf.images[NEW]
-    assert (await rebuild(yard, server_id)).status_code == 400
-    assert await state(yard, server_id) == ("ACTIVE", None)
-    assert await yard.actions(server_id) == [("create", None)]
+    server_id = await cloud.make_server()
+    cloud.shelf.images[NEW] |= said
+    assert (await rebuild(cloud, server_id)).status == 400
+    del cloud.shelf.images[NEW]
+    assert (await rebuild(cloud, server_id)).status == 400
+    assert await state(cloud, server_id) == ("ACTIVE", None)
+    assert await cloud.actions(server_id) == [("create", None)]
 
 
-async def test_a_locked_or_busy_server_is_409(yard: Yard) -> None:
-    server_id = await yard.make_server()
-    await yard.act(server_id, "lock")
-    assert (await rebuild(yard, server_id, IMAGE)).status_code == 409
-    await yard.act(server_id, "unlock")
-    yard.hypervisor().knobs.hold("power_off")
-    assert (await rebuild(yard, server_id, IMAGE)).status_code == 202
-    assert (await rebuild(yard, server_id, IMAGE)).status_code == 409
-    assert await yard.act(server_id, "os-stop") == 409
-    yard.hypervisor().knobs.release("power_off")
-    await yard.settle()
-    assert await state(yard, server_id) == ("ACTIVE", None)
+async def test_a_locked_or_busy_server_is_409(cloud: ComputeCloud) -> None:
+    server_id = await cloud.make_server()
+    await cloud.act(server_id, "lock")
+    assert (await rebuild(cloud, server_id, IMAGE)).status == 409
+    await cloud.act(server_id, "unlock")
+    cloud.hypervisor().knobs.hold("power_off")
+    assert (await rebuild(cloud, server_id, IMAGE)).status == 202
+    assert (await rebuild(cloud, server_id, IMAGE)).status == 409
+    assert await cloud.act(server_id, "os-stop") == 409
+    cloud.hypervisor().knobs.release("power_off")
+    await cloud.settle()
+    assert await state(cloud, server_id) == ("ACTIVE", None)
 
 
-async def test_data_that_is_not_the_image_s_leaves_the_server_as_it_was(yard: Yard) -> None:
-    shelf, server_id = stock(yard), await yard.make_server()
-    shelf.data[NEW] = b"lies" * 16384
-    await rebuild_well(yard, server_id, name="other")
-    assert await state(yard, server_id) == ("ACTIVE", None)
-    server = await yard.server(server_id)
+async def test_data_that_is_not_the_image_s_leaves_the_server_as_it_was(
+    cloud: ComputeCloud,
+) -> None:
+    server_id = await cloud.make_server()
+    cloud.shelf.data[NEW] = b"lies" * 16384
+    await rebuild_well(cloud, server_id, name="other")
+    assert await state(cloud, server_id) == ("ACTIVE", None)
+    server = await cloud.server(server_id)
     assert (server["name"], server["image"]["id"]) == ("s", IMAGE)
-    assert await image_on_host(yard, server_id) == IMAGE
-    assert (await yard.actions(server_id))[-1] == ("rebuild", "Error")
+    assert await image_on_host(cloud, server_id) == IMAGE
+    assert (await cloud.actions(server_id))[-1] == ("rebuild", "Error")
 
 
-async def test_a_guest_that_cannot_be_switched_off_goes_on(yard: Yard) -> None:
-    server_id = await yard.make_server()
-    yard.hypervisor().knobs.fail("power_off", Conflict("It will not go."))
-    await rebuild_well(yard, server_id, IMAGE)
-    assert await state(yard, server_id) == ("ACTIVE", None)
-    assert (await yard.actions(server_id))[-1] == ("rebuild", "Error")
+async def test_a_guest_that_cannot_be_switched_off_goes_on(cloud: ComputeCloud) -> None:
+    server_id = await cloud.make_server()
+    cloud.hypervisor().knobs.fail("power_off", Conflict("It will not go."))
+    await rebuild_well(cloud, server_id, IMAGE)
+    assert await state(cloud, server_id) == ("ACTIVE", None)
+    assert (await cloud.actions(server_id))[-1] == ("rebuild", "Error")
 
 
-async def test_a_guest_that_cannot_start_leaves_an_error_that_a_rebuild_mends(yard: Yard) -> None:
-    server_id = await yard.make_server()
-    yard.hypervisor().knobs.fail("power_on", Conflict("No memory."))
-    await rebuild_well(yard, server_id, IMAGE)
-    server = await yard.server(server_id)
+async def test_a_guest_that_cannot_start_leaves_an_error_that_a_rebuild_mends(
+    cloud: ComputeCloud,
+) -> None:
+    server_id = await cloud.make_server()
+    cloud.hypervisor().knobs.fail("power_on", Conflict("No memory."))
+    await rebuild_well(cloud, server_id, IMAGE)
+    server = await cloud.server(server_id)
     assert (server["status"], server["fault"]["message"]) == ("ERROR", "No memory.")
-    await rebuild_well(yard, server_id, IMAGE)
-    assert await state(yard, server_id) == ("ACTIVE", None)
+    await rebuild_well(cloud, server_id, IMAGE)
+    assert await state(cloud, server_id) == ("ACTIVE", None)
 
 
-async def test_deleting_the_server_ends_its_rebuild(yard: Yard) -> None:
-    server_id, volume_id = await yard.make_server(), await yard.make_volume()
-    await yard.attach(server_id, volume_id)
-    await yard.settle()
-    yard.hypervisor().knobs.hold("power_on")
-    await rebuild(yard, server_id, IMAGE)
-    deleting = await yard.meanwhile(yard.ask("DELETE", f"/servers/{server_id}"))
-    yard.hypervisor().knobs.release("power_on")
-    assert (await deleting).status_code == 204
-    await yard.settle()
-    assert (await yard.server(server_id))["status"] == "gone"
-    assert await yard.volume_status(volume_id) == "available"
+async def test_deleting_the_server_ends_its_rebuild(cloud: ComputeCloud) -> None:
+    server_id, volume_id = await cloud.make_attached()
+    cloud.hypervisor().knobs.hold("power_on")
+    await rebuild(cloud, server_id, IMAGE)
+    deleting = await cloud.meanwhile(cloud.ask("DELETE", f"/servers/{server_id}"))
+    cloud.hypervisor().knobs.release("power_on")
+    assert (await deleting).status == 204
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "gone"
+    assert await cloud.volume_status(volume_id) == "available"

@@ -8,22 +8,14 @@ from msgspec.structs import replace
 from mooring.clients.transport import Forward, Request, Response
 from mooring.errors import Conflict
 from mooring.neighbour import NoAnswer
-from tests.compute.rebuilding import (
-    NEW,
-    image_of,
-    make_booted,
-    rebuild,
-    rebuild_well,
-    state,
-    stock,
-)
-from tests.compute.yard import IMAGE, Yard
+from tests.compute.cloud import IMAGE, NEW, ComputeCloud
+from tests.compute.rebuilding import image_of, make_booted, rebuild, rebuild_well, state
 
 pytestmark = pytest.mark.anyio
 EVENTS = "/os-server-external-events"
 
 
-def lose_events(yard: Yard, volume_id: str = "") -> None:
+def lose_events(cloud: ComputeCloud, volume_id: str = "") -> None:
     """Lose the calls that tell compute of events, until it has looked at a volume meanwhile."""
     lost: list[Request] = []
     looks: list[Request] = []
@@ -36,56 +28,57 @@ def lose_events(yard: Yard, volume_id: str = "") -> None:
             looks.append(request)
         return await forward(request)
 
-    yard.network.deliver = deliver
+    cloud.deliver = deliver
 
 
-async def test_the_old_attachment_goes_only_after_its_host_has_disconnected(yard: Yard) -> None:
-    stock(yard)
-    server_id, _ = await make_booted(yard)
-    old = (await yard.attachments(server_id))[0]["attachment_id"]
+async def test_the_old_attachment_goes_only_after_its_host_has_disconnected(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, _ = await make_booted(cloud)
+    old = (await cloud.attachments(server_id))[0]["attachment_id"]
     connected: list[list[str]] = []
 
     async def deliver(request: Request, forward: Forward) -> Response:
         if request.method == "DELETE" and request.path.endswith(f"/attachments/{old}"):
-            connected.append(await yard.connections())
+            connected.append(await cloud.connections())
         return await forward(request)
 
-    yard.network.deliver = deliver
-    await rebuild_well(yard, server_id)
+    cloud.deliver = deliver
+    await rebuild_well(cloud, server_id)
     assert connected == [[]]
 
 
-async def test_with_the_same_image_an_event_that_is_on_its_way_is_waited_for(yard: Yard) -> None:
-    stock(yard)
-    server_id, volume_id = await make_booted(yard)
-    for one in (await yard.volume_api("GET", "/types", who="admin"))["volume_types"]:
+async def test_with_the_same_image_an_event_that_is_on_its_way_is_waited_for(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume_id = await make_booted(cloud)
+    for one in (await cloud.volume_api("GET", "/types", user="admin"))["volume_types"]:
         path, specs = f"/types/{one['id']}/extra_specs", {"reimage_keep_snapshot": "true"}
-        await yard.volume_api("POST", path, {"extra_specs": specs}, who="admin")
-    yard.driver().knobs.fail("replace", Conflict("The disk is broken."))
+        await cloud.volume_api("POST", path, {"extra_specs": specs}, user="admin")
+    cloud.driver().knobs.fail("replace", Conflict("The disk is broken."))
     # The volume is at rest with the image that it had: only the event says that it failed.
-    lose_events(yard, volume_id)
-    await rebuild_well(yard, server_id, IMAGE)
-    assert (await yard.actions(server_id))[-1] == ("rebuild", "Error")
-    assert await state(yard, server_id) == ("ACTIVE", None)
-    assert await image_of(yard, volume_id) == IMAGE
+    lose_events(cloud, volume_id)
+    await rebuild_well(cloud, server_id, IMAGE)
+    assert (await cloud.actions(server_id))[-1] == ("rebuild", "Error")
+    assert await state(cloud, server_id) == ("ACTIVE", None)
+    assert await image_of(cloud, volume_id) == IMAGE
 
 
 async def test_without_an_event_the_volume_is_looked_at_after_reimage_timeout_per_gb(
-    yard: Yard,
+    cloud: ComputeCloud,
 ) -> None:
-    stock(yard)
-    server_id, volume_id = await make_booted(yard)
-    yard.compute.settings = replace(yard.compute.settings, reimage_timeout_per_gb=90.0)
-    lose_events(yard)
-    begun_at = yard.clock.now()
-    assert (await rebuild(yard, server_id)).status_code == 202
-    while await image_of(yard, volume_id) != NEW:
-        await yard.volume_status(volume_id)
-    await yard.volume.sagas.settle()
-    waited_s = (yard.clock.now() - begun_at).total_seconds()
+    server_id, volume_id = await make_booted(cloud)
+    cloud.compute.settings = replace(cloud.compute.settings, reimage_timeout_per_gb=90.0)
+    lose_events(cloud)
+    begun_at = cloud.clock.now()
+    assert (await rebuild(cloud, server_id)).status == 202
+    while await image_of(cloud, volume_id) != NEW:
+        await cloud.volume_status(volume_id)
+    await cloud.volume.sagas.settle()
+    waited_s = (cloud.clock.now() - begun_at).total_seconds()
     assert waited_s < 80.0
-    await yard.compute.sagas.settle(85.0 - waited_s)
-    assert await state(yard, server_id) == ("REBUILD", "rebuilding")
-    await yard.compute.sagas.settle(10.0)
-    await yard.settle()
-    assert await state(yard, server_id) == ("ACTIVE", None)
+    await cloud.compute.sagas.settle(85.0 - waited_s)
+    assert await state(cloud, server_id) == ("REBUILD", "rebuilding")
+    await cloud.compute.sagas.settle(10.0)
+    await cloud.settle()
+    assert await state(cloud, server_id) == ("ACTIVE", None)

@@ -13,49 +13,51 @@ import pytest
 
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Unavailable
+from tests.compute.cloud import ComputeCloud
 from tests.compute.test_owed_to_volumes import attached, require_peace
-from tests.compute.yard import Yard
 
 pytestmark = pytest.mark.anyio
 
 
-async def reset(yard: Yard, server_id: str, state: str = "active") -> None:
+async def reset(cloud: ComputeCloud, server_id: str, state: str = "active") -> None:
     """Reset a server's state as an administrator."""
-    await yard.compute.sagas.settle(5.0)
+    await cloud.compute.sagas.settle(5.0)
     action, body = f"/servers/{server_id}/action", {"os-resetState": {"state": state}}
-    asking = asyncio.create_task(yard.ask("POST", action, body, who="admin"))
+    asking = asyncio.create_task(cloud.ask("POST", action, body, user="admin"))
     while not asking.done():
         await asyncio.wait([asking], timeout=0.01)
         # The request waits a minute of this clock, so it is turned in small steps.
-        await yard.compute.sagas.settle(1.0)
-    assert asking.result().status_code == 202
+        await cloud.compute.sagas.settle(1.0)
+    assert asking.result().status == 202
 
 
-async def reset_while_silent(yard: Yard, server_id: str, state: str = "active") -> None:
+async def reset_while_silent(cloud: ComputeCloud, server_id: str, state: str = "active") -> None:
     """Reset a server's state as an administrator, and let the host answer again."""
-    await reset(yard, server_id, state)
-    yard.silent = None
-    await require_peace(yard)
-    await yard.look()
+    await reset(cloud, server_id, state)
+    cloud.silent = None
+    await require_peace(cloud)
+    await cloud.look_at_hosts()
 
 
 async def test_a_deletion_given_up_before_the_guest_ended_leaves_the_server_its_volumes(
-    yard: Yard,
+    cloud: ComputeCloud,
 ) -> None:
-    server_id, volume_id = await attached(yard)
-    yard.silent = ("DELETE", f"/servers/{server_id}")
-    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
-    await reset_while_silent(yard, server_id)
-    assert (await yard.server(server_id))["status"] == "ACTIVE"
-    assert await yard.volume_status(volume_id) == "in-use"
-    assert await yard.disks(server_id) == [volume_id]
-    assert (await yard.detach(server_id, volume_id)).status_code == 202
-    await require_peace(yard)
-    assert await yard.volume_status(volume_id) == "available"
+    server_id, volume_id = await attached(cloud)
+    cloud.silent = ("DELETE", f"/servers/{server_id}")
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await reset_while_silent(cloud, server_id)
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert await cloud.volume_status(volume_id) == "in-use"
+    assert await cloud.disks(server_id) == [volume_id]
+    assert (await cloud.detach(server_id, volume_id)).status == 202
+    await require_peace(cloud)
+    assert await cloud.volume_status(volume_id) == "available"
 
 
-async def test_a_deletion_s_call_that_comes_after_the_reset_ends_no_guest(yard: Yard) -> None:
-    server_id, volume_id = await attached(yard)
+async def test_a_deletion_s_call_that_comes_after_the_reset_ends_no_guest(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume_id = await attached(cloud)
     late: list[Callable[[], Awaitable[Response]]] = []
 
     async def hold_back(request: Request, forward: Forward) -> Response:
@@ -64,47 +66,49 @@ async def test_a_deletion_s_call_that_comes_after_the_reset_ends_no_guest(yard: 
         late.append(partial(forward, request))
         raise Unavailable("The call is still on its way.")
 
-    yard.agents.deliver = hold_back
-    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
-    await reset_while_silent(yard, server_id)
+    cloud.deliver_to_host = hold_back
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await reset_while_silent(cloud, server_id)
     answers = [await deliver() for deliver in late]
     assert {answer.status for answer in answers} == {412}
-    assert (await yard.server(server_id))["status"] == "ACTIVE"
-    assert await yard.disks(server_id) == [volume_id]
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert await cloud.disks(server_id) == [volume_id]
 
 
-async def test_an_operator_lets_a_reset_go_on_without_a_silent_host(yard: Yard) -> None:
-    server_id, _ = await attached(yard)
-    yard.silent = ("", f"/servers/{server_id}")
-    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
-    await reset(yard, server_id)
-    assert (await yard.server(server_id))["status"] == "ACTIVE"
-    listed = (await yard.ask("GET", "/mooring/operations", who="admin")).json()["operations"]
+async def test_an_operator_lets_a_reset_go_on_without_a_silent_host(cloud: ComputeCloud) -> None:
+    server_id, _ = await attached(cloud)
+    cloud.silent = ("", f"/servers/{server_id}")
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await reset(cloud, server_id)
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    listed = (await cloud.ask("GET", "/mooring/operations", user="admin")).body["operations"]
     assert [one["name"] for one in listed] == ["compute.reset_state"]
     path = f"/mooring/operations/{listed[0]['id']}/action"
-    assert (await yard.ask("POST", path, {"abort": None}, who="admin")).status_code == 202
-    await require_peace(yard)
-    assert (await yard.server(server_id))["status"] == "ACTIVE"
+    assert (await cloud.ask("POST", path, {"abort": None}, user="admin")).status == 202
+    await require_peace(cloud)
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
 
 
 async def test_a_deletion_given_up_behind_the_end_of_the_guest_still_frees_the_volumes(
-    yard: Yard,
+    cloud: ComputeCloud,
 ) -> None:
-    server_id, volume_id = await attached(yard)
-    yard.silent = ("DELETE", "/connections/")
-    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
-    await reset_while_silent(yard, server_id, "error")
-    assert (await yard.server(server_id))["status"] == "ERROR"
-    assert await yard.volume_status(volume_id) == "available"
-    assert await yard.connections() == []
+    server_id, volume_id = await attached(cloud)
+    cloud.silent = ("DELETE", "/connections/")
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await reset_while_silent(cloud, server_id, "error")
+    assert (await cloud.server(server_id))["status"] == "ERROR"
+    assert await cloud.volume_status(volume_id) == "available"
+    assert await cloud.connections() == []
 
 
-async def test_a_server_whose_deletion_was_given_up_can_be_deleted_again(yard: Yard) -> None:
-    server_id, volume_id = await attached(yard)
-    yard.silent = ("DELETE", f"/servers/{server_id}")
-    await yard.ask("DELETE", f"/servers/{server_id}")
-    await reset_while_silent(yard, server_id)
-    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
-    await require_peace(yard)
-    assert (await yard.server(server_id))["status"] == "gone"
-    assert await yard.volume_status(volume_id) == "available"
+async def test_a_server_whose_deletion_was_given_up_can_be_deleted_again(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume_id = await attached(cloud)
+    cloud.silent = ("DELETE", f"/servers/{server_id}")
+    await cloud.ask("DELETE", f"/servers/{server_id}")
+    await reset_while_silent(cloud, server_id)
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await require_peace(cloud)
+    assert (await cloud.server(server_id))["status"] == "gone"
+    assert await cloud.volume_status(volume_id) == "available"

@@ -14,7 +14,7 @@ from mooring.errors import Unavailable
 from mooring.limits import HOST_CALLS_AT_ONCE
 from mooring.saga import operations
 from mooring.saga.operations import Summary
-from tests.compute.yard import Yard
+from tests.compute.cloud import ComputeCloud
 
 pytestmark = pytest.mark.anyio
 MORE_THAN_SLOTS = 20
@@ -23,12 +23,12 @@ MORE_THAN_SLOTS = 20
 class Cold:
     """The way to host2: it loses calls, or holds them until it is `thawed`."""
 
-    def __init__(self, yard: Yard) -> None:
+    def __init__(self, cloud: ComputeCloud) -> None:
         self.loses = False
         self.is_full, self.thawed = asyncio.Event(), asyncio.Event()
         self._held = 0
-        wire = InProcess(yard.running["host2"].app, self._deliver)
-        yard.agents.add(AgentClient("host2", wire))
+        wire = InProcess(cloud.agents["host2"].app, self._deliver)
+        cloud.known_agents.add(AgentClient("host2", wire))
 
     async def _deliver(self, request: Request, forward: Forward) -> Response:
         if self.loses:
@@ -41,54 +41,53 @@ class Cold:
 
 
 @pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Yard]:
+async def pair(tmp_path: Path) -> AsyncIterator[ComputeCloud]:
     """Two hosts, of which the first alone has storage."""
-    opened = Yard(tmp_path, hosts=2)
-    opened.roles["host2"] = ("compute",)
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with ComputeCloud(
+        tmp_path, roles={"host1": ("compute", "volume"), "host2": ("compute",)}
+    ) as opened:
+        yield opened
 
 
-async def make_server_on(yard: Yard, host: str) -> str:
-    wanted = {"name": "s", "flavorRef": "1", "imageRef": yard.image, "networks": "none"}
-    answer = await yard.ask("POST", "/servers", {"server": {**wanted, "host": host}}, who="admin")
-    assert answer.status_code == 202, answer.text
-    await yard.settle()
-    return answer.json()["server"]["id"]
+async def make_server_on(cloud: ComputeCloud, host: str) -> str:
+    wanted = {"name": "s", "flavorRef": "1", "imageRef": cloud.image_id, "networks": "none"}
+    answer = await cloud.ask("POST", "/servers", {"server": {**wanted, "host": host}}, user="admin")
+    assert answer.status == 202, answer.text
+    await cloud.settle()
+    return answer.body["server"]["id"]
 
 
-async def make_volumes(yard: Yard, count: int) -> list[str]:
+async def make_volumes(cloud: ComputeCloud, count: int) -> list[str]:
     quota = {"quota_set": {"volumes": count}}
-    path = f"/os-quota-sets/{yard.compute_project}"
-    await yard.volume_api("PUT", path, quota, who="admin")
+    path = f"/os-quota-sets/{cloud.project_id}"
+    await cloud.volume_api("PUT", path, quota, user="admin")
     made = [
-        await yard.volume_api("POST", "/volumes", {"volume": {"size": 1}}) for _ in range(count)
+        await cloud.volume_api("POST", "/volumes", {"volume": {"size": 1}}) for _ in range(count)
     ]
-    await yard.settle()
+    await cloud.settle()
     return [one["volume"]["id"] for one in made]
 
 
-async def begin(yard: Yard, server_id: str, volume_id: str) -> str:
+async def begin(cloud: ComputeCloud, server_id: str, volume_id: str) -> str:
     """Begin to attach; return the operation's id."""
-    answer = await yard.attach(server_id, volume_id)
-    assert answer.status_code == 200, answer.text
-    (begun,) = [one for one in await going_on(yard) if f"volume:{volume_id}" in one.locks]
+    answer = await cloud.attach(server_id, volume_id)
+    assert answer.status == 200, answer.text
+    (begun,) = [one for one in await going_on(cloud) if f"volume:{volume_id}" in one.locks]
     return begun.id
 
 
-async def going_on(yard: Yard) -> list[Summary]:
-    engine = yard.compute.sagas
-    return await yard.stores["compute"].read(lambda tx: operations.list_operations(tx, engine))
+async def going_on(cloud: ComputeCloud) -> list[Summary]:
+    engine = cloud.compute.sagas
+    return await cloud.stores["compute"].read(lambda tx: operations.list_operations(tx, engine))
 
 
-async def message_of(yard: Yard, server_id: str, who: str) -> str:
+async def message_of(cloud: ComputeCloud, server_id: str, who: str) -> str:
     path = f"/servers/{server_id}/os-instance-actions"
-    answer = await yard.ask("GET", path, who=who)
-    return answer.json()["instanceActions"][0]["message"]
+    answer = await cloud.ask("GET", path, user=who)
+    return answer.body["instanceActions"][0]["message"]
 
 
-async def test_attaches_on_a_frozen_host_keep_none_on_another_waiting(pair: Yard) -> None:
+async def test_attaches_on_a_frozen_host_keep_none_on_another_waiting(pair: ComputeCloud) -> None:
     frozen, healthy = [await make_server_on(pair, host) for host in ("host2", "host1")]
     *volumes, own = await make_volumes(pair, MORE_THAN_SLOTS + 1)
     cold = Cold(pair)
@@ -103,7 +102,7 @@ async def test_attaches_on_a_frozen_host_keep_none_on_another_waiting(pair: Yard
     assert await pair.disks(healthy) == [own]
 
 
-async def test_operations_and_actions_say_since_when_a_host_is_silent(pair: Yard) -> None:
+async def test_operations_and_actions_say_since_when_a_host_is_silent(pair: ComputeCloud) -> None:
     server_id = await make_server_on(pair, "host2")
     first, second = await make_volumes(pair, 2)
     cold = Cold(pair)
@@ -115,7 +114,7 @@ async def test_operations_and_actions_say_since_when_a_host_is_silent(pair: Yard
     while not all(one.waits for one in await going_on(pair)):
         pair.clock.advance(1)
         await asyncio.sleep(0)
-    began = pair.agents.doors.silent()[0].since
+    began = pair.known_agents.doors.silent()[0].since
     assert began is not None
     pair.clock.advance(40 - (pair.clock.now() - began).total_seconds())
     said = "Host host2 has not answered for 40 s."

@@ -14,7 +14,7 @@ from mooring.agent_api import transport as agents
 from mooring.clients.transport import Forward, Request, Response, deliver_once
 from mooring.errors import Unavailable
 from mooring.neighbour import NoAnswer
-from tests.compute.yard import Yard
+from tests.compute.cloud import ComputeCloud
 
 pytestmark = pytest.mark.anyio
 BLANK = {
@@ -28,10 +28,10 @@ BLANK = {
 class Silence:
     """Compute's calls to the volume service: from the first to `path` on, none is answered."""
 
-    def __init__(self, yard: Yard, path: str, *, taken: bool) -> None:
+    def __init__(self, cloud: ComputeCloud, path: str, *, taken: bool) -> None:
         self.path, self.taken, self.fell = path, taken, False
         self.late: list[tuple[Request, Forward]] = []
-        yard.network.deliver = self.deliver
+        cloud.deliver = self.deliver
 
     async def deliver(self, request: Request, forward: Forward) -> Response:
         """Pass on what comes before, and what others ask."""
@@ -49,56 +49,56 @@ class Silence:
         return await forward(request)
 
 
-async def begin(yard: Yard) -> str:
+async def begin(cloud: ComputeCloud) -> str:
     """Begin to make a server with a volume of its own; return its id a few seconds later."""
-    body = {"name": "s", "flavorRef": "1", "imageRef": yard.image, "networks": "none"}
+    body = {"name": "s", "flavorRef": "1", "imageRef": cloud.image_id, "networks": "none"}
     wanted = {"server": {**body, "block_device_mapping_v2": [BLANK]}}
-    made = await yard.ask("POST", "/servers", wanted)
+    made = await cloud.ask("POST", "/servers", wanted)
     for _ in range(5):
-        await yard.volume.sagas.settle(1.0)
-        await yard.compute.sagas.settle(1.0)
-    return made.json()["server"]["id"]
+        await cloud.volume.sagas.settle(1.0)
+        await cloud.compute.sagas.settle(1.0)
+    return made.body["server"]["id"]
 
 
-async def left_in_volumes(yard: Yard) -> tuple[list[Any], list[Any]]:
+async def left_in_volumes(cloud: ComputeCloud) -> tuple[list[Any], list[Any]]:
     """Return the volumes and attachments that there are, by id."""
-    volumes = await yard.volume_api("GET", "/volumes")
-    attachments = await yard.volume_api("GET", "/attachments")
+    volumes = await cloud.volume_api("GET", "/volumes")
+    attachments = await cloud.volume_api("GET", "/attachments")
     return volumes["volumes"], attachments["attachments"]
 
 
 @pytest.mark.parametrize("path", ["/volumes", "/attachments"])
 @pytest.mark.parametrize("taken", [True, False], ids=["unanswered", "late"])
 async def test_nothing_stays_behind_that_was_never_answered(
-    yard: Yard, path: str, *, taken: bool
+    cloud: ComputeCloud, path: str, *, taken: bool
 ) -> None:
-    silence = Silence(yard, path, taken=taken)
-    server_id = await begin(yard)
+    silence = Silence(cloud, path, taken=taken)
+    server_id = await begin(cloud)
     assert silence.fell
-    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
-    await yard.compute.sagas.settle(120.0)
-    yard.network.deliver = deliver_once
-    await yard.settle()
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await cloud.compute.sagas.settle(120.0)
+    cloud.deliver = deliver_once
+    await cloud.settle()
     for request, forward in silence.late:
         await (await forward(request)).aclose()
-    await yard.settle()
-    assert (await yard.server(server_id))["status"] == "gone"
-    assert await left_in_volumes(yard) == ([], [])
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "gone"
+    assert await left_in_volumes(cloud) == ([], [])
 
 
-async def test_a_volume_that_is_still_being_made_goes_with_its_server(yard: Yard) -> None:
+async def test_a_volume_that_is_still_being_made_goes_with_its_server(cloud: ComputeCloud) -> None:
     async def deliver(request: agents.Request, forward: agents.Forward) -> agents.Response:
         if request.target.startswith("/volumes/"):
             raise Unavailable("The host gave no answer.")
         return await forward(request)
 
-    yard.agents.deliver = deliver
-    server_id = await begin(yard)
-    assert (await yard.ask("DELETE", f"/servers/{server_id}")).status_code == 204
-    await yard.compute.sagas.settle(120.0)
-    [volume] = (await left_in_volumes(yard))[0]
-    assert await yard.volume_status(volume["id"]) == "creating"
-    yard.agents.deliver = agents.deliver_once
-    await yard.settle()
-    assert (await yard.server(server_id))["status"] == "gone"
-    assert await left_in_volumes(yard) == ([], [])
+    cloud.deliver_to_host = deliver
+    server_id = await begin(cloud)
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await cloud.compute.sagas.settle(120.0)
+    [volume] = (await left_in_volumes(cloud))[0]
+    assert await cloud.volume_status(volume["id"]) == "creating"
+    cloud.deliver_to_host = agents.deliver_once
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "gone"
+    assert await left_in_volumes(cloud) == ([], [])

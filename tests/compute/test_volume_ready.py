@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mooring.clients.transport import Forward, Request, Response
 from mooring.neighbour import NoAnswer
 from tests.cloud import SimulatedCloud
-from tests.compute.yard import Yard
+from tests.compute.cloud import ComputeCloud
 
 pytestmark = pytest.mark.anyio
 
@@ -75,45 +75,45 @@ async def test_a_server_that_is_not_told_finds_its_new_volume_by_itself(tmp_path
     await cloud.close()
 
 
-async def test_only_services_wake_operations(yard: Yard) -> None:
+async def test_only_services_wake_operations(cloud: ComputeCloud) -> None:
     path, body = "/mooring/operations/some-id/action", {"wake": None}
-    found = [
-        (await yard.ask("POST", path, body, who=who)).status_code for who in ("member", "volume")
-    ]
+    found = [(await cloud.ask("POST", path, body, user=who)).status for who in ("member", "volume")]
     assert found == [403, 202]
 
 
-async def begin(yard: Yard) -> str:
+async def begin(cloud: ComputeCloud) -> str:
     """Begin to make a server with a new volume, whose storage takes its time; return its id."""
-    yard.driver().knobs.hold("create")
+    cloud.driver().knobs.hold("create")
     blank = {"source_type": "blank", "destination_type": "volume", "volume_size": 1}
     local = {"source_type": "image", "destination_type": "local", "boot_index": 0}
-    disks: list[dict[str, Any]] = [{**local, "uuid": yard.image}, blank]
-    server = {"name": "s", "flavorRef": "1", "imageRef": yard.image, "networks": "none"}
+    disks: list[dict[str, Any]] = [{**local, "uuid": cloud.image_id}, blank]
+    server = {"name": "s", "flavorRef": "1", "imageRef": cloud.image_id, "networks": "none"}
     body = {"server": {**server, "block_device_mapping_v2": disks}}
-    answer = await yard.ask("POST", "/servers", body)
-    assert answer.status_code == 202, answer.text
-    return answer.json()["server"]["id"]
+    answer = await cloud.ask("POST", "/servers", body)
+    assert answer.status == 202, answer.text
+    return answer.body["server"]["id"]
 
 
-async def test_a_server_waits_until_its_new_volume_is_ready(yard: Yard) -> None:
-    server_id = await begin(yard)
-    await yard.compute.sagas.settle(60.0)
-    assert (await yard.server(server_id))["status"] == "BUILD"
-    yard.driver().knobs.release("create")
-    await yard.settle()
-    assert (await yard.server(server_id))["status"] == "ACTIVE"
-    assert len(await yard.disks(server_id)) == 1
+async def test_a_server_waits_until_its_new_volume_is_ready(cloud: ComputeCloud) -> None:
+    server_id = await begin(cloud)
+    await cloud.compute.sagas.settle(60.0)
+    assert (await cloud.server(server_id))["status"] == "BUILD"
+    cloud.driver().knobs.release("create")
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert len(await cloud.disks(server_id)) == 1
 
 
-async def test_a_server_waits_for_a_volume_no_longer_than_volume_ready_s(yard: Yard) -> None:
-    yard.compute.settings = replace(yard.compute.settings, volume_ready_s=100.0)
-    server_id = await begin(yard)
-    await yard.compute.sagas.settle(80.0)
-    assert (await yard.server(server_id))["status"] == "BUILD"
-    await yard.compute.sagas.settle(100.0)
-    yard.driver().knobs.release("create")
-    await yard.settle()
-    assert (await yard.server(server_id))["status"] == "ERROR"
-    left = await yard.volume_api("GET", "/volumes")
+async def test_a_server_waits_for_a_volume_no_longer_than_volume_ready_s(
+    cloud: ComputeCloud,
+) -> None:
+    cloud.compute.settings = replace(cloud.compute.settings, volume_ready_s=100.0)
+    server_id = await begin(cloud)
+    await cloud.compute.sagas.settle(80.0)
+    assert (await cloud.server(server_id))["status"] == "BUILD"
+    await cloud.compute.sagas.settle(100.0)
+    cloud.driver().knobs.release("create")
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "ERROR"
+    left = await cloud.volume_api("GET", "/volumes")
     assert left["volumes"] == []

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.cloud import Answer, SimulatedCloud
+from tests.answers import Answer
+from tests.cloud import SimulatedCloud
 from tests.crowd import compute, identity, image, placement, volume
 from tests.crowd.case import CROWD, Ask, Case, fill, fill_body
 from tests.crowd.routes import writing_routes

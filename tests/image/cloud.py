@@ -15,8 +15,9 @@ from mooring.image.app import SERVICE
 from mooring.image.service import Image, ImageSettings
 from mooring.probe import NoProbe, Probe
 from mooring.saga.laws import LawProbe
+from tests.answers import Answer
 from tests.callers import OTHER_PROJECT, PROJECT, session
-from tests.cloud import URL, Answer, SimulatedCloud
+from tests.cloud import URL, SimulatedCloud
 
 PATCH_21 = "application/openstack-images-v2.1-json-patch"
 PATCH_20 = "application/openstack-images-v2.0-json-patch"

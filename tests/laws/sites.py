@@ -29,7 +29,8 @@ from mooring.fence.operation import HEADER
 from mooring.neighbour import NoAnswer
 from mooring.saga.define import Saga
 from mooring.saga.laws import Crash, LawProbe, Outcome, learn
-from tests.cloud import Answer, SimulatedCloud
+from tests.answers import Answer
+from tests.cloud import SimulatedCloud
 from tests.laws import history, told
 from tests.laws.sight import see
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from mooring.errors import Unavailable
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
-from tests.cloud import Answer
+from tests.answers import Answer
 from tests.laws import scenarios
 from tests.laws.causes import Causes
 from tests.laws.scenarios import SCENARIOS

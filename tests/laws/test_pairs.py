@@ -15,7 +15,7 @@ from msgspec import Struct
 from mooring.errors import Conflict
 from mooring.saga import laws
 from mooring.saga.locks import LOCK_WAIT_S
-from tests.cloud import Answer
+from tests.answers import Answer
 from tests.laws import scenarios
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling

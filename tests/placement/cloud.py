@@ -9,8 +9,9 @@ from uuid import uuid4
 
 from mooring.clients.placement import PlacementClient
 from mooring.placement.app import SERVICE
+from tests.answers import Answer
 from tests.callers import session
-from tests.cloud import URL, Answer, SimulatedCloud
+from tests.cloud import URL, SimulatedCloud
 
 PROJECT, USER = str(uuid4()), str(uuid4())
 
