@@ -12,9 +12,7 @@ STORE_POOL_CONNECTIONS = 8
 """PostgreSQL connections of one service in one process, and the threads that use them."""
 
 STORE_AGAIN_S = 5.0
-"""For how long what PostgreSQL asks to repeat is repeated before the caller is told to come again.
-
-A deadlock shows after 1 s there; a restart of the server takes about as long as this."""
+"""How long what PostgreSQL broke off is repeated: about as long as a restart of it takes."""
 
 STORE_LOST_RACES = 3
 """How often a write that broke a constraint looks again: somebody else may have been faster."""
@@ -24,6 +22,9 @@ STORE_SETTLE_S = 10.0
 
 STORE_BUSY_TIMEOUT_S = 5.0
 """How long a write waits for another process that holds a SQLite file's write lock."""
+
+WEB_AGAIN_S = 5
+"""When a client that is told "not now" (503) should ask again: as soon as most troubles pass."""
 
 WEB_BODY_BYTES = 114688
 """Largest JSON body of a request: as in Nova and Cinder; image data is streamed, not counted."""

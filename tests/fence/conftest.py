@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mooring.fence.file import JournalFile
 from mooring.store.base import open_store
 from tests.fence.receivers import Agent, Receiver, Service
 
@@ -24,7 +23,7 @@ async def open_service(request: pytest.FixtureRequest, kind: str, directory: Pat
 async def receiver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Receiver]:
     made: Receiver
     if request.param == "agent":
-        made = Agent(JournalFile(tmp_path / "journal.sqlite"))
+        made = Agent(tmp_path / "journal.sqlite")
     else:
         made = await open_service(request, request.param, tmp_path)
     yield made

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
 
 from mooring.fence import table
 from mooring.fence.file import JournalFile
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Verb
 from mooring.store.base import Store
+from tests.fence.journals import watching
+
+_CAP, _UNCAP = "PRAGMA max_page_count=1", "PRAGMA max_page_count=1000000"
+"""SQLite keeps the pages that it has; this bounds one connection's growth, not the file's."""
+_NO_ROOM = """
+CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$
+"""
 
 
 class Receiver(Protocol):
@@ -25,6 +37,12 @@ class Receiver(Protocol):
     ) -> None: ...
 
     async def sweep(self, older_than: datetime) -> int: ...
+
+    async def fill(self) -> None:
+        """Leave no room on the disk for an answer that is larger than a page."""
+        ...
+
+    async def make_room(self) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -55,15 +73,41 @@ class Service:
     async def sweep(self, older_than: datetime) -> int:
         return await self.store.write(lambda tx: table.sweep(tx, older_than))
 
+    async def fill(self) -> None:
+        await self.store.write(_fill_table if self.store.kind == "postgresql" else _cap)
+
+    async def make_room(self) -> None:
+        await self.store.write(_empty_table if self.store.kind == "postgresql" else _uncap)
+
     async def close(self) -> None:
         await self.store.close()
+
+
+def _cap(tx: Session) -> None:
+    tx.execute(text(_CAP))
+
+
+def _uncap(tx: Session) -> None:
+    tx.execute(text(_UNCAP))
+
+
+def _fill_table(tx: Session) -> None:
+    """Let PostgreSQL say what it says of a full disk."""
+    tx.execute(text(_NO_ROOM))
+    when = "BEFORE INSERT OR UPDATE ON fence_answers"
+    tx.execute(text(f"CREATE TRIGGER no_room {when} EXECUTE FUNCTION no_room()"))
+
+
+def _empty_table(tx: Session) -> None:
+    tx.execute(text("DROP TRIGGER no_room ON fence_answers"))
 
 
 class Agent:
     """An agent, whose marks are in a file of its own."""
 
-    def __init__(self, file: JournalFile) -> None:
-        self.file = file
+    def __init__(self, path: Path) -> None:
+        with watching() as self._journals:
+            self.file = JournalFile(path)
 
     async def admit(
         self, operation: Operation, resource: str, verb: Verb = "PUT", *, shared: bool = False
@@ -77,6 +121,14 @@ class Agent:
 
     async def sweep(self, older_than: datetime) -> int:
         return self.file.sweep(older_than)
+
+    async def fill(self) -> None:
+        for connection in self._journals.opened:
+            connection.execute(_CAP)
+
+    async def make_room(self) -> None:
+        for connection in self._journals.opened:
+            connection.execute(_UNCAP)
 
     async def close(self) -> None:
         self.file.close()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from mooring.errors import Conflict
+from mooring.errors import Conflict, Unavailable
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Gone, Outdated
 from tests.fence.receivers import Receiver
@@ -49,6 +49,18 @@ async def test_a_delete_that_was_taken_back_does_nothing_when_it_comes_late(
 async def test_a_call_without_an_answer_acts_again(receiver: Receiver) -> None:
     assert await receiver.admit(PLUG, DISK) is None
     assert await receiver.admit(PLUG, DISK) is None
+
+
+async def test_a_disk_without_room_refuses_nothing_for_good(receiver: Receiver) -> None:
+    assert await receiver.admit(PLUG, DISK) is None
+    await receiver.fill()
+    answer = Answer(body="x" * 100_000)
+    with pytest.raises(Unavailable, match="no room"):
+        await receiver.finish(PLUG, DISK, answer)
+    await receiver.make_room()
+    assert await receiver.admit(PLUG, DISK) is None
+    await receiver.finish(PLUG, DISK, answer)
+    assert await receiver.admit(PLUG, DISK) == answer
 
 
 async def test_a_failed_answer_is_not_given_again(receiver: Receiver) -> None:

@@ -151,10 +151,12 @@ async def detach_badly(site: Site) -> Any:
 
 
 async def insist_on_reboot(site: Site) -> Any:
-    """Reboot hard while a soft reboot gets no answer from its host."""
+    """Reboot hard while a soft reboot gets no answer from its host; later it does."""
     site.silence("PUT", "/power", b'"soft"')
     await act_on_server(site, "reboot", {"type": "SOFT"})
-    return await act_on_server(site, "reboot", {"type": "HARD"})
+    answer = await act_on_server(site, "reboot", {"type": "HARD"})
+    site.silence("", "", b"")
+    return answer
 
 
 async def reset_deleting(site: Site) -> Any:

@@ -78,6 +78,14 @@ MUTANTS = [
         f"{FAILING} and detach_volume",
     ),
     Mutant(
+        "a plan outlives the notes that it was laid out for",
+        "saga/plan.py",
+        "return self if notes is self.notes else",
+        "return self if self.places else",
+        "tests/saga/test_plan.py",
+        "sqlite",
+    ),
+    Mutant(
         "nobody is asked to make way",
         "saga/engine.py",
         'if saga.mode == "preempt":',

@@ -114,6 +114,14 @@ MUTANTS = [
         "two_writes",
     ),
     Mutant(
+        "a session does not hold what a prepared statement loaded",
+        "store/loaded.py",
+        "    tx.identity_map.add(state)\n",
+        "",
+        LOADED,
+        "sqlite and as_a_query",
+    ),
+    Mutant(
         "objects show what a savepoint took back",
         "store/call.py",
         "        tx.expire(row)\n",

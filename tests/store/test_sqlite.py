@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from mooring.errors import Conflict, NoCapacity, Unavailable
+from mooring.errors import Conflict, Unavailable
 from mooring.store.base import Store, after_commit, open_store
 from tests.store import boats
 from tests.store.conftest import Points
@@ -108,7 +108,7 @@ async def test_a_failed_commit_fails_the_whole_group(store: Store, probe: Points
     assert await boats.trips(store) == 0
 
 
-async def test_a_full_disk_is_no_capacity_and_harms_nobody_behind_it(store: Store) -> None:
+async def test_a_full_disk_is_unavailable_and_harms_nobody_behind_it(store: Store) -> None:
     def cap(tx: Session) -> None:
         pages = tx.execute(text("PRAGMA page_count")).scalar_one()
         tx.execute(text(f"PRAGMA max_page_count={pages}"))
@@ -117,20 +117,20 @@ async def test_a_full_disk_is_no_capacity_and_harms_nobody_behind_it(store: Stor
         tx.add(boats.Boat(name="whale", log="x" * 100_000))
 
     results = await fill(store, cap, boats.sail, write_much, boats.sail, boats.sail)
-    assert isinstance(results[2], NoCapacity)
+    assert isinstance(results[2], Unavailable)
     assert "no room" in results[2].public
     # SQLite took back the whole transaction: those before it fail too, those behind are served.
-    assert isinstance(results[1], NoCapacity)
+    assert isinstance(results[1], Unavailable)
     assert results[3:] == [1, 2]
     assert await boats.names(store) == ["ark"]
 
 
-async def test_a_full_disk_is_no_capacity_for_a_write_of_its_own(store: Store) -> None:
+async def test_a_full_disk_is_unavailable_for_a_write_of_its_own(store: Store) -> None:
     def cap(tx: Session, pages: int) -> None:
         tx.execute(text(f"PRAGMA max_page_count={pages}"))
 
     await store.write(lambda tx: cap(tx, 1))
-    with pytest.raises(NoCapacity):
+    with pytest.raises(Unavailable, match="no room"):
         await store.write(lambda tx: tx.add(boats.Boat(name="whale", log="x" * 100_000)))
     await store.write(lambda tx: cap(tx, 100_000))
     assert await store.write(boats.sail) == 1

@@ -193,6 +193,11 @@ async def test_a_conflict_that_passes_by_itself_names_who_is_in_the_way(visitor:
     assert (answer.status, answer.header("mooring-busy")) == (409, "saga-2")
 
 
+async def test_what_cannot_be_served_now_says_when_to_come_again(visitor: Visitor) -> None:
+    answer = await visitor.get(f"{ROOT}/fail/fog")
+    assert (answer.status, answer.header("retry-after")) == (503, "5")
+
+
 async def test_over_quota_is_403_in_compute_and_413_in_volume(visitor: Visitor) -> None:
     assert (await visitor.get(f"{ROOT}/fail/quota")).status == 403
     volume = Visitor(faces.VOLUME, root="http://cloud/volume")

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from mooring import limits, typed
-from mooring.errors import Conflict, MooringError, NoCapacity, Unavailable
+from mooring.errors import Conflict, Unavailable
 from mooring.fence import rules
 from mooring.fence.marks import Marks, statements
 from mooring.fence.operation import Operation
@@ -223,19 +223,20 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
 
 @contextmanager
 def _failing(path: Path | None = None) -> Generator[None]:
-    """Turn what SQLite says into NoCapacity and Unavailable."""
+    """Turn what SQLite says into Unavailable: sagas ask again, as it says nothing of their verb."""
     try:
         yield
     except sqlite3.Error as error:
         raise _translate(error, path) from error
 
 
-def _translate(error: sqlite3.Error, path: Path | None) -> MooringError:
+def _translate(error: sqlite3.Error, path: Path | None) -> Unavailable:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     private = f"{getattr(error, 'sqlite_errorname', 'sqlite')}: {error}"
     if code == sqlite3.SQLITE_FULL:
-        return NoCapacity(
-            "The agent's journal has no room left on its disk, so the agent does nothing.",
+        return Unavailable(
+            "The agent's journal has no room left on its disk, so the agent does nothing. Make "
+            "room, and it goes on.",
             private=private,
         )
     if path is not None and code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:

@@ -237,7 +237,8 @@ class Saga(Generic[N]):
     """A named table of steps. Making one files it in `REGISTRY`, where engine and laws find it.
 
     name            `<service>.<verb>_<noun>`
-    notes           the struct that is all the saga knows between two steps
+    notes           the struct that is all the saga knows between two steps, frozen: a step returns
+                    new ones, and what was laid out for the old ones is known to be old
     steps           in order
     version         raised when steps or notes change so that old bookmarks need `former`
     locks           the keys to hold, from the notes
@@ -290,6 +291,8 @@ class Saga(Generic[N]):
         ends = {*self.failed_end, *self.undo_ends, *self.owes}
         names = [step.name for part in self.steps for step in _flat(part)]
         names += [step.name for step in ends]
+        if not self.notes.__struct_config__.frozen:
+            raise ValueError(f"the notes of saga {self.name} are not frozen")
         if len(names) != len(set(names)):
             raise ValueError(f"saga {self.name} names a step twice: {names}")
         for column in ("answered_after", "visible_after", "pivot"):

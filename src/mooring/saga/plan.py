@@ -47,9 +47,9 @@ class Plan:
     """The places of one saga for its present notes, in order."""
 
     def __init__(self, saga: Saga[Any], notes: Any) -> None:
-        self.saga = saga
+        self.saga, self.notes = saga, notes
         self.places: list[Place] = []
-        # Made anew for each step that is taken: calls are counted here (docs/benchmarks.md).
+        # Made anew for each step that has new notes: calls are counted (docs/benchmarks.md).
         for part in saga.steps:
             if isinstance(part, Each):
                 self.places += [
@@ -58,6 +58,10 @@ class Plan:
             else:
                 self.places.append(Place(part))
         self._pivot = self._index_of_pivot()
+
+    def with_notes(self, notes: Any) -> Plan:
+        """Return the plan for these notes: this one if they are its own, as notes never change."""
+        return self if notes is self.notes else Plan(self.saga, notes)
 
     def first(self, heading: Heading) -> Place | None:
         """Return where a saga that turns to this heading begins; None when it has no places."""

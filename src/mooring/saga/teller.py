@@ -58,9 +58,11 @@ class Teller(Generic[S]):
     def __init__(self, tools: Tools[S], work: Work[S], mark: Bookmark) -> None:
         self.tools, self.work, self.mark, self.notes = tools, work, mark, work.notes
         self.now = tools.clock.now()
+        self._plan = work.plan()
 
     def plan(self) -> Plan:
-        return Plan(self.work.saga, self.notes)
+        self._plan = self._plan.with_notes(self.notes)
+        return self._plan
 
     def save(self, tx: Session) -> None:
         if self.mark.waits_for and journal.take_signal(tx, self.mark.waits_for):
@@ -143,7 +145,7 @@ class Teller(Generic[S]):
         story, mark, saga = self.work.saga.story, self.mark, self.work.saga
         if story is None or mark.heading == "owing":
             return []
-        plan = Plan(saga, self.notes if answer is None else answer)
+        plan = self.plan() if answer is None else self.plan().with_notes(answer)
         ends = plan.after(mark.heading, place) is None
         if mark.heading != "forward":
             return [story.failed] if ends else []

@@ -69,6 +69,7 @@ class Work(Generic[S]):
     def __init__(self, mark: Bookmark, saga: Saga[Any], generations: dict[str, int]) -> None:
         self.mark, self.saga, self.generations = mark, saga, generations
         self.notes = typed.convert(mark.notes, saga.notes)
+        self._plan = Plan(saga, self.notes)
         self.saved: Bookmark | None = None
         """What was committed last; `mark` becomes it when the runner has its turn."""
         self.step_task: asyncio.Task[Any] | None = None
@@ -76,7 +77,8 @@ class Work(Generic[S]):
 
     def plan(self) -> Plan:
         """Return the saga laid out for its present notes."""
-        return Plan(self.saga, self.notes)
+        self._plan = self._plan.with_notes(self.notes)
+        return self._plan
 
     def interrupt(self) -> None:
         """Stop the outside work of a step that may still be unwound."""

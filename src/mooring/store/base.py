@@ -41,7 +41,7 @@ class Store(Protocol):
 
     Constraints are checked at the statement, never deferred to the commit: on SQLite a commit may
     carry several writes, and a deferred failure would fail them all. A broken constraint raises
-    SQLAlchemy's IntegrityError; a database that fails raises NoCapacity or Unavailable.
+    SQLAlchemy's IntegrityError; a database that fails raises Unavailable.
     """
 
     kind: Literal["sqlite", "postgresql"]
@@ -104,7 +104,7 @@ async def open_store(
     whose database the schema named after the service is used. The probe passes
     `store.<service>/commit/before` and `/after` around each commit. `inline` runs SQLite on the
     event loop itself, for tests whose order must not depend on threads. Raises Invalid for another
-    URL, Conflict when the database is of a newer release, NoCapacity and Unavailable as ever.
+    URL, Conflict when the database is of a newer release, Unavailable as ever.
     """
     if location.startswith(_POSTGRESQL):
         from mooring.store import postgresql

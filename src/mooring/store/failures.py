@@ -11,7 +11,7 @@ import sqlite3
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from mooring.errors import Bug, MooringError, NoCapacity, Unavailable
+from mooring.errors import Bug, MooringError, Unavailable
 
 _RETRY = "Ask again; if it stays so, tell the operator."
 _SQLITE_FULL = sqlite3.SQLITE_FULL
@@ -40,9 +40,16 @@ class FlushLostError(Exception):
     """
 
 
-def full(private: str) -> NoCapacity:
+class NoRoom(Unavailable):
+    """The disk below the database is full. Nothing was changed, and it passes as others do.
+
+    It is no NoCapacity: services answer that as a refusal for good, and an operation ends by it.
+    """
+
+
+def full(private: str) -> NoRoom:
     """Return the error for a disk without room."""
-    return NoCapacity(
+    return NoRoom(
         "The database has no room left on its disk; nothing was changed. "
         "Ask again once the operator has made room.",
         private=private,
@@ -50,7 +57,7 @@ def full(private: str) -> NoCapacity:
 
 
 def translate(error: BaseException, *, reading: bool = False) -> MooringError | None:
-    """Return a database's failure as NoCapacity or Unavailable; None for errors of the caller's.
+    """Return a database's failure as Unavailable; None for errors of the caller's.
 
     Whoever writes while `reading` has made a mistake, which asking again will not mend: Bug.
     """
@@ -75,9 +82,11 @@ def is_of_database(error: BaseException) -> bool:
 def may_pass(error: BaseException) -> bool:
     """Whether a transaction that ended so may be run again at once, with better luck.
 
-    What is already one of our own errors is an answer, not a failure.
+    What is already one of our own errors is an answer, not a failure. A disk stays full for longer
+    than that.
     """
-    return isinstance(translate(find_reason(error)), Unavailable)
+    found = translate(find_reason(error))
+    return isinstance(found, Unavailable) and not isinstance(found, NoRoom)
 
 
 def find_reason(error: BaseException) -> BaseException:

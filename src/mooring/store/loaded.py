@@ -75,8 +75,7 @@ class Loaded(Generic[R]):
             return held
         made = shape.manager.new_instance()
         made.__dict__.update(zip(shape.names, values, strict=True))
-        make_transient_to_detached(made)
-        tx.add(made)
+        _hold(tx, made, key)
         return made
 
     @cached_property
@@ -97,6 +96,13 @@ class Loaded(Generic[R]):
             looks=Prepared(query),
             locks=Prepared(query.with_for_update(of=table, key_share=True)),
         )
+
+
+def _hold(tx: Session, made: DeclarativeBase, key: Any) -> None:
+    """Have a session hold an object that shows its whole row, as one of its own queries would."""
+    state = inspect(made)
+    state.key, state.session_id = key, tx.hash_key
+    tx.identity_map.add(state)
 
 
 class ById(Generic[R]):

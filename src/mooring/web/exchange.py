@@ -9,6 +9,7 @@ from uuid import uuid4
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from mooring import limits
 from mooring.clients.refusals import BUSY_HEADER
 from mooring.web import faults, microversion
 from mooring.web.face import Fault
@@ -96,6 +97,8 @@ class Exchange:
             response.headers["allow"] = ", ".join(self.methods)
         elif status in (413, 429):
             response.headers["retry-after"] = "0"
+        elif status == 503:
+            response.headers["retry-after"] = str(limits.WEB_AGAIN_S)
         elif status == 409 and (error.detail.get("busy") or error.detail.get("holder")):
             response.headers[BUSY_HEADER] = str(error.detail.get("holder", "1"))
         return self._finish(response)

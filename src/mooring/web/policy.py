@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -96,7 +97,7 @@ class Policy:
 
     def asked_by(self, who: Who) -> Callable[[str, Target], bool]:
         """Return `allows` for one caller; it asks once per rule and owner, not once per row."""
-        return self._asked_as(tuple(getattr(who, name) for name in _TOLD))
+        return self._asked_as(_tell(who))
 
     def _answers(self, told: tuple[Any, ...]) -> Callable[[str, Target], bool]:
         credentials = _credentials(*told)
@@ -134,6 +135,7 @@ _TOLD = (
     *("roles", "is_admin", "service_user_id", "service_roles"),
 )
 """What the rules see of a caller."""
+_tell = attrgetter(*_TOLD)
 
 
 def _credentials(*told: Any) -> dict[str, Any]:
