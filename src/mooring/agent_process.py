@@ -116,6 +116,7 @@ def _wanted(
         pools=storage.pools,
         mounts=storage.mounts,
         ip=ip,
+        move_address=settings.move_address,
     )
 
 

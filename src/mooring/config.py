@@ -98,6 +98,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             " directory."
         ),
     ] = ""
+    move_address: Annotated[
+        str,
+        Meta(
+            description="The address at which this host's libvirt daemon takes running guests of "
+            "other hosts, over TCP that is not encrypted: for a network of the hosts' own. Empty: "
+            "it takes none. Simulated hosts need none."
+        ),
+    ] = ""
     agents: Annotated[
         tuple[str, ...],
         Meta(

@@ -108,6 +108,7 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
             hypervisor=kind,
             pools=storage.pools,
             mounts=storage.mounts,
+            move_address=settings.move_address,
         )
         running = await stack.enter_async_context(open_agent(wanted))
         agents.in_process(name, running.app)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -41,8 +41,17 @@ async def agent_process(
     state_dir: Path, hypervisor: str, kill_at: str = "", storage: str = ""
 ) -> AsyncGenerator[AgentProcess]:
     """Start an agent, which ends itself with SIGKILL where `kill_at` says."""
+    async with agent_behind([], state_dir, hypervisor, kill_at, storage) as agent:
+        yield agent
+
+
+@asynccontextmanager
+async def agent_behind(
+    before: Sequence[str], state_dir: Path, hypervisor: str, *more: str
+) -> AsyncGenerator[AgentProcess]:
+    """Start an agent by a command that ends as the agent; `more` as `run_agent.py` takes it."""
     script = Path(__file__).with_name("run_agent.py")
-    command = [sys.executable, str(script), str(state_dir), hypervisor, kill_at, storage]
+    command = [*before, sys.executable, str(script), str(state_dir), hypervisor, *more]
     process = await asyncio.to_thread(
         lambda: subprocess.Popen(command, env=_ENVIRONMENT, cwd=CHECKOUT)
     )

@@ -1,6 +1,6 @@
 """An agent as a process of its own, for tests that kill it.
 
-Arguments: STATE_DIR HYPERVISOR [KILL_AT [STORAGE]].
+Arguments: STATE_DIR HYPERVISOR [KILL_AT [STORAGE [NAME [MOVE_ADDRESS]]]].
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ if __name__ == "__main__":
     hypervisor: Any = sys.argv[2]
     storage = read_storage(sys.argv[4] if len(sys.argv) > 4 else "")
     settings = AgentSettings(
-        name="host-1",
+        name=sys.argv[5] if len(sys.argv) > 5 else "host-1",
         state_dir=state_dir,
         hypervisor=hypervisor,
         pools=storage.pools,
         mounts=storage.mounts,
+        move_address=sys.argv[6] if len(sys.argv) > 6 else "",
     )
     probe = from_setting(sys.argv[3] if len(sys.argv) > 3 else "")
     asyncio.run(serve(settings, state_dir / "socket", probe=probe))

@@ -38,6 +38,7 @@ def test_what_is_put_and_has_no_undo_is_known() -> None:
     assert [name for name in left if not verbs.VERBS[name].undone_by] == [
         "put_certificate",
         "set_power",
+        "hasten_departure",
         "record_merge",
     ]
 

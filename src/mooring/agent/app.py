@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec.structs import replace
 
-from mooring.agent import certificate, disks, host, servers, snapshots, volume_snapshots, volumes
+from mooring.agent import (
+    certificate,
+    disks,
+    host,
+    moves,
+    servers,
+    snapshots,
+    volume_snapshots,
+    volumes,
+)
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
@@ -53,6 +62,7 @@ class RunningAgent:
             host.handlers,
             servers.handlers,
             disks.handlers,
+            moves.handlers,
             snapshots.handlers,
             volume_snapshots.handlers,
             volumes.handlers,

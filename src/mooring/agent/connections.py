@@ -139,6 +139,10 @@ class Connections:
         known = self.find(attachment_id)
         return known.servers if known else ()
 
+    def of_server(self, server_id: str) -> list[Connected]:
+        """Return the connected volumes that a guest was given, or is to have."""
+        return [one.connected for one in self._records() if server_id in one.servers]
+
     def connected(self) -> list[Connected]:
         """Return all connected volumes."""
         return [record.connected for record in self._records()]

@@ -20,7 +20,9 @@ handlers = Handlers[Agent]()
 async def connect(call: Call[Agent]) -> Answer:
     """Connect a volume's backend to the host."""
     attachment_id, volume_id = call.path["attachment_id"], call.body.volume_id
-    source = await call.agent.connections.connect(attachment_id, volume_id, call.body.connection)
+    source = await call.agent.connections.connect(
+        attachment_id, volume_id, call.body.connection, server_id=call.body.server_id
+    )
     path, disk_format = shown(source)
     connected = Connected(
         attachment_id=attachment_id, volume_id=volume_id, path=path, format=disk_format

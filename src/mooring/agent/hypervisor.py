@@ -6,7 +6,7 @@ must do: facts/compute.md 14.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -15,6 +15,7 @@ from msgspec import Struct
 from mooring.agent.sources import FileSource, Source
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
+from mooring.agent_api.moves import Arrival, Portrait, Progress
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, Invalid, NotFound
@@ -95,6 +96,13 @@ class News(Struct, frozen=True, kw_only=True):
     server_id: str
     volume_id: str = ""
     reason: str = ""
+
+
+class Landing(Struct, frozen=True, kw_only=True):
+    """Where a guest is to be sent, and the file that takes its console there."""
+
+    address: str
+    console: str = ""
 
 
 Tell = Callable[[News], None]
@@ -224,6 +232,45 @@ class Hypervisor(Protocol):
         """Return the end of the serial console, whole or so many lines. Raises NotFound."""
         ...
 
+    async def portrait(self, server_id: str) -> Portrait:
+        """Return what a guest needs of another host. Raises NotFound, Conflict: it is off."""
+        ...
+
+    async def expect(self, server_id: str, portrait: Portrait) -> None:
+        """Make room for a guest of another host, or find it made.
+
+        Raises Conflict when it could not run here, or nothing can be sent here.
+        """
+        ...
+
+    async def find_landing(self, server_id: str) -> Landing:
+        """Return where a guest that is expected is to be sent. Raises Conflict: none can be."""
+        ...
+
+    async def send(self, server_id: str, arrival: Arrival) -> None:
+        """Send a guest there, running all the time, and return when it is there: `migrated` here.
+
+        One that is `migrated` is left so. Cancelled, it sends no more. Raises NotFound, Conflict,
+        Unavailable; where the guest is then, only both hosts tell.
+        """
+        ...
+
+    async def progress(self, server_id: str) -> Progress:
+        """Return how far a guest is on its way. Raises NotFound."""
+        ...
+
+    async def hasten(self, server_id: str) -> None:
+        """Hold a guest still until it has arrived. Raises NotFound, Conflict: it is not sent."""
+        ...
+
+    async def stop_sending(self, server_id: str) -> None:
+        """See that a guest goes nowhere any more; nothing when none is there, or none is sent."""
+        ...
+
+    async def turn_away(self, server_id: str) -> None:
+        """Forget a guest that was expected; nothing when none was. Raises Conflict: it is here."""
+        ...
+
 
 def choose_device(wish: str, taken: frozenset[str] | set[str]) -> str | None:
     """Return the device name for a new disk: the wish when it is free, else the next free letter.
@@ -261,6 +308,32 @@ def grown_size(size_bytes: int, image_bytes: int) -> int:
     if size_bytes % SECTOR_BYTES:
         raise Invalid(f"A disk has whole sectors of {SECTOR_BYTES} bytes; {size_bytes} is none.")
     return max(size_bytes, image_bytes)
+
+
+def check_portrait(portrait: Portrait, facts: Facts, name: str) -> None:
+    """Raise Conflict unless a guest of another host can run on this one, as far as versions go."""
+    ours, theirs = (facts.kind, facts.accelerator), (portrait.hypervisor, portrait.accelerator)
+    if ours != theirs:
+        raise Conflict(
+            f"Host {name} runs guests with {' and '.join(ours)}, and this one runs with "
+            f"{' and '.join(theirs)}. Choose a host that has the same."
+        )
+    if facts.version < portrait.version:
+        raise Conflict(
+            f"The emulator of host {name} is older ({facts.version}) than the one that the guest "
+            f"runs in ({portrait.version}). Upgrade the host, or choose another one."
+        )
+
+
+def check_disks(server_id: str, disks: Collection[GuestDisk], arrival: Arrival) -> None:
+    """Raise Conflict unless all volumes of a running guest are connected where it is to go."""
+    there = {disk.volume_id for disk in arrival.disks}
+    missing = sorted(disk.volume_id for disk in disks if disk.volume_id not in there)
+    if missing:
+        raise Conflict(
+            f"The host that server {server_id} is to go to has not connected volume "
+            f"{', '.join(missing)}. The guest stays."
+        )
 
 
 def check_attachment(server_id: str, volume_id: str, has: str, wanted: str) -> None:

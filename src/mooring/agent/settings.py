@@ -81,5 +81,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Of a simulated host: how many it offers; 0 for 64. Memory and disk go with them."""
     guest_answer_s: float = limits.AGENT_GUEST_ANSWER_S
     """How long a guest's emulator may take to answer one call."""
+    move_address: str = ""
+    """At which this host's libvirt daemon takes running guests from other hosts, over plain TCP;
+    empty: it takes none. A simulated host needs none."""
     guest_start_s: float = limits.AGENT_GUEST_START_S
     """How long one may take to start."""

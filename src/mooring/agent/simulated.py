@@ -12,9 +12,7 @@ from mooring.agent import simulated_overlays as overlays
 from mooring.agent import simulated_pool
 from mooring.agent.hypervisor import (
     DEVICE_PREFIX,
-    TRAITS,
     DiskPlan,
-    Facts,
     GuestPlan,
     News,
     RootPlan,
@@ -25,10 +23,9 @@ from mooring.agent.hypervisor import (
     grown_size,
     tail,
 )
-from mooring.agent.knobs import Knobs
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.settings import AgentSettings
-from mooring.agent.simulated_emulators import Emulators
+from mooring.agent.simulated_moves import SimulatedMoves, check_here
 from mooring.agent.sources import (
     FileSource,
     NetworkSource,
@@ -40,7 +37,6 @@ from mooring.agent.sources import (
 from mooring.agent.world import (
     SimulatedDisk,
     SimulatedGuest,
-    World,
     Written,
     say,
     show,
@@ -52,12 +48,8 @@ from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 
-VCPUS = 64
-MEMORY_MIB_PER_VCPU = 4096
-DISK_GIB_PER_VCPU = 160
 
-
-class SimulatedHypervisor:
+class SimulatedHypervisor(SimulatedMoves):
     """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
 
     `knobs` points: define, power_on, power_off, remove, plug, unplug, resize_disk. `stubborn`
@@ -65,10 +57,7 @@ class SimulatedHypervisor:
     """
 
     def __init__(self, settings: AgentSettings) -> None:
-        self._settings = settings
-        self._world = World(settings.state_dir / "simulated.sqlite")
-        self._tell: Tell = _tell_nobody
-        self.knobs, self.emulators = Knobs(), Emulators(settings.guest_answer_s)
+        super().__init__(settings, _tell_nobody)
         self.stubborn: set[str] = set()
 
     async def start(self, tell: Tell) -> None:
@@ -77,19 +66,6 @@ class SimulatedHypervisor:
     async def close(self) -> None:
         self._tell = _tell_nobody
         self._world.close()
-
-    async def facts(self) -> Facts:
-        vcpus = self._settings.vcpus or VCPUS
-        return Facts(
-            kind="simulated",
-            version=1_000_000,
-            accelerator="simulated",
-            vcpus=vcpus,
-            memory_mib=vcpus * MEMORY_MIB_PER_VCPU,
-            disk_gib=vcpus * DISK_GIB_PER_VCPU,
-            traits=TRAITS - self._settings.hidden_traits,
-            agent_version=self._settings.version,
-        )
 
     async def guests(self) -> list[Guest]:
         return [show(guest) for guest in self._world.guests()]
@@ -273,11 +249,6 @@ class SimulatedHypervisor:
         """Let the guest end as a QEMU that died does."""
         self._halt(self._get(server_id), "crashed", "crashed")
 
-    def _get(self, server_id: str) -> SimulatedGuest:
-        if (guest := self._world.find(server_id)) is None:
-            raise NotFound(f"Host {self._settings.name} has no guest {server_id}.")
-        return guest
-
     async def _change_disk(
         self, server_id: str, volume_id: str, change: Callable[[SimulatedDisk], None]
     ) -> GuestDisk:
@@ -295,7 +266,13 @@ class SimulatedHypervisor:
         guest = self._get(server_id)
         if guest.state == "running":
             return
-        self._boot(guest)
+        check_here(guest)
+        if guest.state == "paused":
+            guest.state = "running"
+            for disk in guest.disks:
+                disk.live = True
+        else:
+            self._boot(guest)
         self._world.save(guest)
         self._tell(News(kind="guest_started", server_id=server_id))
 
@@ -307,7 +284,7 @@ class SimulatedHypervisor:
 
     def _switch_off(self, server_id: str, how: str) -> None:
         guest = self._get(server_id)
-        if guest.state not in {"stopped", "crashed"}:
+        if guest.state not in {"stopped", "crashed", "migrated"}:
             self._halt(guest, "stopped", how)
 
     def _boot(self, guest: SimulatedGuest) -> None:

@@ -102,6 +102,7 @@ class Calls:
                         f"Host {self.name} was not done within {timeout_s:g} s; it goes on. "
                         "Ask again.",
                         private=f"{request.method} {request.target}, ticket {ticket}",
+                        goes_on=True,
                     )
                 answer = await self._poll(ticket, min(left, AGENT_POLL_S))
         if answer.status >= 400:

@@ -19,6 +19,7 @@ from mooring.agent_api.certificates import Renewed, Shown
 from mooring.agent_api.disk_calls import DiskCalls
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage, ImageSpec
+from mooring.agent_api.move_calls import MoveCalls
 from mooring.agent_api.overlay_calls import OverlayCalls
 from mooring.agent_api.remote import Place, RemoteSocket
 from mooring.agent_api.servers import Guest, PowerRequest, ServerSpec
@@ -41,7 +42,7 @@ from mooring.fence.operation import Operation
 from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S
 
 
-class AgentClient(DiskCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
+class AgentClient(DiskCalls, MoveCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
     """Speaks to the agent of one host.
 
     It names, with each verb, the incarnation that `host()` read last. An agent of another one does

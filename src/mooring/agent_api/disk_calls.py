@@ -28,14 +28,18 @@ class DiskCalls(Calls):
         volume_id: str,
         connection: Mapping[str, Any],
         *,
+        server_id: str = "",
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> Connected:
-        """Connect a volume's backend to the host; `connection` nested or flat."""
+        """Connect a volume's backend to the host, for a guest; `connection` nested or flat."""
+        request = ConnectRequest(
+            volume_id=volume_id, connection=dict(connection), server_id=server_id
+        )
         return await self.ask(
             verbs.CONNECT,
             attachment_id,
-            body=ConnectRequest(volume_id=volume_id, connection=dict(connection)),
+            body=request,
             operation=operation,
             timeout_s=timeout_s,
         )

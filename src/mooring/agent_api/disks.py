@@ -41,6 +41,8 @@ class ConnectRequest(Struct, frozen=True, kw_only=True):
 
     volume_id: str
     connection: dict[str, Any]
+    server_id: str = ""
+    """The guest that it is for, if any."""
 
 
 class Connected(Struct, frozen=True, kw_only=True):

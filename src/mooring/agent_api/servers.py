@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from mooring.agent_api.disks import DiskSpec, GuestDisk
 
-GuestState = Literal["running", "stopped", "paused", "crashed"]
+GuestState = Literal["running", "stopped", "paused", "crashed", "prelaunched", "migrated"]
+"""prelaunched: it is on its way to this host; migrated: it went to another one and runs there."""
 
 
 class RootDisk(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from mooring.agent_api.disks import (
 )
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage
+from mooring.agent_api.moves import Arrival, Portrait, Progress
 from mooring.agent_api.overlays import ActiveFile, MergeRequest, OverlayRequest
 from mooring.agent_api.servers import Console, Guest, PowerRequest, ServerSpec
 from mooring.agent_api.snapshots import SnapshotFile, SnapshotSpec
@@ -79,6 +80,7 @@ _IMAGE = "/images/{image_id}"
 _SERVER = "/servers/{server_id}"
 _CONNECTION = "/connections/{attachment_id}"
 _DISK = f"{_SERVER}/disks/{{volume_id}}"
+_ARRIVAL, _DEPARTURE = f"{_SERVER}/arrival", f"{_SERVER}/departure"
 _OVERLAY = f"{_DISK}/overlays/{{snapshot_id}}"
 _MERGE = f"{_DISK}/merges/{{snapshot_id}}"
 _VOLUME = "/volumes/{volume_id}"
@@ -107,6 +109,15 @@ DELETE_SERVER = Verb("delete_server", "DELETE", _SERVER, None, NoneType)
 CLAIM_SERVER = Verb("claim_server", "POST", _SERVER, None, NoneType)
 SET_POWER = Verb("set_power", "PUT", f"{_SERVER}/power", PowerRequest, Guest)
 READ_CONSOLE = Verb("read_console", "GET", f"{_SERVER}/console", None, Console)
+
+SHOW_PORTRAIT = Verb("show_portrait", "GET", f"{_SERVER}/portrait", None, Portrait)
+SHOW_ARRIVAL = Verb("show_arrival", "GET", _ARRIVAL, None, Arrival)
+PUT_ARRIVAL = Verb("put_arrival", "PUT", _ARRIVAL, Portrait, NoneType, "delete_arrival")
+DELETE_ARRIVAL = Verb("delete_arrival", "DELETE", _ARRIVAL, None, NoneType)
+SHOW_DEPARTURE = Verb("show_departure", "GET", _DEPARTURE, None, Progress)
+PUT_DEPARTURE = Verb("put_departure", "PUT", _DEPARTURE, Arrival, NoneType, "cancel_departure")
+CANCEL_DEPARTURE = Verb("cancel_departure", "DELETE", _DEPARTURE, None, NoneType)
+HASTEN_DEPARTURE = Verb("hasten_departure", "PUT", f"{_DEPARTURE}/haste", None, NoneType)
 
 CONNECT = Verb("connect", "PUT", _CONNECTION, ConnectRequest, Connected, "disconnect")
 DISCONNECT = Verb("disconnect", "DELETE", _CONNECTION, None, NoneType)

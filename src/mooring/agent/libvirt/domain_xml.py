@@ -17,6 +17,7 @@ from msgspec import Struct
 from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, GuestPlan, assign_devices
 from mooring.agent.libvirt import disk_sources
 from mooring.agent.sources import Source
+from mooring.agent_api.moves import Arrival
 from mooring.limits import AGENT_DISKS
 
 NAMESPACE = "urn:mooring:guest:1"
@@ -154,6 +155,28 @@ def move_disk(xml: str, volume_id: str, path: str, disk_format: str) -> str:
             for chain in element.findall("backingStore"):
                 element.remove(chain)
     return ET.tostring(domain, encoding="unicode")
+
+
+def arrive(xml: str, arrival: Arrival) -> str:
+    """Return a definition as another host has it: its files, its attachments, its console."""
+    domain = _parse(xml)
+    there = {disk.volume_id: disk for disk in arrival.disks}
+    for element in domain.findall("devices/disk"):
+        disk = there.get(_read_disk(element).volume_id)
+        if disk is not None:
+            _child(element, "alias").set("name", f"{_ATTACHMENT_ALIAS}{disk.attachment_id}")
+        if disk is not None and disk.path:
+            _child(element, "source").set("file", disk.path)
+    for kind in ("serial", "console"):
+        for source in domain.findall(f"devices/{kind}[@type='file']/source"):
+            source.set("path", arrival.console)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def read_cpu(xml: str) -> str:
+    """Return the processor of a running guest, as libvirt compares it; empty when it names none."""
+    cpu = _parse(xml).find("cpu")
+    return "" if cpu is None else ET.tostring(cpu, encoding="unicode")
 
 
 def build_overlay(xml: str, volume_id: str, path: str) -> str:

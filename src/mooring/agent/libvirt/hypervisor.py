@@ -6,42 +6,36 @@ Source: facts/compute.md 14.2 and facts/real_hosts.md 3.
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import re
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 import libvirt
 import structlog
 
-from mooring.agent.guest_calls import GuestCalls, run_apart
-from mooring.agent.guest_files import GuestFiles
 from mooring.agent.hypervisor import (
-    TRAITS,
     DiskPlan,
-    Facts,
     GuestPlan,
     RootPlan,
     Tell,
 )
 from mooring.agent.libvirt import accelerator, devices, domain_xml, power, sizes, states
-from mooring.agent.libvirt.connection import Connection, guarded
 from mooring.agent.libvirt.domain_xml import Machine
+from mooring.agent.libvirt.host import find_domain
+from mooring.agent.libvirt.moves import LibvirtMoves
 from mooring.agent.libvirt.overlays import DomainOverlays
-from mooring.agent.qemu_img import GIB, InUse, QemuImg
+from mooring.agent.qemu_img import InUse
 from mooring.agent.run import Runner, find_program
 from mooring.agent.settings import AgentSettings
 from mooring.agent.sources import check_usable
 from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import DiskSize, GuestDisk
-from mooring.agent_api.hosts import AGENT_VERSION
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
-from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
+from mooring.errors import Conflict, Invalid, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 from mooring.limits import (
     AGENT_ACPI_ASK_S,
@@ -53,25 +47,13 @@ from mooring.limits import (
 log = structlog.get_logger()
 T = TypeVar("T")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_UNDEFINE = (
-    libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-    | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-    | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-    | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
-)
 
 
-class LibvirtHypervisor:
+class LibvirtHypervisor(LibvirtMoves):
     """The guests of one host: q35 machines with a file for a console. None starts by itself."""
 
     def __init__(self, settings: AgentSettings, runner: Runner) -> None:
-        self._settings, self._runner = settings, runner
-        self._connection = Connection(settings.state_dir / "libvirt", runner)
-        self._qemu_img = QemuImg(runner)
-        self._files = GuestFiles(settings.state_dir / "guests", self._qemu_img)
-        self._accelerator: accelerator.Accelerator = "tcg"
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._asked = GuestCalls(settings.guest_answer_s)
+        super().__init__(settings, runner)
         self._watch: Any = None
         self._overlays = DomainOverlays(self._lock, self._with, self._qemu_img)
 
@@ -100,36 +82,15 @@ class LibvirtHypervisor:
             await self._call(lambda: handle.domainEventDeregisterAny(watch))
         await self._connection.close()
 
-    async def facts(self) -> Facts:
-        await run_to_end(self._files.trim_consoles)
-        problem, version, memory_mib, cpus = "", 0, 0, 0
-        handle = self._connection.handle
-        try:
-            info = await self._call(handle.getInfo)
-            memory_mib, cpus = info[1], info[2]
-            version = await self._call(handle.getVersion)
-        except MooringError as error:
-            problem = f"libvirt does not answer; see to it on the host. ({error})"
-        space = os.statvfs(self._files.directory)
-        return Facts(
-            kind="libvirt",
-            version=version,
-            accelerator=self._accelerator,
-            vcpus=cpus,
-            memory_mib=max(0, memory_mib - self._settings.reserved_memory_mib),
-            disk_gib=space.f_blocks * space.f_frsize // GIB,
-            traits=TRAITS,
-            agent_version=AGENT_VERSION,
-            problem=problem,
-        )
-
     async def guests(self) -> list[Guest]:
         handle = self._connection.handle
 
         def read() -> list[Guest]:
             names = [domain.name() for domain in handle.listAllDomains(0)]
             ours = [name for name in names if name.startswith(domain_xml.NAME_PREFIX)]
-            found = (_find(handle, name.removeprefix(domain_xml.NAME_PREFIX)) for name in ours)
+            found = (
+                find_domain(handle, name.removeprefix(domain_xml.NAME_PREFIX)) for name in ours
+            )
             return [states.show(domain) for domain in found if domain is not None]
 
         return await self._call(read)
@@ -142,7 +103,7 @@ class LibvirtHypervisor:
         handle = self._connection.handle
 
         def read() -> Guest | None:
-            domain = _find(handle, server_id)
+            domain = find_domain(handle, server_id)
             return None if domain is None else states.show(domain)
 
         return await self._call(read)
@@ -205,10 +166,10 @@ class LibvirtHypervisor:
         handle = self._connection.handle
 
         def remove() -> None:
-            domain = _find(handle, server_id)
+            domain = find_domain(handle, server_id)
             if domain is not None:
                 power.switch_off(domain)
-                domain.undefineFlags(_UNDEFINE)
+                power.undefine(domain)
             self._connection.remove_log(server_id)
             self._files.remove(server_id)
 
@@ -334,45 +295,7 @@ class LibvirtHypervisor:
             )
         )
 
-    def _lock(self, server_id: str) -> asyncio.Lock:
-        return self._locks.setdefault(server_id, asyncio.Lock())
-
-    async def _call(self, fn: Callable[[], T]) -> T:
-        return await self._connection.call(fn)
-
-    async def _with(
-        self, server_id: str, fn: Callable[[Any], T], within_s: float | None = None
-    ) -> T:
-        """Run what may ask a guest's emulator on its domain. Raises NotFound, Unavailable."""
-
-        def run() -> T:
-            return fn(self._domain(server_id))
-
-        call = guarded(run)
-        return await self._asked.ask(
-            server_id, lambda: run_apart(call, f"guest-{server_id}"), within_s
-        )
-
-    async def _look(self, server_id: str, fn: Callable[[Any], T]) -> T:
-        """Run on a guest's domain what asks nothing of its emulator. Raises NotFound."""
-        return await self._call(lambda: fn(self._domain(server_id)))
-
-    def _domain(self, server_id: str) -> Any:
-        if (domain := _find(self._connection.handle, server_id)) is None:
-            raise NotFound(f"Host {self._settings.name} has no guest {server_id}.")
-        return domain
-
 
 def _check_id(server_id: str) -> None:
     if not _UUID.fullmatch(server_id):
         raise Invalid(f"The server id {server_id} is no UUID; libvirt takes nothing else.")
-
-
-def _find(handle: Any, server_id: str) -> Any:
-    """Return a domain, or None."""
-    try:
-        return handle.lookupByName(domain_xml.domain_name(server_id))
-    except libvirt.libvirtError as error:
-        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-            return None
-        raise

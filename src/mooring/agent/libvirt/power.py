@@ -6,10 +6,25 @@ from typing import Any
 
 import libvirt
 
+from mooring.agent.libvirt import states
+from mooring.errors import Conflict
+
+_UNDEFINE = (
+    libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+    | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+)
+
 
 def start(domain: Any) -> None:
-    """Make a guest run, in whatever state it is."""
+    """Make a guest run, in whatever state it is. Raises Conflict for one that another host has."""
     state, _ = domain.state()
+    if states.state_of(domain) in {"migrated", "prelaunched"}:
+        raise Conflict(
+            f"The guest of server {domain.UUIDString()} is on another host, or on its way to this "
+            "one; it was not started here."
+        )
     if state == libvirt.VIR_DOMAIN_PAUSED:
         domain.resume()
     elif state == libvirt.VIR_DOMAIN_PMSUSPENDED:
@@ -45,3 +60,12 @@ def press_power_button(domain: Any) -> None:
 def is_off(domain: Any) -> bool:
     """Return whether nothing runs."""
     return not domain.isActive()
+
+
+def undefine(domain: Any | None) -> None:
+    """Forget a domain, with all that libvirt keeps of it; nothing for one that went with its end.
+
+    Only a guest that was not there yet does that.
+    """
+    if domain is not None:
+        domain.undefineFlags(_UNDEFINE)

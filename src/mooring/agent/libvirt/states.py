@@ -40,7 +40,12 @@ def state_of(domain: Any) -> GuestState:
     if state == libvirt.VIR_DOMAIN_CRASHED:
         return "crashed"
     if state == libvirt.VIR_DOMAIN_SHUTOFF:
+        if reason == libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED:
+            return "migrated"
         return "crashed" if reason in _ENDED_BADLY else "stopped"
+    if state == libvirt.VIR_DOMAIN_PAUSED and reason == libvirt.VIR_DOMAIN_PAUSED_MIGRATION:
+        # One that comes gets its definition when it is there; one that goes keeps it.
+        return "paused" if domain.isPersistent() else "prelaunched"
     return "paused" if state in _PAUSED else "running"
 
 

@@ -1,0 +1,80 @@
+"""Guests that go from one host to another. Every verb may be repeated.
+
+Neither host calls the other one: the control plane asks the one where a guest is taken in, and
+tells that to the one that sends.
+"""
+
+from __future__ import annotations
+
+from mooring.agent.host import Agent
+from mooring.agent.hypervisor import check_disks
+from mooring.agent.serving import Call, Handlers
+from mooring.agent_api import verbs
+from mooring.agent_api.moves import Arrival
+from mooring.errors import NotFound
+from mooring.fence.journal import Answer
+
+handlers = Handlers[Agent]()
+
+
+@handlers.of(verbs.SHOW_PORTRAIT)
+async def show_portrait(call: Call[Agent]) -> Answer:
+    """Answer what a guest needs of the host that is to take it."""
+    return Answer(body=await call.agent.hypervisor.portrait(call.path["server_id"]))
+
+
+@handlers.of(verbs.PUT_ARRIVAL)
+async def put_arrival(call: Call[Agent]) -> Answer:
+    """Expect a guest, if it can run here."""
+    await call.agent.hypervisor.expect(call.path["server_id"], call.body)
+    return Answer(status=204)
+
+
+@handlers.of(verbs.SHOW_ARRIVAL)
+async def show_arrival(call: Call[Agent]) -> Answer:
+    """Answer where a guest is to be sent, and which volumes it finds connected."""
+    server_id = call.path["server_id"]
+    landing = await call.agent.hypervisor.find_landing(server_id)
+    disks = call.agent.connections.of_server(server_id)
+    return Answer(body=Arrival(address=landing.address, console=landing.console, disks=disks))
+
+
+@handlers.of(verbs.DELETE_ARRIVAL)
+async def delete_arrival(call: Call[Agent]) -> Answer:
+    """Expect a guest no more, and forget what came of it. Its volumes stay connected."""
+    server_id = call.path["server_id"]
+    await call.agent.hypervisor.turn_away(server_id)
+    call.agent.connections.release(server_id)
+    return Answer(status=204)
+
+
+@handlers.of(verbs.PUT_DEPARTURE)
+async def put_departure(call: Call[Agent]) -> Answer:
+    """Send a guest to where it is expected."""
+    agent, server_id = call.agent, call.path["server_id"]
+    guest = await agent.hypervisor.guest(server_id)
+    if guest is None:
+        raise NotFound(f"Host {agent.settings.name} has no guest {server_id}.")
+    check_disks(server_id, guest.disks, call.body)
+    await agent.hypervisor.send(server_id, call.body)
+    return Answer(status=204)
+
+
+@handlers.of(verbs.SHOW_DEPARTURE)
+async def show_departure(call: Call[Agent]) -> Answer:
+    """Answer how far a guest is on its way."""
+    return Answer(body=await call.agent.hypervisor.progress(call.path["server_id"]))
+
+
+@handlers.of(verbs.CANCEL_DEPARTURE)
+async def cancel_departure(call: Call[Agent]) -> Answer:
+    """See that a guest goes nowhere any more. What was sent by this agent has ended before."""
+    await call.agent.hypervisor.stop_sending(call.path["server_id"])
+    return Answer(status=204)
+
+
+@handlers.of(verbs.HASTEN_DEPARTURE)
+async def hasten_departure(call: Call[Agent]) -> Answer:
+    """Hold a guest still until it has arrived."""
+    await call.agent.hypervisor.hasten(call.path["server_id"])
+    return Answer(status=204)

@@ -1,0 +1,197 @@
+"""Simulated guests that go from one simulated host of this machine to another.
+
+As QEMU does it: the other host has the guest without running it (`prelaunched`) until all of its
+memory is there; then it stands still here, runs there, and is left here as `migrated`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from mooring.agent import simulated_pool
+from mooring.agent.hypervisor import TRAITS, Facts, Landing, News, Tell, check_portrait
+from mooring.agent.knobs import Knobs
+from mooring.agent.settings import AgentSettings
+from mooring.agent.simulated_emulators import Emulators
+from mooring.agent.world import SimulatedDisk, SimulatedGuest, World
+from mooring.agent_api.moves import Arrival, Portrait, Progress
+from mooring.errors import Conflict, NotFound, Unavailable
+
+VCPUS = 64
+MEMORY_MIB_PER_VCPU = 4096
+DISK_GIB_PER_VCPU = 160
+_SCHEME = "simulated:"
+_ALIVE = frozenset({"running", "paused"})
+
+
+class SimulatedMoves:
+    """A part of `SimulatedHypervisor`. `knobs` points: expect, send, send_memory, turn_away."""
+
+    def __init__(self, settings: AgentSettings, tell: Tell) -> None:
+        self._settings, self._tell = settings, tell
+        self._world = World(settings.state_dir / "simulated.sqlite")
+        self.knobs, self.emulators = Knobs(), Emulators(settings.guest_answer_s)
+        self._sent: set[str] = set()
+
+    async def facts(self) -> Facts:
+        vcpus = self._settings.vcpus or VCPUS
+        return Facts(
+            kind="simulated",
+            version=1_000_000,
+            accelerator="simulated",
+            vcpus=vcpus,
+            memory_mib=vcpus * MEMORY_MIB_PER_VCPU,
+            disk_gib=vcpus * DISK_GIB_PER_VCPU,
+            traits=TRAITS - self._settings.hidden_traits,
+            agent_version=self._settings.version,
+        )
+
+    async def portrait(self, server_id: str) -> Portrait:
+        self._get_alive(server_id)
+        facts = await self.facts()
+        return Portrait(hypervisor=facts.kind, accelerator=facts.accelerator, version=facts.version)
+
+    async def expect(self, server_id: str, portrait: Portrait) -> None:
+        await self.knobs.at("expect")
+        check_portrait(portrait, await self.facts(), self._settings.name)
+        guest = self._world.find(server_id)
+        if guest is not None and guest.state in _ALIVE:
+            raise Conflict(f"Host {self._settings.name} has a guest {server_id} already.")
+
+    async def find_landing(self, server_id: str) -> Landing:
+        del server_id
+        return Landing(address=f"{_SCHEME}{self._world.path.absolute()}")
+
+    async def send(self, server_id: str, arrival: Arrival) -> None:
+        await self.knobs.at("send")
+        if self._get(server_id).state == "migrated":
+            return
+        guest = self._get_alive(server_id)
+        with _open_there(arrival.address) as there:
+            there.save(_arriving(guest, arrival))
+        self._sent.add(server_id)
+        try:
+            await self.knobs.at("send_memory")
+            await self.emulators.ask(server_id, lambda: self._hand_over(server_id, arrival))
+        finally:
+            self._sent.discard(server_id)
+            with _open_there(arrival.address) as there:
+                _forget_unfinished(there, server_id)
+
+    async def progress(self, server_id: str) -> Progress:
+        guest = self._get(server_id)
+        if server_id not in self._sent:
+            return Progress()
+        total = guest.memory_mib << 20
+        return Progress(memory_total_bytes=total, memory_remaining_bytes=total)
+
+    async def hasten(self, server_id: str) -> None:
+        self._get(server_id)
+        if server_id not in self._sent:
+            raise Conflict(f"The guest of server {server_id} is not on its way to another host.")
+        # A guest that stands still changes no memory any more: what is left is sent.
+        self.knobs.release("send_memory")
+
+    async def stop_sending(self, server_id: str) -> None:
+        await self.emulators.calls.until_quiet(server_id)
+
+    async def turn_away(self, server_id: str) -> None:
+        await self.knobs.at("turn_away")
+        guest = self._world.find(server_id)
+        if guest is not None and guest.state in _ALIVE:
+            raise Conflict(f"Host {self._settings.name} has the guest {server_id} by now.")
+        self._world.remove(server_id)
+
+    def _hand_over(self, server_id: str, arrival: Arrival) -> None:
+        """Let the guest stand still here, run there, and be gone from here."""
+        guest = self._get_alive(server_id)
+        state = guest.state
+        with _open_there(arrival.address) as there:
+            arrived = there.find(server_id)
+            if arrived is None or arrived.state != "prelaunched":
+                raise Conflict(f"Nobody takes the guest of server {server_id} in. It stays.")
+            for disk in guest.disks:
+                disk.live = False
+            guest.state = "paused"
+            self._world.save(guest)
+            arrived.state = state
+            for disk in arrived.disks:
+                disk.live = True
+                if simulated_pool.is_path(disk.path):
+                    simulated_pool.note_opener(disk.path, there.path)
+            there.save(arrived)
+        guest.state = "migrated"
+        self._world.save(guest)
+        self._tell(News(kind="guest_stopped", server_id=server_id, reason="migrated"))
+
+    def _get(self, server_id: str) -> SimulatedGuest:
+        if (guest := self._world.find(server_id)) is None:
+            raise NotFound(f"Host {self._settings.name} has no guest {server_id}.")
+        return guest
+
+    def _get_alive(self, server_id: str) -> SimulatedGuest:
+        guest = self._get(server_id)
+        if guest.state not in _ALIVE:
+            raise Conflict(
+                f"The guest of server {server_id} is {guest.state}; only one that runs moves."
+            )
+        return guest
+
+
+def check_here(guest: SimulatedGuest) -> None:
+    """Raise Conflict for a guest that another host has: it must not run twice."""
+    if guest.state in {"migrated", "prelaunched"}:
+        raise Conflict(
+            f"The guest of server {guest.server_id} is on another host, or on its way to this one; "
+            "it was not started here."
+        )
+
+
+@contextmanager
+def _open_there(address: str) -> Generator[World]:
+    """Give the world of another host. Raises Unavailable for one that is not on this machine."""
+    file = Path(address.removeprefix(_SCHEME))
+    if not address.startswith(_SCHEME) or not file.exists():
+        raise Unavailable(
+            "The host that the guest is to go to is not one of this machine's simulated hosts.",
+            private=address,
+        )
+    there = World(file)
+    try:
+        yield there
+    finally:
+        there.close()
+
+
+def _arriving(guest: SimulatedGuest, arrival: Arrival) -> SimulatedGuest:
+    """Return a guest as the other host has it while its memory comes."""
+    disks = [_moved(disk, arrival) for disk in guest.disks]
+    # Its console goes on in a file of the other host.
+    return SimulatedGuest(
+        server_id=guest.server_id,
+        name=guest.name,
+        vcpus=guest.vcpus,
+        memory_mib=guest.memory_mib,
+        image_id=guest.image_id,
+        root_bytes=guest.root_bytes,
+        state="prelaunched",
+        network=guest.network,
+        metadata=guest.metadata,
+        disks=disks,
+    )
+
+
+def _moved(disk: SimulatedDisk, arrival: Arrival) -> SimulatedDisk:
+    there = next(one for one in arrival.disks if one.volume_id == disk.volume_id)
+    path = there.path if disk.network is None else disk.path
+    return replace(disk, attachment_id=there.attachment_id, path=path, live=False)
+
+
+def _forget_unfinished(there: World, server_id: str) -> None:
+    guest = there.find(server_id)
+    if guest is not None and guest.state == "prelaunched":
+        there.remove(server_id)

@@ -1,0 +1,42 @@
+"""A guest that runs on from one host to another (facts/compute.md 4.8, facts/real_hosts.md 4)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mooring.agent_api.disks import Connected
+
+
+class Portrait(Struct, frozen=True, kw_only=True):
+    """What a running guest needs of the host that is to take it, as its host says."""
+
+    hypervisor: str
+    accelerator: str
+    version: int
+    """Of QEMU, as QEMU counts: an older one takes no guest of a newer one."""
+    cpu: str = ""
+    """The guest's processor as libvirt writes it; empty where every host has the same one."""
+
+
+class Arrival(Struct, frozen=True, kw_only=True):
+    """Where a host takes a guest in, and what it has made ready for it.
+
+    address  of what runs guests there, for the host that sends
+    console  the file that takes the serial console there
+    disks    the volumes that are connected there for the guest, by other attachments than before
+    """
+
+    address: str
+    console: str = ""
+    disks: list[Connected] = []
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """How far a guest is on its way, in bytes; all 0 while none is."""
+
+    memory_total_bytes: int = 0
+    memory_processed_bytes: int = 0
+    memory_remaining_bytes: int = 0
+    disk_total_bytes: int = 0
+    disk_processed_bytes: int = 0
+    disk_remaining_bytes: int = 0

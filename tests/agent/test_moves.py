@@ -1,0 +1,187 @@
+"""Guests that go from one host to another: what every hypervisor promises of that.
+
+Real guests between two daemons: tests/hosts/test_real_moves.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.agent.app import RunningAgent
+from mooring.agent.simulated import SimulatedHypervisor
+from mooring.agent.waiting import until_told
+from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.moves import Portrait
+from mooring.agent_api.servers import PowerRequest
+from mooring.errors import Conflict, NotFound, Unavailable
+from tests.agent.hosts import TestHost, new_id, open_host, operation
+
+pytestmark = pytest.mark.anyio
+PORTRAIT = Portrait(hypervisor="simulated", accelerator="simulated", version=1_000_000)
+
+
+class Pair(Struct):
+    """Two hosts, and a guest of the first one with a volume that both have connected."""
+
+    here: TestHost
+    there: TestHost
+    source: RunningAgent
+    destination: RunningAgent
+    server_id: str
+    disk: DiskSpec
+    second: str
+
+    async def states(self) -> tuple[str, str]:
+        """Return what both hosts hold of the guest."""
+        found = [await host.client.show_server(self.server_id) for host in (self.here, self.there)]
+        first, second = ("absent" if guest is None else guest.state for guest in found)
+        return first, second
+
+    async def send(self) -> None:
+        """Send the guest."""
+        arrival = await self.there.client.show_arrival(self.server_id)
+        await self.here.client.put_departure(self.server_id, arrival, operation=operation())
+
+    async def is_on_its_way(self) -> bool:
+        """Whether the guest is being sent."""
+        return await self.states() == ("running", "prelaunched")
+
+    @property
+    def knobs(self) -> SimulatedHypervisor:
+        """The hypervisor that sends."""
+        found = self.source.agent.hypervisor
+        assert isinstance(found, SimulatedHypervisor)
+        return found
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncGenerator[Pair]:
+    async with AsyncExitStack() as stack:
+        here, source = await stack.enter_async_context(open_host(tmp_path / "a", name="a"))
+        there, destination = await stack.enter_async_context(open_host(tmp_path / "b", name="b"))
+        server_id, disk = new_id(), await here.make_disk()
+        await here.boot(server_id, [disk])
+        second = new_id()
+        connector = await there.client.connector()
+        connection = await here.client.export_volume(
+            disk.volume_id, second, connector, operation=operation()
+        )
+        portrait = await here.client.show_portrait(server_id)
+        await there.client.put_arrival(server_id, portrait, operation=operation())
+        await there.client.connect(
+            second, disk.volume_id, connection, server_id=server_id, operation=operation()
+        )
+        yield Pair(here, there, source, destination, server_id, disk, second)
+
+
+async def test_a_guest_runs_on_at_the_other_host(pair: Pair) -> None:
+    await pair.send()
+    assert await pair.states() == ("migrated", "running")
+    guest = await pair.there.client.show_server(pair.server_id)
+    assert guest is not None
+    assert [(one.attachment_id, one.live) for one in guest.disks] == [(pair.second, True)]
+    await pair.here.client.delete_server(pair.server_id, operation=operation())
+    await pair.here.client.disconnect(pair.disk.attachment_id, operation=operation())
+    assert await pair.states() == ("absent", "running")
+
+
+async def test_what_has_moved_is_sent_again_in_vain_and_started_nowhere_else(pair: Pair) -> None:
+    await pair.send()
+    await pair.send()
+    with pytest.raises(Conflict, match="another host"):
+        await pair.here.client.set_power(
+            pair.server_id, PowerRequest(state="on"), operation=operation()
+        )
+    assert await pair.states() == ("migrated", "running")
+
+
+async def test_a_guest_on_its_way_is_prelaunched_and_its_progress_is_told(pair: Pair) -> None:
+    pair.knobs.knobs.hold("send_memory")
+    arrival = await pair.there.client.show_arrival(pair.server_id)
+    named = operation()
+    with pytest.raises(Unavailable) as late:
+        await pair.here.client.put_departure(
+            pair.server_id, arrival, operation=named, timeout_s=3.0
+        )
+    assert late.value.detail["goes_on"]
+    assert await pair.states() == ("running", "prelaunched")
+    assert (await pair.here.client.show_departure(pair.server_id)).memory_remaining_bytes > 0
+    await pair.here.client.hasten_departure(pair.server_id, operation=operation())
+    await pair.here.client.put_departure(pair.server_id, arrival, operation=named)
+    assert await pair.states() == ("migrated", "running")
+    assert (await pair.here.client.show_departure(pair.server_id)).memory_total_bytes == 0
+
+
+async def test_a_cancelled_departure_leaves_the_guest_where_it_was(pair: Pair) -> None:
+    pair.knobs.knobs.hold("send_memory")
+    named, client = operation(), pair.here.client
+    arrival = await pair.there.client.show_arrival(pair.server_id)
+    sending = asyncio.create_task(client.put_departure(pair.server_id, arrival, operation=named))
+    assert await until_told(pair.is_on_its_way, 60.0, pause_s=0.0)
+    await client.cancel_departure(pair.server_id, operation=named)
+    with pytest.raises(Conflict, match=r"ended|undone"):
+        await sending
+    assert await pair.states() == ("running", "absent")
+    with pytest.raises(Conflict, match="undone"):
+        await client.put_departure(pair.server_id, arrival, operation=named)
+    await pair.there.client.delete_arrival(pair.server_id, operation=operation())
+    await pair.there.client.disconnect(pair.second, operation=operation())
+    assert await pair.states() == ("running", "absent")
+
+
+async def test_nobody_turns_away_a_guest_that_has_arrived(pair: Pair) -> None:
+    await pair.send()
+    with pytest.raises(Conflict, match="has the guest"):
+        await pair.there.client.delete_arrival(pair.server_id, operation=operation())
+
+
+async def test_a_guest_is_sent_only_where_its_volumes_are(pair: Pair) -> None:
+    await pair.there.client.disconnect(pair.second, operation=operation())
+    with pytest.raises(Conflict, match="has not connected volume"):
+        await pair.send()
+    assert await pair.states() == ("running", "absent")
+
+
+async def test_what_does_not_run_does_not_move(pair: Pair) -> None:
+    with pytest.raises(NotFound):
+        await pair.there.client.show_portrait(pair.server_id)
+    with pytest.raises(Conflict, match="not on its way"):
+        await pair.here.client.hasten_departure(pair.server_id, operation=operation())
+    await pair.here.client.set_power(
+        pair.server_id, PowerRequest(state="off"), operation=operation()
+    )
+    with pytest.raises(Conflict, match="is stopped"):
+        await pair.here.client.show_portrait(pair.server_id)
+    with pytest.raises(Conflict, match="is stopped"):
+        await pair.send()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"version": 9_000_000}, "older"), ({"accelerator": "kvm"}, "kvm")],
+    ids=["newer emulator", "other accelerator"],
+)
+async def test_a_host_that_cannot_run_a_guest_expects_none(
+    pair: Pair, change: dict[str, str | int], said: str
+) -> None:
+    other = new_id()
+    with pytest.raises(Conflict, match=said):
+        await pair.there.client.put_arrival(
+            other, replace(PORTRAIT, **change), operation=operation()
+        )
+
+
+@pytest.mark.hosts
+async def test_a_libvirt_without_a_daemon_expects_no_guest(tmp_path: Path) -> None:
+    async with open_host(tmp_path, "libvirt") as (host, running):
+        portrait = replace(PORTRAIT, hypervisor="libvirt", accelerator="tcg", version=0)
+        with pytest.raises(Conflict, match="needs a libvirt daemon"):
+            await host.client.put_arrival(new_id(), portrait, operation=operation())
+        assert running.agent.hypervisor is not None
