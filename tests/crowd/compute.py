@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.crowd import placing
 from tests.crowd.case import Ask, Case
 
 _NEW = {"name": "{case}", "imageRef": "{image}", "flavorRef": "{flavor}", "networks": "none"}
@@ -30,13 +31,6 @@ FLAVOR = Ask(
 )
 FLAVORS = Ask("POST", "/flavors", {"flavor": {"name": "{case}#", **_FLAVOR}}, "f#", "flavor.id")
 _FLAVOR_AT, _FLAVOR_ALL = "/flavors/{f}", "/flavors/{flavor_id}"
-GROUPS = Ask(
-    "POST",
-    "/os-server-groups",
-    {"server_group": {"name": "{case}#", "policy": "affinity"}},
-    "g#",
-    "server_group.id",
-)
 NOT_BUILT = (
     *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword", "confirmResize"),
     *("createBackup", "createImage", "evacuate", "injectNetworkInfo", "migrate"),
@@ -388,21 +382,7 @@ _OPERATING = [
             ("os-networks", "2.1"),
             ("os-floating-ips", "2.1"),
             ("os-security-groups", "2.1"),
-            ("os-aggregates", "latest"),
         )
     ),
-    Case(
-        route="POST /os-server-groups",
-        body={"server_group": {"name": "{case}-new#", "policy": "affinity"}},
-        look="/os-server-groups",
-        kept='"{case}-new#"',
-    ),
-    Case(
-        route="DELETE /os-server-groups/{group_id}",
-        before=(GROUPS,),
-        path="/os-server-groups/{g#}",
-        look="/os-server-groups",
-        gone='"{case}#"',
-    ),
 ]
-CASES = [*_SERVERS, *_METADATA, *_VOLUMES, *_FLAVORS, *_OPERATING]
+CASES = [*_SERVERS, *_METADATA, *_VOLUMES, *_FLAVORS, *_OPERATING, *placing.CASES]

@@ -103,7 +103,7 @@ class Crowd:
                 found = answer.body
                 for key in ask.of.split("."):
                     found = found[key]
-                names[ask.saves.replace("#", str(number))] = found
+                names[ask.saves.replace("#", str(number))] = str(found)
         await self.cloud.settle()
 
     def at(self, path: str) -> str:

@@ -30,6 +30,22 @@ MUTANTS = [
         "at_once",
     ),
     Mutant(
+        "a host gets another zone under its servers",
+        "compute/aggregates/aggregates.py",
+        "        if _has_servers(tx, name):\n",
+        "        if not name:\n",
+        "tests/compute/api/test_aggregates.py",
+        "with_servers",
+    ),
+    Mutant(
+        "a host is in as many zones as it has aggregates",
+        "compute/aggregates/aggregates.py",
+        "        if len(zones) > 1:\n",
+        "        if not name:\n",
+        "tests/compute/api/test_aggregates.py",
+        "one_zone_only",
+    ),
+    Mutant(
         "a member that turned back keeps its place",
         "compute/groups/affinity.py",
         "    _bind(tx, server_id, None)\n",

@@ -8,6 +8,7 @@ from mooring.clients.image import ImageClient
 from mooring.clients.placement import PlacementClient
 from mooring.clients.volume import VolumeClient
 from mooring.compute.actions.api import instance_actions
+from mooring.compute.aggregates.api import aggregates
 from mooring.compute.events.api import external_events
 from mooring.compute.flavors import flavors
 from mooring.compute.flavors.api import flavors as flavor_routes
@@ -93,6 +94,7 @@ SERVICE = Service(
         hypervisors.api,
         availability_zones.api,
         server_groups.api,
+        aggregates.api,
         limits.api,
         quota_sets.api,
         unbuilt.api,

@@ -37,7 +37,6 @@ def test_every_route_asks_a_rule_that_exists() -> None:
 @pytest.mark.parametrize(
     ("path", "key"),
     [
-        ("/os-aggregates", "aggregates"),
         ("/os-migrations", "migrations"),
         ("/extensions", "extensions"),
     ],
@@ -71,7 +70,6 @@ async def test_what_a_server_has_none_of_lists_empty(
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/os-aggregates"),
         ("POST", "/servers/{server_id}/remote-consoles"),
         ("GET", "/servers/{server_id}/diagnostics"),
     ],

@@ -18,13 +18,15 @@ from mooring.compute.volumes import devices
 from mooring.errors import Forbidden, Invalid, NotFound, OverQuota
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy.orm import Session
 
     from mooring.clients.image import Image
     from mooring.clients.volume import Volume
     from mooring.compute.create.requests import NewServer
     from mooring.compute.service import Compute
-    from mooring.compute.tables import Flavor
+    from mooring.compute.tables import Flavor, Host
     from mooring.who import Who
 
 
@@ -167,6 +169,7 @@ def _check_place(tx: Session, compute: Compute, request: NewServer, material: Ma
         raise Invalid("The requested availability zone is not available. Nothing was created.")
     if request.host is not None and request.host not in {host.name for host in known}:
         raise Invalid(f"Compute host {request.host} could not be found. Nothing was created.")
+    _check_zone_of_host(known, request)
     if compute.settings.cross_zone_attach:
         return
     wished = request.availability_zone or compute.settings.default_zone
@@ -175,6 +178,16 @@ def _check_place(tx: Session, compute: Compute, request: NewServer, material: Ma
             raise Invalid(
                 f"The volume {volume.id} and the server are not in the same availability zone: "
                 f"{volume.availability_zone} and {wished}. Nothing was created."
+            )
+
+
+def _check_zone_of_host(known: Sequence[Host], request: NewServer) -> None:
+    zone = request.availability_zone
+    for host in known:
+        if host.name == request.host and zone not in {None, host.zone}:
+            raise Invalid(
+                f"Compute host {host.name} is in availability zone {host.zone}, not in {zone}. "
+                "Nothing was created."
             )
 
 

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
+from mooring.compute.aggregates import membership
 from mooring.compute.hosts import hosts
 from mooring.compute.tables import Host, Server
 from mooring.errors import Conflict, NotFound
@@ -66,8 +67,7 @@ async def remove(compute: Compute, service_id: str, *, by_uuid: bool) -> None:
     await compute.placement.delete_provider(host.provider_id)
 
     def forget(tx: Session) -> None:
-        row = _removable(tx, compute, service_id, by_uuid=by_uuid)
-        tx.execute(delete(Host).where(Host.id == row.id))
+        _drop(tx, _removable(tx, compute, service_id, by_uuid=by_uuid))
 
     await compute.store.write(forget)
 
@@ -95,9 +95,14 @@ async def forget(compute: Compute, name: str) -> None:
 
     def drop(tx: Session) -> None:
         if (row := unused(tx)) is not None:
-            tx.execute(delete(Host).where(Host.id == row.id))
+            _drop(tx, row)
 
     await compute.store.write(drop)
+
+
+def _drop(tx: Session, row: Host) -> None:
+    membership.leave_all(tx, row.name)
+    tx.execute(delete(Host).where(Host.id == row.id))
 
 
 def _removable(tx: Session, compute: Compute, service_id: str, *, by_uuid: bool) -> Host:

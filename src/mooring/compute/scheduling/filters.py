@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mooring.compute.aggregates import membership
 from mooring.compute.hosts import hosts
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class View(Struct, frozen=True):
     now: datetime
     down_after_s: float
     group: Standing | None = None
+    aggregates: Mapping[str, Sequence[Mapping[str, str]]] = {}
+    """The metadata of the aggregates that each host is in."""
 
 
 def refusal(host: Host, needs: Needs, view: View) -> str:
@@ -46,6 +49,9 @@ def refusal(host: Host, needs: Needs, view: View) -> str:
         (reach is not None and host.name not in reach, "out of reach of its volumes"),
     )
     words = next((words for speaks_against, words in checks if speaks_against), "")
+    if not words:
+        among = view.aggregates.get(host.name, ())
+        words = membership.refusal(among, needs.specs, needs.project_id)
     return words or (view.group.refusal(host.name) if view.group else "")
 
 

@@ -23,6 +23,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     left_out    hosts that will not do: tried already, or where the server is now
     reach       the hosts that reach all of its volumes and disks; None is every host
     group_id    its server group, whose policy counts the other members; "" is none
+    project_id  whose it is: the metadata of an aggregate may keep its hosts for some projects
+    specs       the flavor's extra specs: some ask for an aggregate with such metadata
     """
 
     server_id: str
@@ -33,6 +35,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     left_out: list[str] = []
     reach: list[str] | None = None
     group_id: str = ""
+    project_id: str = ""
+    specs: dict[str, str] = {}
 
 
 def resources_of(server: Server, *, root_is_volume: bool) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mooring.compute.aggregates import membership
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
 from mooring.compute.scheduling import filters
@@ -101,7 +102,7 @@ async def release(run: Run[Compute], server_id: str, group_id: str = "") -> None
 
 def _look(tx: Session, compute: Compute, needs: Needs) -> _Known:
     group = affinity.find(tx, needs.group_id, needs.server_id) if needs.group_id else None
-    view = View(compute.clock.now(), compute.settings.host_down_s, group)
+    view = View(compute.clock.now(), compute.settings.host_down_s, group, membership.by_host(tx))
     return _Known(hosts.find_all(tx), view)
 
 

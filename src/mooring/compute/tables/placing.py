@@ -1,4 +1,4 @@
-"""What decides where servers may be: groups of servers."""
+"""What decides where servers may be: groups of servers, aggregates of hosts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.compute.tables.base import Base
-from mooring.store.base import UtcTime
+from mooring.store.base import Json, UtcTime
 
 
 class ServerGroup(Base):
@@ -48,3 +48,33 @@ class ServerGroupMember(Base):
     bound_for: Mapped[str | None]
     """The host that it is about to be on, beside the one where it is; for the other members it
     counts as being there."""
+
+
+class Aggregate(Base):
+    """Hosts that belong together; with a zone they are that availability zone.
+
+    Its metadata says which servers its hosts are for (`compute/scheduling/filters.py`).
+    """
+
+    __tablename__ = "aggregates"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    uuid: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    zone: Mapped[str | None]
+    """Shown as availability_zone, and once more in the metadata."""
+    details: Mapped[dict[str, str]] = mapped_column("metadata", Json, default=dict)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class AggregateHost(Base):
+    """A host in an aggregate, by its name. It may be in several, but in one zone only."""
+
+    __tablename__ = "aggregate_hosts"
+    __table_args__ = (Index("aggregate_hosts_of_host", "host"),)
+
+    aggregate_id: Mapped[int] = mapped_column(
+        ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True
+    )
+    host: Mapped[str] = mapped_column(primary_key=True)

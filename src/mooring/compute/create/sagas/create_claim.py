@@ -27,6 +27,8 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
         zone=notes.wished_zone,
         host=notes.wished_host,
         group_id=notes.group_id,
+        project_id=notes.project_id,
+        specs=server.extra_specs,
     )
     chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     return replace(notes, host=chosen.host, zone=chosen.zone)

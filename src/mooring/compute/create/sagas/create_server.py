@@ -24,7 +24,7 @@ from mooring.compute.create.sagas.create_notes import (
     to_make,
 )
 from mooring.compute.groups import affinity
-from mooring.compute.hosts import guests
+from mooring.compute.hosts import guests, hosts
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
@@ -64,8 +64,12 @@ def accept_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
 
 
 def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> CreateServer:
-    """Say where the server will be."""
-    now = run.now()
+    """Say where the server will be, and in which zone its host is by now.
+
+    Its row is locked: an aggregate that changes the zone of a host sees the servers there.
+    """
+    now, host = run.now(), hosts.find(tx, notes.host)
+    notes = replace(notes, zone=host.zone if host else notes.zone)
     values = {"host": notes.host, "zone": notes.zone, "task_state": "block_device_mapping"}
     states.change(tx, notes.server_id, now, **values)
     disk_places.choose_host(tx, notes.server_id, notes.host, now)

@@ -17,24 +17,6 @@ api = Api[Compute]()
 _RULE = "os_compute_api:"
 
 
-@api.get("/os-aggregates", policy=f"{_RULE}os-aggregates:index")
-async def list_aggregates(call: Call[Compute]) -> Reply:
-    """No aggregate."""
-    return Reply(200, {"aggregates": []})
-
-
-@api.post("/os-aggregates", Any, policy=f"{_RULE}os-aggregates:create")
-async def create_aggregate(call: Call[Compute], body: Any) -> Reply:
-    """Say that aggregates are not built."""
-    raise _refusal("Host aggregates")
-
-
-@api.get("/os-aggregates/{aggregate_id}", policy=f"{_RULE}os-aggregates:show")
-async def show_aggregate(call: Call[Compute]) -> Reply:
-    """Say that there is no such aggregate."""
-    raise NotFound(f"Aggregate {call.path['aggregate_id']} could not be found.")
-
-
 @api.get("/os-migrations", policy=f"{_RULE}os-migrations:index")
 async def list_migrations(call: Call[Compute]) -> Reply:
     """No migration."""

@@ -1,0 +1,1 @@
+"""Aggregates: hosts that belong together, their metadata, and the zones that they make."""
