@@ -40,8 +40,8 @@ MUTANTS = [
     Mutant(
         "the version is not echoed",
         "web/microversion.py",
-        "    if version is None or not face.has_versions:\n        return []",
-        "    if version is None or face.has_versions:\n        return []",
+        "    if version is None or not face.has_versions:\n        return {}",
+        "    if version is None or face.has_versions:\n        return {}",
         "tests/web/test_versions.py",
         "test_without_a_header_the_oldest_version_rules",
     ),

@@ -51,22 +51,16 @@ class Exchange:
     def respond(self, reply: Reply) -> Response:
         """Return the response of a handler's reply."""
         headers = {name.lower(): value for name, value in reply.headers.items()}
+        headers |= self._headers()
         media = headers.pop("content-type", None)
-        response: Response
         if reply.stream is not None:
             media = media or "application/octet-stream"
-            response = StreamingResponse(reply.stream, reply.status, media_type=media)
-        elif reply.body is None:
-            response = Response(None, reply.status, media_type=media)
-        elif isinstance(reply.body, bytes):
-            media = media or "application/octet-stream"
-            response = Response(reply.body, reply.status, media_type=media)
-        else:
-            content = _encode(reply.body)
-            response = Response(content, reply.status, media_type=media or "application/json")
-        for name, value in headers.items():
-            response.headers[name] = value
-        return self._finish(response)
+            return StreamingResponse(reply.stream, reply.status, headers, media)
+        if reply.body is None:
+            return Response(None, reply.status, headers, media)
+        if isinstance(reply.body, bytes):
+            return Response(reply.body, reply.status, headers, media or "application/octet-stream")
+        return Response(_encode(reply.body), reply.status, headers, media or "application/json")
 
     def refuse(self, error: MooringError) -> Response:
         """Return the fault of an error, in the service's shape."""
@@ -90,30 +84,28 @@ class Exchange:
                 version=self.version or self.face.minimum,
             )
         )
-        response = Response(content, status, media_type=media)
+        headers = self._headers()
         if status == 401:
-            response.headers["www-authenticate"] = f'Keystone uri="{self._identity_url}"'
+            headers["www-authenticate"] = f'Keystone uri="{self._identity_url}"'
         elif status == 405:
-            response.headers["allow"] = ", ".join(self.methods)
+            headers["allow"] = ", ".join(self.methods)
         elif status in (413, 429):
-            response.headers["retry-after"] = "0"
+            headers["retry-after"] = "0"
         elif status == 503:
-            response.headers["retry-after"] = str(limits.WEB_AGAIN_S)
+            headers["retry-after"] = str(limits.WEB_AGAIN_S)
         elif status == 409 and (error.detail.get("busy") or error.detail.get("holder")):
-            response.headers[BUSY_HEADER] = str(error.detail.get("holder", "1"))
-        return self._finish(response)
+            headers[BUSY_HEADER] = str(error.detail.get("holder", "1"))
+        return Response(content, status, headers, media)
 
     @property
     def _wants_json(self) -> bool:
         headers = self.request.headers
         return "json" in headers.get("accept", "") or "json" in headers.get("content-type", "")
 
-    def _finish(self, response: Response) -> Response:
-        response.headers["x-openstack-request-id"] = self.request_id
+    def _headers(self) -> dict[str, str]:
+        """Return what every answer has, by names in lower case."""
+        headers = {"x-openstack-request-id": self.request_id}
         if self.face.request_id_header:
-            response.headers[self.face.request_id_header] = self.request_id
-        for name, value in self.face.headers.items():
-            response.headers[name] = value
-        for name, value in microversion.answer_headers(self.face, self.version):
-            response.headers.append(name, value)
-        return response
+            headers[self.face.request_id_header] = self.request_id
+        headers |= self.face.headers
+        return headers | microversion.answer_headers(self.face, self.version)

@@ -56,13 +56,13 @@ def negotiate(face: Face, headers: Headers) -> Version:
     return version
 
 
-def answer_headers(face: Face, version: Version | None) -> list[tuple[str, str]]:
+def answer_headers(face: Face, version: Version | None) -> dict[str, str]:
     """Return the headers that echo the version; none where there is none to echo."""
     if version is None or not face.has_versions:
-        return []
-    echo = [(HEADER.lower(), f"{face.service} {text(version)}"), ("vary", HEADER)]
+        return {}
+    echo = {HEADER.lower(): f"{face.service} {text(version)}", "vary": HEADER}
     if face.legacy_header:
-        echo += [(face.legacy_header, text(version)), ("vary", face.legacy_header)]
+        echo |= {face.legacy_header: text(version), "vary": f"{HEADER}, {face.legacy_header}"}
     return echo
 
 
