@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, select
 
 from mooring.compute.tables import BlockDevice, DiskPlace
 from mooring.store.loaded import Adding, Loaded
-from mooring.store.prepared import Change
+from mooring.store.prepared import Change, Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 _add, _change = Adding(BlockDevice), Change(BlockDevice)
+_remove = Prepared[Any](delete(BlockDevice).where(BlockDevice.id == bindparam("of_id")))
 _by_id = Loaded(BlockDevice, lambda columns: columns.id == bindparam("of_id"))
 _by_both = Loaded(
     BlockDevice,
@@ -76,7 +77,7 @@ def change(tx: Session, block_device_id: str, now: datetime, **values: Any) -> b
 def remove(tx: Session, block_device_id: str) -> None:
     """Remove a block device; one that is gone is fine."""
     tx.flush()
-    tx.execute(delete(BlockDevice).where(BlockDevice.id == block_device_id))
+    _remove.run(tx, {"of_id": block_device_id})
 
 
 def read_all(tx: Session) -> dict[str, dict[str, Any]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from sqlalchemy import bindparam, delete
 from sqlalchemy.orm import Session
 
 from mooring.saga.define import Run, Saga, Step, exclusive
-from mooring.store.prepared import Change
+from mooring.store.prepared import Change, Prepared
 from mooring.volume.backends import backends
 from mooring.volume.tables import AttachmentRow
 from mooring.volume.volumes import statuses
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _change_mine = Change(AttachmentRow, lambda columns: columns.saga_id == bindparam("of_saga"))
+_forget = Prepared[Any](delete(AttachmentRow).where(AttachmentRow.id == bindparam("of_id")))
 
 
 class DeleteAttachment(Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ async def end_export(notes: DeleteAttachment, run: Run[Volume]) -> None:
 
 def forget_attachment(tx: Session, notes: DeleteAttachment, run: Run[Volume]) -> None:
     """Delete the row and let the volume's status follow from what is left."""
-    tx.execute(delete(AttachmentRow).where(AttachmentRow.id == notes.attachment_id))
+    _forget.run(tx, {"of_id": notes.attachment_id})
     statuses.recompute(tx, notes.volume_id, run.now())
 
 
