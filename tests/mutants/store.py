@@ -122,6 +122,28 @@ MUTANTS = [
         "sqlite and as_a_query",
     ),
     Mutant(
+        "of several values the last one is not compared with",
+        "store/prepared.py",
+        "    each += each[-1:] * (count - len(each))\n",
+        "    each[-1:] = each[:1] * (count - len(each) + 1)\n",
+        PREPARED,
+        "sqlite and several_values",
+    ),
+    Mutant(
+        "who has no access to a flavor may use it",
+        "compute/flavors/flavors.py",
+        'FlavorAccess.project_id == bindparam("of_project"),',
+        'FlavorAccess.project_id != bindparam("of_project"),',
+        "tests/compute/api/test_flavors.py",
+    ),
+    Mutant(
+        "what one project takes, another may take once more",
+        "compute/quotas/quota.py",
+        'Server.project_id == bindparam("of_project"), Server.deleted_at',
+        'Server.project_id != bindparam("of_project"), Server.deleted_at',
+        "tests/compute/api/test_quotas.py",
+    ),
+    Mutant(
         "objects show what a savepoint took back",
         "store/call.py",
         "        tx.expire(row)\n",

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from msgspec import Struct
-from sqlalchemy import Table, bindparam, insert, select
+from sqlalchemy import Table, bindparam, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from mooring.errors import Bug, Conflict
 from mooring.store.base import Store, savepoint
-from mooring.store.prepared import Change, Prepared
+from mooring.store.prepared import Among, Change, Prepared
 from tests.store.boats import Sailor
 
 pytestmark = pytest.mark.anyio
@@ -166,3 +166,25 @@ async def test_a_broken_constraint_is_sqlalchemys_own_error(crew: Store) -> None
 async def test_a_list_as_one_parameter_is_refused(crew: Store) -> None:
     with pytest.raises(Bug):
         await crew.read(lambda tx: _among.all(tx, titles=["mate"]))
+
+
+_ranks_of = Among[tuple[int, str | None]](
+    lambda ids: (
+        select(_sailors.c.id, _sailors.c.title)
+        .where(_sailors.c.id.in_(ids), _sailors.c.boat == bindparam("of_boat"))
+        .order_by(_sailors.c.id)
+    )
+)
+_dismiss = Among[Any](lambda ids: delete(_sailors).where(_sailors.c.id.in_(ids)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 8, 9])
+async def test_every_one_of_several_values_is_compared_with(crew: Store, count: int) -> None:
+    numbers = range(10, 20)
+    await crew.write(lambda tx: [hire(number)(tx) for number in numbers])
+    found = await crew.read(lambda tx: _ranks_of.all(tx, numbers[:count], of_boat="ark"))
+    assert found == [(number, None) for number in numbers[:count]]
+    assert await crew.read(lambda tx: _ranks_of.all(tx, numbers[:count], of_boat="bounty")) == []
+    assert await crew.write(lambda tx: _dismiss.run(tx, numbers[:count])) == count
+    left = await crew.read(lambda tx: _ranks_of.all(tx, numbers, of_boat="ark"))
+    assert [number for number, _ in left] == [*numbers[count:]]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import Table, select
+from sqlalchemy import Table, bindparam, select
 
 from mooring.image.tables import ImageRow, MemberRow, PropertyRow, TagRow
+from mooring.store.prepared import Among
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -57,8 +58,8 @@ class Record(Struct, frozen=True, kw_only=True):
 
 def load(tx: Session, ids: Sequence[str], project_id: str) -> list[Record]:
     """Return some images in the order of their ids, as a caller of one project sees them."""
-    rows = tx.execute(select(images).where(images.c.id.in_(ids))).mappings()
-    found = {row["id"]: Record(**row) for row in rows}
+    tx.flush()
+    found = {record.id: record for record in _images.all(tx, ids)}
     tags = _tags(tx, ids)
     properties = _properties(tx, ids)
     shared = _shared(tx, ids, project_id)
@@ -75,23 +76,43 @@ def load(tx: Session, ids: Sequence[str], project_id: str) -> list[Record]:
 
 
 def _tags(tx: Session, ids: Collection[str]) -> dict[str, list[str]]:
-    query = select(TagRow.image_id, TagRow.tag).where(TagRow.image_id.in_(ids))
     found: dict[str, list[str]] = {}
-    for image_id, tag in tx.execute(query.order_by(TagRow.tag)):
+    for image_id, tag in _tags_of.all(tx, ids):
         found.setdefault(image_id, []).append(tag)
     return found
 
 
 def _properties(tx: Session, ids: Collection[str]) -> dict[str, dict[str, str]]:
-    table = PropertyRow
-    query = select(table.image_id, table.name, table.value).where(table.image_id.in_(ids))
     found: dict[str, dict[str, str]] = {}
-    for image_id, name, value in tx.execute(query.order_by(table.name)):
+    for image_id, name, value in _properties_of.all(tx, ids):
         found.setdefault(image_id, {})[name] = value
     return found
 
 
 def _shared(tx: Session, ids: Collection[str], project_id: str) -> set[str]:
-    table = MemberRow
-    query = select(table.image_id).where(table.image_id.in_(ids), table.member_id == project_id)
-    return set(tx.scalars(query))
+    return set(_shared_with.all(tx, ids, of_project=project_id))
+
+
+def _read(*values: Any) -> Record:
+    return Record(**dict(zip(images.c.keys(), values, strict=True)))
+
+
+_images = Among(lambda ids: select(images).where(images.c.id.in_(ids)), _read)
+_tags_of = Among[tuple[str, str]](
+    lambda ids: (
+        select(TagRow.image_id, TagRow.tag).where(TagRow.image_id.in_(ids)).order_by(TagRow.tag)
+    )
+)
+_properties_of = Among[tuple[str, str, str]](
+    lambda ids: (
+        select(PropertyRow.image_id, PropertyRow.name, PropertyRow.value)
+        .where(PropertyRow.image_id.in_(ids))
+        .order_by(PropertyRow.name)
+    )
+)
+_shared_with = Among(
+    lambda ids: select(MemberRow.image_id).where(
+        MemberRow.image_id.in_(ids), MemberRow.member_id == bindparam("of_project")
+    ),
+    str,
+)

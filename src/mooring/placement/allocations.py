@@ -12,12 +12,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import delete, distinct, func, insert, select, update
+from sqlalchemy import bindparam, delete, distinct, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
 from mooring.placement import arithmetic, inventories, names, providers
 from mooring.placement.tables import AllocationRow, ConsumerRow, ProviderRow
+from mooring.store.base import savepoint
+from mooring.store.prepared import Among, Prepared, named
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -56,15 +58,7 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 def find(tx: Session, consumer_id: str) -> Consumer | None:
     """Return a consumer with what it holds; None for one that holds nothing."""
-    row = tx.execute(
-        select(
-            ConsumerRow.project_id,
-            ConsumerRow.user_id,
-            ConsumerRow.consumer_type,
-            ConsumerRow.generation,
-            ConsumerRow.updated_at,
-        ).where(ConsumerRow.id == consumer_id)
-    ).first()
+    row = _consumer.first(tx, of_id=consumer_id)
     if row is None:
         return None
     return Consumer(
@@ -97,9 +91,7 @@ def of_provider(tx: Session, provider_id: str) -> tuple[Amounts, dict[str, int]]
 
 def generations(tx: Session, provider_ids: Collection[str]) -> dict[str, int]:
     """Return the generations of some providers."""
-    query = select(ProviderRow.id, ProviderRow.generation)
-    rows = tx.execute(query.where(ProviderRow.id.in_(provider_ids)))
-    return {row.id: row.generation for row in rows}
+    return dict(_generations.all(tx, provider_ids))
 
 
 def usages(
@@ -136,17 +128,14 @@ def replace(tx: Session, wishes: Mapping[str, Wish], now: datetime) -> None:
     _lock(tx, wanted, list(wishes), now)
     for consumer_id in sorted(wishes):
         _guard(tx, consumer_id, wishes[consumer_id], now)
-    tx.execute(delete(AllocationRow).where(AllocationRow.consumer_id.in_(wishes)))
+    _let_go.run(tx, wishes)
     _check_room(tx, wishes, wanted)
     rows = [
         {"consumer_id": consumer, "provider_id": provider, "resource_class": name, "amount": amount}
         for consumer, provider, name, amount in _lines(wishes)
     ]
-    if rows:
-        tx.execute(insert(AllocationRow), rows)
-    empty = [consumer_id for consumer_id, wish in wishes.items() if not wish.allocations]
-    if empty:
-        tx.execute(delete(ConsumerRow).where(ConsumerRow.id.in_(empty)))
+    _add.run_each(tx, rows)
+    _forget.run(tx, [consumer_id for consumer_id, wish in wishes.items() if not wish.allocations])
 
 
 def remove(tx: Session, consumer_id: str, now: datetime) -> None:
@@ -159,10 +148,8 @@ def remove(tx: Session, consumer_id: str, now: datetime) -> None:
 
 
 def _held(tx: Session, consumer_id: str) -> Amounts:
-    table = AllocationRow
-    query = select(table.provider_id, table.resource_class, table.amount)
     held: Amounts = {}
-    for provider_id, name, amount in tx.execute(query.where(table.consumer_id == consumer_id)):
+    for provider_id, name, amount in _held_by.all(tx, of_consumer=consumer_id):
         held.setdefault(provider_id, {})[name] = amount
     return held
 
@@ -179,9 +166,7 @@ def _lock(
     tx: Session, wanted: Collection[str], consumer_ids: Collection[str], now: datetime
 ) -> None:
     """Raise the generation of every provider that gains or loses, in one order for everybody."""
-    table = AllocationRow
-    query = select(table.provider_id).where(table.consumer_id.in_(consumer_ids)).distinct()
-    losing = set(tx.scalars(query))
+    losing = set(_providers_of.all(tx, consumer_ids))
     for provider_id in sorted(losing.union(wanted)):
         try:
             providers.advance(tx, provider_id, now)
@@ -200,18 +185,19 @@ def _guard(tx: Session, consumer_id: str, wish: Wish, now: datetime) -> None:
     }
     if wish.consumer_type is not None:
         values["consumer_type"] = wish.consumer_type
-    change = update(ConsumerRow).where(ConsumerRow.id == consumer_id)
     if wish.guarded:
         # Generations begin at 1, so a consumer that was thought to be new matches none.
-        change = change.where(ConsumerRow.generation == (wish.generation or 0))
-    change = change.values(**values, generation=ConsumerRow.generation + 1)
-    if tx.scalar(change.returning(ConsumerRow.id)) is not None:
+        seen = {"of_generation": wish.generation or 0}
+        changed = _change_seen.run(tx, {**values, **seen, "of_id": consumer_id})
+    else:
+        changed = _change.run(tx, {**values, "of_id": consumer_id})
+    if changed:
         return
     if wish.guarded and wish.generation is not None:
         raise _stale(tx, consumer_id, wish)
     try:
-        with tx.begin_nested():
-            tx.execute(insert(ConsumerRow).values(id=consumer_id, generation=1, **values))
+        with savepoint(tx):
+            _add_consumer.run(tx, {**values, "id": consumer_id, "generation": 1})
     except IntegrityError as error:
         raise _stale(tx, consumer_id, wish) from error
 
@@ -244,3 +230,34 @@ def _check_room(tx: Session, wishes: Mapping[str, Wish], wanted: Collection[str]
                 "less, or for another provider."
             )
         used[provider_id, name] = taken + amount
+
+
+_columns = (
+    ConsumerRow.project_id,
+    ConsumerRow.user_id,
+    ConsumerRow.consumer_type,
+    ConsumerRow.generation,
+    ConsumerRow.updated_at,
+)
+_is_it = ConsumerRow.id == bindparam("of_id")
+_consumer = Prepared(select(*_columns).where(_is_it), named("ConsumerFound", _columns))
+_changing = update(ConsumerRow).where(_is_it).values(generation=ConsumerRow.generation + 1)
+_change = Prepared[Any](_changing)
+_change_seen = Prepared[Any](_changing.where(ConsumerRow.generation == bindparam("of_generation")))
+_add_consumer, _add = Prepared[Any](insert(ConsumerRow)), Prepared[Any](insert(AllocationRow))
+_forget = Among[Any](lambda ids: delete(ConsumerRow).where(ConsumerRow.id.in_(ids)))
+_let_go = Among[Any](lambda ids: delete(AllocationRow).where(AllocationRow.consumer_id.in_(ids)))
+_held_by = Prepared[tuple[str, str, int]](
+    select(AllocationRow.provider_id, AllocationRow.resource_class, AllocationRow.amount).where(
+        AllocationRow.consumer_id == bindparam("of_consumer")
+    )
+)
+_providers_of = Among(
+    lambda ids: (
+        select(AllocationRow.provider_id).where(AllocationRow.consumer_id.in_(ids)).distinct()
+    ),
+    str,
+)
+_generations = Among[tuple[str, int]](
+    lambda ids: select(ProviderRow.id, ProviderRow.generation).where(ProviderRow.id.in_(ids))
+)

@@ -17,6 +17,7 @@ from mooring.placement.tables import (
     ResourceClassRow,
     TraitRow,
 )
+from mooring.store.prepared import Among
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -98,10 +99,9 @@ def rename_class(tx: Session, name: str, new_name: str, now: datetime) -> None:
 
 def provider_traits(tx: Session, provider_ids: Collection[str]) -> dict[str, list[str]]:
     """Return the traits of some providers, sorted."""
-    table = ProviderTraitRow
-    query = select(table.provider_id, table.name).where(table.provider_id.in_(provider_ids))
+    tx.flush()
     found: dict[str, list[str]] = {provider_id: [] for provider_id in provider_ids}
-    for provider_id, name in tx.execute(query.order_by(table.name)):
+    for provider_id, name in _traits_of.all(tx, provider_ids):
         found[provider_id].append(name)
     return found
 
@@ -158,3 +158,12 @@ def _make(tx: Session, table: type[T], name: str, now: datetime) -> bool:
         # Somebody else made it between the look and the insert, which is as good.
         return False
     return True
+
+
+_traits_of = Among[tuple[str, str]](
+    lambda ids: (
+        select(ProviderTraitRow.provider_id, ProviderTraitRow.name)
+        .where(ProviderTraitRow.provider_id.in_(ids))
+        .order_by(ProviderTraitRow.name)
+    )
+)

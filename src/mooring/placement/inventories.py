@@ -5,8 +5,8 @@ Source: facts/identity_image_placement.md 9.2 and 9.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct, structs
 from sqlalchemy import delete, func, select
@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.placement import arithmetic, names, providers
 from mooring.placement.tables import AllocationRow, InventoryRow
+from mooring.store.prepared import Among
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -61,20 +62,18 @@ def load(
     tx: Session, provider_ids: Collection[str], classes: Collection[str] | None = None
 ) -> Stocks:
     """Return the inventories of some providers, by provider and class."""
-    query = select(*_COLUMNS).where(InventoryRow.provider_id.in_(provider_ids))
-    if classes is not None:
-        query = query.where(InventoryRow.resource_class.in_(classes))
+    tx.flush()
     found: Stocks = {}
-    for row in tx.execute(query.order_by(InventoryRow.resource_class)):
-        found.setdefault(row[0], {})[row[1]] = Inventory(*row[2:])
+    for provider_id, name, *amounts in _of_providers.all(tx, provider_ids):
+        if classes is None or name in classes:
+            found.setdefault(provider_id, {})[name] = Inventory(*amounts)
     return found
 
 
 def uses(tx: Session, provider_ids: Collection[str]) -> Uses:
     """Return how much is allocated of some providers, by provider and class."""
-    key = (AllocationRow.provider_id, AllocationRow.resource_class)
-    query = select(*key, func.sum(AllocationRow.amount)).group_by(*key)
-    rows = tx.execute(query.where(AllocationRow.provider_id.in_(provider_ids)))
+    tx.flush()
+    rows = _used_of.all(tx, provider_ids)
     return {(provider_id, name): int(amount) for provider_id, name, amount in rows}
 
 
@@ -203,3 +202,20 @@ def _drop(tx: Session, provider_id: str, name: str) -> None:
             "allocated from it. Delete or move what holds it first.",
             code=_IN_USE,
         ) from error
+
+
+_of_providers = Among[Sequence[Any]](
+    lambda ids: (
+        select(*_COLUMNS)
+        .where(InventoryRow.provider_id.in_(ids))
+        .order_by(InventoryRow.resource_class)
+    )
+)
+_used = AllocationRow.provider_id, AllocationRow.resource_class
+_used_of = Among[tuple[str, str, int]](
+    lambda ids: (
+        select(*_used, func.sum(AllocationRow.amount))
+        .where(AllocationRow.provider_id.in_(ids))
+        .group_by(*_used)
+    )
+)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import delete, exists, select, update
+from sqlalchemy import bindparam, delete, exists, select, update
 from sqlalchemy.exc import IntegrityError
 
 from mooring.errors import Conflict, NotFound
@@ -21,6 +21,7 @@ from mooring.placement.tables import (
     ProviderRow,
     ProviderTraitRow,
 )
+from mooring.store.prepared import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -108,11 +109,11 @@ def advance(tx: Session, provider_id: str, now: datetime, *, seen: int | None = 
 
     `seen` is the generation that the caller's wish was made from. Raises NotFound, Conflict.
     """
-    change = update(ProviderRow).where(ProviderRow.id == provider_id)
-    if seen is not None:
-        change = change.where(ProviderRow.generation == seen)
-    change = change.values(generation=ProviderRow.generation + 1, updated_at=now)
-    generation = tx.scalar(change.returning(ProviderRow.generation))
+    tx.flush()
+    if seen is None:
+        generation = _advance.first(tx, of_id=provider_id, updated_at=now)
+    else:
+        generation = _advance_seen.first(tx, of_id=provider_id, of_generation=seen, updated_at=now)
     if generation is not None:
         return generation
     there = visible(tx, provider_id)
@@ -139,3 +140,15 @@ def _refuse_taken(tx: Session, *, name: str, but: str) -> None:
 
 def _read(row: Row[str, str, int, datetime]) -> Provider:
     return Provider(*row)
+
+
+_advancing = (
+    update(ProviderRow)
+    .where(ProviderRow.id == bindparam("of_id"))
+    .values(generation=ProviderRow.generation + 1)
+    .returning(ProviderRow.generation)
+)
+_advance = Prepared(_advancing, int)
+_advance_seen = Prepared(
+    _advancing.where(ProviderRow.generation == bindparam("of_generation")), int
+)

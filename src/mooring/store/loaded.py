@@ -19,6 +19,7 @@ from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Table, bindparam, insert, inspect, select
 from sqlalchemy.exc import NoResultFound
 from sqlalchemy.orm import ClassManager, DeclarativeBase, Session, make_transient_to_detached
+from sqlalchemy.orm.attributes import instance_state
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from mooring.store.prepared import Prepared
@@ -100,7 +101,7 @@ class Loaded(Generic[R]):
 
 def _hold(tx: Session, made: DeclarativeBase, key: Any) -> None:
     """Have a session hold an object that shows its whole row, as one of its own queries would."""
-    state = inspect(made)
+    state = instance_state(made)
     state.key, state.session_id = key, tx.hash_key
     tx.identity_map.add(state)
 

@@ -11,7 +11,7 @@ is left of a run is the driver's `execute` (docs/adr/0006-prepared-statements.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
@@ -31,7 +31,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.orm.attributes import set_committed_value
-from sqlalchemy.orm.util import identity_key
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from sqlalchemy.types import TypeEngine
 
@@ -153,6 +152,50 @@ class Prepared(Generic[R]):
         )
 
 
+class Among(Generic[R]):
+    """A statement about the rows whose column has one of several values.
+
+    _tags = Among(lambda ids: select(Tag.image_id, Tag.name).where(Tag.image_id.in_(ids)))
+    ...
+    for image_id, name in _tags.all(tx, image_ids): ...
+
+    It is compiled for 1, 2, 4, 8 ... values; the last one is given again for those that miss.
+    Other parameters are given by their names, as to a `Prepared`. No values are no rows.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[list[ColumnElement[Any]]], Executable],
+        row: Callable[..., R] = _as_it_is,
+    ) -> None:
+        self._build, self._row = build, row
+        self._prepared: dict[int, Prepared[R]] = {}
+
+    def all(self, tx: Session, values: Collection[Any], **given: Any) -> list[R]:
+        """Return all rows."""
+        if not values:
+            return []
+        statement, among = self._fit(values)
+        return statement.all(tx, **among, **given)
+
+    def run(self, tx: Session, values: Collection[Any], **given: Any) -> int:
+        """Return how many rows were written."""
+        if not values:
+            return 0
+        statement, among = self._fit(values)
+        return statement.run(tx, {**among, **given})
+
+    def _fit(self, values: Collection[Any]) -> tuple[Prepared[R], dict[str, Any]]:
+        count = 1 << (len(values) - 1).bit_length()
+        statement = self._prepared.get(count)
+        if statement is None:
+            build = self._build(parameters("among", count))
+            statement = self._prepared[count] = Prepared(build, self._row)
+        each = [*values]
+        each += each[-1:] * (count - len(each))
+        return statement, {f"among_{number}": value for number, value in enumerate(each)}
+
+
 class Change:
     """Sets columns of one row of a table, found by its `id`, where a condition holds.
 
@@ -200,7 +243,7 @@ class Change:
         statement = self._statement(len(allowed))
         if statement.run(tx, {**wanted, **given, **among, "of_id": row_id}) == 0:
             return False
-        loaded = tx.identity_map.get(identity_key(self._row, row_id))
+        loaded = tx.identity_map.get((self._row, (row_id,), None))
         if loaded is not None:
             for name, value in values.items():
                 set_committed_value(loaded, name, value)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, or_, select, true, update
+from sqlalchemy import ColumnElement, bindparam, or_, select, true, update
 from sqlalchemy import delete as delete_from
 from sqlalchemy.orm import Session
 
@@ -17,6 +17,8 @@ from mooring.compute.tables import Flavor, FlavorAccess
 from mooring.compute.wire import keyset
 from mooring.compute.wire.keyset import SortKey
 from mooring.errors import Conflict, Invalid, NotFound
+from mooring.store.loaded import ById
+from mooring.store.prepared import Prepared
 from mooring.who import Who
 
 SORT_COLUMNS = {
@@ -85,9 +87,14 @@ def bootstrap(tx: Session, now: datetime) -> None:
 
 def visible(tx: Session, who: Who, flavor_id: str) -> Flavor:
     """Return the flavor that this caller may use. Raises NotFound."""
-    query = select(Flavor).where(Flavor.id == flavor_id, _allowed(who))
-    row = tx.execute(query).scalar_one_or_none()
-    if row is None:
+    tx.flush()
+    row = _by_id.find(tx, flavor_id)
+    may_use = row is not None and (
+        row.is_public
+        or who.is_admin
+        or _access.first(tx, of_flavor=flavor_id, of_project=who.project_id) is not None
+    )
+    if row is None or not may_use:
         raise NotFound(f"Flavor {flavor_id} could not be found.")
     return row
 
@@ -227,3 +234,13 @@ def _marker(tx: Session, who: Who, query: FlavorQuery, keys: Sequence[SortKey]) 
     if found is None:
         raise Invalid(f"marker [{query.marker}] not found")
     return found
+
+
+_by_id = ById(Flavor)
+_access = Prepared(
+    select(FlavorAccess.flavor_id).where(
+        FlavorAccess.flavor_id == bindparam("of_flavor"),
+        FlavorAccess.project_id == bindparam("of_project"),
+    ),
+    str,
+)

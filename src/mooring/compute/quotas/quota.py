@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, cast
 
 from msgspec import Struct
-from sqlalchemy import func, select, update
+from sqlalchemy import Table, bindparam, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from mooring.compute.tables import QuotaDefault, QuotaLimit, QuotaLock, Server
 from mooring.errors import OverQuota
+from mooring.store.prepared import Prepared
 
 UNLIMITED = -1
 
@@ -40,34 +42,28 @@ class Usage(Struct, frozen=True):
 
 def find_defaults(tx: Session) -> dict[str, int]:
     """Return the limits of a project without its own."""
-    rows = tx.execute(select(QuotaDefault.resource, QuotaDefault.maximum))
-    return {**DEFAULTS, **{row.resource: row.maximum for row in rows}}
+    tx.flush()
+    return {**DEFAULTS, **dict(_default_limits.all(tx))}
 
 
 def find_limits(tx: Session, project_id: str) -> dict[str, int]:
     """Return a project's limits by resource name; -1 is no limit."""
-    own = select(QuotaLimit.resource, QuotaLimit.maximum).where(QuotaLimit.project_id == project_id)
-    rows = tx.execute(own)
-    return {**find_defaults(tx), **{row.resource: row.maximum for row in rows}}
+    return {**find_defaults(tx), **dict(_own_limits.all(tx, of_project=project_id))}
 
 
 def sum_usage(tx: Session, project_id: str, user_id: str | None = None) -> Usage:
     """Return what a project's servers take; with a user, only what that user's take."""
-    query = select(func.count(), func.sum(Server.vcpus), func.sum(Server.memory_mib)).where(
-        Server.project_id == project_id, Server.deleted_at.is_(None)
-    )
-    if user_id is not None:
-        query = query.where(Server.user_id == user_id)
-    instances, cores, ram = tx.execute(query).one()
-    return Usage(instances, cores or 0, ram or 0)
+    tx.flush()
+    if user_id is None:
+        (used,) = _used.all(tx, of_project=project_id)
+    else:
+        (used,) = _used_by.all(tx, of_project=project_id, of_user=user_id)
+    return used
 
 
 def hold(tx: Session, project_id: str) -> None:
     """Let nobody else add to this project's usage until the transaction ends."""
-    insert = postgresql.insert if tx.get_bind().dialect.name == "postgresql" else sqlite.insert
-    tx.execute(insert(QuotaLock).values(project_id=project_id, takings=0).on_conflict_do_nothing())
-    mine = update(QuotaLock).where(QuotaLock.project_id == project_id)
-    tx.execute(mine.values(takings=QuotaLock.takings + 1))
+    _hold.run(tx, {"project_id": project_id, "takings": 1})
 
 
 def check(tx: Session, project_id: str, wanted: Usage) -> None:
@@ -103,3 +99,28 @@ def check_metadata(tx: Session, project_id: str, items: int) -> None:
             "use fewer items.",
             resources=["metadata_items"],
         )
+
+
+def _holding(dialect: str) -> postgresql.Insert | sqlite.Insert:
+    insert = (postgresql if dialect == "postgresql" else sqlite).insert(_locks)
+    more = {"takings": _locks.c.takings + insert.excluded.takings}
+    return insert.on_conflict_do_update(index_elements=list(_locks.primary_key), set_=more)
+
+
+def _read_usage(instances: int, cores: int | None, ram: int | None) -> Usage:
+    return Usage(instances, int(cores or 0), int(ram or 0))
+
+
+_locks = cast("Table", QuotaLock.__table__)
+_hold = Prepared[Any](build=_holding)
+_default_limits = Prepared[tuple[str, int]](select(QuotaDefault.resource, QuotaDefault.maximum))
+_own_limits = Prepared[tuple[str, int]](
+    select(QuotaLimit.resource, QuotaLimit.maximum).where(
+        QuotaLimit.project_id == bindparam("of_project")
+    )
+)
+_using = select(func.count(), func.sum(Server.vcpus), func.sum(Server.memory_mib)).where(
+    Server.project_id == bindparam("of_project"), Server.deleted_at.is_(None)
+)
+_used = Prepared(_using, _read_usage)
+_used_by = Prepared(_using.where(Server.user_id == bindparam("of_user")), _read_usage)
