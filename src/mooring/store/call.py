@@ -40,35 +40,43 @@ def savepoint(tx: Session) -> Generator[None]:
     made since it holds no more.
     """
     callbacks: list[Callable[[], None]] = tx.info.setdefault(_CALLBACKS, [])
-    before = len(callbacks)
+    before, careful = len(callbacks), tx.info.get(_CAREFUL, False)
+    held = [] if careful else _set_savepoint(tx)
     try:
-        with tx.begin_nested() if tx.info.get(_CAREFUL) else _marked(tx):
+        if careful:
+            with tx.begin_nested():
+                yield
+        else:
             yield
-    except BaseException:
-        del callbacks[before:]
-        raise
-
-
-@contextmanager
-def _marked(tx: Session) -> Generator[None]:
-    """Set a savepoint at the driver, which costs a fiftieth of one that SQLAlchemy accounts for."""
-    tx.flush()
-    held = [*tx]
-    link = link_of(tx)
-    execute(link, "SAVEPOINT part").close()
-    try:
-        yield
-        tx.flush()
+            tx.flush()
     except BaseException as error:
-        if not tx.is_active:
-            # A flush that failed has taken back the whole transaction, as no savepoint of the
-            # session's own was there.
-            raise FlushLostError from error
-        execute(link, "ROLLBACK TO SAVEPOINT part").close()
-        execute(link, "RELEASE SAVEPOINT part").close()
-        _forget(tx, held)
+        del callbacks[before:]
+        if not careful:
+            _take_back(tx, held, error)
         raise
+    if not careful:
+        execute(link_of(tx), "RELEASE SAVEPOINT part").close()
+
+
+def _set_savepoint(tx: Session) -> list[object]:
+    """Set a savepoint at the driver, which costs a fiftieth of one that SQLAlchemy accounts for.
+
+    Return what the session holds.
+    """
+    tx.flush()
+    execute(link_of(tx), "SAVEPOINT part").close()
+    return [*tx]
+
+
+def _take_back(tx: Session, held: Sequence[object], error: BaseException) -> None:
+    if not tx.is_active:
+        # A flush that failed has taken back the whole transaction, as no savepoint of the
+        # session's own was there.
+        raise FlushLostError from error
+    link = link_of(tx)
+    execute(link, "ROLLBACK TO SAVEPOINT part").close()
     execute(link, "RELEASE SAVEPOINT part").close()
+    _forget(tx, held)
 
 
 def _forget(tx: Session, held: Sequence[object]) -> None:
