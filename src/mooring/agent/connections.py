@@ -8,7 +8,7 @@ mounted for as long as somebody is connected through it (facts/block_storage.md 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -147,19 +147,19 @@ class Connections:
         """Return all connected volumes."""
         return [record.connected for record in self._records()]
 
-    def _records(self) -> list[ConnectionRecord]:
+    def _records(self) -> Iterator[ConnectionRecord]:
         found = (self.find(path.stem) for path in sorted(self._directory.glob("*.json")))
-        return [record for record in found if record is not None]
+        return (record for record in found if record is not None)
 
     def _path(self, attachment_id: str) -> Path:
         if not _ID.fullmatch(attachment_id):
             raise Invalid(f"{attachment_id[:64]!r} is no id of an attachment.")
         return self._directory / f"{attachment_id}.json"
 
-    def _mount_points(self) -> set[Path]:
+    def _mount_points(self) -> Iterator[Path]:
         """Return where the connected files lie; of those, the mounts are in use."""
         found = (record.origin for record in self._records())
-        return {Path(one.path).parent for one in found if isinstance(one, FileSource)}
+        return (Path(one.path).parent for one in found if isinstance(one, FileSource))
 
     def _note(self, attachment_id: str, volume_id: str, source: Source, server_id: str) -> None:
         known = self.find(attachment_id)

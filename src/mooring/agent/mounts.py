@@ -103,7 +103,7 @@ class Mounts:
         host's inventory shows it, and the next start of the agent tries again.
         """
         async with self._turns[path]:
-            if self._held[path] or path in self._in_use() or path not in await self.mounted():
+            if self._held[path] or self._is_in_use(path) or path not in await self.mounted():
                 return
             try:
                 await self._ask("unmount", UnmountRequest(str(path)))
@@ -120,9 +120,8 @@ class Mounts:
 
     async def unused(self) -> list[str]:
         """Return the mounts of volumes that nobody uses."""
-        in_use = self._in_use()
-        mounted = await self.mounted()
-        return sorted(str(one) for one in mounted if one.parent == self.base and one not in in_use)
+        mounts = [one for one in await self.mounted() if one.parent == self.base]
+        return sorted(str(one) for one in mounts if not self._is_in_use(one))
 
     async def mounted(self) -> dict[Path, frozenset[str]]:
         """Return all mount points of the host; for their values see `read_mount_points`."""
@@ -175,8 +174,9 @@ class Mounts:
     def _path(self, request: MountRequest) -> Path:
         return mount_point(Path(request.base), request.export)
 
-    def _in_use(self) -> set[Path]:
-        return {path for users in self._users for path in users()}
+    def _is_in_use(self, path: Path) -> bool:
+        """Ask one user after the other, no more than it takes to find one."""
+        return any(path in users() for users in self._users)
 
 
 def mount_point(base: Path, export: str) -> Path:
