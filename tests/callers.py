@@ -21,20 +21,22 @@ _ROLES = {
     "admin": {"admin", "member", "reader"},
     "volume": {"admin", "service"},
     "compute": {"admin", "service"},
+    "service": {"service"},
 }
 
 
 class Tokens:
     """A validator that knows a few tokens by name: `<user>` or `expired-<user>`.
 
-    `stranger` is a member of another project; `volume` and `compute` are services.
+    `stranger` is a member of another project; `volume` and `compute` are services, and `service`
+    is one that may do nothing else.
     """
 
     def __init__(self) -> None:
         self.known = {
             name: TokenInfo(
                 user_id=name,
-                project_id=OTHER_PROJECT if name == "stranger" else PROJECT,
+                project_id=OTHER_PROJECT if name in {"stranger", "service"} else PROJECT,
                 roles=frozenset(roles),
                 expires_at=FAR,
             )

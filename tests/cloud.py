@@ -49,14 +49,18 @@ from tests.migrated import files_of, lay_databases
 from tests.pace import HORIZON_S, Pace
 
 T = TypeVar("T")
-URL = "http://cloud.test"
+URL = "http://cloud"
 PATIENCE_S = 0.1
 HostDeliver = agent_transport.Deliver
+_WHOLE = tuple(f"/{each.name}/" for each in SERVICES)
 _BOTH: tuple[Role, ...] = ("compute", "volume")
 
 
 class SimulatedCloud:
     """The cloud of one test, in one directory. It outlives the crashes of its processes."""
+
+    root, user, version = "", "demo", ""
+    """Below which path requests are sent, by whom and in which version, unless they tell."""
 
     def __init__(
         self,
@@ -84,7 +88,7 @@ class SimulatedCloud:
         """What each host is started with; `change_host` changes it."""
         self.services, self.stand_ins, self.inline = services, dict(stand_ins or {}), inline
         self.clock, self.probe = SimulatedClock(start), probe or LawProbe()
-        self._is_ordinary = start is None and services is SERVICES
+        self._is_ordinary = start is None and IDENTITY in services
         self.pace = Pace(self.clock, self.probe, self._engines)
         self.deliver: Deliver = deliver_once
         """Stands before each call between services, and from clients, across restarts."""
@@ -168,7 +172,10 @@ class SimulatedCloud:
         state = self.settings.state_path
         is_first = not any(state.glob("*.sqlite"))
         if is_first and self._is_ordinary:
+            others = {f"{each.name}.sqlite" for each in SERVICES if each not in self.services}
             for name, content in (await _first_start()).items():
+                if name in others:
+                    continue
                 (state / name).touch(mode=0o600)
                 (state / name).write_bytes(content)
         else:
@@ -233,18 +240,22 @@ class SimulatedCloud:
         path: str,
         body: Any = None,
         *,
-        user: str = "demo",
-        version: str = "",
+        user: str | None = None,
+        version: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send one request; `path` begins with the service, as `/compute/v2.1/servers`.
+        """Send one request; `path` is below `root`, or whole, as `/image/v2/images`, or a link.
 
         `user` is admin or demo, or the service user compute or volume, who sends a service token;
         without identity, the name of a token, or empty for none. `body` is sent as JSON, unless it
         is bytes, or makes them while it is sent. A header without a value is not sent.
         """
         await self._is_up.wait()
-        token = await self._users.get(user, OwnToken(user)).token()
+        path = path.removeprefix(URL)
+        if not path.startswith(_WHOLE):
+            path, version = self.root + path, self.version if version is None else version
+        user = self.user if user is None else user
+        token = await self.token(user)
         sent = {"x-auth-token": token}
         if user in self._users and user in {"compute", "volume"}:
             sent["x-service-token"] = token
@@ -256,6 +267,10 @@ class SimulatedCloud:
         sent = {name: value for name, value in sent.items() if value}
         response = await self.network.send(Request(method, URL + path, sent, content))
         return Answer(response.status, response.headers, response.body)
+
+    async def token(self, user: str) -> str:
+        """Return the token that a user sends."""
+        return await self._users.get(user, OwnToken(user)).token()
 
     async def until_answered(self, asking: asyncio.Task[T]) -> T | None:
         """Wait for an answer while sagas move; None when the process died before it came.

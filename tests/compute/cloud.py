@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +30,6 @@ from tests.image_shelf import ImageShelf
 T = TypeVar("T")
 IMAGE = "0f9a1f3e-54f4-4b1a-9d1a-6b1f0d9f7c11"
 NEW = "5b1c9c77-6a3b-4f6e-8a55-0c1b2d3e4f50"
-_ROOTS = {"compute": "/compute/v2.1", "volume": "/volume/v3", "placement": "/placement"}
 
 
 class ComputeCloud(SimulatedCloud):
@@ -48,6 +47,7 @@ class ComputeCloud(SimulatedCloud):
         """Method, "" for any, and path of calls to agents that get no answer."""
         self.deliver_to_host = self._deliver_unless_silent
 
+    root, user, version = "/compute/v2.1", "member", "2.100"
     project_id, image_id = PROJECT, IMAGE
 
     async def open_control(self) -> None:
@@ -77,25 +77,10 @@ class ComputeCloud(SimulatedCloud):
         assert isinstance(found, SimulatedDriver)
         return found
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        user: str = "member",
-        version: str = "2.100",
-        headers: Mapping[str, str] | None = None,
-        service: str = "compute",
-    ) -> Answer:
-        """Ask a service; `path` is relative to its versioned root."""
-        path = _ROOTS[service] + path
-        return await super().ask(method, path, body, user=user, version=version, headers=headers)
-
     async def volume_api(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
         """Ask the volume service and return what it answers, decoded."""
-        how = {"service": "volume", "version": "3.67", **how}
-        answer = await self.ask(method, path, body, **how)
+        how = {"version": "3.67", **how}
+        answer = await self.ask(method, f"/volume/v3{path}", body, **how)
         assert answer.status < 300, answer.text
         return answer.body if answer.content else None
 
@@ -121,7 +106,7 @@ class ComputeCloud(SimulatedCloud):
 
     async def volume_status(self, volume_id: str) -> str:
         """Return a volume's status; `gone` when there is none."""
-        answer = await self.ask("GET", f"/volumes/{volume_id}", service="volume", version="3.67")
+        answer = await self.ask("GET", f"/volume/v3/volumes/{volume_id}", version="3.67")
         return "gone" if answer.status == 404 else answer.body["volume"]["status"]
 
     async def make_server(self, **more: Any) -> str:

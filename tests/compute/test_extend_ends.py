@@ -22,7 +22,7 @@ async def extends(cloud: ComputeCloud, server_id: str) -> list[str | None]:
 async def working(cloud: ComputeCloud) -> list[str]:
     """Return what holds or awaits the lock of any volume."""
     store, sagas = cloud.compute.store, cloud.compute.sagas
-    volumes = await cloud.ask("GET", "/volumes", service="volume", version="3.44")
+    volumes = await cloud.ask("GET", "/volume/v3/volumes", version="3.44")
     ids = [one["id"] for one in volumes.body["volumes"]]
     return [
         holder

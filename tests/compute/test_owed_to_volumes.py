@@ -57,7 +57,7 @@ async def delete_server(cloud: ComputeCloud, server_id: str) -> None:
 
 async def snapshot_status(cloud: ComputeCloud, snapshot_id: str) -> str:
     """Return a snapshot's status; `gone` when there is none."""
-    answer = await cloud.ask("GET", f"/snapshots/{snapshot_id}", service="volume", version="3.67")
+    answer = await cloud.ask("GET", f"/volume/v3/snapshots/{snapshot_id}", version="3.67")
     return "gone" if answer.status == 404 else answer.body["snapshot"]["status"]
 
 

@@ -40,6 +40,8 @@ class UploadProbe(LawProbe):
 class ImageCloud(SimulatedCloud):
     """The service and everything to talk to it with."""
 
+    root, user = "/image/v2", "member"
+
     def __init__(self, directory: Path, **how: Any) -> None:
         self.uploads = UploadProbe()
         super().__init__(directory, services=(SERVICE,), hosts=(), probe=self.uploads, **how)
@@ -53,22 +55,6 @@ class ImageCloud(SimulatedCloud):
 
     def limit(self, size_bytes: int) -> None:
         self.image.settings = replace(self.image.settings, size_bytes=size_bytes)
-
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        user: str = "member",
-        version: str = "",
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Send one request; `path` is relative to /v2."""
-        sent = {"accept": "application/json", **(headers or {})}
-        return await super().ask(
-            method, f"/image/v2{path}", body, user=user, version=version, headers=sent
-        )
 
     async def make(self, user: str = "member", **attributes: Any) -> str:
         """Make a queued raw image; return its id."""

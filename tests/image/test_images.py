@@ -108,7 +108,7 @@ async def test_faults_are_json_for_those_who_show_it_and_html_for_others(
     cloud: ImageCloud,
 ) -> None:
     path = f"/images/{uuid4()}"
-    json = await cloud.ask("GET", path)
+    json = await cloud.ask("GET", path, headers={"Accept": "application/json"})
     assert json.body["code"] == "404 Not Found"
     assert json.body["title"] == "Not Found"
     html = await cloud.ask("GET", path, headers={"Accept": "*/*"})

@@ -19,26 +19,14 @@ PROJECT, USER = str(uuid4()), str(uuid4())
 class PlacementCloud(SimulatedCloud):
     """The service and everything to talk to it with."""
 
+    root, user, version = "/placement", "volume", "1.39"
+
     def __init__(self, directory: Path | str, **how: Any) -> None:
         super().__init__(directory, services=(SERVICE,), hosts=(), **how)
 
     async def open_control(self) -> None:
         await super().open_control()
         self.client = PlacementClient(session(self.network, "placement", f"{URL}/placement"))
-
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        user: str = "volume",
-        version: str = "1.39",
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Send one request; `path` is relative to the service."""
-        path = f"/placement{path}"
-        return await super().ask(method, path, body, user=user, version=version, headers=headers)
 
     async def provider(self, name: str = "host1", **inventories: Mapping[str, Any]) -> str:
         """Make a provider with these inventories; return its id."""

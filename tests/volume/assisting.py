@@ -7,7 +7,7 @@ from typing import Any, cast
 from mooring.clients.session import Caller, Session
 from mooring.errors import MooringError
 from mooring.fence.operation import Operation
-from tests.volume.dock import Compute, Dock
+from tests.volume.cloud import Compute, VolumeCloud
 from tests.volume.test_snapshots import act
 
 
@@ -25,9 +25,9 @@ class Buried:
 class Assisting(Compute):
     """A compute service that answers `says` when it is asked, or refuses."""
 
-    def __init__(self, dock: Dock) -> None:
+    def __init__(self, cloud: VolumeCloud) -> None:
         super().__init__()
-        self.dock, self.buried = dock, Buried()
+        self.cloud, self.buried = cloud, Buried()
         self.session = cast("Session", self.buried)
         self.says: dict[str, str] | None = None
         self.refusal: MooringError | None = None
@@ -60,11 +60,11 @@ class Assisting(Compute):
         if self.refusal is not None:
             raise self.refusal
         if self.says is not None:
-            answer = await tell(self.dock, snapshot_id, **self.says)
+            answer = await tell(self.cloud, snapshot_id, **self.says)
             assert answer == 202
 
 
-async def tell(dock: Dock, snapshot_id: str, status: str, progress: str = "90%") -> int:
+async def tell(cloud: VolumeCloud, snapshot_id: str, status: str, progress: str = "90%") -> int:
     value = {"status": status, "progress": progress}
-    answer = await act(dock, snapshot_id, "os-update_snapshot_status", value, who="compute")
+    answer = await act(cloud, snapshot_id, "os-update_snapshot_status", value, user="compute")
     return answer.status

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.volume.dock import Dock
+from tests.volume.cloud import VolumeCloud
 
 
 @pytest.fixture
-async def dock(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Dock]:
-    opened = Dock(tmp_path)
+async def cloud(tmp_path: Path, anyio_backend: str) -> AsyncIterator[VolumeCloud]:
+    opened = VolumeCloud(tmp_path)
     await opened.open()
     yield opened
     await opened.close()

@@ -12,8 +12,9 @@ from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.servers import PowerRequest, ServerSpec
 from mooring.clients.compute import ComputeClient
 from mooring.clients.transport import Network
-from tests.callers import session
-from tests.volume.dock import PROJECT, SERVER, Answer, Dock, connector
+from tests.answers import Answer
+from tests.callers import PROJECT, session
+from tests.volume.cloud import SERVER, VolumeCloud, connector
 
 GIB = 1024**3
 SHORT_S = 50.0
@@ -82,16 +83,16 @@ class Nova:
 
 
 class Harbour:
-    """A dock with guests that have its volumes, and a compute service that is told of them."""
+    """A cloud with guests that have its volumes, and a compute service that is told of them."""
 
-    def __init__(self, dock: Dock) -> None:
-        self.dock, self.nova = dock, Nova()
-        dock.volume.compute = self.nova.client()
+    def __init__(self, cloud: VolumeCloud) -> None:
+        self.cloud, self.nova = cloud, Nova()
+        cloud.neighbour = cloud.volume.compute = self.nova.client()
 
     async def attach(self, volume_id: str, server_id: str = SERVER, *, running: bool = True) -> str:
         """Attach a volume, whole, and let a guest have it, which holds its lock while it runs."""
-        attachment_id = await self.dock.attach(volume_id, server_id)
-        agent = self.dock.agents["host1"]
+        attachment_id = await self.cloud.attach(volume_id, server_id)
+        agent = self.cloud.known_agents["host1"]
         connection = await agent.export_volume(volume_id, attachment_id, connector("host1"))
         disk = DiskSpec(
             volume_id=volume_id,
@@ -108,73 +109,68 @@ class Harbour:
 
     async def made(self, size: int = 1, **fields: Any) -> str:
         """Make a volume that a running guest has."""
-        volume_id = await self.dock.make(size=size, **fields)
+        volume_id = await self.cloud.make(size=size, **fields)
         await self.attach(volume_id)
         return volume_id
 
     async def grow(self, volume_id: str, size_gib: int = 2) -> None:
         """Let the guest's hypervisor do what compute would ask it for."""
-        await self.dock.agents["host1"].resize_disk(SERVER, volume_id, size_gib * GIB)
+        await self.cloud.known_agents["host1"].resize_disk(SERVER, volume_id, size_gib * GIB)
 
     async def extend(self, volume_id: str, size: Any = 2, **more: Any) -> Answer:
         """Ask for a new size, and let it go on until nothing moves but slow timers."""
         how = {"version": "3.71", **more}
-        answer = await self.dock.act(volume_id, "os-extend", {"new_size": size}, **how)
+        answer = await self.cloud.act(volume_id, "os-extend", {"new_size": size}, **how)
         await self.rest()
         return answer
 
     async def complete(self, volume_id: str, *, error: Any = False, **more: Any) -> Answer:
         """Complete as compute's service user does."""
-        how = {"version": "3.71", "who": "compute", **more}
+        how = {"version": "3.71", "user": "compute", **more}
         body = {"error": error}
-        answer = await self.dock.act(volume_id, "os-extend_volume_completion", body, **how)
+        answer = await self.cloud.act(volume_id, "os-extend_volume_completion", body, **how)
         await self.rest()
         return answer
 
     async def rest(self) -> None:
         """Let everything go on that does not wait for minutes."""
-        await self.dock.engine.settle(SHORT_S)
-
-    async def restart(self) -> None:
-        """Let the service die and come back; the guests live on."""
-        await self.dock.restart()
-        self.dock.volume.compute = self.nova.client()
+        await self.cloud.settle(SHORT_S)
 
     async def reset(self, volume_id: str, **words: str) -> Answer:
         """Reset a status, whoever is at work on it."""
-        asking = self.dock.act(volume_id, "os-reset_status", words, who="admin")
-        answer = await self.dock.drive(asking, turn_s=1.0)
-        await self.dock.engine.settle(0.0)
+        asking = self.cloud.act(volume_id, "os-reset_status", words, user="admin")
+        answer = await self.cloud.drive(asking, turn_s=1.0)
+        await self.cloud.settle(0.0)
         return answer
 
     async def state(self, volume_id: str) -> tuple[str, int]:
         """Return status and size in GiB."""
-        shown = await self.dock.show(volume_id, version="3.71")
+        shown = await self.cloud.show(volume_id, version="3.71")
         return shown["status"], shown["size"]
 
     async def file_gib(self, volume_id: str) -> int:
         """Return how big the storage has it."""
-        file = await self.dock.agents["host1"].show_volume(volume_id)
+        file = await self.cloud.known_agents["host1"].show_volume(volume_id)
         assert file is not None
         return file.size_gib
 
     async def gigabytes(self) -> tuple[int, int]:
         """Return what the project uses, and what is reserved besides."""
-        answer = await self.dock.ask("GET", f"/os-quota-sets/{PROJECT}?usage=True")
-        used = answer.json["quota_set"]["gigabytes"]
-        typed = answer.json["quota_set"]["gigabytes___DEFAULT__"]
+        answer = await self.cloud.ask("GET", f"/os-quota-sets/{PROJECT}?usage=True")
+        used = answer.body["quota_set"]["gigabytes"]
+        typed = answer.body["quota_set"]["gigabytes___DEFAULT__"]
         assert (used["in_use"], used["reserved"]) == (typed["in_use"], typed["reserved"])
         return used["in_use"], used["reserved"]
 
     async def messages(self) -> list[str]:
         """Return the ids of what the project was told, newest first."""
-        answer = await self.dock.ask("GET", "/messages")
-        return [row["event_id"] for row in answer.json["messages"]]
+        answer = await self.cloud.ask("GET", "/messages")
+        return [row["event_id"] for row in answer.body["messages"]]
 
     async def is_at_peace(self) -> bool:
         """Whether nothing rests, nothing is reserved, and row and file have the same size."""
-        assert await self.dock.complaints() == []
+        assert await self.cloud.complaints() == []
         assert (await self.gigabytes())[1] == 0
-        for file in await self.dock.storage.volumes():
+        for file in await self.cloud.storage.volumes():
             assert (await self.state(file.volume_id))[1] == file.size_gib
         return True

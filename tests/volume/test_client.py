@@ -10,17 +10,17 @@ from mooring.clients.volume import NewVolume, VolumeClient
 from mooring.errors import Conflict, Invalid, NotFound, OverQuota
 from mooring.fence.operation import Operation
 from mooring.who import Who
-from tests.callers import session
-from tests.volume.dock import PROJECT, SERVER, UNKNOWN, Dock, connector
+from tests.callers import PROJECT, session
+from tests.volume.cloud import SERVER, UNKNOWN, VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
 USER = Who(user_id="member", project_id=PROJECT, token="member")
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-def client_of(dock: Dock, app: App | None = None) -> VolumeClient:
+def client_of(cloud: VolumeCloud, app: App | None = None) -> VolumeClient:
     network = Network()
-    network.serve("http://cloud/volume", app or dock.app)
+    network.serve("http://cloud/volume", app or cloud.cloud.apps["/volume"])
     return VolumeClient(session(network, "volume", "http://cloud/volume/v3", own="compute"))
 
 
@@ -41,11 +41,11 @@ def operation(step: str = "reserve") -> Operation:
     return Operation("12345678-1234-4234-8234-123456789abc", step, 1, 5)
 
 
-async def test_the_client_speaks_the_whole_new_flow(dock: Dock) -> None:
-    volumes = client_of(dock)
+async def test_the_client_speaks_the_whole_new_flow(cloud: VolumeCloud) -> None:
+    volumes = client_of(cloud)
     made = await volumes.create(USER, NewVolume(size_gib=1, name="data"), operation=operation())
-    await dock.engine.settle()
-    assert dock.compute.woken == [operation().saga]
+    await cloud.settle()
+    assert cloud.compute.woken == [operation().saga]
     shown = await volumes.show(USER, made.id)
     assert (shown.status, shown.size_gib, shown.is_bootable) == ("available", 1, False)
     assert [volume.id for volume in await volumes.volumes(USER, name="data")] == [made.id]
@@ -64,28 +64,28 @@ async def test_the_client_speaks_the_whole_new_flow(dock: Dock) -> None:
     await volumes.delete_attachment(None, attachment.id)
     await volumes.delete_attachment(None, attachment.id)
     await volumes.delete(None, made.id)
-    await dock.engine.settle()
+    await cloud.settle()
     await volumes.delete(None, made.id)
     with pytest.raises(NotFound):
         await volumes.show(None, made.id)
 
 
-async def test_refusals_come_as_the_kinds_they_are(dock: Dock) -> None:
-    volumes = client_of(dock)
+async def test_refusals_come_as_the_kinds_they_are(cloud: VolumeCloud) -> None:
+    volumes = client_of(cloud)
     with pytest.raises(NotFound):
         await volumes.create_attachment(USER, UNKNOWN, SERVER)
     with pytest.raises(Invalid):
-        await volumes.begin_detaching(USER, await dock.make())
+        await volumes.begin_detaching(USER, await cloud.make())
     with pytest.raises(OverQuota):
         await volumes.create(USER, NewVolume(size_gib=2000))
-    volume_id = await dock.make()
-    attachment_id = await dock.attach(volume_id)
+    volume_id = await cloud.make()
+    attachment_id = await cloud.attach(volume_id)
     with pytest.raises(Conflict):
         await volumes.connect_attachment(None, attachment_id, connector("host2"))
 
 
-async def test_the_legacy_actions_go_by_name(dock: Dock) -> None:
-    volumes, volume_id = client_of(dock), await dock.make()
+async def test_the_legacy_actions_go_by_name(cloud: VolumeCloud) -> None:
+    volumes, volume_id = client_of(cloud), await cloud.make()
     assert await volumes.act(USER, volume_id, "os-reserve") is None
     body = {"connector": connector()}
     answer = await volumes.act(None, volume_id, "os-initialize_connection", body)
@@ -93,10 +93,10 @@ async def test_the_legacy_actions_go_by_name(dock: Dock) -> None:
 
 
 @pytest.mark.parametrize("peer", ["ours", "plain"])
-async def test_what_a_create_made_is_found_and_nothing_else(dock: Dock, peer: str) -> None:
-    volumes = client_of(dock, plain(dock.app) if peer == "plain" else None)
-    volume_id = await dock.make()
-    known = await dock.attach(volume_id)
+async def test_what_a_create_made_is_found_and_nothing_else(cloud: VolumeCloud, peer: str) -> None:
+    volumes = client_of(cloud, plain(cloud.cloud.apps["/volume"]) if peer == "plain" else None)
+    volume_id = await cloud.make()
+    known = await cloud.attach(volume_id)
     made = await volumes.create_attachment(None, volume_id, SERVER, operation=operation())
     mine = operation()
     found = await volumes.bury_attachments(None, mine, volume_id=volume_id, known=[known])
@@ -107,24 +107,24 @@ async def test_what_a_create_made_is_found_and_nothing_else(dock: Dock, peer: st
 
 
 @pytest.mark.parametrize("peer", ["ours", "plain"])
-async def test_what_volume_a_create_made_is_found(dock: Dock, peer: str) -> None:
-    volumes = client_of(dock, plain(dock.app) if peer == "plain" else None)
-    known = await dock.make(name="root")
+async def test_what_volume_a_create_made_is_found(cloud: VolumeCloud, peer: str) -> None:
+    volumes = client_of(cloud, plain(cloud.cloud.apps["/volume"]) if peer == "plain" else None)
+    known = await cloud.make(name="root")
     wanted = NewVolume(size_gib=1, name="root")
     made = await volumes.create(USER, wanted, operation=operation())
     found = await volumes.bury_volumes(USER, operation(), name="root", known=[known])
     assert found == [made.id]
     for volume_id in found:
         await volumes.delete(None, volume_id, force=True)
-    await dock.engine.settle()
-    assert await dock.count_volumes() == 1
-    assert await dock.complaints() == []
+    await cloud.settle()
+    assert await cloud.count_volumes() == 1
+    assert await cloud.complaints() == []
 
 
-async def test_the_same_create_makes_one_volume(dock: Dock) -> None:
-    volumes = client_of(dock)
+async def test_the_same_create_makes_one_volume(cloud: VolumeCloud) -> None:
+    volumes = client_of(cloud)
     wanted = NewVolume(size_gib=1)
     first = await volumes.create(USER, wanted, operation=operation())
     again = await volumes.create(USER, wanted, operation=operation())
     assert first.id == again.id
-    await dock.engine.settle()
+    await cloud.settle()

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from mooring.errors import NoCapacity
-from tests.volume.dock import OTHER, PROJECT, UNKNOWN, Dock
+from tests.callers import OTHER_PROJECT, PROJECT
+from tests.volume.cloud import UNKNOWN, VolumeCloud
 from tests.volume.growth import Harbour
 
 pytestmark = pytest.mark.anyio
@@ -17,18 +18,18 @@ FAILED = ["VOLUME_VOLUME_007_010"]
 
 
 @pytest.fixture
-def harbour(dock: Dock) -> Harbour:
-    return Harbour(dock)
+def harbour(cloud: VolumeCloud) -> Harbour:
+    return Harbour(cloud)
 
 
-async def limit(dock: Dock, project_id: str, limits: dict[str, int]) -> None:
+async def limit(cloud: VolumeCloud, project_id: str, limits: dict[str, int]) -> None:
     body = {"quota_set": limits}
-    answer = await dock.ask("PUT", f"/os-quota-sets/{project_id}", body, who="admin")
+    answer = await cloud.ask("PUT", f"/os-quota-sets/{project_id}", body, user="admin")
     assert answer.status == 200
 
 
 async def test_an_available_volume_grows(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make(size=1)
+    volume_id = await harbour.cloud.make(size=1)
     answer = await harbour.extend(volume_id, "3", version="3.0")
     assert (answer.status, answer.content) == (202, b"")
     assert await harbour.state(volume_id) == ("available", 3)
@@ -40,15 +41,15 @@ async def test_an_available_volume_grows(harbour: Harbour) -> None:
 
 
 async def test_the_quota_is_reserved_at_once_and_pools_count_it(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make(size=1)
-    harbour.dock.storage.knobs.hold("extend")
+    volume_id = await harbour.cloud.make(size=1)
+    harbour.cloud.storage.knobs.hold("extend")
     body = {"new_size": 4}
-    assert (await harbour.dock.act(volume_id, "os-extend", body)).status == 202
+    assert (await harbour.cloud.act(volume_id, "os-extend", body)).status == 202
     assert await harbour.state(volume_id) == ("extending", 1)
     assert await harbour.gigabytes() == (1, 3)
-    pools = await harbour.dock.ask("GET", "/scheduler-stats/get_pools?detail=1", who="admin")
-    assert pools.json["pools"][0]["capabilities"]["provisioned_capacity_gb"] == 4
-    harbour.dock.storage.knobs.release("extend")
+    pools = await harbour.cloud.ask("GET", "/scheduler-stats/get_pools?detail=1", user="admin")
+    assert pools.body["pools"][0]["capabilities"]["provisioned_capacity_gb"] == 4
+    harbour.cloud.storage.knobs.release("extend")
     await harbour.rest()
     assert await harbour.gigabytes() == (4, 0)
     assert await harbour.is_at_peace()
@@ -58,7 +59,7 @@ async def test_the_quota_is_reserved_at_once_and_pools_count_it(harbour: Harbour
     "size", [0, -1, "", "two", "#", None, True, 1.5, [2], 2**31, "9" * 30, "²"]
 )
 async def test_a_size_that_makes_no_sense_is_refused(harbour: Harbour, size: Any) -> None:
-    volume_id = await harbour.dock.make(size=1)
+    volume_id = await harbour.cloud.make(size=1)
     assert (await harbour.extend(volume_id, size)).status == 400
     assert await harbour.state(volume_id) == ("available", 1)
     assert await harbour.gigabytes() == (1, 0)
@@ -66,14 +67,14 @@ async def test_a_size_that_makes_no_sense_is_refused(harbour: Harbour, size: Any
 
 @pytest.mark.parametrize("body", [{}, None, {"new_size": 2, "more": 1}])
 async def test_a_body_that_makes_no_sense_is_refused(harbour: Harbour, body: Any) -> None:
-    volume_id = await harbour.dock.make(size=1)
-    assert (await harbour.dock.act(volume_id, "os-extend", body)).status == 400
+    volume_id = await harbour.cloud.make(size=1)
+    assert (await harbour.cloud.act(volume_id, "os-extend", body)).status == 400
     assert await harbour.state(volume_id) == ("available", 1)
 
 
 @pytest.mark.parametrize("size", [1, 2])
 async def test_a_smaller_or_equal_size_is_refused(harbour: Harbour, size: int) -> None:
-    volume_id = await harbour.dock.make(size=2)
+    volume_id = await harbour.cloud.make(size=2)
     answer = await harbour.extend(volume_id, size)
     assert answer.status == 400
     assert "must be greater than current size. (current: 2, extended" in answer.fault
@@ -81,16 +82,16 @@ async def test_a_smaller_or_equal_size_is_refused(harbour: Harbour, size: int) -
 
 
 async def test_somebody_else_s_volume_and_one_that_is_not_look_the_same(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make()
-    assert (await harbour.extend(volume_id, who="stranger")).status == 404
+    volume_id = await harbour.cloud.make()
+    assert (await harbour.extend(volume_id, user="stranger")).status == 404
     assert (await harbour.extend(UNKNOWN)).status == 404
-    assert (await harbour.extend(volume_id, who="reader")).status == 403
+    assert (await harbour.extend(volume_id, user="reader")).status == 403
     assert await harbour.state(volume_id) == ("available", 1)
 
 
 @pytest.mark.parametrize("status", ["error", "reserved", "attaching", "error_extending"])
 async def test_another_status_is_refused(harbour: Harbour, status: str) -> None:
-    volume_id = await harbour.dock.make()
+    volume_id = await harbour.cloud.make()
     await harbour.reset(volume_id, status=status)
     answer = await harbour.extend(volume_id)
     assert answer.status == 400
@@ -107,11 +108,11 @@ async def test_another_status_is_refused(harbour: Harbour, status: str) -> None:
     ],
 )
 async def test_more_than_the_quota_is_refused(harbour: Harbour, name: str, prefix: str) -> None:
-    volume_id = await harbour.dock.make()
-    await limit(harbour.dock, PROJECT, {name: 2})
+    volume_id = await harbour.cloud.make()
+    await limit(harbour.cloud, PROJECT, {name: 2})
     answer = await harbour.extend(volume_id, 3)
     assert answer.status == 413
-    assert answer.json["overLimit"]["retryAfter"] == "0"
+    assert answer.body["overLimit"]["retryAfter"] == "0"
     assert prefix in answer.fault
     assert await harbour.state(volume_id) == ("available", 1)
     assert await harbour.gigabytes() == (1, 0)
@@ -120,30 +121,30 @@ async def test_more_than_the_quota_is_refused(harbour: Harbour, name: str, prefi
 
 
 async def test_an_administrator_spends_the_quota_of_the_volume_s_project(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make(who="stranger")
-    await limit(harbour.dock, OTHER, {"gigabytes": 2})
-    assert (await harbour.extend(volume_id, 3, who="admin")).status == 413
-    assert (await harbour.extend(volume_id, 2, who="admin")).status == 202
+    volume_id = await harbour.cloud.make(user="stranger")
+    await limit(harbour.cloud, OTHER_PROJECT, {"gigabytes": 2})
+    assert (await harbour.extend(volume_id, 3, user="admin")).status == 413
+    assert (await harbour.extend(volume_id, 2, user="admin")).status == 202
     assert await harbour.gigabytes() == (0, 0)
-    await limit(harbour.dock, PROJECT, {"per_volume_gigabytes": 2})
-    await limit(harbour.dock, OTHER, {"gigabytes": 9})
-    assert (await harbour.extend(volume_id, 3, who="admin")).status == 413
+    await limit(harbour.cloud, PROJECT, {"per_volume_gigabytes": 2})
+    await limit(harbour.cloud, OTHER_PROJECT, {"gigabytes": 9})
+    assert (await harbour.extend(volume_id, 3, user="admin")).status == 413
 
 
 async def test_what_is_reserved_counts_for_everybody_else(harbour: Harbour) -> None:
-    dock = harbour.dock
-    volumes = [await dock.make() for _ in range(3)]
-    await limit(dock, PROJECT, {"gigabytes": 5})
-    dock.storage.knobs.hold("extend")
-    asked = [dock.act(each, "os-extend", {"new_size": 2}) for each in volumes]
+    cloud = harbour.cloud
+    volumes = [await cloud.make() for _ in range(3)]
+    await limit(cloud, PROJECT, {"gigabytes": 5})
+    cloud.storage.knobs.hold("extend")
+    asked = [cloud.act(each, "os-extend", {"new_size": 2}) for each in volumes]
     codes = [answer.status for answer in await asyncio.gather(*asked)]
     assert sorted(codes) == [202, 202, 413]
-    assert (await dock.ask("POST", "/volumes", {"volume": {"size": 1}})).status == 413
+    assert (await cloud.ask("POST", "/volumes", {"volume": {"size": 1}})).status == 413
     body = {"quota_set": {"gigabytes": 4}}
-    answer = await dock.ask("PUT", f"/os-quota-sets/{PROJECT}", body, who="admin")
+    answer = await cloud.ask("PUT", f"/os-quota-sets/{PROJECT}", body, user="admin")
     assert answer.status == 400
     assert "less than the 5 in use" in answer.fault
-    dock.storage.knobs.release("extend")
+    cloud.storage.knobs.release("extend")
     await harbour.rest()
     assert await harbour.gigabytes() == (5, 0)
     assert await harbour.is_at_peace()
@@ -151,7 +152,7 @@ async def test_what_is_reserved_counts_for_everybody_else(harbour: Harbour) -> N
 
 async def test_the_type_of_a_volume_bounds_its_size(harbour: Harbour) -> None:
     specs = {"provisioning:min_vol_size": "3", "provisioning:max_vol_size": "5"}
-    volume_id = await harbour.dock.make(volume_type=await harbour.dock.type_with(**specs))
+    volume_id = await harbour.cloud.make(volume_type=await harbour.cloud.type_with(**specs))
     for size, word in ((2, "minimum"), (6, "maximum")):
         answer = await harbour.extend(volume_id, size)
         assert answer.status == 400
@@ -161,9 +162,9 @@ async def test_the_type_of_a_volume_bounds_its_size(harbour: Harbour) -> None:
 
 
 async def test_without_room_in_its_pool_the_volume_stays_as_it_was(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make()
-    settings = harbour.dock.volume.settings
-    harbour.dock.volume.settings = replace(settings, oversubscription_ratio=0.0003)
+    volume_id = await harbour.cloud.make()
+    settings = harbour.cloud.volume.settings
+    harbour.cloud.volume.settings = replace(settings, oversubscription_ratio=0.0003)
     assert (await harbour.extend(volume_id, 9)).status == 202
     assert await harbour.state(volume_id) == ("available", 1)
     assert await harbour.messages() == ["VOLUME_VOLUME_007_003"]
@@ -172,7 +173,7 @@ async def test_without_room_in_its_pool_the_volume_stays_as_it_was(harbour: Harb
 
 async def test_a_pool_that_is_down_gives_nothing(harbour: Harbour) -> None:
     volume_id = await harbour.made()
-    harbour.dock.clock.advance(61)
+    harbour.cloud.clock.advance(61)
     assert (await harbour.extend(volume_id)).status == 202
     assert await harbour.state(volume_id) == ("in-use", 1)
     assert await harbour.messages() == ["VOLUME_VOLUME_007_003"]
@@ -180,8 +181,8 @@ async def test_a_pool_that_is_down_gives_nothing(harbour: Harbour) -> None:
 
 
 async def test_when_the_driver_fails_the_volume_is_in_error_extending(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make()
-    harbour.dock.storage.knobs.fail("extend", NoCapacity("The pool is full."))
+    volume_id = await harbour.cloud.make()
+    harbour.cloud.storage.knobs.fail("extend", NoCapacity("The pool is full."))
     assert (await harbour.extend(volume_id)).status == 202
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.messages() == FAILED
@@ -194,10 +195,10 @@ async def test_when_the_driver_fails_the_volume_is_in_error_extending(harbour: H
 
 
 async def test_a_volume_in_error_extending_can_be_deleted(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make()
-    harbour.dock.storage.knobs.fail("extend", NoCapacity("The pool is full."))
+    volume_id = await harbour.cloud.make()
+    harbour.cloud.storage.knobs.fail("extend", NoCapacity("The pool is full."))
     await harbour.extend(volume_id)
-    assert (await harbour.dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    assert (await harbour.cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 202
     await harbour.rest()
-    assert await harbour.dock.count_volumes() == 0
+    assert await harbour.cloud.count_volumes() == 0
     assert await harbour.is_at_peace()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mooring.agent.settings import PoolSettings
 from mooring.errors import Invalid
-from tests.volume.dock import SERVER, SERVER_2, Dock
+from tests.volume.cloud import SERVER, SERVER_2, VolumeCloud
 from tests.volume.growth import Harbour
 
 pytestmark = pytest.mark.anyio
@@ -17,15 +17,14 @@ FAILED = ["VOLUME_VOLUME_007_010"]
 
 
 @pytest.fixture
-def harbour(dock: Dock) -> Harbour:
-    return Harbour(dock)
+def harbour(cloud: VolumeCloud) -> Harbour:
+    return Harbour(cloud)
 
 
 async def open_storage_that_grows(harbour: Harbour) -> None:
     """Set the pool up as one whose storage grows volumes that a guest has open."""
     pool = PoolSettings(driver="simulated", name="fast", online_extend="storage")
-    harbour.dock.pools = (pool,)
-    await harbour.restart()
+    await harbour.cloud.change_host("host1", pools=(pool,))
 
 
 async def test_below_3_42_an_attached_volume_is_refused(harbour: Harbour) -> None:
@@ -40,7 +39,7 @@ async def test_below_3_42_an_attached_volume_is_refused(harbour: Harbour) -> Non
 
 async def test_when_the_driver_fails_it_is_completed_with_error(harbour: Harbour) -> None:
     volume_id = await harbour.made()
-    harbour.dock.storage.knobs.fail("extend", Invalid("This storage does not grow."))
+    harbour.cloud.storage.knobs.fail("extend", Invalid("This storage does not grow."))
     assert (await harbour.extend(volume_id)).status == 202
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.messages() == FAILED
@@ -69,7 +68,7 @@ async def test_when_the_driver_succeeds_attached_the_server_is_told_at_2_51(
 
 
 async def test_a_stopped_guest_s_volume_grows_like_any_other(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make()
+    volume_id = await harbour.cloud.make()
     await harbour.attach(volume_id, running=False)
     await harbour.extend(volume_id)
     assert await harbour.state(volume_id) == ("in-use", 2)
@@ -101,9 +100,9 @@ async def test_when_no_server_has_it_the_signal_is_a_failure(harbour: Harbour) -
 
 
 async def test_when_several_servers_have_it_the_signal_is_a_failure(harbour: Harbour) -> None:
-    name = await harbour.dock.type_with(multiattach="<is> True")
+    name = await harbour.cloud.type_with(multiattach="<is> True")
     volume_id = await harbour.made(volume_type=name)
-    await harbour.dock.attach(volume_id, SERVER_2)
+    await harbour.cloud.attach(volume_id, SERVER_2)
     await harbour.extend(volume_id)
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.messages() == FAILED
@@ -111,9 +110,9 @@ async def test_when_several_servers_have_it_the_signal_is_a_failure(harbour: Har
 
 
 async def test_two_attachments_of_one_server_count_as_one(harbour: Harbour) -> None:
-    name = await harbour.dock.type_with(multiattach="<is> True")
+    name = await harbour.cloud.type_with(multiattach="<is> True")
     volume_id = await harbour.made(volume_type=name)
-    await harbour.dock.attach(volume_id, SERVER)
+    await harbour.cloud.attach(volume_id, SERVER)
     await harbour.extend(volume_id)
     assert await harbour.state(volume_id) == ("extending", 1)
     (taken,) = harbour.nova.taken
@@ -130,7 +129,7 @@ async def test_when_one_server_has_it_compute_is_told_at_2_105_and_awaited(
     seen: list[dict[str, str]] = []
 
     async def look() -> None:
-        seen.append((await harbour.dock.show(volume_id, version="3.71"))["metadata"])
+        seen.append((await harbour.cloud.show(volume_id, version="3.71"))["metadata"])
 
     harbour.nova.meanwhile = look
     assert (await harbour.extend(volume_id, 3)).status == 202
@@ -174,7 +173,7 @@ async def test_an_event_that_is_refused_is_rolled_back(
     assert len(harbour.nova.taken) == 1
     assert harbour.nova.buried == [harbour.nova.taken[0].operation]
     assert await harbour.messages() == FAILED
-    assert "extend_new_size" not in (await harbour.dock.show(volume_id))["metadata"]
+    assert "extend_new_size" not in (await harbour.cloud.show(volume_id))["metadata"]
     assert (await harbour.complete(volume_id)).status == 400
     assert await harbour.is_at_peace()
 
@@ -199,7 +198,7 @@ async def test_a_compute_service_that_stays_silent_is_given_up(harbour: Harbour)
     volume_id = await harbour.made()
     harbour.nova.answers = [(503, {})] * 50
     await harbour.extend(volume_id)
-    await harbour.dock.engine.settle()
+    await harbour.cloud.settle()
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert harbour.nova.buried == [harbour.nova.taken[0].operation]
     assert await harbour.messages() == FAILED
@@ -220,8 +219,8 @@ async def test_a_compute_service_without_completion_ends_right(
 
 async def test_without_a_version_for_completion_nobody_is_told(harbour: Harbour) -> None:
     volume_id = await harbour.made()
-    settings = harbour.dock.volume.settings
-    harbour.dock.volume.settings = replace(settings, extend_completion_version="")
+    settings = harbour.cloud.volume.settings
+    harbour.cloud.volume.settings = replace(settings, extend_completion_version="")
     await harbour.extend(volume_id)
     assert harbour.nova.taken == []
     assert await harbour.state(volume_id) == ("error_extending", 1)
@@ -231,11 +230,11 @@ async def test_without_a_version_for_completion_nobody_is_told(harbour: Harbour)
 async def test_an_extend_that_waits_is_listed_with_its_steps(harbour: Harbour) -> None:
     volume_id = await harbour.made()
     await harbour.extend(volume_id)
-    listed = await harbour.dock.ask("GET", "/mooring/operations", who="admin")
-    (operation,) = listed.json["operations"]
+    listed = await harbour.cloud.ask("GET", "/mooring/operations", user="admin")
+    (operation,) = listed.body["operations"]
     assert (operation["name"], operation["status"]) == ("volume.extend_volume", "waiting")
     assert operation["step"] == "await_completion"
     assert operation["locks"] == [f"volume:{volume_id}"]
-    shown = await harbour.dock.ask("GET", f"/mooring/operations/{operation['id']}", who="admin")
-    steps = [line["step"] for line in shown.json["timeline"]]
+    shown = await harbour.cloud.ask("GET", f"/mooring/operations/{operation['id']}", user="admin")
+    steps = [line["step"] for line in shown.body["timeline"]]
     assert steps == ["check_capacity", "ask_storage", "hand_over", "send_event"]

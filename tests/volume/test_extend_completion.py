@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from mooring.fence.operation import Operation
-from tests.volume.dock import UNKNOWN, Dock
+from mooring.fence.operation import HEADER
+from tests.volume.cloud import UNKNOWN, VolumeCloud
 from tests.volume.growth import Harbour
 
 pytestmark = pytest.mark.anyio
-COMPLETE = Operation("12345678-1234-4234-8234-123456789abc", "complete", 1, 5)
+COMPLETE = {HEADER: "12345678-1234-4234-8234-123456789abc.complete;1;5"}
 
 
 @pytest.fixture
-async def harbour(dock: Dock) -> Harbour:
-    return Harbour(dock)
+async def harbour(cloud: VolumeCloud) -> Harbour:
+    return Harbour(cloud)
 
 
 @pytest.fixture
@@ -31,11 +31,11 @@ async def volume_id(harbour: Harbour) -> str:
 
 async def leave(harbour: Harbour, volume_id: str) -> None:
     """Let the guest that has a volume go, and its attachment with it."""
-    agent = harbour.dock.agents["host1"]
+    agent = harbour.cloud.known_agents["host1"]
     for guest in await agent.list_servers():
         await agent.delete_server(guest.server_id)
-    for attachment_id in await harbour.dock.attachments(volume_id):
-        assert (await harbour.dock.detach(attachment_id)).status == 200
+    for attachment_id in await harbour.cloud.attachments(volume_id):
+        assert (await harbour.cloud.detach(attachment_id)).status == 200
 
 
 async def test_success_commits_the_reservation_size_and_status(
@@ -46,9 +46,9 @@ async def test_success_commits_the_reservation_size_and_status(
     assert (answer.status, answer.content) == (202, b"")
     assert await harbour.state(volume_id) == ("in-use", 2)
     assert await harbour.gigabytes() == (2, 0)
-    pools = await harbour.dock.ask("GET", "/scheduler-stats/get_pools?detail=1", who="admin")
-    assert pools.json["pools"][0]["capabilities"]["allocated_capacity_gb"] == 2
-    assert "extend_new_size" not in (await harbour.dock.show(volume_id))["metadata"]
+    pools = await harbour.cloud.ask("GET", "/scheduler-stats/get_pools?detail=1", user="admin")
+    assert pools.body["pools"][0]["capabilities"]["allocated_capacity_gb"] == 2
+    assert "extend_new_size" not in (await harbour.cloud.show(volume_id))["metadata"]
     assert await harbour.is_at_peace()
 
 
@@ -68,7 +68,7 @@ async def test_error_rolls_the_reservation_back(harbour: Harbour, volume_id: str
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.gigabytes() == (1, 0)
     assert await harbour.messages() == ["VOLUME_VOLUME_007_010"]
-    assert "extend_new_size" not in (await harbour.dock.show(volume_id))["metadata"]
+    assert "extend_new_size" not in (await harbour.cloud.show(volume_id))["metadata"]
     assert await harbour.is_at_peace()
 
 
@@ -102,9 +102,9 @@ async def test_error_for_a_server_that_leaves_gives_the_volume_its_rest(
 async def test_a_completion_is_refused_in_any_status_but_extending(
     harbour: Harbour, volume_id: str
 ) -> None:
-    await harbour.dock.set(volume_id, status="in-use")
+    await harbour.cloud.set(volume_id, status="in-use")
     assert (await harbour.complete(volume_id)).status == 400
-    await harbour.dock.set(volume_id, status="extending")
+    await harbour.cloud.set(volume_id, status="extending")
     await harbour.grow(volume_id)
     assert (await harbour.complete(volume_id)).status == 202
     assert await harbour.state(volume_id) == ("in-use", 2)
@@ -132,8 +132,8 @@ async def test_of_two_completions_one_wins(harbour: Harbour, volume_id: str) -> 
 
 async def test_the_same_operation_twice_is_answered_alike(harbour: Harbour, volume_id: str) -> None:
     await harbour.grow(volume_id)
-    first = await harbour.complete(volume_id, operation=COMPLETE)
-    second = await harbour.complete(volume_id, operation=COMPLETE)
+    first = await harbour.complete(volume_id, headers=COMPLETE)
+    second = await harbour.complete(volume_id, headers=COMPLETE)
     assert (first.status, second.status) == (202, 202)
     assert await harbour.state(volume_id) == ("in-use", 2)
 
@@ -154,21 +154,21 @@ async def test_the_same_operation_twice_is_answered_alike(harbour: Harbour, volu
 async def test_a_body_that_makes_no_sense_is_refused(
     harbour: Harbour, volume_id: str, value: Any
 ) -> None:
-    how = {"who": "compute", "version": "3.71"}
-    answer = await harbour.dock.act(volume_id, "os-extend_volume_completion", value, **how)
+    how = {"user": "compute", "version": "3.71"}
+    answer = await harbour.cloud.act(volume_id, "os-extend_volume_completion", value, **how)
     assert answer.status == 400
     assert await harbour.state(volume_id) == ("extending", 1)
     assert (await harbour.complete(volume_id, error=True)).status == 202
 
 
 @pytest.mark.parametrize(
-    ("who", "version", "status"),
+    ("user", "version", "status"),
     [("member", "3.71", 403), ("stranger", "3.71", 403), ("compute", "3.70", 404)],
 )
 async def test_who_may_not_complete_changes_nothing(
-    harbour: Harbour, volume_id: str, who: str, version: str, status: int
+    harbour: Harbour, volume_id: str, user: str, version: str, status: int
 ) -> None:
-    answer = await harbour.complete(volume_id, who=who, version=version)
+    answer = await harbour.complete(volume_id, user=user, version=version)
     assert answer.status == status
     assert await harbour.state(volume_id) == ("extending", 1)
     assert await harbour.gigabytes() == (1, 1)
@@ -176,7 +176,7 @@ async def test_who_may_not_complete_changes_nothing(
 
 async def test_an_administrator_may_complete(harbour: Harbour, volume_id: str) -> None:
     await harbour.grow(volume_id)
-    assert (await harbour.complete(volume_id, who="admin")).status == 202
+    assert (await harbour.complete(volume_id, user="admin")).status == 202
     assert await harbour.state(volume_id) == ("in-use", 2)
 
 
@@ -184,9 +184,9 @@ async def test_a_service_completes_volumes_of_every_project_without_being_an_adm
     harbour: Harbour, volume_id: str
 ) -> None:
     await harbour.grow(volume_id)
-    assert (await harbour.complete(volume_id, who="service")).status == 202
+    assert (await harbour.complete(volume_id, user="service")).status == 202
     assert await harbour.state(volume_id) == ("in-use", 2)
-    assert (await harbour.complete(UNKNOWN, who="service")).status == 404
+    assert (await harbour.complete(UNKNOWN, user="service")).status == 404
 
 
 async def test_an_unknown_volume_is_not_found(harbour: Harbour) -> None:
@@ -195,7 +195,7 @@ async def test_an_unknown_volume_is_not_found(harbour: Harbour) -> None:
 
 @pytest.mark.parametrize("status", ["available", "extending", "error_extending"])
 async def test_a_completion_that_nobody_asked_for_is_refused(harbour: Harbour, status: str) -> None:
-    volume_id = await harbour.dock.make()
+    volume_id = await harbour.cloud.make()
     await harbour.reset(volume_id, status=status)
     for error in (True, False):
         answer = await harbour.complete(volume_id, error=error)
@@ -207,9 +207,9 @@ async def test_a_completion_that_nobody_asked_for_is_refused(harbour: Harbour, s
 async def test_a_size_that_is_no_growth_any_more_is_refused(
     harbour: Harbour, volume_id: str
 ) -> None:
-    await harbour.dock.set(volume_id, extend_new_size=1)
+    await harbour.cloud.set(volume_id, extend_new_size=1)
     assert (await harbour.complete(volume_id)).status == 400
-    await harbour.dock.set(volume_id, extend_new_size=2, extend_reservations=None)
+    await harbour.cloud.set(volume_id, extend_new_size=2, extend_reservations=None)
     assert (await harbour.complete(volume_id)).status == 400
     assert await harbour.state(volume_id) == ("extending", 1)
 
@@ -217,21 +217,21 @@ async def test_a_size_that_is_no_growth_any_more_is_refused(
 async def test_everybody_who_sees_the_volume_sees_the_size_to_reach(
     harbour: Harbour, volume_id: str
 ) -> None:
-    await harbour.dock.set(volume_id, labels={"extend_new_size": "7", "k": "v"})
-    for who in ("reader", "member", "admin", "compute"):
-        shown = (await harbour.dock.show(volume_id, who=who))["metadata"]
+    await harbour.cloud.set(volume_id, labels={"extend_new_size": "7", "k": "v"})
+    for user in ("reader", "member", "admin", "compute"):
+        shown = (await harbour.cloud.show(volume_id, user=user))["metadata"]
         assert shown == {"k": "v", "extend_new_size": "2", "attached_mode": "rw"}
-        answer = await harbour.dock.ask("GET", f"/volumes/{volume_id}/metadata", who=who)
-        assert answer.json["metadata"] == {"k": "v", "extend_new_size": "2"}
-    one = await harbour.dock.ask("GET", f"/volumes/{volume_id}/metadata/extend_new_size")
-    assert one.json == {"meta": {"extend_new_size": "2"}}
+        answer = await harbour.cloud.ask("GET", f"/volumes/{volume_id}/metadata", user=user)
+        assert answer.body["metadata"] == {"k": "v", "extend_new_size": "2"}
+    one = await harbour.cloud.ask("GET", f"/volumes/{volume_id}/metadata/extend_new_size")
+    assert one.body == {"meta": {"extend_new_size": "2"}}
 
 
 @pytest.mark.parametrize("key", ["extend_new_size", "extend_reservations"])
 async def test_users_can_neither_change_nor_store_what_belongs_to_the_extend(
     harbour: Harbour, volume_id: str, key: str
 ) -> None:
-    path, ask = f"/volumes/{volume_id}", harbour.dock.ask
+    path, ask = f"/volumes/{volume_id}", harbour.cloud.ask
     for method, target, body in (
         ("POST", f"{path}/metadata", {"metadata": {key: "9", "other": "x"}}),
         ("PUT", f"{path}/metadata", {"metadata": {key: "9"}}),
@@ -242,17 +242,17 @@ async def test_users_can_neither_change_nor_store_what_belongs_to_the_extend(
         assert (await ask(method, target, body)).status == 400, (method, target)
     assert (await ask("DELETE", f"{path}/metadata/{key}")).status == 404
     assert (await ask("PUT", f"{path}/metadata", {"metadata": {"k": "v"}})).status == 200
-    shown = (await harbour.dock.show(volume_id))["metadata"]
+    shown = (await harbour.cloud.show(volume_id))["metadata"]
     assert shown == {"k": "v", "extend_new_size": "2", "attached_mode": "rw"}
-    assert await harbour.dock.count_volumes() == 1
+    assert await harbour.cloud.count_volumes() == 1
     await harbour.grow(volume_id)
     await harbour.complete(volume_id)
     assert await harbour.state(volume_id) == ("in-use", 2)
 
 
 async def test_what_is_shown_among_the_metadata_is_not_stored(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make(metadata={"readonly": "True", "k": "v"})
+    volume_id = await harbour.cloud.make(metadata={"readonly": "True", "k": "v"})
     body = {"metadata": {"attached_mode": "ro", "more": "x"}}
-    answer = await harbour.dock.ask("POST", f"/volumes/{volume_id}/metadata", body)
-    assert answer.json["metadata"] == {"k": "v", "more": "x"}
-    assert (await harbour.dock.show(volume_id))["metadata"] == {"k": "v", "more": "x"}
+    answer = await harbour.cloud.ask("POST", f"/volumes/{volume_id}/metadata", body)
+    assert answer.body["metadata"] == {"k": "v", "more": "x"}
+    assert (await harbour.cloud.show(volume_id))["metadata"] == {"k": "v", "more": "x"}

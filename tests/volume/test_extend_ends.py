@@ -7,9 +7,8 @@ from sqlalchemy import select
 
 from mooring.errors import Unavailable
 from mooring.saga.locks import LOCK_WAIT_S
-from mooring.volume.backends.loops.watch_pools import look_once
 from mooring.volume.tables import ReservationRow
-from tests.volume.dock import SERVER, Dock
+from tests.volume.cloud import SERVER, VolumeCloud
 from tests.volume.growth import GIB, SHORT_S, Harbour
 
 pytestmark = pytest.mark.anyio
@@ -17,8 +16,8 @@ FAILED = ["VOLUME_VOLUME_007_010"]
 
 
 @pytest.fixture
-def harbour(dock: Dock) -> Harbour:
-    return Harbour(dock)
+def harbour(cloud: VolumeCloud) -> Harbour:
+    return Harbour(cloud)
 
 
 @pytest.fixture
@@ -32,14 +31,14 @@ async def volume_id(harbour: Harbour) -> str:
 
 async def pass_deadline(harbour: Harbour) -> None:
     """Let more than the ten minutes pass, in which nobody completes."""
-    await harbour.dock.engine.settle(700.0)
+    await harbour.cloud.settle(700.0)
 
 
 async def test_at_the_deadline_a_file_that_has_grown_is_success(
     harbour: Harbour, volume_id: str
 ) -> None:
     await harbour.grow(volume_id)
-    await harbour.dock.engine.settle(500.0)
+    await harbour.cloud.settle(500.0)
     assert await harbour.state(volume_id) == ("extending", 1)
     await pass_deadline(harbour)
     assert await harbour.state(volume_id) == ("in-use", 2)
@@ -67,14 +66,14 @@ async def test_a_compute_service_that_will_not_give_up_is_waited_for(
     await pass_deadline(harbour)
     # From the deadline on the file tells, and nobody's word counts any more.
     assert (await harbour.complete(volume_id)).status == 400
-    await harbour.dock.engine.settle(2300.0)
+    await harbour.cloud.settle(2300.0)
     assert await harbour.state(volume_id) == ("extending", 1)
     assert await harbour.gigabytes() == (1, 1)
-    (listed,) = (await harbour.dock.ask("GET", "/mooring/operations", who="admin")).json[
+    (listed,) = (await harbour.cloud.ask("GET", "/mooring/operations", user="admin")).body[
         "operations"
     ]
-    shown = await harbour.dock.ask("GET", f"/mooring/operations/{listed['id']}", who="admin")
-    assert "403: Policy does not allow this." in shown.json["timeline"][-1]["error"]
+    shown = await harbour.cloud.ask("GET", f"/mooring/operations/{listed['id']}", user="admin")
+    assert "403: Policy does not allow this." in shown.body["timeline"][-1]["error"]
     await harbour.grow(volume_id)
     harbour.nova.refusal = 0
     await harbour.rest()
@@ -123,8 +122,8 @@ async def test_a_compute_service_that_knows_nothing_of_operations_keeps_nobody_w
 async def test_a_volume_service_that_was_down_still_takes_the_completion(
     harbour: Harbour, volume_id: str
 ) -> None:
-    harbour.dock.clock.advance(7200.0)
-    await harbour.restart()
+    harbour.cloud.clock.advance(7200.0)
+    await harbour.cloud.restart(hosts=True)
     await harbour.rest()
     assert await harbour.state(volume_id) == ("extending", 1)
     await harbour.grow(volume_id)
@@ -143,10 +142,10 @@ async def test_resetting_the_status_rolls_back_and_tells_compute_to_give_up(
     await harbour.rest()
     assert await harbour.state(volume_id) == ("in-use", 2 if has_grown else 1)
     assert harbour.nova.buried == [harbour.nova.taken[0].operation]
-    assert "extend_new_size" not in (await harbour.dock.show(volume_id))["metadata"]
+    assert "extend_new_size" not in (await harbour.cloud.show(volume_id))["metadata"]
     assert (await harbour.complete(volume_id)).status == 400
     assert await harbour.is_at_peace()
-    await look_once(harbour.dock.volume)
+    await harbour.cloud.look_at_hosts()
     assert (await harbour.extend(volume_id, 3)).status == 202
     await harbour.grow(volume_id, 3)
     await harbour.complete(volume_id)
@@ -173,9 +172,9 @@ async def test_a_reset_to_detached_rolls_back_too(harbour: Harbour, volume_id: s
 
 
 async def test_what_somebody_left_extending_is_reset_with_the_file_s_size(harbour: Harbour) -> None:
-    volume_id = await harbour.dock.make()
-    await harbour.dock.agents["host1"].extend_volume(volume_id, 2)
-    await harbour.dock.set(volume_id, status="extending", extend_new_size=2)
+    volume_id = await harbour.cloud.make()
+    await harbour.cloud.known_agents["host1"].extend_volume(volume_id, 2)
+    await harbour.cloud.set(volume_id, status="extending", extend_new_size=2)
     await harbour.reset(volume_id, status="available")
     await harbour.rest()
     assert await harbour.state(volume_id) == ("available", 2)
@@ -183,30 +182,30 @@ async def test_what_somebody_left_extending_is_reset_with_the_file_s_size(harbou
 
 
 async def test_deleting_is_refused_and_forcing_it_ends_the_extend(harbour: Harbour) -> None:
-    dock, volume_id = harbour.dock, await harbour.dock.make()
-    dock.storage.knobs.fail("extend", Unavailable("The storage thinks."), times=99)
-    await harbour.dock.act(volume_id, "os-extend", {"new_size": 2})
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 400
+    cloud, volume_id = harbour.cloud, await harbour.cloud.make()
+    cloud.storage.knobs.fail("extend", Unavailable("The storage thinks."), times=99)
+    await harbour.cloud.act(volume_id, "os-extend", {"new_size": 2})
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 400
     assert await harbour.gigabytes() == (1, 1)
     path = f"/volumes/{volume_id}?force=true"
-    assert (await dock.ask("DELETE", path, who="admin")).status == 202
+    assert (await cloud.ask("DELETE", path, user="admin")).status == 202
     await harbour.rest()
-    assert await dock.count_volumes() == 0
-    assert await dock.storage.volumes() == []
+    assert await cloud.count_volumes() == 0
+    assert await cloud.storage.volumes() == []
     assert await harbour.is_at_peace()
 
 
 async def test_forced_away_from_under_compute_it_is_told_to_give_up(
     harbour: Harbour, volume_id: str
 ) -> None:
-    for server in await harbour.dock.agents["host1"].list_servers():
-        await harbour.dock.agents["host1"].delete_server(server.server_id)
-    for attachment_id in await harbour.dock.attachments(volume_id):
-        await harbour.dock.detach(attachment_id)
-    answer = await harbour.dock.act(volume_id, "os-force_delete", {}, who="admin")
+    for server in await harbour.cloud.known_agents["host1"].list_servers():
+        await harbour.cloud.known_agents["host1"].delete_server(server.server_id)
+    for attachment_id in await harbour.cloud.attachments(volume_id):
+        await harbour.cloud.detach(attachment_id)
+    answer = await harbour.cloud.act(volume_id, "os-force_delete", {}, user="admin")
     assert answer.status == 202
     await harbour.rest()
-    assert await harbour.dock.count_volumes() == 0
+    assert await harbour.cloud.count_volumes() == 0
     assert harbour.nova.buried == [harbour.nova.taken[0].operation]
     assert await harbour.is_at_peace()
 
@@ -214,20 +213,20 @@ async def test_forced_away_from_under_compute_it_is_told_to_give_up(
 async def test_a_forced_delete_that_waits_too_long_leaves_the_extend_to_its_end(
     harbour: Harbour,
 ) -> None:
-    dock, volume_id = harbour.dock, await harbour.made()
+    cloud, volume_id = harbour.cloud, await harbour.made()
 
     async def force_in_vain() -> None:
         harbour.nova.meanwhile = None
         await harbour.grow(volume_id)
-        await dock.agents["host1"].delete_server(SERVER)
-        for attachment_id in await dock.attachments(volume_id):
-            await dock.detach(attachment_id)
-        assert (await dock.act(volume_id, "os-force_delete", {}, who="admin")).status == 202
+        await cloud.known_agents["host1"].delete_server(SERVER)
+        for attachment_id in await cloud.attachments(volume_id):
+            await cloud.detach(attachment_id)
+        assert (await cloud.act(volume_id, "os-force_delete", {}, user="admin")).status == 202
         key = f"volume:{volume_id}"
-        forced = (await dock.store.read(lambda tx: dock.engine.holders(tx, key)))[-1]
-        dock.clock.advance(LOCK_WAIT_S + 1.0)
+        forced = (await cloud.store.read(lambda tx: cloud.engine.holders(tx, key)))[-1]
+        cloud.clock.advance(LOCK_WAIT_S + 1.0)
         with pytest.raises(Unavailable, match="waited too long"):
-            await dock.engine.ended(forced)
+            await cloud.engine.ended(forced)
 
     harbour.nova.meanwhile = force_in_vain
     await harbour.extend(volume_id)
@@ -235,35 +234,35 @@ async def test_a_forced_delete_that_waits_too_long_leaves_the_extend_to_its_end(
     await pass_deadline(harbour)
     assert await harbour.state(volume_id) == ("error_deleting", 2)
     assert await harbour.is_at_peace()
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 202
     await harbour.rest()
-    assert await dock.count_volumes() == 0
+    assert await cloud.count_volumes() == 0
 
 
 async def test_storage_that_is_silent_for_a_while_delays_and_changes_nothing(
     harbour: Harbour,
 ) -> None:
-    volume_id = await harbour.dock.make()
+    volume_id = await harbour.cloud.make()
     silent = Unavailable("The storage thinks.")
-    harbour.dock.storage.knobs.fail("extend", silent, times=3)
+    harbour.cloud.storage.knobs.fail("extend", silent, times=3)
     await harbour.extend(volume_id)
     assert await harbour.state(volume_id) == ("available", 2)
     assert await harbour.is_at_peace()
 
 
 async def test_a_host_that_never_answers_leaves_error_extending(harbour: Harbour) -> None:
-    dock, volume_id = harbour.dock, await harbour.dock.make(size=1)
-    known = dock.agents["host1"]
-    dock.agents.remove("host1")
-    assert (await dock.act(volume_id, "os-extend", {"new_size": 2})).status == 202
-    await dock.engine.settle(3000.0)
+    cloud, volume_id = harbour.cloud, await harbour.cloud.make(size=1)
+    known = cloud.known_agents["host1"]
+    cloud.known_agents.remove("host1")
+    assert (await cloud.act(volume_id, "os-extend", {"new_size": 2})).status == 202
+    await cloud.settle(3000.0)
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.messages() == FAILED
     assert await harbour.gigabytes() == (1, 1), "nobody knows yet how big it is"
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 409
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 409
     await known.extend_volume(volume_id, 2)
-    dock.agents.add(known)
-    await dock.engine.settle(SHORT_S)
+    cloud.known_agents.add(known)
+    await cloud.settle(SHORT_S)
     assert await harbour.state(volume_id) == ("available", 2)
     assert await harbour.messages() == FAILED
     assert await harbour.is_at_peace()
@@ -271,9 +270,11 @@ async def test_a_host_that_never_answers_leaves_error_extending(harbour: Harbour
 
 async def abort(harbour: Harbour) -> list[int]:
     """Insist, as an operator, that every operation there is ends; return the answers."""
-    listed = (await harbour.dock.ask("GET", "/mooring/operations", who="admin")).json["operations"]
+    listed = (await harbour.cloud.ask("GET", "/mooring/operations", user="admin")).body[
+        "operations"
+    ]
     paths = [f"/mooring/operations/{one['id']}/action" for one in listed]
-    asked = [await harbour.dock.ask("POST", path, {"abort": None}, who="admin") for path in paths]
+    asked = [await harbour.cloud.ask("POST", path, {"abort": None}, user="admin") for path in paths]
     await harbour.rest()
     return [answer.status for answer in asked]
 
@@ -281,39 +282,39 @@ async def abort(harbour: Harbour) -> list[int]:
 async def test_an_operator_ends_what_waits_for_a_host_that_is_gone_for_good(
     harbour: Harbour,
 ) -> None:
-    dock, volume_id = harbour.dock, await harbour.dock.make(size=1)
-    known = dock.agents["host1"]
-    dock.agents.remove("host1")
-    assert (await dock.act(volume_id, "os-extend", {"new_size": 2})).status == 202
+    cloud, volume_id = harbour.cloud, await harbour.cloud.make(size=1)
+    known = cloud.known_agents["host1"]
+    cloud.known_agents.remove("host1")
+    assert (await cloud.act(volume_id, "os-extend", {"new_size": 2})).status == 202
     await harbour.rest()
     assert await abort(harbour) == [409], "it has not failed yet"
-    await dock.engine.settle(3000.0)
+    await cloud.settle(3000.0)
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.gigabytes() == (1, 1)
     assert await abort(harbour) == [202]
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.gigabytes() == (1, 0)
-    assert await dock.complaints() == []
+    assert await cloud.complaints() == []
     assert (await harbour.reset(volume_id, status="available")).status == 202
     assert await abort(harbour) == [202]
     assert await harbour.state(volume_id) == ("available", 1)
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 202
     await harbour.rest()
     assert await abort(harbour) == [202]
-    assert await dock.count_volumes() == 0
-    dock.agents.add(known)
-    assert await dock.complaints() == []
+    assert await cloud.count_volumes() == 0
+    cloud.known_agents.add(known)
+    assert await cloud.complaints() == []
 
 
 async def test_a_size_nobody_could_read_is_the_file_s_after_a_reset(harbour: Harbour) -> None:
-    dock, volume_id = harbour.dock, await harbour.dock.make(size=1)
-    known = dock.agents["host1"]
-    dock.agents.remove("host1")
-    await dock.act(volume_id, "os-extend", {"new_size": 2})
-    await dock.engine.settle(3000.0)
+    cloud, volume_id = harbour.cloud, await harbour.cloud.make(size=1)
+    known = cloud.known_agents["host1"]
+    cloud.known_agents.remove("host1")
+    await cloud.act(volume_id, "os-extend", {"new_size": 2})
+    await cloud.settle(3000.0)
     assert await abort(harbour) == [202]
     await known.extend_volume(volume_id, 2)
-    dock.agents.add(known)
+    cloud.known_agents.add(known)
     assert (await harbour.reset(volume_id, status="available")).status == 202
     await harbour.rest()
     assert await harbour.state(volume_id) == ("available", 2)
@@ -321,11 +322,11 @@ async def test_a_size_nobody_could_read_is_the_file_s_after_a_reset(harbour: Har
 
 
 async def test_a_call_to_storage_that_comes_late_is_refused(harbour: Harbour) -> None:
-    dock, volume_id = harbour.dock, await harbour.dock.make(size=1)
-    agent = dock.agents["host1"]
-    dock.storage.knobs.fail("extend", Unavailable("The storage thinks."), times=99)
-    await dock.act(volume_id, "os-extend", {"new_size": 2})
-    await dock.engine.settle(3000.0)
+    cloud, volume_id = harbour.cloud, await harbour.cloud.make(size=1)
+    agent = cloud.known_agents["host1"]
+    cloud.storage.knobs.fail("extend", Unavailable("The storage thinks."), times=99)
+    await cloud.act(volume_id, "os-extend", {"new_size": 2})
+    await cloud.settle(3000.0)
     assert await harbour.state(volume_id) == ("error_extending", 1)
     file = await agent.show_volume(volume_id)
     assert file is not None
@@ -334,9 +335,9 @@ async def test_a_call_to_storage_that_comes_late_is_refused(harbour: Harbour) ->
 
 
 async def test_no_reservation_outlives_its_operation(harbour: Harbour, volume_id: str) -> None:
-    rows = await harbour.dock.store.read(lambda tx: list(tx.execute(select(ReservationRow)).all()))
+    rows = await harbour.cloud.store.read(lambda tx: list(tx.execute(select(ReservationRow)).all()))
     assert len(rows) == 1
     await harbour.grow(volume_id)
     await harbour.complete(volume_id)
-    rows = await harbour.dock.store.read(lambda tx: list(tx.execute(select(ReservationRow)).all()))
+    rows = await harbour.cloud.store.read(lambda tx: list(tx.execute(select(ReservationRow)).all()))
     assert rows == []

@@ -5,49 +5,53 @@ from typing import Any
 import pytest
 
 from mooring.errors import Conflict, Invalid
-from tests.volume.dock import SERVER, SERVER_2, UNKNOWN, Dock, connector
+from tests.volume.cloud import SERVER, SERVER_2, UNKNOWN, VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
 
 
-async def legacy_attach(dock: Dock, volume_id: str, server_id: str = SERVER) -> None:
+async def legacy_attach(cloud: VolumeCloud, volume_id: str, server_id: str = SERVER) -> None:
     body = {"instance_uuid": server_id, "mountpoint": "/dev/vdb"}
-    answer = await dock.act(volume_id, "os-attach", body, who="compute")
+    answer = await cloud.act(volume_id, "os-attach", body, user="compute")
     assert answer.status == 202, answer.content
 
 
-async def test_the_legacy_flow_attaches_and_detaches(dock: Dock) -> None:
-    volume_id = await dock.make()
-    assert (await dock.act(volume_id, "os-reserve")).status == 202
-    assert await dock.status(volume_id) == "attaching"
+async def test_the_legacy_flow_attaches_and_detaches(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    assert (await cloud.act(volume_id, "os-reserve")).status == 202
+    assert await cloud.status(volume_id) == "attaching"
     body = {"connector": connector()}
-    answer = await dock.act(volume_id, "os-initialize_connection", body)
+    answer = await cloud.act(volume_id, "os-initialize_connection", body)
     assert answer.status == 200
-    connection = answer.json["connection_info"]
+    connection = answer.body["connection_info"]
     assert connection["driver_volume_type"] == "simulated"
     assert connection["data"]["access_mode"] == "rw"
-    again = await dock.act(volume_id, "os-initialize_connection", body)
-    assert again.json == answer.json
-    assert len(await dock.exports()) == 1
-    await legacy_attach(dock, volume_id)
-    shown = await dock.show(volume_id)
+    again = await cloud.act(volume_id, "os-initialize_connection", body)
+    assert again.body == answer.body
+    assert len(await cloud.exports()) == 1
+    await legacy_attach(cloud, volume_id)
+    shown = await cloud.show(volume_id)
     assert shown["status"] == "in-use"
     assert shown["metadata"] == {"readonly": "False", "attached_mode": "rw"}
     assert shown["attachments"][0]["device"] == "/dev/vdb"
-    assert (await dock.act(volume_id, "os-begin_detaching")).status == 202
-    assert (await dock.act(volume_id, "os-terminate_connection", body, who="compute")).status == 202
-    assert await dock.exports() == set()
-    assert (await dock.act(volume_id, "os-detach", None, who="compute")).status == 202
-    assert await dock.status(volume_id) == "available"
-    assert await dock.complaints() == []
+    assert (await cloud.act(volume_id, "os-begin_detaching")).status == 202
+    assert (
+        await cloud.act(volume_id, "os-terminate_connection", body, user="compute")
+    ).status == 202
+    assert await cloud.exports() == set()
+    assert (await cloud.act(volume_id, "os-detach", None, user="compute")).status == 202
+    assert await cloud.status(volume_id) == "available"
+    assert await cloud.complaints() == []
 
 
-async def test_a_read_only_flag_of_false_planted_by_os_attach_is_not_read_only(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await legacy_attach(dock, volume_id)
-    await dock.act(volume_id, "os-detach", None, who="compute")
-    made = await dock.reserve(volume_id)
-    assert made.json["attachment"]["attach_mode"] == "rw"
+async def test_a_read_only_flag_of_false_planted_by_os_attach_is_not_read_only(
+    cloud: VolumeCloud,
+) -> None:
+    volume_id = await cloud.make()
+    await legacy_attach(cloud, volume_id)
+    await cloud.act(volume_id, "os-detach", None, user="compute")
+    made = await cloud.reserve(volume_id)
+    assert made.body["attachment"]["attach_mode"] == "rw"
 
 
 @pytest.mark.parametrize(
@@ -65,24 +69,24 @@ async def test_a_read_only_flag_of_false_planted_by_os_attach_is_not_read_only(d
     ],
 )
 async def test_each_legacy_step_has_its_states(
-    dock: Dock, action: str, status: str, code: int, after: str
+    cloud: VolumeCloud, action: str, status: str, code: int, after: str
 ) -> None:
-    volume_id = await dock.make()
-    await dock.set(volume_id, status=status, borrowed_by="test")
-    assert (await dock.act(volume_id, action)).status == code
-    assert await dock.status(volume_id) == after
+    volume_id = await cloud.make()
+    await cloud.set(volume_id, status=status, borrowed_by="test")
+    assert (await cloud.act(volume_id, action)).status == code
+    assert await cloud.status(volume_id) == after
 
 
-async def test_detaching_begins_only_from_in_use_and_attached(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await dock.set(volume_id, status="in-use")
-    assert (await dock.act(volume_id, "os-begin_detaching")).status == 400
-    await dock.set(volume_id, attach_status="attached", migration_status="migrating")
-    assert (await dock.act(volume_id, "os-begin_detaching")).status == 202
-    assert await dock.status(volume_id) == "in-use"
-    await dock.set(volume_id, migration_status=None)
-    assert (await dock.act(volume_id, "os-begin_detaching")).status == 202
-    assert await dock.status(volume_id) == "detaching"
+async def test_detaching_begins_only_from_in_use_and_attached(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    await cloud.set(volume_id, status="in-use")
+    assert (await cloud.act(volume_id, "os-begin_detaching")).status == 400
+    await cloud.set(volume_id, attach_status="attached", migration_status="migrating")
+    assert (await cloud.act(volume_id, "os-begin_detaching")).status == 202
+    assert await cloud.status(volume_id) == "in-use"
+    await cloud.set(volume_id, migration_status=None)
+    assert (await cloud.act(volume_id, "os-begin_detaching")).status == 202
+    assert await cloud.status(volume_id) == "detaching"
 
 
 @pytest.mark.parametrize(
@@ -95,91 +99,93 @@ async def test_detaching_begins_only_from_in_use_and_attached(dock: Dock) -> Non
         {"instance_uuid": SERVER, "mountpoint": "/dev/vdb", "mode": "rx"},
     ],
 )
-async def test_a_malformed_os_attach_is_refused(dock: Dock, body: dict[str, Any]) -> None:
-    volume_id = await dock.make()
-    assert (await dock.act(volume_id, "os-attach", body)).status == 400
-    assert await dock.status(volume_id) == "available"
+async def test_a_malformed_os_attach_is_refused(cloud: VolumeCloud, body: dict[str, Any]) -> None:
+    volume_id = await cloud.make()
+    assert (await cloud.act(volume_id, "os-attach", body)).status == 400
+    assert await cloud.status(volume_id) == "available"
 
 
-async def test_os_attach_knows_who_has_it(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await legacy_attach(dock, volume_id)
-    await legacy_attach(dock, volume_id)
-    assert len(await dock.attachments(volume_id)) == 1
+async def test_os_attach_knows_who_has_it(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    await legacy_attach(cloud, volume_id)
+    await legacy_attach(cloud, volume_id)
+    assert len(await cloud.attachments(volume_id)) == 1
     body = {"instance_uuid": SERVER_2, "mountpoint": "/dev/vdb"}
-    assert (await dock.act(volume_id, "os-attach", body)).status == 400
+    assert (await cloud.act(volume_id, "os-attach", body)).status == 400
 
 
-async def test_a_read_only_volume_is_not_attached_for_writing(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await dock.act(volume_id, "os-update_readonly_flag", {"readonly": True})
+async def test_a_read_only_volume_is_not_attached_for_writing(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    await cloud.act(volume_id, "os-update_readonly_flag", {"readonly": True})
     body = {"host_name": "host9", "mountpoint": "/dev/vdb", "mode": "rw"}
-    assert (await dock.act(volume_id, "os-attach", body)).status == 400
-    assert (await dock.act(volume_id, "os-attach", body | {"mode": "ro"})).status == 202
+    assert (await cloud.act(volume_id, "os-attach", body)).status == 400
+    assert (await cloud.act(volume_id, "os-attach", body | {"mode": "ro"})).status == 202
 
 
-async def test_a_user_does_not_detach_what_a_server_uses(dock: Dock) -> None:
-    volume_id = await dock.make()
-    attachment_id = await dock.attach(volume_id)
-    other_volume = await dock.make()
-    other = await dock.attach(other_volume, SERVER_2)
-    for who in ("member", "admin"):
+async def test_a_user_does_not_detach_what_a_server_uses(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    attachment_id = await cloud.attach(volume_id)
+    other_volume = await cloud.make()
+    other = await cloud.attach(other_volume, SERVER_2)
+    for user in ("member", "admin"):
         for value in ({"attachment_id": attachment_id}, {"attachment_id": None}, None):
-            assert (await dock.act(volume_id, "os-detach", value, who=who)).status == 409
+            assert (await cloud.act(volume_id, "os-detach", value, user=user)).status == 409
         body: dict[str, Any] = {"connector": {}}
-        assert (await dock.act(volume_id, "os-terminate_connection", body, who=who)).status == 409
+        assert (
+            await cloud.act(volume_id, "os-terminate_connection", body, user=user)
+        ).status == 409
         mismatch = {"attachment_id": other}
-        assert (await dock.act(volume_id, "os-detach", mismatch, who=who)).status == 400
+        assert (await cloud.act(volume_id, "os-detach", mismatch, user=user)).status == 400
         unknown = {"attachment_id": UNKNOWN}
-        assert (await dock.act(volume_id, "os-detach", unknown, who=who)).status == 409
+        assert (await cloud.act(volume_id, "os-detach", unknown, user=user)).status == 409
     force = {"attachment_id": attachment_id, "connector": connector()}
-    assert (await dock.act(volume_id, "os-force_detach", force, who="member")).status == 403
-    assert (await dock.act(volume_id, "os-force_detach", force, who="admin")).status == 409
-    assert await dock.attachments(volume_id) == {attachment_id: "attached"}
-    assert (await dock.act(volume_id, "os-force_detach", force, who="compute")).status == 202
-    assert await dock.attachments(volume_id) == {}
-    assert await dock.exports() == {(other_volume, other)}
+    assert (await cloud.act(volume_id, "os-force_detach", force, user="member")).status == 403
+    assert (await cloud.act(volume_id, "os-force_detach", force, user="admin")).status == 409
+    assert await cloud.attachments(volume_id) == {attachment_id: "attached"}
+    assert (await cloud.act(volume_id, "os-force_detach", force, user="compute")).status == 202
+    assert await cloud.attachments(volume_id) == {}
+    assert await cloud.exports() == {(other_volume, other)}
 
 
-async def test_which_of_several_must_be_said(dock: Dock) -> None:
-    volume_id = await dock.make(volume_type=await dock.type_with(multiattach="<is> True"))
-    first = await dock.attach(volume_id, SERVER)
-    await dock.attach(volume_id, SERVER_2)
-    dock.compute.listed.clear()
-    assert (await dock.act(volume_id, "os-detach", None)).status == 409
-    assert (await dock.act(volume_id, "os-detach", None, who="compute")).status == 400
+async def test_which_of_several_must_be_said(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make(volume_type=await cloud.type_with(multiattach="<is> True"))
+    first = await cloud.attach(volume_id, SERVER)
+    await cloud.attach(volume_id, SERVER_2)
+    cloud.compute.listed.clear()
+    assert (await cloud.act(volume_id, "os-detach", None)).status == 409
+    assert (await cloud.act(volume_id, "os-detach", None, user="compute")).status == 400
     gone = {"attachment_id": UNKNOWN}
-    assert (await dock.act(volume_id, "os-detach", gone, who="compute")).status == 404
-    assert (await dock.act(volume_id, "os-detach", {"attachment_id": first})).status == 202
-    assert await dock.status(volume_id) == "in-use"
+    assert (await cloud.act(volume_id, "os-detach", gone, user="compute")).status == 404
+    assert (await cloud.act(volume_id, "os-detach", {"attachment_id": first})).status == 202
+    assert await cloud.status(volume_id) == "in-use"
 
 
 @pytest.mark.parametrize("action", ["os-initialize_connection", "os-detach"])
-async def test_a_volume_in_maintenance_is_left_alone(dock: Dock, action: str) -> None:
-    volume_id = await dock.make()
-    await dock.set(volume_id, status="maintenance")
+async def test_a_volume_in_maintenance_is_left_alone(cloud: VolumeCloud, action: str) -> None:
+    volume_id = await cloud.make()
+    await cloud.set(volume_id, status="maintenance")
     value = {"connector": connector()} if "connection" in action else None
-    assert (await dock.act(volume_id, action, value)).status == 400
+    assert (await cloud.act(volume_id, action, value)).status == 400
 
 
-async def test_an_initialize_that_fails_leaves_no_export(dock: Dock) -> None:
-    volume_id = await dock.make()
-    dock.storage.knobs.fail("export", Invalid("No such host."))
+async def test_an_initialize_that_fails_leaves_no_export(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    cloud.storage.knobs.fail("export", Invalid("No such host."))
     body = {"connector": connector()}
-    assert (await dock.act(volume_id, "os-initialize_connection", body)).status == 400
-    assert (await dock.act(volume_id, "os-initialize_connection", {"connector": {}})).status == 400
-    assert await dock.exports() == set()
-    assert (await dock.act(volume_id, "os-initialize_connection", body)).status == 200
-    dock.storage.knobs.fail("unexport", Conflict("Busy."))
-    assert (await dock.act(volume_id, "os-terminate_connection", body)).status == 409
-    assert (await dock.act(volume_id, "os-terminate_connection", body)).status == 202
-    assert await dock.exports() == set()
+    assert (await cloud.act(volume_id, "os-initialize_connection", body)).status == 400
+    assert (await cloud.act(volume_id, "os-initialize_connection", {"connector": {}})).status == 400
+    assert await cloud.exports() == set()
+    assert (await cloud.act(volume_id, "os-initialize_connection", body)).status == 200
+    cloud.storage.knobs.fail("unexport", Conflict("Busy."))
+    assert (await cloud.act(volume_id, "os-terminate_connection", body)).status == 409
+    assert (await cloud.act(volume_id, "os-terminate_connection", body)).status == 202
+    assert await cloud.exports() == set()
 
 
-async def test_deleting_ends_a_forgotten_legacy_export(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await dock.act(volume_id, "os-initialize_connection", {"connector": connector()})
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
-    await dock.engine.settle()
-    assert await dock.count_volumes() == 0
-    assert await dock.storage.volumes() == []
+async def test_deleting_ends_a_forgotten_legacy_export(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    await cloud.act(volume_id, "os-initialize_connection", {"connector": connector()})
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    await cloud.settle()
+    assert await cloud.count_volumes() == 0
+    assert await cloud.storage.volumes() == []

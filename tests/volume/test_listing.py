@@ -5,54 +5,54 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.volume.dock import IMAGE, UNKNOWN, Dock
+from tests.volume.cloud import IMAGE, UNKNOWN, VolumeCloud
 
 pytestmark = pytest.mark.anyio
 
 
-async def names(dock: Dock, query: str, **more: Any) -> list[str]:
-    answer = await dock.ask("GET", f"/volumes?{query}", **more)
+async def names(cloud: VolumeCloud, query: str, **more: Any) -> list[str]:
+    answer = await cloud.ask("GET", f"/volumes?{query}", **more)
     assert answer.status == 200, answer.content
-    return [row["name"] for row in answer.json["volumes"]]
+    return [row["name"] for row in answer.body["volumes"]]
 
 
-async def fill(dock: Dock) -> dict[str, str]:
+async def fill(cloud: VolumeCloud) -> dict[str, str]:
     """Make a, b and c, one second apart, and return their ids."""
-    made = {"a": await dock.make(name="a", size=3, metadata={"k": "v", "x": "%"})}
-    dock.clock.advance(1)
-    made["b"] = await dock.make(name="b", size=1, imageRef=IMAGE)
-    dock.clock.advance(1)
-    made["c"] = await dock.make(name="c", size=2, metadata={"k": "w"})
+    made = {"a": await cloud.make(name="a", size=3, metadata={"k": "v", "x": "%"})}
+    cloud.clock.advance(1)
+    made["b"] = await cloud.make(name="b", size=1, imageRef=IMAGE)
+    cloud.clock.advance(1)
+    made["c"] = await cloud.make(name="c", size=2, metadata={"k": "w"})
     return made
 
 
-async def test_newest_first_unless_sorted_otherwise(dock: Dock) -> None:
-    await fill(dock)
-    assert await names(dock, "") == ["c", "b", "a"]
-    assert await names(dock, "sort=size:asc") == ["b", "c", "a"]
-    assert await names(dock, "sort=name:asc,size:desc") == ["a", "b", "c"]
-    assert await names(dock, "sort_key=name&sort_dir=desc") == ["c", "b", "a"]
-    assert (await dock.ask("GET", "/volumes?sort=name:up")).status == 400
-    assert (await dock.ask("GET", "/volumes?sort=colour:asc")).status == 400
-    assert (await dock.ask("GET", "/volumes?sort=name:asc&sort_key=name")).status == 400
+async def test_newest_first_unless_sorted_otherwise(cloud: VolumeCloud) -> None:
+    await fill(cloud)
+    assert await names(cloud, "") == ["c", "b", "a"]
+    assert await names(cloud, "sort=size:asc") == ["b", "c", "a"]
+    assert await names(cloud, "sort=name:asc,size:desc") == ["a", "b", "c"]
+    assert await names(cloud, "sort_key=name&sort_dir=desc") == ["c", "b", "a"]
+    assert (await cloud.ask("GET", "/volumes?sort=name:up")).status == 400
+    assert (await cloud.ask("GET", "/volumes?sort=colour:asc")).status == 400
+    assert (await cloud.ask("GET", "/volumes?sort=name:asc&sort_key=name")).status == 400
 
 
-async def test_pages_follow_each_other_by_marker(dock: Dock) -> None:
-    made = await fill(dock)
+async def test_pages_follow_each_other_by_marker(cloud: VolumeCloud) -> None:
+    made = await fill(cloud)
     for order in ("", *(f"sort={key}:asc&" for key in ("size", "description", "bootable"))):
-        everything = await names(dock, order)
-        first = await dock.ask("GET", f"/volumes?{order}limit=2")
-        assert [row["name"] for row in first.json["volumes"]] == everything[:2]
-        (link,) = first.json["volumes_links"]
+        everything = await names(cloud, order)
+        first = await cloud.ask("GET", f"/volumes?{order}limit=2")
+        assert [row["name"] for row in first.body["volumes"]] == everything[:2]
+        (link,) = first.body["volumes_links"]
         assert link["rel"] == "next"
-        rest = await dock.ask("GET", link["href"].removeprefix("http://cloud/volume/v3"))
-        assert [row["name"] for row in rest.json["volumes"]] == everything[2:]
-        assert "volumes_links" not in rest.json
-    assert await names(dock, "limit=0") == []
-    assert await names(dock, f"offset=1&marker={made['c']}") == ["a"]
-    assert (await dock.ask("GET", f"/volumes?marker={UNKNOWN}")).status == 404
+        rest = await cloud.ask("GET", link["href"])
+        assert [row["name"] for row in rest.body["volumes"]] == everything[2:]
+        assert "volumes_links" not in rest.body
+    assert await names(cloud, "limit=0") == []
+    assert await names(cloud, f"offset=1&marker={made['c']}") == ["a"]
+    assert (await cloud.ask("GET", f"/volumes?marker={UNKNOWN}")).status == 404
     for bad in ("-1", "two"):
-        assert (await dock.ask("GET", f"/volumes?limit={bad}")).status == 400
+        assert (await cloud.ask("GET", f"/volumes?limit={bad}")).status == 400
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ async def test_pages_follow_each_other_by_marker(dock: Dock) -> None:
         ("name=a&size=2", []),
     ],
 )
-async def test_filters_find(dock: Dock, query: str, found: list[str]) -> None:
-    await fill(dock)
-    assert await names(dock, query) == found
+async def test_filters_find(cloud: VolumeCloud, query: str, found: list[str]) -> None:
+    await fill(cloud)
+    assert await names(cloud, query) == found
 
 
 @pytest.mark.parametrize(
@@ -95,41 +95,41 @@ async def test_filters_find(dock: Dock, query: str, found: list[str]) -> None:
         "colour=red",
     ],
 )
-async def test_filters_that_make_no_sense_are_refused(dock: Dock, query: str) -> None:
-    assert (await dock.ask("GET", f"/volumes?{query}")).status == 400
+async def test_filters_that_make_no_sense_are_refused(cloud: VolumeCloud, query: str) -> None:
+    assert (await cloud.ask("GET", f"/volumes?{query}")).status == 400
 
 
-async def test_an_unknown_filter_is_ignored_below_3_31(dock: Dock) -> None:
-    await fill(dock)
-    assert len(await names(dock, "colour=red", version="3.30")) == 3
+async def test_an_unknown_filter_is_ignored_below_3_31(cloud: VolumeCloud) -> None:
+    await fill(cloud)
+    assert len(await names(cloud, "colour=red", version="3.30")) == 3
 
 
-async def test_only_an_administrator_sees_all_projects(dock: Dock) -> None:
-    await dock.make(name="mine")
-    await dock.make(name="theirs", who="stranger")
-    assert await names(dock, "all_tenants=1") == ["mine"]
-    assert await names(dock, "all_tenants=False") == ["mine"]
-    assert sorted(await names(dock, "all_tenants=1", who="admin")) == ["mine", "theirs"]
-    assert await names(dock, "", who="admin") == ["mine"]
+async def test_only_an_administrator_sees_all_projects(cloud: VolumeCloud) -> None:
+    await cloud.make(name="mine")
+    await cloud.make(name="theirs", user="stranger")
+    assert await names(cloud, "all_tenants=1") == ["mine"]
+    assert await names(cloud, "all_tenants=False") == ["mine"]
+    assert sorted(await names(cloud, "all_tenants=1", user="admin")) == ["mine", "theirs"]
+    assert await names(cloud, "", user="admin") == ["mine"]
     other = "fedcba9876543210fedcba9876543210"
-    assert await names(dock, f"all_tenants=1&project_id={other}", who="admin") == ["theirs"]
+    assert await names(cloud, f"all_tenants=1&project_id={other}", user="admin") == ["theirs"]
 
 
-async def test_detail_and_count_and_summary(dock: Dock) -> None:
-    await fill(dock)
-    answer = await dock.ask("GET", "/volumes/detail?limit=1&with_count=True", who="admin")
-    assert answer.json["count"] == 3
-    (shown,) = answer.json["volumes"]
+async def test_detail_and_count_and_summary(cloud: VolumeCloud) -> None:
+    await fill(cloud)
+    answer = await cloud.ask("GET", "/volumes/detail?limit=1&with_count=True", user="admin")
+    assert answer.body["count"] == 3
+    (shown,) = answer.body["volumes"]
     assert shown["os-vol-host-attr:host"] == "host1@simulated#fast"
-    below = await dock.ask("GET", "/volumes/detail?with_count=True", version="3.44")
-    assert "count" not in below.json
-    summary = await dock.ask("GET", "/volumes/summary")
-    assert summary.json["volume-summary"]["total_count"] == 3
-    assert summary.json["volume-summary"]["total_size"] == 6
-    assert sorted(summary.json["volume-summary"]["metadata"]["k"]) == ["v", "w"]
-    older = await dock.ask("GET", "/volumes/summary", version="3.12")
-    assert older.json == {"volume-summary": {"total_count": 3, "total_size": 6}}
-    assert (await dock.ask("GET", "/volumes/summary", version="3.11")).status == 404
+    below = await cloud.ask("GET", "/volumes/detail?with_count=True", version="3.44")
+    assert "count" not in below.body
+    summary = await cloud.ask("GET", "/volumes/summary")
+    assert summary.body["volume-summary"]["total_count"] == 3
+    assert summary.body["volume-summary"]["total_size"] == 6
+    assert sorted(summary.body["volume-summary"]["metadata"]["k"]) == ["v", "w"]
+    older = await cloud.ask("GET", "/volumes/summary", version="3.12")
+    assert older.body == {"volume-summary": {"total_count": 3, "total_size": 6}}
+    assert (await cloud.ask("GET", "/volumes/summary", version="3.11")).status == 404
 
 
 BASE = {
@@ -162,20 +162,20 @@ ADMIN = {
     ],
 )
 async def test_each_version_shows_its_keys_and_no_other(
-    dock: Dock, version: str, more: set[str], admin: set[str]
+    cloud: VolumeCloud, version: str, more: set[str], admin: set[str]
 ) -> None:
-    volume_id = await dock.make()
-    assert set(await dock.show(volume_id, who="member", version=version)) == BASE | more
-    shown = await dock.show(volume_id, who="admin", version=version)
+    volume_id = await cloud.make()
+    assert set(await cloud.show(volume_id, user="member", version=version)) == BASE | more
+    shown = await cloud.show(volume_id, user="admin", version=version)
     assert set(shown) == BASE | more | ADMIN | admin
 
 
-async def test_the_newest_version_is_3_71(dock: Dock) -> None:
-    assert (await dock.ask("GET", "/volumes", version="latest")).status == 200
-    refused = await dock.ask("GET", "/volumes", version="3.72")
+async def test_the_newest_version_is_3_71(cloud: VolumeCloud) -> None:
+    assert (await cloud.ask("GET", "/volumes", version="latest")).status == 200
+    refused = await cloud.ask("GET", "/volumes", version="3.72")
     assert refused.status == 406
-    assert "computeFault" in refused.json
+    assert "computeFault" in refused.body
     assert refused.headers["openstack-api-version"] == "volume 3.72"
-    shown = await dock.show(await dock.make())
+    shown = await cloud.show(await cloud.make())
     assert shown["shared_targets"] is False
     assert shown["created_at"].endswith("00:00.000000")

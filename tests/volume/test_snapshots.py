@@ -6,63 +6,67 @@ import pytest
 
 from mooring.errors import Conflict, NoCapacity
 from mooring.volume.attachments.loops.settle_borrowed import settle_once
-from tests.volume.dock import IMAGE, PROJECT, SERVER, UNKNOWN, Answer, Dock
+from tests.answers import Answer
+from tests.callers import PROJECT
+from tests.volume.cloud import IMAGE, SERVER, UNKNOWN, VolumeCloud
 
 pytestmark = pytest.mark.anyio
 
 
-async def take(dock: Dock, volume_id: str, **how: Any) -> Answer:
-    version, who = how.pop("version", "3.65"), how.pop("who", "member")
+async def take(cloud: VolumeCloud, volume_id: str, **how: Any) -> Answer:
+    version, user = how.pop("version", "3.65"), how.pop("user", "member")
     body = {"snapshot": {"volume_id": volume_id, **how}}
-    return await dock.ask("POST", "/snapshots", body, version=version, who=who)
+    return await cloud.ask("POST", "/snapshots", body, version=version, user=user)
 
 
-async def taken(dock: Dock, volume_id: str, **how: Any) -> str:
+async def taken(cloud: VolumeCloud, volume_id: str, **how: Any) -> str:
     """Take a snapshot and return its id once its fate is known."""
-    answer = await take(dock, volume_id, **how)
+    answer = await take(cloud, volume_id, **how)
     assert answer.status == 202, answer.content
-    await dock.engine.settle()
-    return answer.json["snapshot"]["id"]
+    await cloud.settle()
+    return answer.body["snapshot"]["id"]
 
 
-async def show(dock: Dock, snapshot_id: str) -> Any:
-    return (await dock.ask("GET", f"/snapshots/{snapshot_id}", who="admin")).json["snapshot"]
+async def show(cloud: VolumeCloud, snapshot_id: str) -> Any:
+    return (await cloud.ask("GET", f"/snapshots/{snapshot_id}", user="admin")).body["snapshot"]
 
 
-async def act(dock: Dock, snapshot_id: str, action: str, value: Any = None, **how: Any) -> Answer:
-    return await dock.ask("POST", f"/snapshots/{snapshot_id}/action", {action: value}, **how)
+async def act(
+    cloud: VolumeCloud, snapshot_id: str, action: str, value: Any = None, **how: Any
+) -> Answer:
+    return await cloud.ask("POST", f"/snapshots/{snapshot_id}/action", {action: value}, **how)
 
 
-async def usage(dock: Dock) -> dict[str, int]:
-    answer = await dock.ask("GET", f"/os-quota-sets/{PROJECT}?usage=True", who="admin")
-    found = answer.json["quota_set"]
+async def usage(cloud: VolumeCloud) -> dict[str, int]:
+    answer = await cloud.ask("GET", f"/os-quota-sets/{PROJECT}?usage=True", user="admin")
+    found = answer.body["quota_set"]
     return {name: found[name]["in_use"] for name in ("volumes", "snapshots", "gigabytes")}
 
 
-async def test_a_snapshot_is_taken_shown_and_deleted(dock: Dock) -> None:
-    volume_id = await dock.make(size=2)
-    answer = await take(dock, volume_id, name="first", metadata={"a": "b"})
+async def test_a_snapshot_is_taken_shown_and_deleted(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make(size=2)
+    answer = await take(cloud, volume_id, name="first", metadata={"a": "b"})
     assert answer.status == 202
-    begun = answer.json["snapshot"]
+    begun = answer.body["snapshot"]
     assert (begun["status"], begun["size"], begun["name"]) == ("creating", 2, "first")
     assert "os-extended-snapshot-attributes:progress" not in begun
-    await dock.engine.settle()
-    shown = await show(dock, begun["id"])
+    await cloud.settle()
+    shown = await show(cloud, begun["id"])
     assert shown["status"] == "available"
     assert shown["os-extended-snapshot-attributes:progress"] == "100%"
     assert shown["os-extended-snapshot-attributes:project_id"] == PROJECT
-    assert await usage(dock) == {"volumes": 1, "snapshots": 1, "gigabytes": 4}
-    assert [file.snapshots for file in await dock.storage.volumes()] == [[begun["id"]]]
-    assert (await dock.ask("DELETE", f"/snapshots/{begun['id']}")).status == 202
-    await dock.engine.settle()
-    assert (await dock.ask("GET", f"/snapshots/{begun['id']}")).status == 404
-    assert await usage(dock) == {"volumes": 1, "snapshots": 0, "gigabytes": 2}
-    assert [file.snapshots for file in await dock.storage.volumes()] == [[]]
-    assert await dock.complaints() == []
+    assert await usage(cloud) == {"volumes": 1, "snapshots": 1, "gigabytes": 4}
+    assert [file.snapshots for file in await cloud.storage.volumes()] == [[begun["id"]]]
+    assert (await cloud.ask("DELETE", f"/snapshots/{begun['id']}")).status == 202
+    await cloud.settle()
+    assert (await cloud.ask("GET", f"/snapshots/{begun['id']}")).status == 404
+    assert await usage(cloud) == {"volumes": 1, "snapshots": 0, "gigabytes": 2}
+    assert [file.snapshots for file in await cloud.storage.volumes()] == [[]]
+    assert await cloud.complaints() == []
 
 
-async def test_the_body_of_a_snapshot_follows_its_version(dock: Dock) -> None:
-    snapshot_id = await taken(dock, await dock.make())
+async def test_the_body_of_a_snapshot_follows_its_version(cloud: VolumeCloud) -> None:
+    snapshot_id = await taken(cloud, await cloud.make())
     usual = {
         *("id", "name", "description", "volume_id", "status", "size", "created_at", "updated_at"),
         *("metadata", "os-extended-snapshot-attributes:progress"),
@@ -74,93 +78,93 @@ async def test_the_body_of_a_snapshot_follows_its_version(dock: Dock) -> None:
         ("3.41", {"group_snapshot_id", "user_id"}),
         ("3.65", {"group_snapshot_id", "user_id", "consumes_quota"}),
     ):
-        answer = await dock.ask("GET", f"/snapshots/{snapshot_id}", version=version)
-        assert set(answer.json["snapshot"]) == usual | more
+        answer = await cloud.ask("GET", f"/snapshots/{snapshot_id}", version=version)
+        assert set(answer.body["snapshot"]) == usual | more
 
 
-async def test_a_volume_with_snapshots_is_deleted_only_along_with_them(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await taken(dock, volume_id)
-    await taken(dock, volume_id)
-    answer = await dock.ask("DELETE", f"/volumes/{volume_id}")
+async def test_a_volume_with_snapshots_is_deleted_only_along_with_them(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    await taken(cloud, volume_id)
+    await taken(cloud, volume_id)
+    answer = await cloud.ask("DELETE", f"/volumes/{volume_id}")
     assert answer.status == 400
     assert "snapshots" in answer.fault
-    assert (await dock.act(volume_id, "os-force_delete", {}, who="admin")).status == 400
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}?cascade=True")).status == 202
-    await dock.engine.settle()
-    assert (await dock.ask("GET", "/snapshots")).json["snapshots"] == []
-    assert await dock.storage.volumes() == []
-    assert await dock.complaints() == []
+    assert (await cloud.act(volume_id, "os-force_delete", {}, user="admin")).status == 400
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}?cascade=True")).status == 202
+    await cloud.settle()
+    assert (await cloud.ask("GET", "/snapshots")).body["snapshots"] == []
+    assert await cloud.storage.volumes() == []
+    assert await cloud.complaints() == []
 
 
-async def test_snapshots_are_deleted_in_any_order(dock: Dock) -> None:
-    volume_id = await dock.make()
-    first, second, third = [await taken(dock, volume_id) for _ in range(3)]
+async def test_snapshots_are_deleted_in_any_order(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    first, second, third = [await taken(cloud, volume_id) for _ in range(3)]
     for snapshot_id, left in ((second, [first, third]), (third, [first]), (first, [])):
-        assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
-        await dock.engine.settle()
-        assert [file.snapshots for file in await dock.storage.volumes()] == [left]
+        assert (await cloud.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+        await cloud.settle()
+        assert [file.snapshots for file in await cloud.storage.volumes()] == [left]
 
 
-async def test_several_are_deleted_at_once(dock: Dock) -> None:
-    volume_id = await dock.make()
-    ids = [await taken(dock, volume_id) for _ in range(3)]
+async def test_several_are_deleted_at_once(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    ids = [await taken(cloud, volume_id) for _ in range(3)]
     for snapshot_id in ids:
-        assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
-        assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
-    await dock.engine.settle()
-    assert (await dock.ask("GET", "/snapshots")).json["snapshots"] == []
-    assert await dock.complaints() == []
+        assert (await cloud.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+        assert (await cloud.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+    await cloud.settle()
+    assert (await cloud.ask("GET", "/snapshots")).body["snapshots"] == []
+    assert await cloud.complaints() == []
 
 
 async def test_a_snapshot_that_the_storage_refuses_ends_in_error_with_a_message(
-    dock: Dock,
+    cloud: VolumeCloud,
 ) -> None:
-    volume_id = await dock.make()
-    dock.storage.knobs.fail("snapshot", NoCapacity("The pool is full."))
-    snapshot_id = await taken(dock, volume_id)
-    assert (await show(dock, snapshot_id))["status"] == "error"
-    (message,) = (await dock.ask("GET", "/messages")).json["messages"]
+    volume_id = await cloud.make()
+    cloud.storage.knobs.fail("snapshot", NoCapacity("The pool is full."))
+    snapshot_id = await taken(cloud, volume_id)
+    assert (await show(cloud, snapshot_id))["status"] == "error"
+    (message,) = (await cloud.ask("GET", "/messages")).body["messages"]
     assert message["event_id"] == "VOLUME_VOLUME_SNAPSHOT_009_013"
     assert (message["resource_type"], message["resource_uuid"]) == ("VOLUME_SNAPSHOT", snapshot_id)
-    assert [file.snapshots for file in await dock.storage.volumes()] == [[]]
-    assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
-    await dock.engine.settle()
-    assert (await dock.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
+    assert [file.snapshots for file in await cloud.storage.volumes()] == [[]]
+    assert (await cloud.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+    await cloud.settle()
+    assert (await cloud.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
 
 
-async def test_a_deletion_that_the_storage_refuses_may_be_tried_again(dock: Dock) -> None:
-    snapshot_id = await taken(dock, await dock.make())
-    dock.storage.knobs.fail("merge", Conflict("Somebody holds it."))
-    assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
-    await dock.engine.settle()
-    assert (await show(dock, snapshot_id))["status"] == "error_deleting"
-    assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
-    await dock.engine.settle()
-    assert (await dock.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
+async def test_a_deletion_that_the_storage_refuses_may_be_tried_again(cloud: VolumeCloud) -> None:
+    snapshot_id = await taken(cloud, await cloud.make())
+    cloud.storage.knobs.fail("merge", Conflict("Somebody holds it."))
+    assert (await cloud.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+    await cloud.settle()
+    assert (await show(cloud, snapshot_id))["status"] == "error_deleting"
+    assert (await cloud.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+    await cloud.settle()
+    assert (await cloud.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
 
 
 @pytest.mark.parametrize(
     "status", ["creating", "error", "maintenance", "attaching", "extending", "reserved"]
 )
-async def test_a_volume_that_is_busy_gets_no_snapshot(dock: Dock, status: str) -> None:
-    volume_id = await dock.make()
-    await dock.set(volume_id, status=status)
+async def test_a_volume_that_is_busy_gets_no_snapshot(cloud: VolumeCloud, status: str) -> None:
+    volume_id = await cloud.make()
+    await cloud.set(volume_id, status=status)
     for version in ("3.65", "3.66"):
-        answer = await take(dock, volume_id, version=version)
+        answer = await take(cloud, volume_id, version=version)
         assert answer.status == 400
         assert status in answer.fault
-    assert (await dock.ask("GET", "/snapshots")).json["snapshots"] == []
+    assert (await cloud.ask("GET", "/snapshots")).body["snapshots"] == []
 
 
-async def test_a_volume_in_use_needs_force_below_3_66(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await dock.attach(volume_id, SERVER)
-    assert (await take(dock, volume_id)).status == 400
-    assert (await take(dock, volume_id, force=False)).status == 400
-    assert (await take(dock, volume_id, force=False, version="3.66")).status == 400
-    assert (await take(dock, volume_id, force="surely")).status == 400
-    assert (await dock.ask("GET", "/snapshots")).json["snapshots"] == []
+async def test_a_volume_in_use_needs_force_below_3_66(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    await cloud.attach(volume_id, SERVER)
+    assert (await take(cloud, volume_id)).status == 400
+    assert (await take(cloud, volume_id, force=False)).status == 400
+    assert (await take(cloud, volume_id, force=False, version="3.66")).status == 400
+    assert (await take(cloud, volume_id, force="surely")).status == 400
+    assert (await cloud.ask("GET", "/snapshots")).body["snapshots"] == []
 
 
 @pytest.mark.parametrize(
@@ -175,60 +179,62 @@ async def test_a_volume_in_use_needs_force_below_3_66(dock: Dock) -> None:
     ],
 )
 async def test_what_cannot_be_taken_is_refused(
-    dock: Dock, fields: dict[str, Any], status: int
+    cloud: VolumeCloud, fields: dict[str, Any], status: int
 ) -> None:
-    body = {"snapshot": {"volume_id": await dock.make(), **fields}}
-    assert (await dock.ask("POST", "/snapshots", body)).status == status
+    body = {"snapshot": {"volume_id": await cloud.make(), **fields}}
+    assert (await cloud.ask("POST", "/snapshots", body)).status == status
 
 
-async def test_snapshots_count_in_the_quota(dock: Dock) -> None:
-    volume_id = await dock.make(size=3)
+async def test_snapshots_count_in_the_quota(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make(size=3)
     path = f"/os-quota-sets/{PROJECT}"
-    assert (await dock.ask("PUT", path, {"quota_set": {"gigabytes": 5}}, who="admin")).status == 200
-    answer = await take(dock, volume_id)
+    assert (
+        await cloud.ask("PUT", path, {"quota_set": {"gigabytes": 5}}, user="admin")
+    ).status == 200
+    answer = await take(cloud, volume_id)
     assert answer.status == 413
     assert "VolumeSizeExceedsAvailableQuota" in answer.fault
     quotas = {"quota_set": {"gigabytes": 6, "snapshots": 0}}
-    assert (await dock.ask("PUT", path, quotas, who="admin")).status == 200
-    answer = await take(dock, volume_id)
+    assert (await cloud.ask("PUT", path, quotas, user="admin")).status == 200
+    answer = await take(cloud, volume_id)
     assert answer.status == 413
     assert "SnapshotLimitExceeded" in answer.fault
     quotas = {"quota_set": {"snapshots": -1, "snapshots___DEFAULT__": 1}}
-    assert (await dock.ask("PUT", path, quotas, who="admin")).status == 200
-    await taken(dock, volume_id)
-    assert (await take(dock, volume_id)).status == 413
+    assert (await cloud.ask("PUT", path, quotas, user="admin")).status == 200
+    await taken(cloud, volume_id)
+    assert (await take(cloud, volume_id)).status == 413
 
 
-async def test_a_volume_is_made_from_a_snapshot(dock: Dock) -> None:
-    source = await dock.make(size=2, imageRef=IMAGE)
-    snapshot_id = await taken(dock, source)
-    volume_id = await dock.make(size=3, snapshot_id=snapshot_id)
-    shown = await dock.show(volume_id)
+async def test_a_volume_is_made_from_a_snapshot(cloud: VolumeCloud) -> None:
+    source = await cloud.make(size=2, imageRef=IMAGE)
+    snapshot_id = await taken(cloud, source)
+    volume_id = await cloud.make(size=3, snapshot_id=snapshot_id)
+    shown = await cloud.show(volume_id)
     assert (shown["status"], shown["size"], shown["bootable"]) == ("available", 3, "true")
     assert shown["snapshot_id"] == snapshot_id
     assert shown["volume_image_metadata"]["image_name"] == "cirros"
-    assert await dock.complaints() == []
-    answer = await dock.ask("POST", "/volumes", {"volume": {"snapshot_id": snapshot_id}})
-    assert answer.json["volume"]["size"] == 2
-    await dock.engine.settle()
+    assert await cloud.complaints() == []
+    answer = await cloud.ask("POST", "/volumes", {"volume": {"snapshot_id": snapshot_id}})
+    assert answer.body["volume"]["size"] == 2
+    await cloud.settle()
 
 
-async def test_a_volume_smaller_than_its_snapshot_is_refused(dock: Dock) -> None:
-    snapshot_id = await taken(dock, await dock.make(size=2))
+async def test_a_volume_smaller_than_its_snapshot_is_refused(cloud: VolumeCloud) -> None:
+    snapshot_id = await taken(cloud, await cloud.make(size=2))
     for fields, status in (
         ({"size": 1, "snapshot_id": snapshot_id}, 400),
         ({"size": 2, "snapshot_id": snapshot_id, "imageRef": IMAGE}, 400),
         ({"size": 2, "snapshot_id": UNKNOWN}, 404),
     ):
-        assert (await dock.ask("POST", "/volumes", {"volume": fields})).status == status
-    await act(dock, snapshot_id, "os-reset_status", {"status": "error"}, who="admin")
+        assert (await cloud.ask("POST", "/volumes", {"volume": fields})).status == status
+    await act(cloud, snapshot_id, "os-reset_status", {"status": "error"}, user="admin")
     body = {"volume": {"size": 2, "snapshot_id": snapshot_id}}
-    assert (await dock.ask("POST", "/volumes", body)).status == 400
+    assert (await cloud.ask("POST", "/volumes", body)).status == 400
 
 
-async def test_others_snapshots_look_absent_but_to_an_administrator(dock: Dock) -> None:
-    volume_id = await dock.make()
-    snapshot_id = await taken(dock, volume_id)
+async def test_others_snapshots_look_absent_but_to_an_administrator(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    snapshot_id = await taken(cloud, volume_id)
     for method, path, body in (
         ("GET", f"/snapshots/{snapshot_id}", None),
         ("PUT", f"/snapshots/{snapshot_id}", {"snapshot": {"name": "mine"}}),
@@ -237,51 +243,51 @@ async def test_others_snapshots_look_absent_but_to_an_administrator(dock: Dock) 
         ("POST", "/snapshots", {"snapshot": {"volume_id": volume_id}}),
         ("POST", "/volumes", {"volume": {"snapshot_id": snapshot_id, "size": 1}}),
     ):
-        assert (await dock.ask(method, path, body, who="stranger")).status == 404
+        assert (await cloud.ask(method, path, body, user="stranger")).status == 404
     told = {"status": "error"}
-    answer = await act(dock, snapshot_id, "os-update_snapshot_status", told, who="stranger")
+    answer = await act(cloud, snapshot_id, "os-update_snapshot_status", told, user="stranger")
     assert answer.status == 404
-    assert (await dock.ask("GET", "/snapshots/detail", who="stranger")).json["snapshots"] == []
-    every = await dock.ask("GET", "/snapshots?all_tenants=1", who="admin")
-    assert [one["id"] for one in every.json["snapshots"]] == [snapshot_id]
+    assert (await cloud.ask("GET", "/snapshots/detail", user="stranger")).body["snapshots"] == []
+    every = await cloud.ask("GET", "/snapshots?all_tenants=1", user="admin")
+    assert [one["id"] for one in every.body["snapshots"]] == [snapshot_id]
 
 
-async def test_a_reader_may_look_and_no_more(dock: Dock) -> None:
-    volume_id = await dock.make()
-    snapshot_id = await taken(dock, volume_id)
-    assert (await dock.ask("GET", f"/snapshots/{snapshot_id}", who="reader")).status == 200
-    assert (await take(dock, volume_id, who="reader")).status == 403
-    assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}", who="reader")).status == 403
+async def test_a_reader_may_look_and_no_more(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    snapshot_id = await taken(cloud, volume_id)
+    assert (await cloud.ask("GET", f"/snapshots/{snapshot_id}", user="reader")).status == 200
+    assert (await take(cloud, volume_id, user="reader")).status == 403
+    assert (await cloud.ask("DELETE", f"/snapshots/{snapshot_id}", user="reader")).status == 403
     for action, value in (("os-reset_status", {"status": "error"}), ("os-force_delete", {})):
-        assert (await act(dock, snapshot_id, action, value)).status == 403
+        assert (await act(cloud, snapshot_id, action, value)).status == 403
 
 
-async def test_name_description_and_metadata_are_changed(dock: Dock) -> None:
-    path = f"/snapshots/{await taken(dock, await dock.make(), metadata={'a': '1'})}"
+async def test_name_description_and_metadata_are_changed(cloud: VolumeCloud) -> None:
+    path = f"/snapshots/{await taken(cloud, await cloud.make(), metadata={'a': '1'})}"
     body = {"snapshot": {"name": "new", "description": "text"}}
-    changed = (await dock.ask("PUT", path, body)).json["snapshot"]
+    changed = (await cloud.ask("PUT", path, body)).body["snapshot"]
     assert (changed["name"], changed["description"]) == ("new", "text")
-    assert (await dock.ask("PUT", path, {"snapshot": {}})).status == 400
-    merged = await dock.ask("POST", f"{path}/metadata", {"metadata": {"b": "2"}})
-    assert merged.json == {"metadata": {"a": "1", "b": "2"}}
-    assert (await dock.ask("PUT", f"{path}/metadata/c", {"meta": {"c": "3"}})).status == 200
-    assert (await dock.ask("PUT", f"{path}/metadata/c", {"meta": {"d": "3"}})).status == 400
-    assert (await dock.ask("GET", f"{path}/metadata/c")).json == {"meta": {"c": "3"}}
-    assert (await dock.ask("DELETE", f"{path}/metadata/c")).status == 200
-    assert (await dock.ask("DELETE", f"{path}/metadata/c")).status == 404
-    whole = await dock.ask("PUT", f"{path}/metadata", {"metadata": {"z": "9"}})
-    assert whole.json == {"metadata": {"z": "9"}}
+    assert (await cloud.ask("PUT", path, {"snapshot": {}})).status == 400
+    merged = await cloud.ask("POST", f"{path}/metadata", {"metadata": {"b": "2"}})
+    assert merged.body == {"metadata": {"a": "1", "b": "2"}}
+    assert (await cloud.ask("PUT", f"{path}/metadata/c", {"meta": {"c": "3"}})).status == 200
+    assert (await cloud.ask("PUT", f"{path}/metadata/c", {"meta": {"d": "3"}})).status == 400
+    assert (await cloud.ask("GET", f"{path}/metadata/c")).body == {"meta": {"c": "3"}}
+    assert (await cloud.ask("DELETE", f"{path}/metadata/c")).status == 200
+    assert (await cloud.ask("DELETE", f"{path}/metadata/c")).status == 404
+    whole = await cloud.ask("PUT", f"{path}/metadata", {"metadata": {"z": "9"}})
+    assert whole.body == {"metadata": {"z": "9"}}
 
 
-async def test_lists_have_pages_filters_and_an_order(dock: Dock) -> None:
-    volume_id, other = await dock.make(), await dock.make()
-    ids = [await taken(dock, volume_id, name=name) for name in ("a", "b", "c")]
-    await taken(dock, other, name="d", metadata={"k": "v"})
+async def test_lists_have_pages_filters_and_an_order(cloud: VolumeCloud) -> None:
+    volume_id, other = await cloud.make(), await cloud.make()
+    ids = [await taken(cloud, volume_id, name=name) for name in ("a", "b", "c")]
+    await taken(cloud, other, name="d", metadata={"k": "v"})
 
     async def names(query: str) -> list[str]:
-        answer = await dock.ask("GET", f"/snapshots/detail?{query}")
+        answer = await cloud.ask("GET", f"/snapshots/detail?{query}")
         assert answer.status == 200, answer.content
-        return [one["name"] for one in answer.json["snapshots"]]
+        return [one["name"] for one in answer.body["snapshots"]]
 
     assert await names("sort=name:asc") == ["a", "b", "c", "d"]
     assert await names(f"volume_id={volume_id}&sort_key=name&sort_dir=desc") == ["c", "b", "a"]
@@ -291,50 +297,50 @@ async def test_lists_have_pages_filters_and_an_order(dock: Dock) -> None:
     assert await names("metadata={'k': 'v'}") == ["d"]
     assert await names("availability_zone=nova&name=a") == ["a"]
     assert await names("consumes_quota=false") == []
-    paged = (await dock.ask("GET", "/snapshots?limit=1&with_count=1")).json
+    paged = (await cloud.ask("GET", "/snapshots?limit=1&with_count=1")).body
     assert paged["count"] == 4
     assert paged["snapshots_links"][0]["rel"] == "next"
-    assert (await dock.ask("GET", "/snapshots?nonsense=1")).status == 400
-    assert (await dock.ask("GET", f"/snapshots?marker={UNKNOWN}")).status == 404
+    assert (await cloud.ask("GET", "/snapshots?nonsense=1")).status == 400
+    assert (await cloud.ask("GET", f"/snapshots?marker={UNKNOWN}")).status == 404
 
 
-async def test_a_status_set_by_hand_is_told_on_as_upstream_has_it(dock: Dock) -> None:
-    snapshot_id = await taken(dock, await dock.make())
+async def test_a_status_set_by_hand_is_told_on_as_upstream_has_it(cloud: VolumeCloud) -> None:
+    snapshot_id = await taken(cloud, await cloud.make())
     told = {"status": "error", "progress": "80%"}
-    assert (await act(dock, snapshot_id, "os-update_snapshot_status", told)).status == 400
+    assert (await act(cloud, snapshot_id, "os-update_snapshot_status", told)).status == 400
     reset = {"status": "creating"}
-    assert (await act(dock, snapshot_id, "os-reset_status", reset, who="admin")).status == 202
+    assert (await act(cloud, snapshot_id, "os-reset_status", reset, user="admin")).status == 202
     wrong = {"status": "deleting", "progress": "80%"}
-    assert (await act(dock, snapshot_id, "os-update_snapshot_status", wrong)).status == 400
+    assert (await act(cloud, snapshot_id, "os-update_snapshot_status", wrong)).status == 400
     for bad in ("101%", "many", ""):
         value = {"status": "error", "progress": bad}
-        assert (await act(dock, snapshot_id, "os-update_snapshot_status", value)).status == 400
-    assert (await act(dock, snapshot_id, "os-update_snapshot_status", told)).status == 202
-    shown = await show(dock, snapshot_id)
+        assert (await act(cloud, snapshot_id, "os-update_snapshot_status", value)).status == 400
+    assert (await act(cloud, snapshot_id, "os-update_snapshot_status", told)).status == 202
+    shown = await show(cloud, snapshot_id)
     assert shown["status"] == "error"
     assert shown["os-extended-snapshot-attributes:progress"] == "80%"
     bogus = {"status": "bogus"}
-    assert (await act(dock, snapshot_id, "os-reset_status", bogus, who="admin")).status == 400
+    assert (await act(cloud, snapshot_id, "os-reset_status", bogus, user="admin")).status == 400
 
 
-async def test_force_deletes_from_any_status(dock: Dock) -> None:
-    snapshot_id = await taken(dock, await dock.make())
+async def test_force_deletes_from_any_status(cloud: VolumeCloud) -> None:
+    snapshot_id = await taken(cloud, await cloud.make())
     reset = {"status": "creating"}
-    await act(dock, snapshot_id, "os-reset_status", reset, who="admin")
-    assert (await dock.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 400
-    assert (await act(dock, snapshot_id, "os-force_delete", {}, who="admin")).status == 202
-    await dock.engine.settle()
-    assert (await dock.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
+    await act(cloud, snapshot_id, "os-reset_status", reset, user="admin")
+    assert (await cloud.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 400
+    assert (await act(cloud, snapshot_id, "os-force_delete", {}, user="admin")).status == 202
+    await cloud.settle()
+    assert (await cloud.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
 
 
-async def test_a_restart_ends_what_was_begun(dock: Dock) -> None:
-    volume_id = await dock.make()
-    dock.storage.knobs.hold("snapshot")
-    snapshot_id = (await take(dock, volume_id)).json["snapshot"]["id"]
-    await dock.restart()
-    await dock.engine.settle()
-    assert (await show(dock, snapshot_id))["status"] == "available"
-    assert await dock.complaints() == []
+async def test_a_restart_ends_what_was_begun(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    cloud.storage.knobs.hold("snapshot")
+    snapshot_id = (await take(cloud, volume_id)).body["snapshot"]["id"]
+    await cloud.restart(hosts=True)
+    await cloud.settle()
+    assert (await show(cloud, snapshot_id))["status"] == "available"
+    assert await cloud.complaints() == []
 
 
 @pytest.mark.parametrize(
@@ -347,15 +353,15 @@ async def test_a_restart_ends_what_was_begun(dock: Dock) -> None:
     ],
 )
 async def test_a_status_that_was_set_and_left_behind_is_settled(
-    dock: Dock, status: str, missing: bool, settled: str
+    cloud: VolumeCloud, status: str, missing: bool, settled: str
 ) -> None:
-    snapshot_id = await taken(dock, volume_id := await dock.make())
+    snapshot_id = await taken(cloud, volume_id := await cloud.make())
     if missing:
-        await dock.storage.delete_snapshot(volume_id, snapshot_id, "by hand")
-    await act(dock, snapshot_id, "os-reset_status", {"status": status}, who="admin")
-    dock.clock.advance(599)
-    await settle_once(dock.volume)
-    assert (await show(dock, snapshot_id))["status"] == status
-    dock.clock.advance(2)
-    await settle_once(dock.volume)
-    assert (await show(dock, snapshot_id))["status"] == settled
+        await cloud.storage.delete_snapshot(volume_id, snapshot_id, "by hand")
+    await act(cloud, snapshot_id, "os-reset_status", {"status": status}, user="admin")
+    cloud.clock.advance(599)
+    await settle_once(cloud.volume)
+    assert (await show(cloud, snapshot_id))["status"] == status
+    cloud.clock.advance(2)
+    await settle_once(cloud.volume)
+    assert (await show(cloud, snapshot_id))["status"] == settled

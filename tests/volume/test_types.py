@@ -2,94 +2,97 @@ from __future__ import annotations
 
 import pytest
 
-from tests.volume.dock import OTHER, UNKNOWN, Dock
+from tests.callers import OTHER_PROJECT
+from tests.volume.cloud import UNKNOWN, VolumeCloud
 
 pytestmark = pytest.mark.anyio
 
 
-async def make(dock: Dock, name: str, **fields: object) -> str:
+async def make(cloud: VolumeCloud, name: str, **fields: object) -> str:
     body = {"volume_type": {"name": name, **fields}}
-    answer = await dock.ask("POST", "/types", body, who="admin")
+    answer = await cloud.ask("POST", "/types", body, user="admin")
     assert answer.status == 200, answer.content
-    assert "qos_specs_id" not in answer.json["volume_type"]
-    return answer.json["volume_type"]["id"]
+    assert "qos_specs_id" not in answer.body["volume_type"]
+    return answer.body["volume_type"]["id"]
 
 
-async def test_there_is_a_default_type(dock: Dock) -> None:
-    answer = await dock.ask("GET", "/types", who="reader")
-    (shown,) = answer.json["volume_types"]
+async def test_there_is_a_default_type(cloud: VolumeCloud) -> None:
+    answer = await cloud.ask("GET", "/types", user="reader")
+    (shown,) = answer.body["volume_types"]
     assert shown["name"] == "__DEFAULT__"
     assert shown["is_public"] is shown["os-volume-type-access:is_public"] is True
     assert "qos_specs_id" not in shown
-    assert (await dock.ask("GET", "/types/default")).json["volume_type"] == shown
-    assert (await dock.show(await dock.make()))["volume_type"] == "__DEFAULT__"
-    answer = await dock.ask("DELETE", f"/types/{shown['id']}", who="admin")
+    assert (await cloud.ask("GET", "/types/default")).body["volume_type"] == shown
+    assert (await cloud.show(await cloud.make()))["volume_type"] == "__DEFAULT__"
+    answer = await cloud.ask("DELETE", f"/types/{shown['id']}", user="admin")
     assert answer.status == 400
 
 
-async def test_an_administrator_makes_changes_and_deletes_types(dock: Dock) -> None:
-    type_id = await make(dock, "gold", description="fast", extra_specs={"a": "b"})
+async def test_an_administrator_makes_changes_and_deletes_types(cloud: VolumeCloud) -> None:
+    type_id = await make(cloud, "gold", description="fast", extra_specs={"a": "b"})
     body = {"volume_type": {"name": "gold"}}
-    assert (await dock.ask("POST", "/types", body, who="admin")).status == 409
-    assert (await dock.ask("POST", "/types", body, who="member")).status == 403
-    answer = await dock.ask(
-        "PUT", f"/types/{type_id}", {"volume_type": {"name": "silver"}}, who="admin"
+    assert (await cloud.ask("POST", "/types", body, user="admin")).status == 409
+    assert (await cloud.ask("POST", "/types", body, user="member")).status == 403
+    answer = await cloud.ask(
+        "PUT", f"/types/{type_id}", {"volume_type": {"name": "silver"}}, user="admin"
     )
-    assert answer.json["volume_type"]["name"] == "silver"
-    assert answer.json["volume_type"]["description"] == "fast"
+    assert answer.body["volume_type"]["name"] == "silver"
+    assert answer.body["volume_type"]["description"] == "fast"
     kept = {"qos_specs_id", "os-volume-type-access:is_public"}
-    assert not kept & set(answer.json["volume_type"])
-    shown = await dock.ask("GET", f"/types/{type_id}", who="admin")
-    assert kept <= set(shown.json["volume_type"])
-    volume_id = await dock.make(volume_type="__DEFAULT__")
-    await dock.set(volume_id, volume_type_id=type_id)
-    assert (await dock.ask("DELETE", f"/types/{type_id}", who="admin")).status == 400
-    await dock.ask("DELETE", f"/volumes/{volume_id}")
-    await dock.engine.settle()
-    assert (await dock.ask("DELETE", f"/types/{type_id}", who="admin")).status == 202
-    assert (await dock.ask("GET", f"/types/{type_id}", who="admin")).status == 404
-    assert (await dock.ask("GET", "/types/gold", who="admin")).status == 404
+    assert not kept & set(answer.body["volume_type"])
+    shown = await cloud.ask("GET", f"/types/{type_id}", user="admin")
+    assert kept <= set(shown.body["volume_type"])
+    volume_id = await cloud.make(volume_type="__DEFAULT__")
+    await cloud.set(volume_id, volume_type_id=type_id)
+    assert (await cloud.ask("DELETE", f"/types/{type_id}", user="admin")).status == 400
+    await cloud.ask("DELETE", f"/volumes/{volume_id}")
+    await cloud.settle()
+    assert (await cloud.ask("DELETE", f"/types/{type_id}", user="admin")).status == 202
+    assert (await cloud.ask("GET", f"/types/{type_id}", user="admin")).status == 404
+    assert (await cloud.ask("GET", "/types/gold", user="admin")).status == 404
 
 
-async def test_extra_specs_are_an_administrators(dock: Dock) -> None:
+async def test_extra_specs_are_an_administrators(cloud: VolumeCloud) -> None:
     specs = {"volume_backend_name": "simulated", "multiattach": "<is> True"}
-    type_id = await make(dock, "shared", extra_specs=specs)
+    type_id = await make(cloud, "shared", extra_specs=specs)
     path = f"/types/{type_id}/extra_specs"
-    assert (await dock.ask("GET", path, who="admin")).json == {"extra_specs": specs}
-    assert (await dock.ask("GET", path)).json == {"extra_specs": {"multiattach": "<is> True"}}
-    added = await dock.ask("POST", path, {"extra_specs": {"x": "1"}}, who="admin")
-    assert added.json == {"extra_specs": {"x": "1"}}
-    assert (await dock.ask("PUT", f"{path}/x", {"x": "2"}, who="admin")).json == {"x": "2"}
-    assert (await dock.ask("PUT", f"{path}/x", {"y": "2"}, who="admin")).status == 400
-    assert (await dock.ask("GET", f"{path}/x", who="admin")).json == {"x": "2"}
-    assert (await dock.ask("DELETE", f"{path}/x", who="admin")).status == 202
-    assert (await dock.ask("DELETE", f"{path}/x", who="admin")).status == 404
-    assert (await dock.ask("POST", path, {"extra_specs": {"x": "1"}})).status == 403
+    assert (await cloud.ask("GET", path, user="admin")).body == {"extra_specs": specs}
+    assert (await cloud.ask("GET", path)).body == {"extra_specs": {"multiattach": "<is> True"}}
+    added = await cloud.ask("POST", path, {"extra_specs": {"x": "1"}}, user="admin")
+    assert added.body == {"extra_specs": {"x": "1"}}
+    assert (await cloud.ask("PUT", f"{path}/x", {"x": "2"}, user="admin")).body == {"x": "2"}
+    assert (await cloud.ask("PUT", f"{path}/x", {"y": "2"}, user="admin")).status == 400
+    assert (await cloud.ask("GET", f"{path}/x", user="admin")).body == {"x": "2"}
+    assert (await cloud.ask("DELETE", f"{path}/x", user="admin")).status == 202
+    assert (await cloud.ask("DELETE", f"{path}/x", user="admin")).status == 404
+    assert (await cloud.ask("POST", path, {"extra_specs": {"x": "1"}})).status == 403
 
 
-async def test_a_private_type_is_for_projects_with_access(dock: Dock) -> None:
-    type_id = await make(dock, "private", **{"os-volume-type-access:is_public": False})
+async def test_a_private_type_is_for_projects_with_access(cloud: VolumeCloud) -> None:
+    type_id = await make(cloud, "private", **{"os-volume-type-access:is_public": False})
     path, access = f"/types/{type_id}", f"/types/{type_id}/os-volume-type-access"
-    assert (await dock.ask("GET", path, who="stranger")).status == 404
+    assert (await cloud.ask("GET", path, user="stranger")).status == 404
     body = {"volume": {"size": 1, "volume_type": "private"}}
-    assert (await dock.ask("POST", "/volumes", body, who="stranger")).status == 404
-    add = {"addProjectAccess": {"project": OTHER}}
-    assert (await dock.ask("POST", f"{path}/action", add, who="admin")).status == 202
-    assert (await dock.ask("POST", f"{path}/action", add, who="admin")).status == 409
-    assert (await dock.ask("GET", path, who="stranger")).status == 200
-    listed = await dock.ask("GET", access, who="admin")
-    assert listed.json == {"volume_type_access": [{"volume_type_id": type_id, "project_id": OTHER}]}
-    remove = {"removeProjectAccess": {"project": OTHER}}
-    assert (await dock.ask("POST", f"{path}/action", remove, who="admin")).status == 202
-    assert (await dock.ask("POST", f"{path}/action", remove, who="admin")).status == 404
-    only = await dock.ask("GET", "/types?is_public=false", who="admin")
-    assert [row["name"] for row in only.json["volume_types"]] == ["private"]
-    everything = await dock.ask("GET", "/types?is_public=None", who="admin")
-    assert len(everything.json["volume_types"]) == 2
-    public = (await dock.ask("GET", "/types")).json["volume_types"][0]["id"]
+    assert (await cloud.ask("POST", "/volumes", body, user="stranger")).status == 404
+    add = {"addProjectAccess": {"project": OTHER_PROJECT}}
+    assert (await cloud.ask("POST", f"{path}/action", add, user="admin")).status == 202
+    assert (await cloud.ask("POST", f"{path}/action", add, user="admin")).status == 409
+    assert (await cloud.ask("GET", path, user="stranger")).status == 200
+    listed = await cloud.ask("GET", access, user="admin")
+    assert listed.body == {
+        "volume_type_access": [{"volume_type_id": type_id, "project_id": OTHER_PROJECT}]
+    }
+    remove = {"removeProjectAccess": {"project": OTHER_PROJECT}}
+    assert (await cloud.ask("POST", f"{path}/action", remove, user="admin")).status == 202
+    assert (await cloud.ask("POST", f"{path}/action", remove, user="admin")).status == 404
+    only = await cloud.ask("GET", "/types?is_public=false", user="admin")
+    assert [row["name"] for row in only.body["volume_types"]] == ["private"]
+    everything = await cloud.ask("GET", "/types?is_public=None", user="admin")
+    assert len(everything.body["volume_types"]) == 2
+    public = (await cloud.ask("GET", "/types")).body["volume_types"][0]["id"]
     path = f"/types/{public}/os-volume-type-access"
-    assert (await dock.ask("GET", path, who="admin")).status == 404
-    assert (await dock.ask("POST", f"/types/{public}/action", add, who="admin")).status == 400
+    assert (await cloud.ask("GET", path, user="admin")).status == 404
+    assert (await cloud.ask("POST", f"/types/{public}/action", add, user="admin")).status == 400
 
 
 @pytest.mark.parametrize(
@@ -103,10 +106,12 @@ async def test_a_private_type_is_for_projects_with_access(dock: Dock) -> None:
         ({"unheard_of": "1"}, "error"),
     ],
 )
-async def test_a_type_chooses_among_pools(dock: Dock, specs: dict[str, str], status: str) -> None:
-    await make(dock, "choosy", extra_specs=specs)
-    assert await dock.status(await dock.make(volume_type="choosy")) == status
+async def test_a_type_chooses_among_pools(
+    cloud: VolumeCloud, specs: dict[str, str], status: str
+) -> None:
+    await make(cloud, "choosy", extra_specs=specs)
+    assert await cloud.status(await cloud.make(volume_type="choosy")) == status
 
 
-async def test_what_is_not_there_is_not_found(dock: Dock) -> None:
-    assert (await dock.ask("GET", f"/types/{UNKNOWN}")).status == 404
+async def test_what_is_not_there_is_not_found(cloud: VolumeCloud) -> None:
+    assert (await cloud.ask("GET", f"/types/{UNKNOWN}")).status == 404

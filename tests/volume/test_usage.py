@@ -8,12 +8,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from tests.volume.dock import PROJECT, Dock
+from tests.callers import PROJECT
+from tests.volume.cloud import VolumeCloud
 
 pytestmark = pytest.mark.anyio
 
 
-async def sums_of_a_new_volume(dock: Dock) -> list[str]:
+async def sums_of_a_new_volume(cloud: VolumeCloud) -> list[str]:
     """Make a volume; return the statements that summed up volumes' sizes for it."""
     asked: list[str] = []
 
@@ -22,26 +23,26 @@ async def sums_of_a_new_volume(dock: Dock) -> list[str]:
         assert isinstance(driver, sqlite3.Connection)
         driver.set_trace_callback(asked.append)
 
-    await dock.store.write(listen)
-    await dock.make()
+    await cloud.store.write(listen)
+    await cloud.make()
     return [statement for statement in asked if "sum(volumes.size_gib)" in statement]
 
 
-async def plan_of(dock: Dock, statement: str) -> str:
+async def plan_of(cloud: VolumeCloud, statement: str) -> str:
     """Return how SQLite runs a statement."""
 
     def look(tx: Session) -> str:
         rows = tx.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")
         return "\n".join(row[3] for row in rows)
 
-    return await dock.store.read(look)
+    return await cloud.store.read(look)
 
 
-async def test_sizes_are_summed_up_from_indices_that_have_them(dock: Dock) -> None:
+async def test_sizes_are_summed_up_from_indices_that_have_them(cloud: VolumeCloud) -> None:
     limits = {"volumes": 5, "gigabytes___DEFAULT__": 50}
-    await dock.ask("PUT", f"/os-quota-sets/{PROJECT}", {"quota_set": limits}, who="admin")
-    sums = await sums_of_a_new_volume(dock)
-    plans = [await plan_of(dock, statement) for statement in sums]
+    await cloud.ask("PUT", f"/os-quota-sets/{PROJECT}", {"quota_set": limits}, user="admin")
+    sums = await sums_of_a_new_volume(cloud)
+    plans = [await plan_of(cloud, statement) for statement in sums]
     read = [line for plan in plans for line in plan.splitlines() if " volumes " in line]
     whole = "SEARCH volumes USING COVERING INDEX"
     assert sorted(line for line in read if "(id=?)" not in line) == [
@@ -51,27 +52,27 @@ async def test_sizes_are_summed_up_from_indices_that_have_them(dock: Dock) -> No
     ]
 
 
-async def test_what_has_no_limit_is_not_summed_up(dock: Dock) -> None:
+async def test_what_has_no_limit_is_not_summed_up(cloud: VolumeCloud) -> None:
     limits = {"volumes": -1, "gigabytes": -1}
-    await dock.ask("PUT", f"/os-quota-sets/{PROJECT}", {"quota_set": limits}, who="admin")
-    [pools] = await sums_of_a_new_volume(dock)
+    await cloud.ask("PUT", f"/os-quota-sets/{PROJECT}", {"quota_set": limits}, user="admin")
+    [pools] = await sums_of_a_new_volume(cloud)
     assert "project_id" not in pools
 
 
-async def test_a_pool_is_not_searched_for_what_grows(dock: Dock) -> None:
-    sums = await sums_of_a_new_volume(dock)
+async def test_a_pool_is_not_searched_for_what_grows(cloud: VolumeCloud) -> None:
+    sums = await sums_of_a_new_volume(cloud)
     [pools] = [statement for statement in sums if "backends" in statement]
-    plan = await plan_of(dock, pools)
+    plan = await plan_of(cloud, pools)
     assert "SCAN reservations" in plan
     assert "SCAN volumes" not in plan
 
 
-async def test_what_grows_takes_room_from_its_pool(dock: Dock) -> None:
-    volume_id = await dock.make(size=2)
+async def test_what_grows_takes_room_from_its_pool(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make(size=2)
 
     async def provisioned() -> int:
-        found = await dock.ask("GET", "/scheduler-stats/get_pools?detail=true", who="admin")
-        return found.json["pools"][0]["capabilities"]["provisioned_capacity_gb"]
+        found = await cloud.ask("GET", "/scheduler-stats/get_pools?detail=true", user="admin")
+        return found.body["pools"][0]["capabilities"]["provisioned_capacity_gb"]
 
     def reserve(tx: Session) -> None:
         row = "SELECT 'r', project_id, id, volume_type_id, 3, 's', created_at FROM volumes"
@@ -81,5 +82,5 @@ async def test_what_grows_takes_room_from_its_pool(dock: Dock) -> None:
         )
 
     assert await provisioned() == 2
-    await dock.store.write(reserve)
+    await cloud.store.write(reserve)
     assert await provisioned() == 5

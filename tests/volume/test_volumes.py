@@ -3,66 +3,65 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from mooring.errors import Conflict, NoCapacity
-from tests.volume.dock import IMAGE, UNKNOWN, Dock
+from tests.volume.cloud import IMAGE, UNKNOWN, VolumeCloud
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_new_volume_is_made_in_a_pool_with_room(dock: Dock) -> None:
-    answer = await dock.ask("POST", "/volumes", {"volume": {"size": 2, "name": "data"}})
+async def test_a_new_volume_is_made_in_a_pool_with_room(cloud: VolumeCloud) -> None:
+    answer = await cloud.ask("POST", "/volumes", {"volume": {"size": 2, "name": "data"}})
     assert answer.status == 202
-    shown = answer.json["volume"]
+    shown = answer.body["volume"]
     assert shown["status"] == "creating"
     assert "os-vol-tenant-attr:tenant_id" not in shown
-    await dock.engine.settle()
-    made = await dock.show(shown["id"])
+    await cloud.settle()
+    made = await cloud.show(shown["id"])
     assert made["status"] == "available"
     assert made["os-vol-host-attr:host"] == "host1@simulated#fast"
-    assert [each.size_gib for each in await dock.storage.volumes()] == [2]
-    assert await dock.complaints() == []
+    assert [each.size_gib for each in await cloud.storage.volumes()] == [2]
+    assert await cloud.complaints() == []
 
 
-async def test_a_volume_from_an_image_shows_the_image(dock: Dock) -> None:
-    volume_id = await dock.make(imageRef=IMAGE)
-    shown = await dock.show(volume_id)
+async def test_a_volume_from_an_image_shows_the_image(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make(imageRef=IMAGE)
+    shown = await cloud.show(volume_id)
     assert (shown["status"], shown["bootable"]) == ("available", "true")
     assert shown["volume_image_metadata"]["image_name"] == "cirros"
     assert shown["volume_image_metadata"]["hw_disk_bus"] == "virtio"
-    await dock.make(imageRef=IMAGE)
-    assert dock.images.downloads == 1
+    await cloud.make(imageRef=IMAGE)
+    assert cloud.shelf.downloads == 1
 
 
-async def test_without_a_pool_the_volume_ends_in_error_with_a_message(dock: Dock) -> None:
-    name = await dock.type_with(vendor_name="nobody")
-    volume_id = await dock.make(volume_type=name)
-    assert await dock.status(volume_id) == "error"
-    answer = await dock.ask("GET", "/messages")
-    (message,) = answer.json["messages"]
+async def test_without_a_pool_the_volume_ends_in_error_with_a_message(cloud: VolumeCloud) -> None:
+    name = await cloud.type_with(vendor_name="nobody")
+    volume_id = await cloud.make(volume_type=name)
+    assert await cloud.status(volume_id) == "error"
+    answer = await cloud.ask("GET", "/messages")
+    (message,) = answer.body["messages"]
     assert message["resource_uuid"] == volume_id
     assert message["event_id"] == "VOLUME_VOLUME_001_003"
-    assert (await dock.ask("DELETE", f"/messages/{message['id']}")).status == 204
-    assert (await dock.ask("GET", f"/messages/{message['id']}")).status == 404
+    assert (await cloud.ask("DELETE", f"/messages/{message['id']}")).status == 204
+    assert (await cloud.ask("GET", f"/messages/{message['id']}")).status == 404
 
 
-async def test_a_creation_that_the_storage_refuses_leaves_nothing_in_it(dock: Dock) -> None:
-    dock.storage.knobs.fail("create", NoCapacity("The pool is full."))
-    volume_id = await dock.make()
-    assert await dock.status(volume_id) == "error"
-    assert await dock.storage.volumes() == []
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
-    await dock.engine.settle()
-    assert (await dock.ask("GET", f"/volumes/{volume_id}")).status == 404
+async def test_a_creation_that_the_storage_refuses_leaves_nothing_in_it(cloud: VolumeCloud) -> None:
+    cloud.storage.knobs.fail("create", NoCapacity("The pool is full."))
+    volume_id = await cloud.make()
+    assert await cloud.status(volume_id) == "error"
+    assert await cloud.storage.volumes() == []
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    await cloud.settle()
+    assert (await cloud.ask("GET", f"/volumes/{volume_id}")).status == 404
 
 
 @pytest.mark.parametrize("size", [0, -1, "", "#$%", "one", None, True, 2**31])
-async def test_a_size_that_makes_no_sense_is_refused(dock: Dock, size: Any) -> None:
-    answer = await dock.ask("POST", "/volumes", {"volume": {"size": size}})
+async def test_a_size_that_makes_no_sense_is_refused(cloud: VolumeCloud, size: Any) -> None:
+    answer = await cloud.ask("POST", "/volumes", {"volume": {"size": size}})
     assert answer.status == 400
-    assert "badRequest" in answer.json
-    assert await dock.count_volumes() == 0
+    assert "badRequest" in answer.body
+    assert await cloud.count_volumes() == 0
 
 
 @pytest.mark.parametrize(
@@ -85,33 +84,35 @@ async def test_a_size_that_makes_no_sense_is_refused(dock: Dock, size: Any) -> N
     ],
 )
 async def test_what_cannot_be_made_is_refused(
-    dock: Dock, fields: dict[str, Any], status: int
+    cloud: VolumeCloud, fields: dict[str, Any], status: int
 ) -> None:
-    answer = await dock.ask("POST", "/volumes", {"volume": {"size": 1, **fields}})
+    answer = await cloud.ask("POST", "/volumes", {"volume": {"size": 1, **fields}})
     assert answer.status == status, answer.content
-    assert await dock.count_volumes() == 0
+    assert await cloud.count_volumes() == 0
 
 
-async def test_unknown_keys_are_ignored_below_3_53(dock: Dock) -> None:
+async def test_unknown_keys_are_ignored_below_3_53(cloud: VolumeCloud) -> None:
     body = {"volume": {"size": "1", "surprise": 1, "display_name": "old"}}
-    answer = await dock.ask("POST", "/volumes", body, version="3.52")
+    answer = await cloud.ask("POST", "/volumes", body, version="3.52")
     assert answer.status == 202
-    assert answer.json["volume"]["name"] == "old"
-    await dock.engine.settle()
+    assert answer.body["volume"]["name"] == "old"
+    await cloud.settle()
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"status": "queued"}, {"min_disk_gib": 2}, {"size_bytes": 2**30 + 1}, {"disk_format": "iso"}],
+    [{"status": "queued"}, {"min_disk": 2}, {"size": 2**30 + 1}, {"disk_format": "iso"}],
 )
-async def test_an_image_that_does_not_fit_is_refused(dock: Dock, change: dict[str, Any]) -> None:
-    dock.images.known[IMAGE] = replace(dock.images.known[IMAGE], **change)
-    answer = await dock.ask("POST", "/volumes", {"volume": {"size": 1, "imageRef": IMAGE}})
+async def test_an_image_that_does_not_fit_is_refused(
+    cloud: VolumeCloud, change: dict[str, Any]
+) -> None:
+    cloud.shelf.images[IMAGE] |= change
+    answer = await cloud.ask("POST", "/volumes", {"volume": {"size": 1, "imageRef": IMAGE}})
     assert answer.status == 400
 
 
-async def test_others_volumes_look_absent_but_to_an_administrator(dock: Dock) -> None:
-    volume_id = await dock.make()
+async def test_others_volumes_look_absent_but_to_an_administrator(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
     for method, path, body in (
         ("GET", f"/volumes/{volume_id}", None),
         ("PUT", f"/volumes/{volume_id}", {"volume": {"name": "mine"}}),
@@ -120,40 +121,40 @@ async def test_others_volumes_look_absent_but_to_an_administrator(dock: Dock) ->
         ("GET", f"/volumes/{volume_id}/encryption", None),
         ("POST", f"/volumes/{volume_id}/action", {"os-reserve": None}),
     ):
-        assert (await dock.ask(method, path, body, who="stranger")).status == 404
-    assert (await dock.ask("GET", f"/volumes/{volume_id}", who="admin")).status == 200
-    assert (await dock.ask("GET", "/volumes", who="stranger")).json["volumes"] == []
+        assert (await cloud.ask(method, path, body, user="stranger")).status == 404
+    assert (await cloud.ask("GET", f"/volumes/{volume_id}", user="admin")).status == 200
+    assert (await cloud.ask("GET", "/volumes", user="stranger")).body["volumes"] == []
 
 
-async def test_a_reader_may_look_and_no_more(dock: Dock) -> None:
-    volume_id = await dock.make()
-    assert (await dock.ask("GET", f"/volumes/{volume_id}", who="reader")).status == 200
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}", who="reader")).status == 403
-    answer = await dock.ask("POST", "/volumes", {"volume": {"size": 1}}, who="reader")
+async def test_a_reader_may_look_and_no_more(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    assert (await cloud.ask("GET", f"/volumes/{volume_id}", user="reader")).status == 200
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}", user="reader")).status == 403
+    answer = await cloud.ask("POST", "/volumes", {"volume": {"size": 1}}, user="reader")
     assert answer.status == 403
     assert "volume:create" in answer.fault
 
 
-async def test_deleting_takes_the_volume_out_of_its_pool(dock: Dock) -> None:
-    volume_id = await dock.make()
+async def test_deleting_takes_the_volume_out_of_its_pool(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
     assert (
-        await dock.ask("DELETE", f"/volumes/{volume_id}?cascade=False&force=False")
+        await cloud.ask("DELETE", f"/volumes/{volume_id}?cascade=False&force=False")
     ).status == 202
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
-    await dock.engine.settle()
-    assert (await dock.ask("GET", f"/volumes/{volume_id}")).status == 404
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 404
-    assert await dock.storage.volumes() == []
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    await cloud.settle()
+    assert (await cloud.ask("GET", f"/volumes/{volume_id}")).status == 404
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 404
+    assert await cloud.storage.volumes() == []
 
 
 @pytest.mark.parametrize(
     "status",
     ["creating", "reserved", "attaching", "detaching", "in-use", "maintenance", "downloading"],
 )
-async def test_a_volume_that_is_busy_is_not_deleted(dock: Dock, status: str) -> None:
-    volume_id = await dock.make()
-    await dock.set(volume_id, status=status)
-    answer = await dock.ask("DELETE", f"/volumes/{volume_id}")
+async def test_a_volume_that_is_busy_is_not_deleted(cloud: VolumeCloud, status: str) -> None:
+    volume_id = await cloud.make()
+    await cloud.set(volume_id, status=status)
+    answer = await cloud.ask("DELETE", f"/volumes/{volume_id}")
     assert answer.status == 400
     assert status in answer.fault
 
@@ -161,59 +162,59 @@ async def test_a_volume_that_is_busy_is_not_deleted(dock: Dock, status: str) -> 
 @pytest.mark.parametrize(
     "status", ["error", "error_extending", "error_restoring", "error_deleting"]
 )
-async def test_a_volume_in_error_is_deleted(dock: Dock, status: str) -> None:
-    volume_id = await dock.make()
-    await dock.set(volume_id, status=status)
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
-    await dock.engine.settle()
-    assert await dock.count_volumes() == 0
+async def test_a_volume_in_error_is_deleted(cloud: VolumeCloud, status: str) -> None:
+    volume_id = await cloud.make()
+    await cloud.set(volume_id, status=status)
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    await cloud.settle()
+    assert await cloud.count_volumes() == 0
 
 
-async def test_a_migrating_volume_is_not_deleted(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await dock.set(volume_id, migration_status="migrating")
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 400
+async def test_a_migrating_volume_is_not_deleted(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    await cloud.set(volume_id, migration_status="migrating")
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 400
 
 
-async def test_a_deletion_that_the_storage_refuses_may_be_tried_again(dock: Dock) -> None:
-    volume_id = await dock.make()
-    dock.storage.knobs.fail("delete", Conflict("Somebody holds it."))
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
-    await dock.engine.settle()
-    assert await dock.status(volume_id) == "error_deleting"
-    assert (await dock.ask("DELETE", f"/volumes/{volume_id}")).status == 202
-    await dock.engine.settle()
-    assert await dock.count_volumes() == 0
+async def test_a_deletion_that_the_storage_refuses_may_be_tried_again(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    cloud.storage.knobs.fail("delete", Conflict("Somebody holds it."))
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    await cloud.settle()
+    assert await cloud.status(volume_id) == "error_deleting"
+    assert (await cloud.ask("DELETE", f"/volumes/{volume_id}")).status == 202
+    await cloud.settle()
+    assert await cloud.count_volumes() == 0
 
 
 @pytest.mark.parametrize("status", ["creating", "attaching", "error", "maintenance"])
-async def test_force_deletes_from_any_status_but_attached(dock: Dock, status: str) -> None:
-    volume_id = await dock.make()
-    await dock.set(volume_id, status=status)
-    assert (await dock.act(volume_id, "os-force_delete", {}, who="member")).status == 403
-    assert (await dock.act(volume_id, "os-force_delete", {}, who="admin")).status == 202
-    await dock.engine.settle()
-    assert await dock.count_volumes() == 0
-    assert await dock.storage.volumes() == []
+async def test_force_deletes_from_any_status_but_attached(cloud: VolumeCloud, status: str) -> None:
+    volume_id = await cloud.make()
+    await cloud.set(volume_id, status=status)
+    assert (await cloud.act(volume_id, "os-force_delete", {}, user="member")).status == 403
+    assert (await cloud.act(volume_id, "os-force_delete", {}, user="admin")).status == 202
+    await cloud.settle()
+    assert await cloud.count_volumes() == 0
+    assert await cloud.storage.volumes() == []
 
 
-async def test_force_in_the_query_is_for_administrators_from_3_23(dock: Dock) -> None:
-    volume_id = await dock.make()
-    await dock.set(volume_id, status="maintenance")
+async def test_force_in_the_query_is_for_administrators_from_3_23(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    await cloud.set(volume_id, status="maintenance")
     path = f"/volumes/{volume_id}?force=true"
-    assert (await dock.ask("DELETE", path)).status == 403
-    assert (await dock.ask("DELETE", path, who="admin", version="3.22")).status == 400
-    assert (await dock.ask("DELETE", path, who="admin", version="3.23")).status == 202
-    await dock.engine.settle()
+    assert (await cloud.ask("DELETE", path)).status == 403
+    assert (await cloud.ask("DELETE", path, user="admin", version="3.22")).status == 400
+    assert (await cloud.ask("DELETE", path, user="admin", version="3.23")).status == 202
+    await cloud.settle()
 
 
-async def test_force_delete_ends_what_is_making_the_volume(dock: Dock) -> None:
-    dock.storage.knobs.hold("create")
-    answer = await dock.ask("POST", "/volumes", {"volume": {"size": 1}})
-    volume_id = answer.json["volume"]["id"]
-    assert (await dock.act(volume_id, "os-force_delete", {}, who="admin")).status == 202
-    dock.storage.knobs.release("create")
-    await dock.engine.settle()
-    assert await dock.count_volumes() == 0
-    assert await dock.storage.volumes() == []
-    assert await dock.complaints() == []
+async def test_force_delete_ends_what_is_making_the_volume(cloud: VolumeCloud) -> None:
+    cloud.storage.knobs.hold("create")
+    answer = await cloud.ask("POST", "/volumes", {"volume": {"size": 1}})
+    volume_id = answer.body["volume"]["id"]
+    assert (await cloud.act(volume_id, "os-force_delete", {}, user="admin")).status == 202
+    cloud.storage.knobs.release("create")
+    await cloud.settle()
+    assert await cloud.count_volumes() == 0
+    assert await cloud.storage.volumes() == []
+    assert await cloud.complaints() == []

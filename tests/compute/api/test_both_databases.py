@@ -6,41 +6,41 @@ import pytest
 
 from mooring.compute.servers.server_list import SORT_COLUMNS
 from tests.callers import PROJECT
-from tests.compute.api.desk import IMAGE, Desk
+from tests.compute.api.cloud import IMAGE, ComputeAlone
 
 pytestmark = pytest.mark.anyio
 
 
-async def names(desk: Desk, query: str) -> list[str]:
-    listed = await desk.get(f"/servers{query}", version="2.104", who="admin")
+async def names(cloud: ComputeAlone, query: str) -> list[str]:
+    listed = await cloud.get(f"/servers{query}", version="2.104", user="admin")
     return [server["name"] for server in listed["servers"]]
 
 
-async def test_every_order_is_paged_to_its_end(any_desk: Desk) -> None:
+async def test_every_order_is_paged_to_its_end(any_cloud: ComputeAlone) -> None:
     for at in range(4):
         odd = at % 2 == 1
-        await any_desk.server(
+        await any_cloud.server(
             name=f"s{at}",
             key_name="key" if odd else None,
             task_state="rebooting" if odd else None,
             config_drive=odd,
-            launched_at=None if odd else any_desk.clock.now(),
+            launched_at=None if odd else any_cloud.clock.now(),
         )
     for key in sorted(SORT_COLUMNS):
         for direction in ("asc", "desc"):
             order = f"sort_key={key}&sort_dir={direction}"
             path, found = f"/servers?limit=1&{order}", list[str]()
             while path:
-                listed = await any_desk.get(path, version="2.73", who="admin")
+                listed = await any_cloud.get(path, version="2.73", user="admin")
                 found += [server["name"] for server in listed["servers"]]
                 path = next((link["href"] for link in listed.get("servers_links", [])), "")
-            assert found == await names(any_desk, f"?{order}"), order
+            assert found == await names(any_cloud, f"?{order}"), order
             assert sorted(found) == ["s0", "s1", "s2", "s3"], order
 
 
-async def test_every_filter_is_understood(any_desk: Desk) -> None:
-    server_id = await any_desk.server(name="web.1", host="host1", hostname="web")
-    await any_desk.ask("PUT", f"/servers/{server_id}/tags/red", version="2.26")
+async def test_every_filter_is_understood(any_cloud: ComputeAlone) -> None:
+    server_id = await any_cloud.server(name="web.1", host="host1", hostname="web")
+    await any_cloud.ask("PUT", f"/servers/{server_id}/tags/red", version="2.26")
     for query in (
         f"image={IMAGE}",
         f"uuid={server_id}",
@@ -59,18 +59,18 @@ async def test_every_filter_is_understood(any_desk: Desk) -> None:
         "availability_zone=nova",
         "all_tenants=1",
     ):
-        assert await names(any_desk, f"?{query}") == ["web.1"], query
+        assert await names(any_cloud, f"?{query}") == ["web.1"], query
     for query in ("status=ERROR", "name=x", "locked=true", "tags=blue", "deleted=true"):
-        assert await names(any_desk, f"?{query}") == [], query
+        assert await names(any_cloud, f"?{query}") == [], query
 
 
-async def test_the_other_lists_are_understood(any_desk: Desk) -> None:
-    desk = any_desk
-    await desk.host("host1")
-    server_id = await desk.server(host="host1")
-    await desk.create(metadata={"a": "b"})
-    await desk.ask("POST", "/os-keypairs", {"keypair": {"name": "k"}}, version="2.2")
-    await desk.ask("PUT", f"/os-quota-sets/{PROJECT}", {"quota_set": {"cores": 9}}, who="admin")
+async def test_the_other_lists_are_understood(any_cloud: ComputeAlone) -> None:
+    cloud = any_cloud
+    await cloud.host("host1")
+    server_id = await cloud.server(host="host1")
+    await cloud.create(metadata={"a": "b"})
+    await cloud.ask("POST", "/os-keypairs", {"keypair": {"name": "k"}}, version="2.2")
+    await cloud.ask("PUT", f"/os-quota-sets/{PROJECT}", {"quota_set": {"cores": 9}}, user="admin")
     for path in (
         f"/servers/{server_id}",
         "/servers/detail?limit=1",
@@ -83,6 +83,6 @@ async def test_the_other_lists_are_understood(any_desk: Desk) -> None:
         f"/os-quota-sets/{PROJECT}/detail",
         "/limits",
     ):
-        assert await desk.get(path, version="2.104", who="admin")
-    taken = await desk.ask("POST", "/os-keypairs", {"keypair": {"name": "k"}}, version="2.2")
-    assert taken.status_code == 409
+        assert await cloud.get(path, version="2.104", user="admin")
+    taken = await cloud.ask("POST", "/os-keypairs", {"keypair": {"name": "k"}}, version="2.2")
+    assert taken.status == 409

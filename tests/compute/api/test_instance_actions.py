@@ -8,18 +8,18 @@ import pytest
 from mooring.compute.servers.api.server_views import host_id
 from mooring.compute.tables import InstanceAction, InstanceActionEvent
 from tests.callers import PROJECT
-from tests.compute.api.desk import Desk, fault_of
+from tests.compute.api.cloud import ComputeAlone, fault_of
 
 pytestmark = pytest.mark.anyio
 
 REQUESTS = [f"req-{number:08d}-0000-4000-8000-000000000000" for number in range(3)]
 
 
-async def furnish(desk: Desk, **more: Any) -> str:
+async def furnish(cloud: ComputeAlone, **more: Any) -> str:
     """Write a server with three actions a second apart, the newest failed; return its id."""
-    server_id = await desk.server(**more)
+    server_id = await cloud.server(**more)
     for at, request_id in enumerate(REQUESTS):
-        now = desk.clock.now() + timedelta(seconds=at)
+        now = cloud.clock.now() + timedelta(seconds=at)
         failed = request_id == REQUESTS[-1]
         action = {
             "id": at + 1,
@@ -43,14 +43,14 @@ async def furnish(desk: Desk, **more: Any) -> str:
             "started_at": now,
             "finished_at": now,
         }
-        await desk.put(InstanceAction, action)
-        await desk.put(InstanceActionEvent, event)
+        await cloud.put(InstanceAction, action)
+        await cloud.put(InstanceActionEvent, event)
     return server_id
 
 
-async def test_actions_are_listed_the_newest_first(desk: Desk) -> None:
-    server_id = await furnish(desk)
-    listed = (await desk.get(f"/servers/{server_id}/os-instance-actions"))["instanceActions"]
+async def test_actions_are_listed_the_newest_first(cloud: ComputeAlone) -> None:
+    server_id = await furnish(cloud)
+    listed = (await cloud.get(f"/servers/{server_id}/os-instance-actions"))["instanceActions"]
     assert [one["request_id"] for one in listed] == REQUESTS[::-1]
     assert listed[0] == {
         "action": "start",
@@ -63,11 +63,11 @@ async def test_actions_are_listed_the_newest_first(desk: Desk) -> None:
     }
 
 
-async def test_actions_are_paged_from_258_on(desk: Desk) -> None:
-    server_id = await furnish(desk)
+async def test_actions_are_paged_from_258_on(cloud: ComputeAlone) -> None:
+    server_id = await furnish(cloud)
     path, found = f"/servers/{server_id}/os-instance-actions?limit=2", list[str]()
     while path:
-        listed = await desk.get(path, version="2.58")
+        listed = await cloud.get(path, version="2.58")
         assert all(one["updated_at"] for one in listed["instanceActions"])
         found += [one["request_id"] for one in listed["instanceActions"]]
         path = next((link["href"] for link in listed.get("links", [])), "")
@@ -83,11 +83,11 @@ async def test_actions_are_paged_from_258_on(desk: Desk) -> None:
     ],
 )
 async def test_actions_are_found_by_time(
-    desk: Desk, query: str, version: str, found: list[int]
+    cloud: ComputeAlone, query: str, version: str, found: list[int]
 ) -> None:
-    server_id = await furnish(desk)
+    server_id = await furnish(cloud)
     path = f"/servers/{server_id}/os-instance-actions?{query}"
-    listed = (await desk.get(path, version=version))["instanceActions"]
+    listed = (await cloud.get(path, version=version))["instanceActions"]
     assert [one["request_id"] for one in listed] == [REQUESTS[at] for at in found]
 
 
@@ -102,14 +102,14 @@ async def test_actions_are_found_by_time(
         ("changes-since=2026-01-02&changes-before=2026-01-01", "2.66"),
     ],
 )
-async def test_a_bad_query_is_400(desk: Desk, query: str, version: str) -> None:
-    server_id = await furnish(desk)
+async def test_a_bad_query_is_400(cloud: ComputeAlone, query: str, version: str) -> None:
+    server_id = await furnish(cloud)
     path = f"/servers/{server_id}/os-instance-actions?{query}"
-    assert fault_of(await desk.ask("GET", path, version=version))[0] == 400
+    assert fault_of(await cloud.ask("GET", path, version=version))[0] == 400
 
 
 @pytest.mark.parametrize(
-    ("version", "who", "keys"),
+    ("version", "user", "keys"),
     [
         ("2.50", "member", None),
         ("2.50", "admin", {"traceback"}),
@@ -121,11 +121,11 @@ async def test_a_bad_query_is_400(desk: Desk, query: str, version: str) -> None:
     ],
 )
 async def test_events_show_more_to_those_who_may(
-    desk: Desk, version: str, who: str, keys: set[str] | None
+    cloud: ComputeAlone, version: str, user: str, keys: set[str] | None
 ) -> None:
-    server_id = await furnish(desk)
+    server_id = await furnish(cloud)
     path = f"/servers/{server_id}/os-instance-actions/{REQUESTS[2]}"
-    action = (await desk.get(path, version=version, who=who))["instanceAction"]
+    action = (await cloud.get(path, version=version, user=user))["instanceAction"]
     if keys is None:
         assert "events" not in action
         return
@@ -136,24 +136,24 @@ async def test_events_show_more_to_those_who_may(
     assert event.get("details", "It broke.") == "It broke."
 
 
-async def test_actions_of_deleted_servers_are_shown_from_221_on(desk: Desk) -> None:
-    server_id = await furnish(desk, vm_state="deleted", deleted_at=desk.clock.now())
+async def test_actions_of_deleted_servers_are_shown_from_221_on(cloud: ComputeAlone) -> None:
+    server_id = await furnish(cloud, vm_state="deleted", deleted_at=cloud.clock.now())
     path = f"/servers/{server_id}/os-instance-actions"
-    assert fault_of(await desk.ask("GET", path, version="2.20"))[0] == 404
-    assert len((await desk.get(path, version="2.21"))["instanceActions"]) == 3
+    assert fault_of(await cloud.ask("GET", path, version="2.20"))[0] == 404
+    assert len((await cloud.get(path, version="2.21"))["instanceActions"]) == 3
 
 
-async def test_an_unknown_action_is_404(desk: Desk) -> None:
-    server_id = await furnish(desk)
+async def test_an_unknown_action_is_404(cloud: ComputeAlone) -> None:
+    server_id = await furnish(cloud)
     path = f"/servers/{server_id}/os-instance-actions"
-    assert fault_of(await desk.ask("GET", f"{path}/req-nope"))[:2] == (404, "itemNotFound")
-    assert fault_of(await desk.ask("GET", path, who="stranger"))[0] == 404
+    assert fault_of(await cloud.ask("GET", f"{path}/req-nope"))[:2] == (404, "itemNotFound")
+    assert fault_of(await cloud.ask("GET", path, user="stranger"))[0] == 404
 
 
-async def test_a_request_leaves_its_action(desk: Desk) -> None:
-    server_id = await desk.server()
-    answer = await desk.ask("POST", f"/servers/{server_id}/action", {"lock": None})
+async def test_a_request_leaves_its_action(cloud: ComputeAlone) -> None:
+    server_id = await cloud.server()
+    answer = await cloud.ask("POST", f"/servers/{server_id}/action", {"lock": None})
     request_id = answer.headers["x-openstack-request-id"]
     path = f"/servers/{server_id}/os-instance-actions/{request_id}"
-    action = (await desk.get(path, version="2.51"))["instanceAction"]
+    action = (await cloud.get(path, version="2.51"))["instanceAction"]
     assert (action["action"], action["events"][0]["result"]) == ("lock", "Success")

@@ -6,62 +6,66 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from mooring.compute.keypairs import keypairs
-from tests.compute.api.desk import Desk, fault_of
+from tests.compute.api.cloud import ComputeAlone, fault_of
 
 pytestmark = pytest.mark.anyio
 
 PUBLIC = keypairs.generate().public_key
 
 
-async def create(desk: Desk, version: str = "2.2", *, who: str = "member", **key: Any) -> Any:
-    return await desk.ask("POST", "/os-keypairs", {"keypair": key}, version=version, who=who)
+async def create(
+    cloud: ComputeAlone, version: str = "2.2", *, user: str = "member", **key: Any
+) -> Any:
+    return await cloud.ask("POST", "/os-keypairs", {"keypair": key}, version=version, user=user)
 
 
-async def names(desk: Desk, query: str = "", **how: str) -> list[str]:
-    listed = await desk.get(f"/os-keypairs{query}", **how)
+async def names(cloud: ComputeAlone, query: str = "", **how: str) -> list[str]:
+    listed = await cloud.get(f"/os-keypairs{query}", **how)
     return [pair["keypair"]["name"] for pair in listed["keypairs"]]
 
 
-async def test_a_new_key_is_returned_with_its_private_half_once(desk: Desk) -> None:
-    answer = await create(desk, name="k")
-    assert answer.status_code == 201
-    made = answer.json()["keypair"]
+async def test_a_new_key_is_returned_with_its_private_half_once(cloud: ComputeAlone) -> None:
+    answer = await create(cloud, name="k")
+    assert answer.status == 201
+    made = answer.body["keypair"]
     assert set(made) == {"name", "public_key", "fingerprint", "user_id", "type", "private_key"}
     private = serialization.load_ssh_private_key(made["private_key"].encode(), None)
     public = private.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
     assert made["public_key"].startswith(public.decode())
-    shown = (await desk.get("/os-keypairs/k", version="2.2"))["keypair"]
+    shown = (await cloud.get("/os-keypairs/k", version="2.2"))["keypair"]
     assert "private_key" not in shown
     assert shown["fingerprint"] == made["fingerprint"]
     assert (shown["deleted"], shown["created_at"]) == (False, "2026-01-01T00:00:00.000000")
 
 
-async def test_a_key_is_read_in(desk: Desk) -> None:
-    made = (await create(desk, name="k", public_key=PUBLIC)).json()["keypair"]
+async def test_a_key_is_read_in(cloud: ComputeAlone) -> None:
+    made = (await create(cloud, name="k", public_key=PUBLIC)).body["keypair"]
     assert "private_key" not in made
     assert made["fingerprint"] == keypairs.ssh_fingerprint(PUBLIC)
     assert len(made["fingerprint"].split(":")) == 16
 
 
 @pytest.mark.parametrize(("version", "made", "gone"), [("2.1", 200, 202), ("2.2", 201, 204)])
-async def test_codes_changed_with_22(desk: Desk, version: str, made: int, gone: int) -> None:
-    answer = await create(desk, version, name="k", public_key=PUBLIC)
-    assert answer.status_code == made
-    assert ("type" in answer.json()["keypair"]) == (version == "2.2")
-    deleted = await desk.ask("DELETE", "/os-keypairs/k", version=version)
-    assert deleted.status_code == gone
-    assert fault_of(await desk.ask("GET", "/os-keypairs/k"))[:2] == (404, "itemNotFound")
+async def test_codes_changed_with_22(
+    cloud: ComputeAlone, version: str, made: int, gone: int
+) -> None:
+    answer = await create(cloud, version, name="k", public_key=PUBLIC)
+    assert answer.status == made
+    assert ("type" in answer.body["keypair"]) == (version == "2.2")
+    deleted = await cloud.ask("DELETE", "/os-keypairs/k", version=version)
+    assert deleted.status == gone
+    assert fault_of(await cloud.ask("GET", "/os-keypairs/k"))[:2] == (404, "itemNotFound")
 
 
-async def test_a_name_is_taken_once_by_each_user(desk: Desk) -> None:
-    assert (await create(desk, name="k", public_key=PUBLIC)).status_code == 201
-    again = await create(desk, name="k", public_key=PUBLIC)
+async def test_a_name_is_taken_once_by_each_user(cloud: ComputeAlone) -> None:
+    assert (await create(cloud, name="k", public_key=PUBLIC)).status == 201
+    again = await create(cloud, name="k", public_key=PUBLIC)
     assert fault_of(again)[:2] == (409, "conflictingRequest")
-    theirs = await create(desk, name="k", public_key=PUBLIC, who="stranger")
-    assert theirs.status_code == 201
-    assert (await desk.get("/os-keypairs/k", who="stranger"))["keypair"]["user_id"] == "stranger"
+    theirs = await create(cloud, name="k", public_key=PUBLIC, user="stranger")
+    assert theirs.status == 201
+    assert (await cloud.get("/os-keypairs/k", user="stranger"))["keypair"]["user_id"] == "stranger"
 
 
 @pytest.mark.parametrize(
@@ -83,44 +87,44 @@ async def test_a_name_is_taken_once_by_each_user(desk: Desk) -> None:
         ("2.2", {"name": "k", "more": 1}),
     ],
 )
-async def test_bad_input_is_400(desk: Desk, version: str, key: dict[str, Any]) -> None:
-    assert fault_of(await create(desk, version, **key))[:2] == (400, "badRequest")
+async def test_bad_input_is_400(cloud: ComputeAlone, version: str, key: dict[str, Any]) -> None:
+    assert fault_of(await create(cloud, version, **key))[:2] == (400, "badRequest")
 
 
-async def test_names_are_wider_from_292_on(desk: Desk) -> None:
-    answer = await create(desk, "2.92", name="me@host.org", public_key=PUBLIC)
-    assert answer.status_code == 201
+async def test_names_are_wider_from_292_on(cloud: ComputeAlone) -> None:
+    answer = await create(cloud, "2.92", name="me@host.org", public_key=PUBLIC)
+    assert answer.status == 201
 
 
-async def test_keys_of_others_are_for_administrators_from_210_on(desk: Desk) -> None:
-    await create(desk, name="mine", public_key=PUBLIC)
-    assert await names(desk, "?user_id=member", version="2.10", who="admin") == ["mine"]
-    assert await names(desk, "?user_id=member", version="2.9", who="admin") == []
-    refused = await desk.ask("GET", "/os-keypairs?user_id=admin", version="2.10")
+async def test_keys_of_others_are_for_administrators_from_210_on(cloud: ComputeAlone) -> None:
+    await create(cloud, name="mine", public_key=PUBLIC)
+    assert await names(cloud, "?user_id=member", version="2.10", user="admin") == ["mine"]
+    assert await names(cloud, "?user_id=member", version="2.9", user="admin") == []
+    refused = await cloud.ask("GET", "/os-keypairs?user_id=admin", version="2.10")
     assert fault_of(refused)[:2] == (403, "forbidden")
     body = {"name": "given", "public_key": PUBLIC, "user_id": "member"}
-    assert fault_of(await create(desk, "2.10", who="stranger", **body))[0] == 403
-    assert (await create(desk, "2.10", who="admin", **body)).status_code == 201
-    assert await names(desk) == ["given", "mine"]
+    assert fault_of(await create(cloud, "2.10", user="stranger", **body))[0] == 403
+    assert (await create(cloud, "2.10", user="admin", **body)).status == 201
+    assert await names(cloud) == ["given", "mine"]
 
 
-async def test_keys_are_paged_from_235_on(desk: Desk) -> None:
+async def test_keys_are_paged_from_235_on(cloud: ComputeAlone) -> None:
     for name in "abc":
-        await create(desk, name=name, public_key=PUBLIC)
-    assert await names(desk, "?limit=1", version="2.34") == ["a", "b", "c"]
+        await create(cloud, name=name, public_key=PUBLIC)
+    assert await names(cloud, "?limit=1", version="2.34") == ["a", "b", "c"]
     path, found = "/os-keypairs?limit=2", list[str]()
     while path:
-        listed = await desk.get(path, version="2.35")
+        listed = await cloud.get(path, version="2.35")
         found += [pair["keypair"]["name"] for pair in listed["keypairs"]]
         path = next((link["href"] for link in listed.get("keypairs_links", [])), "")
     assert found == ["a", "b", "c"]
-    lost = await desk.ask("GET", "/os-keypairs?marker=z", version="2.35")
+    lost = await cloud.ask("GET", "/os-keypairs?marker=z", version="2.35")
     assert fault_of(lost)[:2] == (400, "badRequest")
 
 
-async def test_too_many_keys_are_403(desk: Desk) -> None:
+async def test_too_many_keys_are_403(cloud: ComputeAlone) -> None:
     limit = {"quota_set": {"key_pairs": 1}}
     project = "0123456789abcdef0123456789abcdef"
-    await desk.ask("PUT", f"/os-quota-sets/{project}", limit, who="admin")
-    assert (await create(desk, name="a", public_key=PUBLIC)).status_code == 201
-    assert fault_of(await create(desk, name="b", public_key=PUBLIC))[:2] == (403, "forbidden")
+    await cloud.ask("PUT", f"/os-quota-sets/{project}", limit, user="admin")
+    assert (await create(cloud, name="a", public_key=PUBLIC)).status == 201
+    assert fault_of(await create(cloud, name="b", public_key=PUBLIC))[:2] == (403, "forbidden")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.compute.servers.api.server_actions import NOT_BUILT
-from tests.compute.api.desk import Desk, fault_of
+from tests.compute.api.cloud import ComputeAlone, fault_of
 
 pytestmark = pytest.mark.anyio
 
@@ -15,14 +15,14 @@ NOBODY = "22222222-2222-4222-8222-222222222222"
 
 
 async def act(
-    desk: Desk, server_id: str, body: Any, *, version: str = "2.1", who: str = "member"
+    cloud: ComputeAlone, server_id: str, body: Any, *, version: str = "2.1", user: str = "member"
 ) -> Any:
     path = f"/servers/{server_id}/action"
-    return await desk.ask("POST", path, body, version=version, who=who)
+    return await cloud.ask("POST", path, body, version=version, user=user)
 
 
-async def states(desk: Desk, server_id: str) -> tuple[str, str | None]:
-    server = (await desk.get(f"/servers/{server_id}"))["server"]
+async def states(cloud: ComputeAlone, server_id: str) -> tuple[str, str | None]:
+    server = (await cloud.get(f"/servers/{server_id}"))["server"]
     return server["OS-EXT-STS:vm_state"], server["OS-EXT-STS:task_state"]
 
 
@@ -38,15 +38,15 @@ async def states(desk: Desk, server_id: str) -> tuple[str, str | None]:
     ],
 )
 async def test_an_action_on_a_guest_is_202_and_begins(
-    desk: Desk, body: Any, vm_state: str, task_state: str
+    cloud: ComputeAlone, body: Any, vm_state: str, task_state: str
 ) -> None:
-    await desk.host("host1")
-    server_id = await desk.server(host="host1", vm_state=vm_state)
-    answer = await act(desk, server_id, body)
-    assert (answer.status_code, answer.content) == (202, b"")
-    assert await states(desk, server_id) == (vm_state, task_state)
-    again = await act(desk, server_id, body)
-    assert again.status_code in {202, 409}
+    await cloud.host("host1")
+    server_id = await cloud.server(host="host1", vm_state=vm_state)
+    answer = await act(cloud, server_id, body)
+    assert (answer.status, answer.content) == (202, b"")
+    assert await states(cloud, server_id) == (vm_state, task_state)
+    again = await act(cloud, server_id, body)
+    assert again.status in {202, 409}
 
 
 @pytest.mark.parametrize(
@@ -60,45 +60,45 @@ async def test_an_action_on_a_guest_is_202_and_begins(
     ],
 )
 async def test_an_action_in_the_wrong_state_is_409(
-    desk: Desk, body: Any, vm_state: str, task_state: str | None, text: str
+    cloud: ComputeAlone, body: Any, vm_state: str, task_state: str | None, text: str
 ) -> None:
-    await desk.host("host1")
-    server_id = await desk.server(host="host1", vm_state=vm_state, task_state=task_state)
-    code, key, message = fault_of(await act(desk, server_id, body))
+    await cloud.host("host1")
+    server_id = await cloud.server(host="host1", vm_state=vm_state, task_state=task_state)
+    code, key, message = fault_of(await act(cloud, server_id, body))
     assert (code, key) == (409, "conflictingRequest")
     assert text in message
     assert server_id in message
 
 
-async def test_the_lock_is_checked_before_the_state(desk: Desk) -> None:
-    await desk.host("host1")
-    server_id = await desk.server(host="host1", vm_state="paused")
-    assert (await act(desk, server_id, {"lock": None})).status_code == 202
-    code, _, message = fault_of(await act(desk, server_id, {"os-stop": None}))
+async def test_the_lock_is_checked_before_the_state(cloud: ComputeAlone) -> None:
+    await cloud.host("host1")
+    server_id = await cloud.server(host="host1", vm_state="paused")
+    assert (await act(cloud, server_id, {"lock": None})).status == 202
+    code, _, message = fault_of(await act(cloud, server_id, {"os-stop": None}))
     assert (code, "locked" in message) == (409, True)
-    deleted = await desk.ask("DELETE", f"/servers/{server_id}")
+    deleted = await cloud.ask("DELETE", f"/servers/{server_id}")
     assert fault_of(deleted)[:2] == (409, "conflictingRequest")
-    assert (await act(desk, server_id, {"unlock": None})).status_code == 202
-    assert "paused" in fault_of(await act(desk, server_id, {"os-stop": None}))[2]
+    assert (await act(cloud, server_id, {"unlock": None})).status == 202
+    assert "paused" in fault_of(await act(cloud, server_id, {"os-stop": None}))[2]
 
 
-async def test_an_administrators_lock_is_ended_by_administrators(desk: Desk) -> None:
-    server_id = await desk.server()
-    assert (await act(desk, server_id, {"lock": None}, who="admin")).status_code == 202
-    assert fault_of(await act(desk, server_id, {"unlock": None}))[:2] == (403, "forbidden")
-    assert (await act(desk, server_id, {"unlock": None}, who="admin")).status_code == 202
-    shown = (await desk.get(f"/servers/{server_id}", version="2.9"))["server"]
+async def test_an_administrators_lock_is_ended_by_administrators(cloud: ComputeAlone) -> None:
+    server_id = await cloud.server()
+    assert (await act(cloud, server_id, {"lock": None}, user="admin")).status == 202
+    assert fault_of(await act(cloud, server_id, {"unlock": None}))[:2] == (403, "forbidden")
+    assert (await act(cloud, server_id, {"unlock": None}, user="admin")).status == 202
+    shown = (await cloud.get(f"/servers/{server_id}", version="2.9"))["server"]
     assert shown["locked"] is False
 
 
-async def test_a_lock_has_a_reason_from_273_on(desk: Desk) -> None:
-    server_id = await desk.server()
+async def test_a_lock_has_a_reason_from_273_on(cloud: ComputeAlone) -> None:
+    server_id = await cloud.server()
     reasoned = {"lock": {"locked_reason": "being moved"}}
-    assert (await act(desk, server_id, reasoned, version="2.73")).status_code == 202
-    shown = (await desk.get(f"/servers/{server_id}", version="2.73"))["server"]
+    assert (await act(cloud, server_id, reasoned, version="2.73")).status == 202
+    shown = (await cloud.get(f"/servers/{server_id}", version="2.73"))["server"]
     assert (shown["locked"], shown["locked_reason"]) == (True, "being moved")
     for bad in ({"reason": "x"}, {"locked_reason": "x" * 256}):
-        answer = await act(desk, server_id, {"lock": bad}, version="2.73")
+        answer = await act(cloud, server_id, {"lock": bad}, version="2.73")
         assert fault_of(answer)[:2] == (400, "badRequest")
 
 
@@ -119,9 +119,9 @@ async def test_a_lock_has_a_reason_from_273_on(desk: Desk) -> None:
         {"os-getConsoleOutput": {"lines": 1}},
     ],
 )
-async def test_a_bad_action_is_400(desk: Desk, body: Any) -> None:
-    server_id = await desk.server()
-    assert fault_of(await act(desk, server_id, body))[:2] == (400, "badRequest")
+async def test_a_bad_action_is_400(cloud: ComputeAlone, body: Any) -> None:
+    server_id = await cloud.server()
+    assert fault_of(await act(cloud, server_id, body))[:2] == (400, "badRequest")
 
 
 @pytest.mark.parametrize(
@@ -137,34 +137,34 @@ async def test_a_bad_action_is_400(desk: Desk, body: Any) -> None:
         {"pause": None},
     ],
 )
-async def test_an_action_on_nobody_is_404(desk: Desk, body: Any) -> None:
-    assert fault_of(await act(desk, NOBODY, body))[:2] == (404, "itemNotFound")
+async def test_an_action_on_nobody_is_404(cloud: ComputeAlone, body: Any) -> None:
+    assert fault_of(await act(cloud, NOBODY, body))[:2] == (404, "itemNotFound")
 
 
 @pytest.mark.parametrize(("name", "rule", "since", "until"), NOT_BUILT)
 async def test_what_is_not_built_says_so(
-    desk: Desk, name: str, rule: str, since: Any, until: Any
+    cloud: ComputeAlone, name: str, rule: str, since: Any, until: Any
 ) -> None:
-    server_id = await desk.server()
+    server_id = await cloud.server()
     version = "2." + str((until or since or (2, 1))[1])
-    answer = await act(desk, server_id, {name: None}, version=version, who="admin")
+    answer = await act(cloud, server_id, {name: None}, version=version, user="admin")
     code, key, message = fault_of(answer)
     assert (code, key) == (501, "notImplemented")
     assert f"{name} is not built" in message
     assert rule
     for outside in (since and (since[1] - 1), until and (until[1] + 1)):
         if outside:
-            gone = await act(desk, server_id, {name: None}, version=f"2.{outside}", who="admin")
-            assert gone.status_code in {400, 404}
+            gone = await act(cloud, server_id, {name: None}, version=f"2.{outside}", user="admin")
+            assert gone.status in {400, 404}
 
 
-async def test_policy_is_asked_before_anything_is_told(desk: Desk) -> None:
-    server_id = await desk.server()
+async def test_policy_is_asked_before_anything_is_told(cloud: ComputeAlone) -> None:
+    server_id = await cloud.server()
     bodies: list[Any] = [{"evacuate": {}}, {"os-resetState": {"state": "active"}}]
     for body in bodies:
-        assert fault_of(await act(desk, server_id, body))[:2] == (403, "forbidden")
-        assert fault_of(await act(desk, NOBODY, body))[:2] == (403, "forbidden")
-    assert fault_of(await act(desk, server_id, {"os-stop": None}, who="reader"))[0] == 403
+        assert fault_of(await act(cloud, server_id, body))[:2] == (403, "forbidden")
+        assert fault_of(await act(cloud, NOBODY, body))[:2] == (403, "forbidden")
+    assert fault_of(await act(cloud, server_id, {"os-stop": None}, user="reader"))[0] == 403
 
 
 @pytest.mark.parametrize(
@@ -175,41 +175,43 @@ async def test_policy_is_asked_before_anything_is_told(desk: Desk) -> None:
         ("os-getRDPConsole", "2.6", 404),
     ],
 )
-async def test_what_was_removed_says_so(desk: Desk, name: str, version: str, code: int) -> None:
-    server_id = await desk.server()
+async def test_what_was_removed_says_so(
+    cloud: ComputeAlone, name: str, version: str, code: int
+) -> None:
+    server_id = await cloud.server()
     body = {name: {"type": "rdp-html5"}}
-    assert (await act(desk, server_id, body, version=version, who="admin")).status_code == code
+    assert (await act(cloud, server_id, body, version=version, user="admin")).status == code
 
 
-async def test_a_server_is_deleted_with_204_and_forced_with_202(desk: Desk) -> None:
-    first, second = await desk.server(), await desk.server()
-    answer = await desk.ask("DELETE", f"/servers/{first}")
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert (await desk.ask("DELETE", f"/servers/{first}")).status_code == 204
-    assert (await act(desk, second, {"forceDelete": None})).status_code == 202
+async def test_a_server_is_deleted_with_204_and_forced_with_202(cloud: ComputeAlone) -> None:
+    first, second = await cloud.server(), await cloud.server()
+    answer = await cloud.ask("DELETE", f"/servers/{first}")
+    assert (answer.status, answer.content) == (204, b"")
+    assert (await cloud.ask("DELETE", f"/servers/{first}")).status == 204
+    assert (await act(cloud, second, {"forceDelete": None})).status == 202
     for server_id in (first, second):
-        assert (await states(desk, server_id))[1] == "deleting"
+        assert (await states(cloud, server_id))[1] == "deleting"
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_nobody_is_404_whatever_is_asked(desk: Desk, method: str) -> None:
+async def test_nobody_is_404_whatever_is_asked(cloud: ComputeAlone, method: str) -> None:
     body = {"server": {"name": "x"}} if method == "PUT" else None
-    answer = await desk.ask(method, f"/servers/{NOBODY}", body)
+    answer = await cloud.ask(method, f"/servers/{NOBODY}", body)
     assert fault_of(answer)[:2] == (404, "itemNotFound")
 
 
-async def test_a_console_needs_a_host(desk: Desk) -> None:
-    server_id = await desk.server(vm_state="building", launched_at=None)
+async def test_a_console_needs_a_host(cloud: ComputeAlone) -> None:
+    server_id = await cloud.server(vm_state="building", launched_at=None)
     body: dict[str, Any] = {"os-getConsoleOutput": {"length": "10"}}
-    assert fault_of(await act(desk, server_id, body))[:2] == (409, "conflictingRequest")
+    assert fault_of(await act(cloud, server_id, body))[:2] == (409, "conflictingRequest")
 
 
-async def test_an_unsupported_version_is_406(desk: Desk) -> None:
-    answer = await desk.ask("GET", "/servers", version="2.106")
+async def test_an_unsupported_version_is_406(cloud: ComputeAlone) -> None:
+    answer = await cloud.ask("GET", "/servers", version="2.106")
     assert fault_of(answer)[:2] == (406, "computeFault")
     assert answer.headers["openstack-api-version"] == "compute 2.106"
 
 
 @pytest.mark.parametrize("version", ["2", "x.y", "2.01"])
-async def test_a_malformed_version_is_400(desk: Desk, version: str) -> None:
-    assert (await desk.ask("GET", "/servers", version=version)).status_code == 400
+async def test_a_malformed_version_is_400(cloud: ComputeAlone, version: str) -> None:
+    assert (await cloud.ask("GET", "/servers", version=version)).status == 400

@@ -5,28 +5,28 @@ from typing import Any
 import pytest
 
 from tests.callers import PROJECT
-from tests.compute.api.desk import Desk, fault_of
+from tests.compute.api.cloud import URL, ComputeAlone, fault_of
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_metadata_is_added_replaced_and_removed(desk: Desk) -> None:
-    path = f"/servers/{await desk.server()}/metadata"
+async def test_metadata_is_added_replaced_and_removed(cloud: ComputeAlone) -> None:
+    path = f"/servers/{await cloud.server()}/metadata"
     for method, items, now in (
         ("POST", {"a": "1", "b": "2"}, {"a": "1", "b": "2"}),
         ("POST", {"b": "3", "c": "4"}, {"a": "1", "b": "3", "c": "4"}),
         ("PUT", {"d": "5"}, {"d": "5"}),
         ("PUT", {}, {}),
     ):
-        answer = await desk.ask(method, path, {"metadata": items})
-        assert (answer.status_code, answer.json()) == (200, {"metadata": now})
-        assert await desk.get(path) == {"metadata": now}
-    answer = await desk.ask("PUT", f"{path}/k", {"meta": {"k": "v"}})
-    assert answer.json() == {"meta": {"k": "v"}}
-    assert await desk.get(f"{path}/k") == {"meta": {"k": "v"}}
-    assert (await desk.ask("DELETE", f"{path}/k")).status_code == 204
+        answer = await cloud.ask(method, path, {"metadata": items})
+        assert (answer.status, answer.body) == (200, {"metadata": now})
+        assert await cloud.get(path) == {"metadata": now}
+    answer = await cloud.ask("PUT", f"{path}/k", {"meta": {"k": "v"}})
+    assert answer.body == {"meta": {"k": "v"}}
+    assert await cloud.get(f"{path}/k") == {"meta": {"k": "v"}}
+    assert (await cloud.ask("DELETE", f"{path}/k")).status == 204
     for method in ("GET", "DELETE"):
-        assert fault_of(await desk.ask(method, f"{path}/k"))[:2] == (404, "itemNotFound")
+        assert fault_of(await cloud.ask(method, f"{path}/k"))[:2] == (404, "itemNotFound")
 
 
 @pytest.mark.parametrize(
@@ -42,57 +42,61 @@ async def test_metadata_is_added_replaced_and_removed(desk: Desk) -> None:
         ("PUT", "/k", {"metadata": {"k": "v"}}),
     ],
 )
-async def test_bad_metadata_is_400(desk: Desk, method: str, path: str, body: Any) -> None:
-    server_id = await desk.server()
-    answer = await desk.ask(method, f"/servers/{server_id}/metadata{path}", body)
+async def test_bad_metadata_is_400(cloud: ComputeAlone, method: str, path: str, body: Any) -> None:
+    server_id = await cloud.server()
+    answer = await cloud.ask(method, f"/servers/{server_id}/metadata{path}", body)
     assert fault_of(answer)[:2] == (400, "badRequest")
 
 
-async def test_metadata_over_quota_is_403(desk: Desk) -> None:
+async def test_metadata_over_quota_is_403(cloud: ComputeAlone) -> None:
     limit = {"quota_set": {"metadata_items": 1}}
-    await desk.ask("PUT", f"/os-quota-sets/{PROJECT}", limit, who="admin")
-    path = f"/servers/{await desk.server()}/metadata"
-    assert (await desk.ask("POST", path, {"metadata": {"a": "1"}})).status_code == 200
-    assert fault_of(await desk.ask("POST", path, {"metadata": {"b": "2"}}))[0] == 403
-    assert await desk.get(path) == {"metadata": {"a": "1"}}
+    await cloud.ask("PUT", f"/os-quota-sets/{PROJECT}", limit, user="admin")
+    path = f"/servers/{await cloud.server()}/metadata"
+    assert (await cloud.ask("POST", path, {"metadata": {"a": "1"}})).status == 200
+    assert fault_of(await cloud.ask("POST", path, {"metadata": {"b": "2"}}))[0] == 403
+    assert await cloud.get(path) == {"metadata": {"a": "1"}}
 
 
 @pytest.mark.parametrize("change", [{"vm_state": "building"}, {"task_state": "deleting"}])
-async def test_metadata_of_a_busy_server_is_409(desk: Desk, change: dict[str, str]) -> None:
-    path = f"/servers/{await desk.server(**change)}/metadata"
-    answer = await desk.ask("POST", path, {"metadata": {"a": "1"}})
+async def test_metadata_of_a_busy_server_is_409(
+    cloud: ComputeAlone, change: dict[str, str]
+) -> None:
+    path = f"/servers/{await cloud.server(**change)}/metadata"
+    answer = await cloud.ask("POST", path, {"metadata": {"a": "1"}})
     assert fault_of(answer)[:2] == (409, "conflictingRequest")
 
 
-async def test_metadata_of_a_locked_server_is_409_and_its_tags_are_free(desk: Desk) -> None:
-    server_id = await desk.server(locked_by="owner")
-    answer = await desk.ask("POST", f"/servers/{server_id}/metadata", {"metadata": {"a": "1"}})
+async def test_metadata_of_a_locked_server_is_409_and_its_tags_are_free(
+    cloud: ComputeAlone,
+) -> None:
+    server_id = await cloud.server(locked_by="owner")
+    answer = await cloud.ask("POST", f"/servers/{server_id}/metadata", {"metadata": {"a": "1"}})
     assert fault_of(answer)[0] == 409
-    tagged = await desk.ask("PUT", f"/servers/{server_id}/tags/red", version="2.26")
-    assert tagged.status_code == 201
+    tagged = await cloud.ask("PUT", f"/servers/{server_id}/tags/red", version="2.26")
+    assert tagged.status == 201
 
 
-async def test_tags_are_added_replaced_and_removed(desk: Desk) -> None:
-    server_id = await desk.server()
+async def test_tags_are_added_replaced_and_removed(cloud: ComputeAlone) -> None:
+    server_id = await cloud.server()
     path = f"/servers/{server_id}/tags"
-    added = await desk.ask("PUT", f"{path}/red", version="2.26")
-    assert (added.status_code, added.content) == (201, b"")
-    assert added.headers["location"] == f"http://cloud/compute/v2.1/servers/{server_id}/tags/red"
-    assert (await desk.ask("PUT", f"{path}/red", version="2.26")).status_code == 204
-    assert (await desk.ask("GET", f"{path}/red", version="2.26")).status_code == 204
-    assert (await desk.ask("GET", f"{path}/blue", version="2.26")).status_code == 404
-    replaced = await desk.ask("PUT", path, {"tags": ["b", "a", "b"]}, version="2.26")
-    assert replaced.json() == {"tags": ["a", "b"]}
-    assert (await desk.ask("DELETE", f"{path}/a", version="2.26")).status_code == 204
-    assert (await desk.ask("DELETE", f"{path}/a", version="2.26")).status_code == 404
-    assert await desk.get(path, version="2.26") == {"tags": ["b"]}
-    assert (await desk.ask("DELETE", path, version="2.26")).status_code == 204
-    assert await desk.get(path, version="2.26") == {"tags": []}
+    added = await cloud.ask("PUT", f"{path}/red", version="2.26")
+    assert (added.status, added.content) == (201, b"")
+    assert added.headers["location"] == f"{URL}/v2.1/servers/{server_id}/tags/red"
+    assert (await cloud.ask("PUT", f"{path}/red", version="2.26")).status == 204
+    assert (await cloud.ask("GET", f"{path}/red", version="2.26")).status == 204
+    assert (await cloud.ask("GET", f"{path}/blue", version="2.26")).status == 404
+    replaced = await cloud.ask("PUT", path, {"tags": ["b", "a", "b"]}, version="2.26")
+    assert replaced.body == {"tags": ["a", "b"]}
+    assert (await cloud.ask("DELETE", f"{path}/a", version="2.26")).status == 204
+    assert (await cloud.ask("DELETE", f"{path}/a", version="2.26")).status == 404
+    assert await cloud.get(path, version="2.26") == {"tags": ["b"]}
+    assert (await cloud.ask("DELETE", path, version="2.26")).status == 204
+    assert await cloud.get(path, version="2.26") == {"tags": []}
 
 
-async def test_tags_came_with_226(desk: Desk) -> None:
-    path = f"/servers/{await desk.server()}/tags"
-    assert fault_of(await desk.ask("GET", path, version="2.25"))[:2] == (404, "itemNotFound")
+async def test_tags_came_with_226(cloud: ComputeAlone) -> None:
+    path = f"/servers/{await cloud.server()}/tags"
+    assert fault_of(await cloud.ask("GET", path, version="2.25"))[:2] == (404, "itemNotFound")
 
 
 @pytest.mark.parametrize(
@@ -107,15 +111,15 @@ async def test_tags_came_with_226(desk: Desk) -> None:
         {"tags": [str(number) for number in range(51)]},
     ],
 )
-async def test_bad_tags_are_400(desk: Desk, body: Any) -> None:
-    path = f"/servers/{await desk.server()}/tags"
-    assert fault_of(await desk.ask("PUT", path, body, version="2.26"))[:2] == (400, "badRequest")
+async def test_bad_tags_are_400(cloud: ComputeAlone, body: Any) -> None:
+    path = f"/servers/{await cloud.server()}/tags"
+    assert fault_of(await cloud.ask("PUT", path, body, version="2.26"))[:2] == (400, "badRequest")
 
 
-async def test_a_fifty_first_tag_is_400(desk: Desk) -> None:
-    path = f"/servers/{await desk.server()}/tags"
+async def test_a_fifty_first_tag_is_400(cloud: ComputeAlone) -> None:
+    path = f"/servers/{await cloud.server()}/tags"
     tags = {"tags": [str(number) for number in range(50)]}
-    assert (await desk.ask("PUT", path, tags, version="2.26")).status_code == 200
+    assert (await cloud.ask("PUT", path, tags, version="2.26")).status == 200
     for bad in ("one-more", "x" * 61, "a%2Cb"):
-        answer = await desk.ask("PUT", f"{path}/{bad}", version="2.26")
+        answer = await cloud.ask("PUT", f"{path}/{bad}", version="2.26")
         assert fault_of(answer)[0] == 400

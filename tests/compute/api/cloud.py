@@ -1,105 +1,61 @@
-"""The compute API on a temporary database, with an engine that rests and neighbours that answer.
+"""A cloud of the compute service alone: its neighbours do not answer, but for an image shelf.
 
-Sagas are written down and never run, so a server stays as its request left it; rows in other
-states are put there by the tests.
+What a request starts gets nowhere, so a server stays as its request left it; rows in other states
+are put there by the tests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from random import Random
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx2
 from sqlalchemy import insert
 from sqlalchemy.orm import DeclarativeBase
 
-from mooring.agent_api.client import Agents
-from mooring.clients.image import Image, ImageClient
-from mooring.clients.placement import PlacementClient
-from mooring.clients.session import Caller
-from mooring.clients.transport import Network
-from mooring.clients.volume import VolumeClient
-from mooring.clock import SimulatedClock
-from mooring.compute.app import SERVICE as COMPUTE
+from mooring.compute.app import SERVICE
 from mooring.compute.service import Compute
 from mooring.compute.tables import Host, Server
-from mooring.errors import NotFound
-from mooring.probe import NoProbe
-from mooring.saga.engine import Engine
-from mooring.saga.seal import Sealer
-from mooring.store.base import Store
-from tests.callers import PROJECT, Tokens, session
+from tests import cloud
+from tests.answers import Answer
+from tests.callers import PROJECT
+from tests.image_shelf import ImageShelf
 
-URL = "http://cloud/compute"
+URL = f"{cloud.URL}/compute"
 IMAGE = "11111111-1111-4111-8111-111111111111"
 FLAVOR = "1"
 
 
-class Gallery(ImageClient):
-    """An image service with one image."""
-
-    async def show(self, caller: Caller, image_id: str) -> Image:
-        if image_id != IMAGE:
-            raise NotFound(f"No image found with ID {image_id}")
-        return Image(id=IMAGE, status="active", name="cirros", properties={"os_distro": "cirros"})
-
-
-class Desk:
+class ComputeAlone(cloud.SimulatedCloud):
     """The service and everything to talk to it with."""
 
-    def __init__(self, store: Store) -> None:
-        self.clock = SimulatedClock()
-        self.network = Network()
-        self.compute = Compute(
-            store=store,
-            images=Gallery(session(self.network, "image", "http://cloud/image")),
-            placement=PlacementClient(session(self.network, "placement", "http://cloud/placement")),
-            volumes=VolumeClient(session(self.network, "volume", "http://cloud/volume")),
-            agents=Agents(),
-            clock=self.clock,
-        )
-        self.compute.sagas = Engine(
-            "compute",
-            self.compute,
-            store,
-            clock=self.clock,
-            random=Random(1),
-            probe=NoProbe(),
-            sealer=Sealer(bytes(32)),
-            owner="desk",
-        )
-        self.app = COMPUTE.build(self.compute, validator=Tokens(), public_url=URL)
-        self.network.serve(URL, self.app)
+    root, user, version = "/compute/v2.1", "member", "2.1"
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        version: str = "2.1",
-        who: str = "member",
-        headers: Mapping[str, str] | None = None,
-    ) -> httpx2.Response:
-        sent = {"X-Auth-Token": who, "OpenStack-API-Version": f"compute {version}"}
-        url = path if path.startswith("http") else f"{URL}/v2.1{path}"
-        async with httpx2.AsyncClient(transport=self.network, timeout=None) as client:
-            return await client.request(method, url, json=body, headers={**sent, **(headers or {})})
+    def __init__(self, directory: Path, **how: Any) -> None:
+        shelf = ImageShelf()
+        shelf.put(IMAGE, b"", name="cirros", os_distro="cirros")
+        others = {"image": shelf}
+        super().__init__(
+            directory, services=(SERVICE,), stand_ins=others, hosts=(), inline=True, **how
+        )
 
-    async def get(self, path: str, *, version: str = "2.1", who: str = "member") -> Any:
+    async def open_control(self) -> None:
+        await super().open_control()
+        self.compute: Compute = self.cloud[SERVICE]
+
+    async def get(self, path: str, *, version: str = "2.1", user: str = "member") -> Any:
         """Return what a GET that must succeed answers."""
-        answer = await self.ask("GET", path, version=version, who=who)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        answer = await self.ask("GET", path, version=version, user=user)
+        assert answer.status == 200, answer.text
+        return answer.body
 
-    async def create(self, *, version: str = "2.1", who: str = "member", **more: Any) -> Any:
+    async def create(self, *, version: str = "2.1", user: str = "member", **more: Any) -> Any:
         """Create a server from the image; return the answer's server."""
         answer = await self.ask("POST", "/servers", self.new(version, **more), version=version)
-        assert answer.status_code == 202, answer.text
-        return answer.json()["server"]
+        assert answer.status == 202, answer.text
+        return answer.body["server"]
 
     @staticmethod
     def new(version: str = "2.1", **more: Any) -> dict[str, Any]:
@@ -186,8 +142,8 @@ def version_of(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def fault_of(answer: httpx2.Response) -> tuple[int, str, str]:
+def fault_of(answer: Answer) -> tuple[int, str, str]:
     """Return status, key and message of a fault."""
-    ((key, body),) = answer.json().items()
-    assert body["code"] == answer.status_code
-    return answer.status_code, key, body["message"]
+    ((key, body),) = answer.body.items()
+    assert body["code"] == answer.status
+    return answer.status, key, body["message"]
