@@ -28,10 +28,8 @@ DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
 
 @pytest.fixture
 async def cloud(tmp_path: Path) -> AsyncGenerator[SimulatedCloud]:
-    made = SimulatedCloud(tmp_path)
-    await made.open()
-    yield made
-    await made.close()
+    async with SimulatedCloud(tmp_path) as opened:
+        yield opened
 
 
 async def ask(cloud: SimulatedCloud, authorization: str, path: str = "/metrics") -> httpx2.Response:

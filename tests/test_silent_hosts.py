@@ -40,10 +40,8 @@ class Ice:
 
 @pytest.fixture
 async def cloud(tmp_path: Path) -> AsyncGenerator[SimulatedCloud]:
-    made = SimulatedCloud(tmp_path)
-    await made.open()
-    yield made
-    await made.close()
+    async with SimulatedCloud(tmp_path) as opened:
+        yield opened
 
 
 async def healthz(cloud: SimulatedCloud) -> Any:

@@ -20,10 +20,8 @@ IMAGE = {"name": "i", "disk_format": "raw", "container_format": "bare"}
 
 @pytest.fixture
 async def cloud(tmp_path: Path, anyio_backend: str) -> AsyncIterator[SimulatedCloud]:
-    opened = SimulatedCloud(tmp_path, notifications=("keep",))
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with SimulatedCloud(tmp_path, notifications=("keep",)) as opened:
+        yield opened
 
 
 async def _make(cloud: SimulatedCloud, **fields: Any) -> str:

@@ -1,6 +1,6 @@
 """Requests that must be refused, each with the status and the words of its refusal.
 
-In paths and bodies `<name>` stands for an id of the `Yard`.
+In paths and bodies `<name>` stands for an id of what is `Standing`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOKENS = f"{IDENTITY}/auth/tokens"
 FLAVOR = {"name": "x", "ram": 64, "vcpus": 1, "disk": 1}
 
 
-class Yard(Struct, frozen=True):
+class Standing(Struct, frozen=True):
     """Ids of what stands there, and must still stand there, unchanged, after a bad request."""
 
     image: str
@@ -61,13 +61,13 @@ class Bad(Struct, frozen=True):
         shown = json.dumps(body)[:60] if body is not None else ""
         return " ".join(filter(None, (self.method, self.path, self.version, shown)))
 
-    def filled(self, yard: Yard) -> tuple[str, Any]:
-        """Return path and body with the yard's ids in them."""
+    def filled(self, standing: Standing) -> tuple[str, Any]:
+        """Return path and body with the ids of what stands there."""
         path, body = self.path, self.body
         text = json.dumps(body) if body is not None and not isinstance(body, bytes) else ""
-        for field in yard.__struct_fields__:
-            path = path.replace(f"<{field}>", getattr(yard, field))
-            text = text.replace(f"<{field}>", getattr(yard, field))
+        for field in standing.__struct_fields__:
+            path = path.replace(f"<{field}>", getattr(standing, field))
+            text = text.replace(f"<{field}>", getattr(standing, field))
         return path, json.loads(text) if text else body
 
 

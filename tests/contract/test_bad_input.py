@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.contract.bad_requests import EVERY, Bad, Yard
+from tests.contract.bad_requests import EVERY, Bad, Standing
 from tests.contract.clients import COMPUTE, IMAGE, VOLUME, Answer, Http
 
 pytestmark = pytest.mark.contract
@@ -39,9 +39,9 @@ NAMED = {
 
 
 @pytest.fixture(scope="module")
-def yard(member: Http, admin: Http, guest: str) -> Generator[Yard]:
+def standing(member: Http, admin: Http, guest: str) -> Generator[Standing]:
     """What a bad request could do harm to."""
-    server, attached, free = member.server("yard", guest), member.volume("a"), member.volume("f")
+    server, attached, free = member.server("s", guest), member.volume("a"), member.volume("f")
     member.attach(server, attached)
     disk = {"source_type": "image", "destination_type": "volume", "uuid": guest, "boot_index": 0}
     devices = [{**disk, "volume_size": 1, "delete_on_termination": True}]
@@ -54,7 +54,7 @@ def yard(member: Http, admin: Http, guest: str) -> Generator[Yard]:
     ]
     their_image, their_volume = admin.image("theirs"), admin.volume("theirs")
     their_server = admin.server("theirs", their_image)
-    found = Yard(
+    found = Standing(
         image=guest,
         server=server,
         rooted=rooted,
@@ -103,8 +103,8 @@ class Sight:
 
 
 @pytest.fixture(scope="module")
-def sight(admin: Http, member: Http, yard: Yard) -> Sight:
-    return Sight(member, admin, yard.server)
+def sight(admin: Http, member: Http, standing: Standing) -> Sight:
+    return Sight(member, admin, standing.server)
 
 
 def fault_of(answer: Answer, service: str) -> str:
@@ -129,13 +129,13 @@ def fault_of(answer: Answer, service: str) -> str:
 
 @pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in EVERY])
 def test_it_is_refused_and_nothing_changes(
-    bad: Bad, yard: Yard, member: Http, admin: Http, sight: Sight
+    bad: Bad, standing: Standing, member: Http, admin: Http, sight: Sight
 ) -> None:
-    path, body = bad.filled(yard)
+    path, body = bad.filled(standing)
     http = {"member": member, "admin": admin}[bad.user]
     answer = http.ask(bad.method, path, body, version=bad.version, headers=bad.headers)
     assert answer.status == bad.status, answer.body
     message = fault_of(answer, path.split("/")[1])
-    wanted, _ = Bad("", bad.text, None, 0, "").filled(yard)
+    wanted, _ = Bad("", bad.text, None, 0, "").filled(standing)
     assert wanted in message, message
     assert sight.is_unchanged()

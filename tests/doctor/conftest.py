@@ -12,7 +12,5 @@ from tests.cloud import SimulatedCloud
 
 @pytest.fixture
 async def cloud(tmp_path: Path) -> AsyncGenerator[SimulatedCloud]:
-    made = SimulatedCloud(tmp_path)
-    await made.open()
-    yield made
-    await made.close()
+    async with SimulatedCloud(tmp_path) as opened:
+        yield opened

@@ -10,7 +10,5 @@ from tests.volume.cloud import VolumeCloud
 
 @pytest.fixture
 async def cloud(tmp_path: Path, anyio_backend: str) -> AsyncIterator[VolumeCloud]:
-    opened = VolumeCloud(tmp_path)
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with VolumeCloud(tmp_path) as opened:
+        yield opened

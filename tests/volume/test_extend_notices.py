@@ -19,10 +19,8 @@ VOLUMES = "/volume/v3/volumes"
 
 @pytest.fixture
 async def cloud(tmp_path: Path, anyio_backend: str) -> AsyncIterator[SimulatedCloud]:
-    opened = SimulatedCloud(tmp_path, notifications=("keep",))
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with SimulatedCloud(tmp_path, notifications=("keep",)) as opened:
+        yield opened
 
 
 async def extend(cloud: SimulatedCloud, new_size: int) -> list[tuple[str, str, int]]:

@@ -19,10 +19,8 @@ CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "
 
 @pytest.fixture
 async def cloud(tmp_path: Path, anyio_backend: str) -> AsyncIterator[SimulatedCloud]:
-    opened = SimulatedCloud(tmp_path, notifications=("keep",))
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with SimulatedCloud(tmp_path, notifications=("keep",)) as opened:
+        yield opened
 
 
 async def _make(cloud: SimulatedCloud, **fields: Any) -> str:

@@ -23,10 +23,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 async def cloud(
     tmp_path: Path, postgres_url: str, anyio_backend: str
 ) -> AsyncIterator[VolumeCloud]:
-    opened = VolumeCloud(tmp_path, database=postgres_url)
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with VolumeCloud(tmp_path, database=postgres_url) as opened:
+        yield opened
 
 
 async def test_a_volume_lives_its_whole_life(cloud: VolumeCloud) -> None:
