@@ -135,6 +135,7 @@ MUTANTS = [
         'FlavorAccess.project_id == bindparam("of_project"),',
         'FlavorAccess.project_id != bindparam("of_project"),',
         "tests/compute/api/test_flavors.py",
+        "private_flavor",
     ),
     Mutant(
         "what one project takes, another may take once more",

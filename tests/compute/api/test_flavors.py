@@ -157,6 +157,21 @@ async def test_a_private_flavor_is_seen_by_whom_it_is_given(cloud: ComputeAlone)
     assert fault_of(gone)[0] == 404
 
 
+async def test_a_private_flavor_is_shown_to_whom_it_is_given_alone(cloud: ComputeAlone) -> None:
+    await create(cloud, id="p", name="private", **{"os-flavor-access:is_public": False})
+
+    async def see() -> list[int]:
+        callers = ("member", "stranger", "admin")
+        return [(await cloud.ask("GET", "/flavors/p", user=who)).status for who in callers]
+
+    assert await see() == [404, 404, 200]
+    access = {"tenant": PROJECT}
+    await cloud.ask("POST", "/flavors/p/action", {"addTenantAccess": access}, user="admin")
+    assert await see() == [200, 404, 200]
+    await cloud.ask("POST", "/flavors/p/action", {"removeTenantAccess": access}, user="admin")
+    assert await see() == [404, 404, 200]
+
+
 async def test_a_public_flavor_has_no_access_list(cloud: ComputeAlone) -> None:
     listed = await cloud.ask("GET", "/flavors/1/os-flavor-access", user="admin")
     assert fault_of(listed)[:2] == (404, "itemNotFound")
