@@ -303,7 +303,9 @@ class SimulatedCloud:
         if self.is_still:
             await asyncio.wait({asking}, timeout=PATIENCE_S)
         elif not (asking.done() or self.probe.crashed):
-            await self.pace.turn()
+            await self.pace.let_answer(asking)
+            if not (asking.done() or self.probe.crashed):
+                await self.pace.turn()
 
     async def until_done(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for something while sagas move."""

@@ -27,8 +27,8 @@ class Pace:
         self.clock, self.probe, self._engines = clock, probe, engines
         self.before_turn: Callable[[], Awaitable[None]] | None = None
         """Looks around each time before the clock is turned."""
-        self.is_awaited: Callable[[], bool] = lambda: False
-        """Whether a process beside this one, a database say, still owes an answer."""
+        self.is_awaited: Callable[[], bool] | None = None
+        """Whether a process beside this one, a database say, still owes an answer; if there is."""
 
     async def rest(self, horizon_s: float = HORIZON_S) -> None:
         """Return when nothing moves nor will within the horizon, or when a process died."""
@@ -56,6 +56,19 @@ class Pace:
             at = self._next_wake()
             if is_stalled and at is not None and at - self.clock.now() < timedelta(seconds=SHORT_S):
                 return
+
+    async def let_answer(self, asking: asyncio.Future[Any]) -> None:
+        """Wait while a process beside this one owes an answer to somebody who is no saga.
+
+        Else time would fly for the sagas while a client's request is at its database.
+        """
+        still = 0
+        while still < LOOKS and self.is_awaited is not None:
+            before = time.process_time()
+            await asyncio.wait({asking}, timeout=LOOK_S)
+            if asking.done() or self.probe.crashed:
+                return
+            still = still + 1 if self._is_idle(before) else 0
 
     async def turn(self) -> None:
         """Turn the clock to the next timer, and let those run whose time has come."""
@@ -85,14 +98,18 @@ class Pace:
         for _ in range(MOST_LOOKS):
             before = time.process_time()
             await asyncio.wait(quiet, timeout=LOOK_S)
-            is_idle = time.process_time() - before < BUSY_S and not self.is_awaited()
-            still = still + 1 if is_idle else 0
+            still = still + 1 if self._is_idle(before) else 0
             if still == LOOKS or self.probe.crashed or all(one.done() for one in quiet):
                 break
         is_stalled = not all(one.done() for one in quiet)
         for one in quiet:
             one.cancel()
         return is_stalled
+
+    def _is_idle(self, since: float) -> bool:
+        """Whether nobody has worked since a moment of `process_time`, here or beside."""
+        is_awaited = self.is_awaited is not None and self.is_awaited()
+        return time.process_time() - since < BUSY_S and not is_awaited
 
     def _advance(self, seconds: float) -> None:
         self.clock.advance(seconds)

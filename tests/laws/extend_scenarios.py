@@ -8,11 +8,9 @@ from mooring.compute.power.sagas.power import INSIST_ON_STOP
 from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import scenarios
-from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site
+from tests.laws.sites import VOLUME, Scenario, Site
 
 HELD = "compute.extend_volume"
-LOOKS = 20
-"""How often to look whether compute has heard of an extend."""
 
 
 async def a_volume(site: Site) -> None:
@@ -55,13 +53,7 @@ async def insist_on_stop(site: Site) -> Any:
     """Stop a server while the host does not answer who makes its volume grow; later it does."""
     site.silence("PUT", "/size", b"size_bytes")
     await extend(site)
-    cloud = site.cloud
-    for _ in range(LOOKS):
-        seen = await cloud.ask("GET", f"{COMPUTE}/mooring/operations", user="admin")
-        is_held = any(one["name"] == HELD for one in seen.key("operations"))
-        if is_held or cloud.probe.crashed or cloud.is_still:
-            break
-        await cloud.pass_time(1.0)
+    await site.until_waiting(HELD)
     stopped = await scenarios.stop(site)
     site.silence("", "", b"")
     return stopped

@@ -154,6 +154,7 @@ async def insist_on_reboot(site: Site) -> Any:
     """Reboot hard while a soft reboot gets no answer from its host; later it does."""
     site.silence("PUT", "/power", b'"soft"')
     await act_on_server(site, "reboot", {"type": "SOFT"})
+    await site.until_waiting(REBOOT_SERVER.name)
     answer = await act_on_server(site, "reboot", {"type": "HARD"})
     site.silence("", "", b"")
     return answer

@@ -40,6 +40,8 @@ DEADLINE_S = 300.0
 """For one trial, on a machine that has more to do: what hangs fails."""
 _TOLD: dict[str, Any] = {"notifications": ("keep",)}
 """Every law also holds what was told of (`told.py`)."""
+LOOKS = 20
+"""How often to look, a second apart, whether an operation waits for its host."""
 COMPUTE, VOLUME, IMAGE = "/compute/v2.1", "/volume/v3", "/image/v2"
 
 
@@ -125,6 +127,18 @@ class Site:
     def silence(self, method: str, path: str, words: bytes) -> None:
         """Let every call to a host be lost whose path ends so and whose body has these words."""
         self._silenced = (method, path, words)
+
+    async def until_waiting(self, name: str) -> None:
+        """Let time pass until compute has tried an operation of this name once, in vain.
+
+        For so long as it takes, or not at all: a law may have seen to it that there is none.
+        """
+        for _ in range(LOOKS):
+            seen = await self.cloud.ask("GET", f"{COMPUTE}/mooring/operations", user="admin")
+            waits = [one["name"] for one in seen.key("operations") if one["status"] == "waiting"]
+            if name in waits or self.cloud.probe.crashed or self.cloud.is_still:
+                return
+            await self.cloud.pass_time(1.0)
 
     async def _deliver(self, request: Request, forward: Forward) -> Response:
         if request.headers.get("user-agent") != "mooring":

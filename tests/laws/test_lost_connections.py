@@ -16,7 +16,6 @@ from collections.abc import Iterator
 import pytest
 from msgspec import Struct
 
-from mooring.compute.power.sagas.power import INSIST_ON_STOP
 from mooring.saga import laws
 from mooring.saga.laws import Outcome
 from tests.laws.losses import COMMIT, Loss, Losses, losing
@@ -48,9 +47,7 @@ class Undisturbed(Struct, frozen=True):
     """How many statements its longest transaction has."""
 
 
-HELD = [one for one in SCENARIOS if one.saga is not INSIST_ON_STOP]
-"""Whether a stop finds an extend at its host is a race where databases have threads."""
-SHARES = [Share(scenario, part) for scenario in HELD for part in range(PARTS)]
+SHARES = [Share(scenario, part) for scenario in SCENARIOS for part in range(PARTS)]
 
 
 class Harbour:
