@@ -1,0 +1,131 @@
+"""What operations stand on and lock, and so which of two services can meet.
+
+Each saga locks things of its own service, so two of two services meet where what the one asks of
+the other service wants a lock that somebody there has.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tests.laws.scenarios import SCENARIOS
+from tests.laws.sites import Do, Scenario
+from tests.laws.volume_snapshot_scenarios import a_snapshot
+
+
+class Wants(Struct, frozen=True):
+    """Names of things, with spaces between them."""
+
+    stands: str
+    """What stands when the scenario begins."""
+    locks: str
+    """What of it all the sagas lock that the scenario starts, in whatever service."""
+    needs: str = ""
+    """What its request names beside that."""
+
+    def can_meet(self, first: Wants) -> bool:
+        """Whether this one can be asked for where the first one is, and wants one lock with it."""
+        needs = {*self.locks.split(), *self.needs.split()}
+        return needs <= {*first.stands.split()} and not self.shares_no_lock(first)
+
+    def shares_no_lock(self, other: Wants) -> bool:
+        """Whether neither can be in the other one's way."""
+        return {*self.locks.split()}.isdisjoint(other.locks.split())
+
+
+_SERVER, _BOTH = "server volume", "server volume"
+_BOOTED = "server volume root new_image"
+WANTS = {
+    "attach": Wants(_SERVER, _BOTH),
+    "detach": Wants(_SERVER, _BOTH),
+    "detach badly": Wants(_SERVER, _BOTH),
+    "create from image": Wants("", ""),
+    "create from volume": Wants("volume", "volume"),
+    "create with new volumes": Wants("", ""),
+    "delete server": Wants("server volume temporary", "server temporary", "server"),
+    "stop": Wants(_SERVER, "server"),
+    "start": Wants(_SERVER, "server"),
+    "reboot": Wants(_SERVER, "server"),
+    "hard reboot": Wants(_SERVER, "server"),
+    "insist on reboot": Wants(_SERVER, "server"),
+    "reset state": Wants("server", "server"),
+    "reset a deleted server": Wants(_SERVER, "server"),
+    "create volume": Wants("", ""),
+    "create volume from image": Wants("", ""),
+    "create volume for a server": Wants("", ""),
+    "delete volume": Wants("volume", "volume"),
+    "force-delete volume": Wants("volume", "volume"),
+    "reset status": Wants("attachment volume", "volume"),
+    "connect": Wants("attachment volume", "attachment volume"),
+    "reserve connected": Wants("volume", "volume"),
+    "delete attachment": Wants("attachment volume", "attachment"),
+    "connect legacy": Wants("volume", "volume"),
+    "terminate legacy": Wants("volume", ""),
+    "extend": Wants("volume", "volume"),
+    "extend stopped": Wants(_SERVER, _BOTH),
+    "reset extending": Wants("volume", "volume"),
+    "reset deleting": Wants("volume", "volume"),
+    "insist on stop": Wants(_SERVER, _BOTH),
+    "reimage": Wants("volume", "volume"),
+    "reimage a reserved one": Wants("attachment volume", "volume"),
+    "rebuild": Wants(_SERVER, _BOTH),
+    "rebuild a volume": Wants(_BOOTED, "server volume root", "new_image"),
+    "rebuild and keep the volume": Wants(_BOOTED, "server volume root", "new_image"),
+    "tell the size": Wants(_SERVER, _BOTH),
+    "grow under a guest": Wants(_SERVER, _BOTH),
+    "extend under a guest": Wants(_SERVER, _BOTH),
+    "take snapshot": Wants("volume", "volume"),
+    "take snapshot in use": Wants(_SERVER, _BOTH),
+    "delete snapshot": Wants("volume snapshot", "volume", "snapshot"),
+    "delete snapshot in use": Wants("server volume snapshot", _BOTH, "snapshot"),
+    "await a busy server": Wants("server volume snapshot", _BOTH, "snapshot"),
+    "copy snapshot": Wants("volume snapshot", "volume", "snapshot"),
+}
+"""By the names of the scenarios; the law *across* sees that it is so."""
+
+
+def service_of(scenario: Scenario) -> str:
+    """Return the name of the service whose saga it is."""
+    return scenario.saga.name.partition(".")[0]
+
+
+def find_meetings() -> list[tuple[Scenario, Scenario]]:
+    """Return every two operations of two services that can meet, each way round.
+
+    Of scenarios with the same request one is enough: it is made where the first one stands.
+    """
+    held = [one for one in SCENARIOS if one.name in WANTS]
+    found: list[tuple[Scenario, Scenario]] = []
+    for first in held:
+        asked: list[Do] = []
+        for second in held:
+            if service_of(first) == service_of(second) or second.act in asked:
+                continue
+            ground = furnish(first, WANTS[second.name])
+            if ground is not None:
+                asked.append(second.act)
+                found.append((ground, second))
+    return found
+
+
+def furnish(first: Scenario, second: Wants) -> Scenario | None:
+    """Return a scenario on whose ground the second can be asked for; None where they cannot meet.
+
+    Where it speaks of a snapshot, one is made of the volume that stands there.
+    """
+    wants = WANTS[first.name]
+    if second.can_meet(wants):
+        return first
+    with_snapshot = replace(wants, stands=f"{wants.stands} snapshot")
+    if "volume" in wants.stands and second.can_meet(with_snapshot):
+        named = f"{first.name} with a snapshot"
+        return replace(first, name=named, arrange=_with_snapshot(first.arrange))
+    return None
+
+
+@cache
+def _with_snapshot(arrange: Do) -> Do:
+    return partial(a_snapshot, of=arrange)
