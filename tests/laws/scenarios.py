@@ -104,6 +104,12 @@ async def a_legacy_export(site: Site) -> None:
     await site.cloud.settle()
 
 
+async def a_group(site: Site) -> None:
+    body = {"server_group": {"name": "group", "policies": ["anti-affinity"]}}
+    made = await site.get("POST", f"{COMPUTE}/os-server-groups", body)
+    site.names["group"] = made["server_group"]["id"]
+
+
 # -- what is asked for -------------------------------------------------------------------------
 
 
@@ -123,6 +129,12 @@ def new_server(site: Site, *disks: dict[str, Any]) -> tuple[str, str, Any]:
 
 async def create_server(site: Site, *disks: dict[str, Any]) -> Any:
     return await site.ask(*new_server(site, *disks))
+
+
+async def create_member(site: Site) -> Any:
+    method, path, body = new_server(site)
+    hints = {"os:scheduler_hints": {"group": site.names["group"]}}
+    return await site.ask(method, path, {**body, **hints})
 
 
 async def delete_server(site: Site) -> Any:
@@ -266,6 +278,7 @@ SCENARIOS = [
     Scenario("detach", DETACH_VOLUME, a_server_with_volume, detach),
     Scenario("detach badly", RELEASE_DEVICE, a_server_with_volume, detach_badly, _TOLD),
     Scenario("create from image", CREATE_SERVER, nothing, create_server),
+    Scenario("create in a group", CREATE_SERVER, a_group, create_member),
     Scenario("create from volume", CREATE_SERVER, a_bootable_volume, boot_from_volume),
     Scenario(
         "create with new volumes", CREATE_SERVER, nothing, boot_from_new_volumes, ("messages",)

@@ -34,7 +34,10 @@ _LOCKS = frozenset({"quota_projects", "quota_locks"})
 _SECRETS = frozenset({"borrowed_for", "password_hash"})
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _RESERVATION = re.compile(r"\br-[0-9a-f]{8}\b")
-_PARTS = ("server_metadata", "server_tags", "block_devices", "disk_places")
+_PARTS = (
+    *("server_metadata", "server_tags", "server_group_members"),
+    *("block_devices", "disk_places"),
+)
 
 
 async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from sqlalchemy import select
 
 from mooring.compute.aggregates import membership
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
 from mooring.compute.scheduling import filters
 from mooring.compute.scheduling.filters import View
-from mooring.errors import NoCapacity, Unavailable
+from mooring.errors import Conflict, NoCapacity, Unavailable
 from mooring.limits import PLACEMENT_ATTEMPTS
+from mooring.saga.tables import SagaRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +78,7 @@ async def claim(run: Run[Compute], needs: Needs, owner: Owner) -> Chosen:
             return Chosen(host.name, host.zone, held.allocations)
     for _ in range(PLACEMENT_ATTEMPTS):
         for chosen in await _pick(compute, needs, known):
-            if not await _take_place(compute, needs, chosen.host):
+            if not await _take_place(run, needs, chosen.host):
                 continue
             try:
                 await compute.placement.claim(
@@ -97,7 +99,12 @@ async def release(run: Run[Compute], server_id: str, group_id: str = "") -> None
     """Hold nothing on any host, and no place in the group."""
     await run.service.placement.release(server_id, operation=run.operation)
     if group_id:
-        await run.service.store.write(lambda tx: affinity.leave_place(tx, server_id))
+
+        def leave(tx: Session) -> None:
+            _require_lease(tx, run)
+            affinity.leave_place(tx, server_id)
+
+        await run.service.store.write(leave)
 
 
 def _look(tx: Session, compute: Compute, needs: Needs) -> _Known:
@@ -106,12 +113,26 @@ def _look(tx: Session, compute: Compute, needs: Needs) -> _Known:
     return _Known(hosts.find_all(tx), view)
 
 
-async def _take_place(compute: Compute, needs: Needs, host: str) -> bool:
+async def _take_place(run: Run[Compute], needs: Needs, host: str) -> bool:
     if not needs.group_id:
         return True
-    return await compute.store.write(
-        lambda tx: affinity.take_place(tx, needs.group_id, needs.server_id, host)
-    )
+
+    def take(tx: Session) -> bool:
+        _require_lease(tx, run)
+        return affinity.take_place(tx, needs.group_id, needs.server_id, host)
+
+    return await run.service.store.write(take)
+
+
+def _require_lease(tx: Session, run: Run[Compute]) -> None:
+    """Raise Conflict when the saga has another owner by now, or has ended: a sleeper woke late.
+
+    What a step writes beside its bookmark, nothing else guards. The row is locked against a
+    takeover until the transaction ends.
+    """
+    mine = select(SagaRow.epoch).where(SagaRow.id == run.saga_id, SagaRow.state != "ended")
+    if tx.execute(mine.with_for_update(read=True)).scalar() != run.operation.epoch:
+        raise Conflict("The operation was taken over by another process, which goes on with it.")
 
 
 async def _pick(compute: Compute, needs: Needs, known: _Known) -> list[Chosen]:
