@@ -40,9 +40,10 @@ async def go_on(cloud: ComputeCloud, seconds: float) -> None:
 
 
 async def at_work(cloud: ComputeCloud, service: str) -> Sequence[str]:
-    how: dict[str, Any] = {"user": "admin", "service": service}
-    how["version"] = "3.67" if service == "volume" else "2.100"
-    listed = await cloud.ask("GET", "/mooring/operations", **how)
+    roots = {"compute": ("/compute/v2.1", "2.100"), "volume": ("/volume/v3", "3.67")}
+    root, version = roots[service]
+    path = f"{root}/mooring/operations"
+    listed = await cloud.ask("GET", path, user="admin", version=version)
     return [one["name"] for one in listed.body["operations"]]
 
 

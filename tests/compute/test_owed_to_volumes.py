@@ -7,7 +7,6 @@ the server is deleted, and nobody waits for a deadline.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -65,9 +64,9 @@ async def require_peace(cloud: ComputeCloud) -> None:
     """See that nothing goes on once the host is back."""
     cloud.deliver_to_host = deliver_once
     await cloud.settle()
-    for service, version in (("volume", "3.67"), ("compute", "2.100")):
-        how: dict[str, Any] = {"user": "admin", "service": service, "version": version}
-        listed = await cloud.ask("GET", "/mooring/operations", **how)
+    for root, version in (("/volume/v3", "3.67"), ("/compute/v2.1", "2.100")):
+        path = f"{root}/mooring/operations"
+        listed = await cloud.ask("GET", path, user="admin", version=version)
         assert listed.body["operations"] == []
 
 
