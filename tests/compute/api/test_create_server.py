@@ -209,11 +209,6 @@ async def test_scheduler_hints_may_have_any_name(cloud: ComputeAlone) -> None:
     assert shown["scheduler_hints"] == {"mine": "yes"}
 
 
-async def test_a_server_group_is_refused(cloud: ComputeAlone) -> None:
-    body = cloud.new() | {"os:scheduler_hints": {"group": IMAGE}}
-    assert "not built" in fault_of(await cloud.ask("POST", "/servers", body))[2]
-
-
 async def test_image_signatures_are_not_promised(cloud: ComputeAlone) -> None:
     body = cloud.new("2.63", trusted_image_certificates=[IMAGE])
     answer = await cloud.ask("POST", "/servers", body, version="2.63")
