@@ -43,6 +43,7 @@ WANTS = {
     "detach": Wants(_SERVER, _BOTH),
     "detach badly": Wants(_SERVER, _BOTH),
     "create from image": Wants("", ""),
+    "create in a group": Wants("group", ""),
     "create from volume": Wants("volume", "volume"),
     "create with new volumes": Wants("", ""),
     "delete server": Wants("server volume temporary", "server temporary", "server"),
