@@ -26,6 +26,7 @@ from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import assisted_scenarios, volume_snapshot_scenarios
 from tests.laws.extend_events import EVENT_SCENARIOS
 from tests.laws.extend_scenarios import EXTEND_SCENARIOS
+from tests.laws.move_scenarios import MOVES
 from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
 from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site
@@ -322,6 +323,7 @@ SCENARIOS = [
     *EXTEND_SCENARIOS,
     *REIMAGES,
     *REBUILDS,
+    *MOVES,
     *assisted_scenarios.scenarios(a_server_with_volume),
     *EVENT_SCENARIOS,
     *volume_snapshot_scenarios.of(a_volume, a_server_with_volume),

@@ -36,6 +36,8 @@ from tests.laws.sight import see
 
 HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume",)}
 """A host for servers and another for storage: so each can die without the other."""
+THIRD = "h3"
+"""Where a scenario has a second host for servers, to move to."""
 DEADLINE_S = 300.0
 """For one trial, on a machine that has more to do: what hangs fails."""
 _TOLD: dict[str, Any] = {"notifications": ("keep",)}
@@ -58,7 +60,7 @@ class Call(Struct):
 
     what: str
     host: str
-    """Which host of a site's two, as the path tells."""
+    """Which host of a site's two, as the path tells; `THIRD` by its name."""
     forward: Callable[[], Awaitable[Any]]
     """Delivers it; may be called again, and later."""
     lost: Callable[[], Exception]
@@ -176,6 +178,7 @@ class Site:
             body = b"".join([chunk async for chunk in body])
         whole = HostRequest(request.method, request.target, request.headers, body)
         host = "s1" if whole.target.startswith("/volumes/") else "h1"
+        host = THIRD if request.headers["host"] == THIRD else host
         call = Call(
             f"{whole.method} {whole.target}",
             host,
@@ -211,12 +214,15 @@ class Scenario(Struct, frozen=True):
     """Kinds of things that are not compared: another operation of the scenario writes them."""
     outlives: tuple[str, ...] = ()
     """Sagas of a neighbour whose refusal the saga goes on without, and leaves what they left."""
+    hosts: tuple[str, ...] = ()
+    """More hosts for servers than the yard has."""
 
 
 class _Arranged(Struct):
     directory: Path
     now: datetime
     names: dict[str, str]
+    hosts: tuple[str, ...]
 
 
 class Trial:
@@ -287,7 +293,7 @@ class Yard:
         self._root = Path(tempfile.mkdtemp("-laws", dir=memory if memory.is_dir() else None))
         self._live = self._root / "live"
         """Where the one cloud lies that is open: what hosts remember names paths below it."""
-        self._arranged: dict[Do | None, _Arranged] = {}
+        self._arranged: dict[tuple[Do | None, tuple[str, ...]], _Arranged] = {}
         self._learnt: dict[str, Outcome] = {}
         self._made = 0
 
@@ -296,9 +302,10 @@ class Yard:
         shutil.rmtree(self._root, ignore_errors=True)
 
     async def _open(self, scenario: Scenario) -> Trial:
-        if scenario.arrange not in self._arranged:
-            await self._arrange(scenario.arrange)
-        site = self._copy(self._arranged[scenario.arrange])
+        wanted = scenario.arrange, scenario.hosts
+        if wanted not in self._arranged:
+            await self._arrange(*wanted)
+        site = self._copy(self._arranged[wanted])
         await site.cloud.open()
         site.cloud.probe.passed.clear()
         return Trial(scenario, site)
@@ -329,13 +336,17 @@ class Yard:
             assert ending == "done", f"{scenario.name} ends {ending!r} undisturbed"
         return self._learnt[scenario.name]
 
-    async def _arrange(self, arrange: Do) -> None:
-        if None not in self._arranged:
-            self._arranged[None] = await self._furnish(furnish, None)
-        self._arranged[arrange] = await self._furnish(arrange, self._arranged[None])
+    async def _arrange(self, arrange: Do, hosts: tuple[str, ...]) -> None:
+        empty = (None, hosts)
+        if empty not in self._arranged:
+            self._arranged[empty] = await self._furnish(furnish, None, hosts)
+        ground = self._arranged[empty]
+        self._arranged[arrange, hosts] = await self._furnish(arrange, ground, hosts)
 
-    async def _furnish(self, arrange: Do, ground: _Arranged | None) -> _Arranged:
-        site = Site(self._make_cloud(None)) if ground is None else self._copy(ground)
+    async def _furnish(
+        self, arrange: Do, ground: _Arranged | None, hosts: tuple[str, ...]
+    ) -> _Arranged:
+        site = Site(self._make_cloud(None, hosts)) if ground is None else self._copy(ground)
         await site.cloud.open()
         await arrange(site)
         await site.cloud.settle()
@@ -343,18 +354,20 @@ class Yard:
         self._made += 1
         kept = self._live.rename(self._root / str(self._made))
         self.databases.keep(kept.name)
-        return _Arranged(kept, site.cloud.clock.now(), dict(site.names))
+        return _Arranged(kept, site.cloud.clock.now(), dict(site.names), hosts)
 
     def _copy(self, arranged: _Arranged) -> Site:
         shutil.copytree(arranged.directory, self._live)
         self.databases.copy(arranged.directory.name)
-        return Site(self._make_cloud(arranged.now), dict(arranged.names))
+        return Site(self._make_cloud(arranged.now, arranged.hosts), dict(arranged.names))
 
-    def _make_cloud(self, start: datetime | None) -> SimulatedCloud:
+    def _make_cloud(self, start: datetime | None, hosts: tuple[str, ...]) -> SimulatedCloud:
         self._live.mkdir(exist_ok=start is not None)
         where = self.databases.live
+        more: dict[str, tuple[Role, ...]] = dict.fromkeys(hosts, ("compute",))
+        roles = {**self._roles, **more}
         return SimulatedCloud(
-            self._live, database=where, roles=self._roles, start=start, inline=True, **_TOLD
+            self._live, database=where, roles=roles, start=start, inline=True, **_TOLD
         )
 
 

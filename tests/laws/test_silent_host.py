@@ -111,8 +111,9 @@ class Twins(Yard):
     def __init__(self) -> None:
         super().__init__(ROLES)
 
-    async def _furnish(self, arrange: Do, ground: Any) -> Any:
-        return await super()._furnish(arrange if arrange is furnish else twice(arrange), ground)
+    async def _furnish(self, arrange: Do, ground: Any, hosts: tuple[str, ...]) -> Any:
+        both = arrange if arrange is furnish else twice(arrange)
+        return await super()._furnish(both, ground, hosts)
 
 
 def twice(arrange: Do) -> Do:

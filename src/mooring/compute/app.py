@@ -17,6 +17,7 @@ from mooring.compute.hosts import host_changes, hosts
 from mooring.compute.hosts.api import availability_zones, hypervisors, services
 from mooring.compute.hosts.loops import heal_servers, watch_hosts
 from mooring.compute.keypairs.api import keypairs
+from mooring.compute.moves.api import live_migrate, migrations
 from mooring.compute.policy import RULES
 from mooring.compute.quotas.api import limits, quota_sets
 from mooring.compute.rebuild.api import server_rebuild
@@ -81,6 +82,8 @@ SERVICE = Service(
         servers.api,
         server_actions.api,
         server_rebuild.api,
+        live_migrate.api,
+        migrations.api,
         server_metadata.api,
         server_networks.api,
         network_proxies.api,

@@ -39,6 +39,8 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reimage_timeout_per_gb: float = 20.0
     """Seconds for each GiB of an image, after which a rebuild that was told nothing looks by itself
     what became of its volume."""
+    move_timeout_s: float = 3600.0
+    """How long a guest may be on its way to another host; then it stays where it is."""
     cpu_allocation_ratio: float = 4.0
     memory_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0

@@ -305,6 +305,43 @@ class Host(Base):
     updated_at: Mapped[datetime] = mapped_column(UtcTime)
 
 
+class Migration(Base):
+    """A move of a server from one host to another (facts/compute.md 1.9, 11.4).
+
+    asked  what its user wants of it while it lasts: "", abort or force_complete
+    """
+
+    __tablename__ = "migrations"
+    __table_args__ = (
+        Index("migrations_of_server", "server_id"),
+        Index("migrations_by_time", "created_at", "id"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    uuid: Mapped[str] = mapped_column(unique=True)
+    """Placement knows it by this, as who holds the host that is left."""
+    server_id: Mapped[str]
+    saga_id: Mapped[str]
+    type: Mapped[str]
+    """live-migration."""
+    status: Mapped[str]
+    asked: Mapped[str] = mapped_column(default="")
+    source: Mapped[str]
+    destination: Mapped[str | None]
+    old_flavor_id: Mapped[str]
+    new_flavor_id: Mapped[str]
+    memory_total_bytes: Mapped[int] = mapped_column(default=0)
+    memory_processed_bytes: Mapped[int] = mapped_column(default=0)
+    memory_remaining_bytes: Mapped[int] = mapped_column(default=0)
+    disk_total_bytes: Mapped[int] = mapped_column(default=0)
+    disk_processed_bytes: Mapped[int] = mapped_column(default=0)
+    disk_remaining_bytes: Mapped[int] = mapped_column(default=0)
+    user_id: Mapped[str]
+    project_id: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
 class QuotaLimit(Base):
     """A project's own limit on one resource; -1 is no limit. Without a row the default holds."""
 

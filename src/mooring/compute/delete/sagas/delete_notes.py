@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
-from mooring.compute.volumes import disks
+from mooring.compute.volumes import disk_places, disks
 from mooring.compute.volumes.sagas.release_device import lock_of
 from mooring.saga.define import Lock, exclusive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.tables import BlockDevice, Server
 
 
 class OldDisk(Struct, frozen=True):
@@ -29,6 +38,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     """The notes.
 
     releases  block devices whose clean-up is taken over
+    elsewhere other hosts that may have the guest, or a part of it
     kept      volumes that were to go too and did not, and why
     lost      items that a failure freed all the same
     """
@@ -37,6 +47,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     action_id: int
     releases: list[str] = []
     host: str | None = None
+    elsewhere: list[str] = []
     disks: list[OldDisk] = []
     kept: list[str] = []
     lost: list[str] = []
@@ -61,3 +72,12 @@ def locks_of(notes: DeleteServer) -> list[Lock]:
     """Return what a deletion holds: the server, and the clean-ups of its volumes."""
     keys = [f"server:{notes.server_id}", *(lock_of(item) for item in notes.releases)]
     return [exclusive(key) for key in keys]
+
+
+def look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:
+    """Yield a volume of a server at each host that has it, the server's own last."""
+    place, others = disk_places.split(tx, row.id, server.host)
+    volume_id = row.volume_id or ""
+    for other in others:
+        yield OldDisk(volume_id, other.attachment_id, row.state, elsewhere=other.host)
+    yield OldDisk(volume_id, place.attachment_id, row.state, row.delete_on_termination)

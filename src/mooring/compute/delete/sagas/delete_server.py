@@ -10,13 +10,14 @@ from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.delete.sagas.delete_notes import (
     DeleteServer,
-    OldDisk,
     disk_of,
     find,
     locks_of,
+    look,
 )
 from mooring.compute.groups import groups
 from mooring.compute.hosts import guests
+from mooring.compute.moves import migrations
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
@@ -25,12 +26,9 @@ from mooring.saga.define import Each, Run, Saga, Step
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
-    from mooring.compute.tables import BlockDevice
 
 EVENT = "compute_terminate_instance"
 
@@ -41,16 +39,12 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     server = tx.get_one(Server, notes.server_id)
     actions.fail_left(tx, notes.server_id, run.now())
     rows = devices.of_server(tx, notes.server_id)
-    there = [disk for row in rows if row.volume_id for disk in _look(tx, server, row)]
-    return replace(notes, host=server.host, disks=there)
-
-
-def _look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:
-    place, others = disk_places.split(tx, row.id, server.host)
-    volume_id = row.volume_id or ""
-    for other in others:
-        yield OldDisk(volume_id, other.attachment_id, row.state, elsewhere=other.host)
-    yield OldDisk(volume_id, place.attachment_id, row.state, row.delete_on_termination)
+    there = [disk for row in rows if row.volume_id for disk in look(tx, server, row)]
+    hosts = {disk.elsewhere for disk in there} | migrations.end_left_over(
+        tx, notes.server_id, run.now()
+    )
+    elsewhere = sorted(hosts - {"", server.host})
+    return replace(notes, host=server.host, elsewhere=elsewhere, disks=there)
 
 
 def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
@@ -63,6 +57,11 @@ def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
 async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> None:
     """End the guest and remove what is its own."""
     await guests.destroy(run, notes.host, notes.server_id)
+
+
+async def destroy_elsewhere(notes: DeleteServer, host: str, run: Run[Compute]) -> None:
+    """End what another host has of the guest: it was on its way from the one to the other."""
+    await guests.destroy(run, host, notes.server_id)
 
 
 def mark_released(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
@@ -177,6 +176,11 @@ DELETE_SERVER = Saga(
     DeleteServer,
     Step("find_belongings", find_belongings, undo=give_up),
     Step("destroy_guest", destroy_guest, deadline_s=900.0),
+    Each(
+        "elsewhere",
+        lambda notes: notes.elsewhere,
+        Step("destroy_elsewhere", destroy_elsewhere, deadline_s=900.0),
+    ),
     Step("mark_released", mark_released),
     Each(
         "disks",

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
+from mooring.compute.moves.sagas import adopting
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import keeping
@@ -60,6 +61,11 @@ async def claim_guest(notes: ResetState, run: Run[Compute]) -> None:
         )
 
 
+async def adopt_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
+    """Say where the guest is, which may have been under way from one host to another."""
+    return await adopting.adopt(run, notes.server_id)
+
+
 async def settle_volumes(notes: ResetState, run: Run[Compute]) -> Together | None:
     """Settle the attachments of the volumes that stay, which a rebuild may have had in hand."""
     return await keeping.settle(run, notes.server_id)
@@ -70,6 +76,7 @@ RESET_STATE = Saga(
     ResetState,
     Step("set_state", set_state),
     Step("claim_guest", claim_guest, may_be_forgone=True),
+    Step("adopt_guest", adopt_guest, may_be_forgone=True),
     Step("settle_volumes", settle_volumes, may_be_forgone=True),
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
     mode="preempt",

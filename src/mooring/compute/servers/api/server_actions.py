@@ -146,7 +146,6 @@ NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (
     ("os-getSPICEConsole", "os-remote-consoles", None, (2, 5)),
     ("os-getSerialConsole", "os-remote-consoles", None, (2, 5)),
     ("os-getVNCConsole", "os-remote-consoles", None, (2, 5)),
-    ("os-migrateLive", "os-migrate-server:migrate_live", None, None),
     ("pause", "os-pause-server:pause", None, None),
     ("removeFixedIp", "os-multinic:remove", None, (2, 43)),
     ("removeFloatingIp", "os-floating-ips:remove", None, (2, 43)),

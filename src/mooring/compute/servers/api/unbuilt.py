@@ -17,32 +17,6 @@ api = Api[Compute]()
 _RULE = "os_compute_api:"
 
 
-@api.get("/os-migrations", policy=f"{_RULE}os-migrations:index")
-async def list_migrations(call: Call[Compute]) -> Reply:
-    """No migration."""
-    return Reply(200, {"migrations": []})
-
-
-@api.get(
-    "/servers/{server_id}/migrations", policy=f"{_RULE}servers:migrations:index", since=(2, 23)
-)
-async def list_server_migrations(call: Call[Compute]) -> Reply:
-    """No migration of a server."""
-    await _check_server(call)
-    return Reply(200, {"migrations": []})
-
-
-@api.get(
-    "/servers/{server_id}/migrations/{migration_id}",
-    policy=f"{_RULE}servers:migrations:show",
-    since=(2, 23),
-)
-async def show_server_migration(call: Call[Compute]) -> Reply:
-    """Say that there is no such migration."""
-    await _check_server(call)
-    raise NotFound(f"Migration {call.path['migration_id']} could not be found.")
-
-
 @api.post(
     "/servers/{server_id}/remote-consoles",
     Any,

@@ -26,6 +26,9 @@ _SEEN = r"[^\x00-\x1f\x7f-\x9f]"
 Truth = bool | Annotated[str, Meta(pattern=_WORD)]
 """A boolean, or one of OpenStack's words for it."""
 
+TruthOrAuto = bool | Annotated[str, Meta(pattern=rf"^auto\Z|{_WORD}")]
+"""A boolean, one of OpenStack's words for it, or `auto`."""
+
 Whole = int | Annotated[str, Meta(pattern=r"^-?[0-9]+\Z", max_length=11)]
 """A whole number, or the same as text; its range is checked by `whole`."""
 

@@ -1,0 +1,1 @@
+"""Servers that go from one host to another."""

@@ -1,0 +1,194 @@
+"""Moving servers that run: who may, when, and what may be asked of a move that lasts.
+
+Source: facts/compute.md 1.5, 4.8; specs 001.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Literal
+
+from mooring.compute.actions import actions
+from mooring.compute.groups import affinity
+from mooring.compute.hosts import hosts
+from mooring.compute.moves import migrations
+from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
+from mooring.compute.moves.sagas.move_notes import LiveMigrate, moving
+from mooring.compute.servers import servers, states
+from mooring.compute.volumes import devices
+from mooring.errors import Conflict, Invalid, NotFound
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+    from mooring.compute.tables import BlockDevice, Host, Migration, Server
+    from mooring.who import Who
+
+_ACTION = "os-migrateLive"
+_FROM = frozenset({"active", "paused"})
+_EARLY = frozenset({"queued", "preparing"})
+_ABORTABLE = frozenset({"running"})
+
+
+async def live_migrate(
+    compute: Compute,
+    who: Who,
+    server_id: str,
+    *,
+    host: str | None,
+    block_migration: bool | Literal["auto"],
+) -> None:
+    """Begin to move a running server, to a host or to any other one.
+
+    Raises NotFound, Conflict: locked, wrong state, host down; Invalid: the host is the server's
+    own, unknown or down, or a disk of the server's is on its host only.
+    """
+    attached = await _list_attachments(compute, who, server_id)
+
+    def begin(tx: Session) -> None:
+        server = servers.visible(tx, who, server_id)
+        now, saga_id = compute.clock.now(), str(uuid.uuid4())
+        states.require(server, who, _ACTION, _FROM)
+        down_after_s = compute.settings.host_down_s
+        source = hosts.require_up(tx, server.host, now, down_after_s)
+        _check_wish(compute, source, host, tx)
+        rows = list(devices.of_server(tx, server_id))
+        _check_disks(server, rows, block_migration=block_migration)
+        states.begin(tx, server, _ACTION, "migrating", now)
+        move_id = str(uuid.uuid4())
+        row = migrations.add(tx, server, source.name, who, now, uuid=move_id, saga_id=saga_id)
+        action = "live-migration"
+        notes = LiveMigrate(
+            server_id=server_id,
+            action_id=actions.begin(tx, server_id, action, who, now, saga_id=saga_id),
+            migration_id=row.id,
+            migration_uuid=row.uuid,
+            project_id=server.project_id,
+            user_id=server.user_id,
+            vm_state=server.vm_state,
+            source=source.name,
+            wished_host=host,
+            group_id=affinity.group_of(tx, server_id),
+            disks=[moving(one) for one in rows if one.volume_id],
+            known=attached,
+        )
+        compute.sagas.start(tx, LIVE_MIGRATE, notes, who=who, saga_id=saga_id)
+
+    await servers.submit(compute, _ACTION, server_id, begin)
+
+
+async def abort(compute: Compute, who: Who, server_id: str, move: str, *, early: bool) -> None:
+    """Have a move end where it began, also an `early` one, whose guest is not on its way yet.
+
+    Raises NotFound; Invalid: it is over, or too far.
+    """
+
+    def ask(tx: Session) -> None:
+        row = _find_live(tx, who, server_id, move)
+        allowed = _ABORTABLE | _EARLY if early else _ABORTABLE
+        if row.status not in allowed:
+            raise Invalid(
+                f"Migration {move} of instance {server_id} is {row.status}; it can be aborted only "
+                "until the guest has arrived."
+            )
+        now = compute.clock.now()
+        migrations.change(tx, row.id, now, asked=migrations.ABORT)
+        actions.record_done(
+            tx, server_id, "live_migration_cancel", who, now, event="compute_live_migration_abort"
+        )
+        try:
+            compute.sagas.abort(tx, row.saga_id)
+        except Conflict:
+            # The guest is on its way: who looks after it reads what is asked.
+            compute.sagas.signal(tx, migrations.signal_of(row.id))
+
+    await compute.store.write(ask)
+
+
+async def force_complete(compute: Compute, who: Who, server_id: str, move: str) -> None:
+    """Have the guest stand still until it has arrived. Raises NotFound, Conflict, Invalid."""
+
+    def ask(tx: Session) -> None:
+        server = servers.visible(tx, who, server_id)
+        states.require(server, who, "force_complete", _FROM, {"migrating"})
+        row = _find_live(tx, who, server_id, move)
+        if row.status != "running":
+            raise Invalid(
+                f"Migration {move} of instance {server_id} is {row.status}; only one that runs can "
+                "be forced to its end."
+            )
+        now = compute.clock.now()
+        migrations.change(tx, row.id, now, asked=migrations.FORCE_COMPLETE)
+        event = "compute_live_migration_force_complete"
+        actions.record_done(tx, server_id, "live_migration_force_complete", who, now, event=event)
+        compute.sagas.signal(tx, migrations.signal_of(row.id))
+
+    await compute.store.write(ask)
+
+
+def find(tx: Session, who: Who, server_id: str, move: str) -> Migration:
+    """Return a move of a server by its number. Raises NotFound."""
+    servers.visible(tx, who, server_id)
+    row = migrations.find(tx, int(move)) if move.isascii() and move.isdecimal() else None
+    if row is None or row.server_id != server_id:
+        raise NotFound(f"Migration {move} for server {server_id} could not be found.")
+    return row
+
+
+def _find_live(tx: Session, who: Who, server_id: str, move: str) -> Migration:
+    row = find(tx, who, server_id, move)
+    if row.type != migrations.LIVE:
+        raise Invalid(f"Migration {move} of instance {server_id} is no live migration.")
+    return row
+
+
+async def _list_attachments(compute: Compute, who: Who, server_id: str) -> list[str]:
+    await compute.store.read(lambda tx: servers.visible(tx, who, server_id).id)
+    listed = await compute.volumes.attachments(None, server_id=server_id)
+    return [one.id for one in listed]
+
+
+def _check_wish(compute: Compute, source: Host, wished: str | None, tx: Session) -> None:
+    if wished is None:
+        return
+    if wished == source.name:
+        raise Invalid(
+            f"Unable to migrate the instance to host {wished}: it runs there already. Choose "
+            "another host, or none."
+        )
+    host = hosts.find(tx, wished)
+    if host is None:
+        raise Invalid(f"Compute host {wished} could not be found.")
+    if not hosts.is_up(host, compute.clock.now(), compute.settings.host_down_s):
+        raise Invalid(
+            f"The compute service of host {wished} is unavailable at this time. Nothing was "
+            "changed; choose another host."
+        )
+
+
+def _check_disks(
+    server: Server, rows: list[BlockDevice], *, block_migration: bool | Literal["auto"]
+) -> None:
+    if block_migration is True:
+        raise Invalid(
+            "Block migration, which copies local disks, is not built. Nothing was changed; a "
+            "server whose disks are all volumes moves without it."
+        )
+    local = [row for row in rows if row.destination_type == "local"]
+    if server.image_id or local or server.ephemeral_gib or server.swap_mib:
+        raise Invalid(
+            f"Instance {server.id} has a local disk on its host, which another host cannot reach. "
+            "Nothing was changed; only servers that boot from a volume move while they run."
+        )
+    for row in rows:
+        if row.state != "attached":
+            raise Conflict(
+                f"Volume {row.volume_id} of instance {server.id} is {row.state}. Nothing was "
+                "changed; wait until it is attached or gone."
+            )
+        if not row.attachment_id:
+            raise Invalid(
+                f"Volume {row.volume_id} was attached by the old calls, without an attachment. "
+                "Nothing was changed; detach it and attach it anew, then move the server."
+            )

@@ -1,0 +1,120 @@
+"""A server that an administrator's reset takes out of the middle of a move.
+
+Its guest is wherever it is: both hosts are asked, as at the end of a move, and the server is said
+to be there. The other host is left, as at the end of a move: of the guest and its volumes it keeps
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.agent_api.verbs import DELETE_ARRIVAL
+from mooring.compute.groups import affinity
+from mooring.compute.hosts import guests, hosts
+from mooring.compute.moves import migrations
+from mooring.compute.moves.sagas import leaving
+from mooring.compute.scheduling.needs import resources_of
+from mooring.compute.servers import states
+from mooring.compute.tables import Server
+from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes.disks import Disk
+from mooring.saga.define import Together
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.agent_api.client import AgentClient
+    from mooring.compute.service import Compute
+    from mooring.saga.define import Run
+
+
+class _Left(Struct, frozen=True):
+    """A move that nobody ends any more."""
+
+    id: int
+    source: str
+    destination: str
+
+
+class _Other(Struct, frozen=True):
+    """A volume at a host that is left."""
+
+    block_device_id: str
+    disk: Disk
+
+
+async def adopt(run: Run[Compute], server_id: str) -> Together | None:
+    """See where a guest is that was under way, and say so; nothing for one that was not.
+
+    Raises Unavailable while a host does not tell.
+    """
+    left = await run.service.store.read(lambda tx: _find(tx, server_id))
+    if left is None:
+        return None
+    both = (left.source, left.destination)
+    found = await leaving.find_guest(run, server_id, both, run.operation)
+    if found.state == "paused":
+        await leaving.resume(run, found.host, server_id)
+    if found.host == left.destination:
+        await guests.destroy(run, left.source, server_id)
+    else:
+        await _turn_away(run, left.destination, server_id)
+    await _claim(run, server_id, found.host)
+    others = await run.service.store.read(lambda tx: _find_others(tx, server_id, found.host))
+    for other in others:
+        await disks.leave(run, other.disk)
+        await disks.end(run, other.disk)
+
+    def write(tx: Session) -> None:
+        now, host = run.now(), hosts.find(tx, found.host)
+        for other in others:
+            disk_places.remove(tx, other.block_device_id, other.disk.host or "")
+        zone = {"zone": host.zone} if host else {}
+        states.change(tx, server_id, now, host=found.host, **zone)
+        migrations.change(tx, left.id, now, status="error")
+        affinity.leave_place(tx, server_id)
+
+    return Together(write)
+
+
+def _find(tx: Session, server_id: str) -> _Left | None:
+    row = migrations.left_over(tx, server_id)
+    return row and _Left(row.id, row.source, row.destination or "")
+
+
+def _find_others(tx: Session, server_id: str, kept: str) -> list[_Other]:
+    """Return a server's volumes at every host but the one that has the guest."""
+    return [
+        _Other(row.id, replace(disks.disk_of(row, place.host), attachment_id=place.attachment_id))
+        for row in disks.attached(devices.of_server(tx, server_id))
+        for place in disk_places.of_device(tx, row.id)
+        if place.host != kept
+    ]
+
+
+async def _turn_away(run: Run[Compute], host: str, server_id: str) -> None:
+    async def verb(agent: AgentClient) -> None:
+        await agent.delete_arrival(server_id, operation=run.operation)
+
+    await guests.take_back(run, host, DELETE_ARRIVAL.target(server_id), verb)
+
+
+async def _claim(run: Run[Compute], server_id: str, name: str) -> None:
+    """Hold room for the server on the host that has it, whatever was held for the move."""
+    compute = run.service
+    server = await compute.store.read(lambda tx: tx.get_one(Server, server_id))
+    host = await compute.store.read(lambda tx: hosts.find(tx, name))
+    if host is None:
+        return
+    amounts = resources_of(server, root_is_volume=True)
+    await compute.placement.claim(
+        server_id,
+        {host.provider_id: amounts},
+        project_id=server.project_id,
+        user_id=server.user_id,
+        operation=run.operation,
+    )

@@ -1,0 +1,74 @@
+"""The room that a server takes on both hosts while it moves: each has its own consumer.
+
+The migration holds what the server had, and the server holds the destination, so that nobody
+else is given either meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.compute.groups import affinity
+from mooring.compute.hosts import guests
+from mooring.compute.moves import migrations
+from mooring.compute.moves.sagas.move_notes import LiveMigrate
+from mooring.compute.scheduling import picking
+from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
+from mooring.compute.scheduling.picking import Owner
+from mooring.compute.tables import Server
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+    from mooring.saga.define import Run
+
+
+async def hold_source(notes: LiveMigrate, run: Run[Compute]) -> None:
+    """Let the migration hold the room that the server has, so that the server can hold another."""
+    placement = run.service.placement
+    await placement.move(notes.server_id, notes.migration_uuid, operation=run.operation)
+
+
+async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrate:
+    """Choose a host with room, and hold it there. Raises NoCapacity."""
+    server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    needs = Needs(
+        server_id=server.id,
+        resources=resources_of(server, root_is_volume=True),
+        traits=traits_of(server.extra_specs),
+        zone=server.pinned_zone,
+        host=notes.wished_host,
+        left_out=[notes.source],
+        group_id=notes.group_id,
+        project_id=notes.project_id,
+        specs=server.extra_specs,
+    )
+    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
+    return replace(notes, destination=chosen.host, zone=chosen.zone)
+
+
+def save_destination(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
+    """Say where the server is to go."""
+    migrations.change(tx, notes.migration_id, run.now(), destination=notes.destination)
+
+
+async def settle_claim(notes: LiveMigrate, run: Run[Compute]) -> None:
+    """Hold room for the server on the host that has it, and on no other."""
+    placement, held = run.service.placement, notes.migration_uuid
+    if (await placement.allocations(held)).allocations:
+        if notes.has_moved:
+            await placement.release(held, operation=run.operation)
+        else:
+            operation = guests.other(run.operation, "destination")
+            await placement.release(notes.server_id, operation=operation)
+            await placement.move(held, notes.server_id, operation=run.operation)
+    if notes.group_id:
+        await run.service.store.write(lambda tx: affinity.leave_place(tx, notes.server_id))
+
+
+async def release_source(notes: LiveMigrate, run: Run[Compute]) -> None:
+    """Hold no room in the migration's name, once another operation has the server."""
+    await run.service.placement.release(notes.migration_uuid, operation=run.operation)

@@ -1,0 +1,114 @@
+"""Move a server to another host while it runs (specs 001, facts/compute.md 4.8).
+
+Until the guest is sent, a failure undoes what was made ready. From then on only the two hosts can
+tell where it is, so there is only forward: it is seen where the guest is, and the other host is
+left, which is the source's after a move and the destination's after one that came to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.compute.moves import migrations
+from mooring.compute.moves.sagas import claiming, leaving, sending
+from mooring.compute.moves.sagas.move_notes import LiveMigrate, find, items, there
+from mooring.compute.moves.sagas.telling import STORY
+from mooring.compute.servers import states
+from mooring.compute.volumes import disk_places, disks, second_place
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS
+from mooring.saga.define import Each, Run, Saga, Step, exclusive
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+
+
+def begin_move(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
+    """Say that the move is being made ready."""
+    states.move(tx, notes.server_id, "migrating", run.now())
+    migrations.change(tx, notes.migration_id, run.now(), status="preparing")
+
+
+def give_back(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
+    """Give the server its state back: it never left."""
+    states.move(tx, notes.server_id, None, run.now())
+    row = migrations.find(tx, notes.migration_id)
+    is_aborted = row is not None and row.asked == migrations.ABORT
+    status = "cancelled" if is_aborted else "error"
+    migrations.change(tx, notes.migration_id, run.now(), status=status)
+
+
+async def reserve_there(notes: LiveMigrate, item: str, run: Run[Compute]) -> LiveMigrate:
+    """Make a second attachment of a volume, exported to the destination."""
+    made = await second_place.reserve(run, there(notes, item))
+    moved = replace(find(notes, item), made=made)
+    others = {disk.block_device_id: disk for disk in notes.disks}
+    return replace(notes, disks=list((others | {item: moved}).values()))
+
+
+def save_place(tx: Session, notes: LiveMigrate, item: str, run: Run[Compute]) -> None:
+    """Note that the volume is at the destination, too."""
+    disk_places.add(tx, item, notes.destination, find(notes, item).made, run.now())
+
+
+def forget_place(tx: Session, notes: LiveMigrate, item: str, run: Run[Compute]) -> None:
+    """Say that the volume is where it was."""
+    del run
+    disk_places.remove(tx, item, notes.destination)
+
+
+async def connect_there(notes: LiveMigrate, item: str, run: Run[Compute]) -> None:
+    """Connect a volume to the destination."""
+    await second_place.connect(run, there(notes, item))
+
+
+def record_place(tx: Session, notes: LiveMigrate, item: str, run: Run[Compute]) -> None:
+    """Say that the destination has the volume."""
+    disk_places.change(tx, item, notes.destination, run.now(), state="attached")
+
+
+_there = disks.Steps(there)
+LIVE_MIGRATE = Saga(
+    "compute.live_migrate",
+    LiveMigrate,
+    Step("begin_move", begin_move, undo=give_back),
+    Step("hold_source", claiming.hold_source, undo=claiming.settle_claim),
+    Step("claim_destination", claiming.claim_destination),
+    Step("save_destination", claiming.save_destination),
+    Step(
+        "prepare_destination",
+        sending.prepare_destination,
+        undo=leaving.turn_away,
+        undo_attempts=COMPUTE_UNDO_ATTEMPTS,
+    ),
+    Each(
+        "moved",
+        items,
+        Step("reserve_there", reserve_there, undo=_there.free),
+        Step("save_place", save_place, undo=forget_place),
+        Step(
+            "connect_there",
+            connect_there,
+            undo=_there.leave,
+            undo_attempts=COMPUTE_UNDO_ATTEMPTS,
+        ),
+        Step("complete_there", _there.complete),
+        Step("record_place", record_place),
+    ),
+    Step("begin_sending", sending.begin_sending),
+    Step("send_guest", sending.send_guest, deadline_s=600.0),
+    *leaving.LEAVING,
+    locks=lambda notes: [
+        exclusive(f"server:{notes.server_id}"),
+        *(exclusive(f"volume:{disk.volume_id}") for disk in notes.disks),
+    ],
+    pivot="send_guest",
+    failed_end=leaving.BAD_END,
+    undo_ends=leaving.BAD_END,
+    owes=(Step("release_source", claiming.release_source, may_be_forgone=True),),
+    residue=("faults", "instance_actions", "migrations"),
+    story=STORY,
+)

@@ -1,0 +1,65 @@
+"""What is told of a move while it lasts, and how it went (facts/compute.md 1.8, 12.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.compute.actions import actions, faults, notices
+from mooring.compute.actions.story import Told, tell
+from mooring.errors import Conflict
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.moves.sagas.move_notes import LiveMigrate
+    from mooring.compute.service import Compute
+    from mooring.saga.define import Run
+
+
+def _describe(notes: LiveMigrate) -> Told:
+    return Told(event="compute_live_migration", host=notes.source)
+
+
+_told = tell(_describe)
+
+
+def _begin(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
+    _told.begun(tx, notes, run)
+    _send(tx, notes, run, "live_migration_pre.start")
+
+
+def _made_ready(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
+    _send(tx, notes, run, "live_migration_pre.end")
+
+
+def _placed(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
+    _send(tx, notes, run, f"{_outcome(notes)}.start")
+
+
+def _end(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
+    _send(tx, notes, run, f"{_outcome(notes)}.end")
+    if notes.has_moved:
+        _told.ended(tx, notes, run)
+        return
+    # The server is well, and where it was: what its user asked for came to nothing all the same.
+    stayed = Conflict(notes.reason)
+    faults.record(tx, notes.server_id, stayed, run.now())
+    actions.fail(tx, notes.action_id, stayed, run.now())
+
+
+def _outcome(notes: LiveMigrate) -> str:
+    return "live_migration_post" if notes.has_moved else "live_migration_rollback"
+
+
+def _send(tx: Session, notes: LiveMigrate, run: Run[Compute], event: str) -> None:
+    notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id)
+
+
+STORY = replace(
+    _told,
+    begun=_begin,
+    passed={"begin_sending": _made_ready, "place_server": _placed},
+    ended=_end,
+)

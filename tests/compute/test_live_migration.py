@@ -1,0 +1,233 @@
+"""Servers that move to another host while they run (specs 001, live migration)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from msgspec.structs import replace
+
+from mooring.errors import Conflict
+from tests.compute.cloud import ComputeCloud
+from tests.compute.moving import LIVE, Moving, server_that_moves
+
+pytestmark = pytest.mark.anyio
+HOSTS = ("host1", "host2")
+TURNS = 100_000
+"""Of the event loop, for what happens by itself."""
+
+
+@pytest.fixture
+async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        yield await server_that_moves(cloud)
+
+
+async def test_a_server_moves_with_its_volumes(moving: Moving) -> None:
+    await moving.move()
+    assert await moving.status() == "completed"
+    assert await moving.host() == moving.destination
+    assert (await moving.cloud.server(moving.server_id))["status"] == "ACTIVE"
+    assert await moving.states() == ["absent", "running"]
+    assert await moving.connected() == [0, 2]
+    assert await moving.attachments() == 2
+    assert await moving.claims() == [set(), {moving.server_id}]
+    for volume_id in moving.volumes:
+        assert await moving.cloud.volume_status(volume_id) == "in-use"
+    assert ("live-migration", None) in await moving.cloud.actions(moving.server_id)
+
+
+async def test_a_server_moves_back_and_forth(moving: Moving) -> None:
+    for host in (moving.destination, moving.source, moving.destination):
+        await moving.move(host=host)
+        assert (await moving.host(), await moving.status()) == (host, "completed")
+
+
+async def test_the_guest_writes_from_one_host_at_a_time(moving: Moving) -> None:
+    await moving.move()
+    spans = [
+        one
+        for host in (moving.source, moving.destination)
+        for one in moving.cloud.hypervisor(host).ledger()
+        if one.volume_id == moving.volumes[0]
+    ]
+    first, second = sorted(spans, key=lambda one: one.since)
+    assert first.until is not None
+    assert first.until <= second.since
+    assert second.until is None
+
+
+async def test_what_cannot_be_prepared_leaves_no_trace(moving: Moving) -> None:
+    knobs = moving.cloud.hypervisor(moving.destination).knobs
+    knobs.fail("expect", Conflict("The processor does not fit."))
+    await moving.move()
+    await moving.stays_whole()
+    assert await moving.status() == "error"
+    assert ("live-migration", "Error") in await moving.cloud.actions(moving.server_id)
+
+
+async def test_a_guest_that_cannot_be_sent_stays(moving: Moving) -> None:
+    moving.cloud.hypervisor(moving.source).knobs.fail("send_memory", Conflict("It broke off."))
+    await moving.move()
+    await moving.stays_whole()
+    assert await moving.status() == "failed"
+    assert ("live-migration", "Error") in await moving.cloud.actions(moving.server_id)
+
+
+async def test_a_destination_that_will_not_let_go_leaves_the_server_in_error(
+    moving: Moving,
+) -> None:
+    """Spec 001: otherwise put the instance into the ERROR state; the attachment stays."""
+    moving.cloud.hypervisor(moving.source).knobs.fail("send_memory", Conflict("It broke off."))
+    moving.cloud.silent = ("DELETE", "/connections/")
+    await moving.move()
+    assert (await moving.cloud.server(moving.server_id))["status"] == "ERROR"
+    assert await moving.host() == moving.source
+    assert await moving.states() == ["running", "absent"]
+    assert await moving.status() == "error"
+    assert await moving.attachments() == 4
+    assert await moving.claims() == [{moving.server_id}, set()]
+
+
+async def test_a_source_that_will_not_let_go_leaves_the_server_in_error_where_it_runs(
+    moving: Moving,
+) -> None:
+    """Spec 001: if there are any failures with disconnect on the source host, ERROR, kept."""
+    moving.cloud.silent = ("DELETE", "/connections/")
+    await moving.move()
+    assert (await moving.cloud.server(moving.server_id))["status"] == "ERROR"
+    assert await moving.host() == moving.destination
+    assert await moving.states() == ["absent", "running"]
+    assert await moving.status() == "error"
+    assert await moving.attachments() == 4
+    moving.cloud.silent = None
+    assert (await moving.cloud.ask("DELETE", f"/servers/{moving.server_id}")).status == 204
+    await moving.cloud.settle()
+    assert (await moving.states(), await moving.connected()) == (["absent"] * 2, [0, 0])
+    assert await moving.attachments() == 0
+
+
+async def begun(moving: Moving) -> asyncio.Task[None]:
+    """Begin to move, and return when the guest is on its way and goes no further."""
+    moving.cloud.hypervisor(moving.source).knobs.hold("send_memory")
+    assert await moving.migrate() == 202
+    settling = asyncio.create_task(moving.cloud.settle())
+    for _ in range(TURNS):
+        if await moving.states() == ["running", "prelaunched"]:
+            return settling
+        await asyncio.sleep(0)
+    raise AssertionError("the guest was never sent")
+
+
+async def test_a_move_is_aborted_while_the_guest_is_on_its_way(moving: Moving) -> None:
+    settling = await begun(moving)
+    (shown,) = await moving.under_way()
+    assert (shown["status"], shown["dest_compute"]) == ("running", moving.destination)
+    assert (await moving.cloud.server(moving.server_id))["status"] == "MIGRATING"
+    assert (await moving.ask_of("DELETE", shown["id"])).status == 202
+    await settling
+    await moving.stays_whole()
+    assert (await moving.status(), await moving.under_way()) == ("cancelled", [])
+    assert (await moving.ask_of("DELETE", shown["id"])).status == 400
+
+
+async def test_a_move_is_forced_to_its_end(moving: Moving) -> None:
+    settling = await begun(moving)
+    (shown,) = await moving.under_way()
+    body = {"force_complete": None}
+    answer = await moving.ask_of("POST", shown["id"], body, suffix="/action")
+    assert answer.status == 202
+    await settling
+    assert (await moving.status(), await moving.host()) == ("completed", moving.destination)
+
+
+async def test_a_guest_that_never_arrives_stays_after_its_time(tmp_path: Path) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        cloud.compute.settings = replace(cloud.compute.settings, move_timeout_s=1.0)
+        moving = await server_that_moves(cloud, volumes=1)
+        await (await begun(moving))
+        await moving.stays_whole()
+        assert await moving.status() == "failed"
+
+
+async def test_a_server_is_deleted_in_the_middle_of_its_move(moving: Moving) -> None:
+    settling = await begun(moving)
+    answer = await moving.cloud.ask("DELETE", f"/servers/{moving.server_id}")
+    assert answer.status == 204
+    await settling
+    await moving.cloud.settle()
+    assert (await moving.cloud.server(moving.server_id))["status"] == "gone"
+    assert (await moving.states(), await moving.connected()) == (["absent"] * 2, [0, 0])
+    assert (await moving.attachments(), await moving.claims()) == (0, [set(), set()])
+
+
+async def test_no_host_is_found_where_there_is_no_room(moving: Moving) -> None:
+    placement = moving.cloud.compute.placement
+    known = {one.name: one.uuid for one in await placement.providers()}
+    for _ in range(4):
+        await moving.cloud.claim(str(uuid4()), {known[moving.destination]: {"VCPU": 64}})
+    await moving.move()
+    assert await moving.host() == moving.source
+    assert (await moving.cloud.server(moving.server_id))["status"] == "ACTIVE"
+    assert await moving.status() == "error"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"host": "nowhere"}, "could not be found"),
+        ({"block_migration": True}, "not built"),
+    ],
+    ids=["unknown host", "block migration"],
+)
+async def test_what_cannot_be_is_refused_at_once(
+    moving: Moving, more: dict[str, Any], said: str
+) -> None:
+    value = {"host": None, "block_migration": False, **more}
+    path = f"/servers/{moving.server_id}/action"
+    answer = await moving.cloud.ask("POST", path, {LIVE: value}, user="admin", version="2.90")
+    assert answer.status == 400
+    assert said in answer.text
+    assert await moving.migrations() == []
+    await moving.stays_whole()
+
+
+async def test_a_server_does_not_move_to_where_it_is_nor_to_a_host_that_is_down(
+    moving: Moving,
+) -> None:
+    assert await moving.migrate(host=moving.source) == 400
+    answer = await moving.cloud.ask("GET", "/os-services", user="admin")
+    service = next(one for one in answer.body["services"] if one["host"] == moving.destination)
+    path = f"/os-services/{service['id']}"
+    await moving.cloud.ask("PUT", path, {"forced_down": True}, user="admin")
+    assert await moving.migrate(host=moving.destination) == 400
+    assert await moving.migrations() == []
+
+
+async def test_a_server_with_a_disk_on_its_host_stays(moving: Moving) -> None:
+    server_id = await moving.cloud.make_server()
+    value = {"host": None, "block_migration": "auto"}
+    answer = await moving.cloud.ask(
+        "POST", f"/servers/{server_id}/action", {LIVE: value}, user="admin", version="2.90"
+    )
+    assert answer.status == 400
+    assert "local disk" in answer.text
+
+
+async def test_only_what_runs_moves_and_only_once_at_a_time(moving: Moving) -> None:
+    settling = await begun(moving)
+    assert await moving.migrate() == 409
+    moving.cloud.hypervisor(moving.source).knobs.release("send_memory")
+    await settling
+    await moving.cloud.act(moving.server_id, "os-stop")
+    await moving.cloud.settle()
+    assert await moving.migrate() == 409
+
+
+async def test_users_may_not_choose_hosts_nor_see_them(moving: Moving) -> None:
+    value = {"host": moving.destination, "block_migration": False}
+    assert await moving.cloud.act(moving.server_id, LIVE, value, version="2.90") == 403

@@ -1,0 +1,57 @@
+"""Scenarios of servers that move between hosts."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
+from tests.laws.sites import COMPUTE, THIRD, VOLUME, Scenario, Site
+
+
+async def a_server_that_moves(site: Site) -> None:
+    """A server on h1 that boots from a volume, and another host."""
+    await _set_host(site, THIRD, "disabled")
+    for name in ("volume", "data"):
+        body = {"volume": {"size": 1, "name": name}}
+        made = await site.get("POST", f"{VOLUME}/volumes", body)
+        site.names[name] = made["volume"]["id"]
+    path = f"{VOLUME}/volumes/{{volume}}/action"
+    await site.get("POST", path, {"os-set_bootable": {"bootable": True}})
+    root = {"source_type": "volume", "destination_type": "volume", "boot_index": 0}
+    server: dict[str, Any] = {"name": "new", "flavorRef": site.names["flavor"]}
+    server["block_device_mapping_v2"] = [{**root, "uuid": site.names["volume"]}]
+    made = await site.get("POST", f"{COMPUTE}/servers", {"server": server})
+    site.names["server"] = made["server"]["id"]
+    await site.get(
+        "POST",
+        f"{COMPUTE}/servers/{{server}}/os-volume_attachments",
+        {"volumeAttachment": {"volumeId": site.names["data"]}},
+    )
+    await site.cloud.settle()
+    await _set_host(site, THIRD, "enabled")
+
+
+async def _set_host(site: Site, host: str, status: str) -> None:
+    listed = await site.get("GET", f"{COMPUTE}/os-services", user="admin", version="2.100")
+    (service,) = [one for one in listed["services"] if one["host"] == host]
+    path = f"{COMPUTE}/os-services/{service['id']}"
+    await site.get("PUT", path, {"status": status}, user="admin", version="2.100")
+
+
+async def live_migrate(site: Site, host: str | None = None) -> Any:
+    """Move the server while it runs."""
+    body = {"os-migrateLive": {"host": host, "block_migration": False}}
+    path = f"{COMPUTE}/servers/{{server}}/action"
+    return await site.ask("POST", path, body, user="admin", version="2.90")
+
+
+MOVES = [
+    Scenario(
+        "live migration",
+        LIVE_MIGRATE,
+        a_server_that_moves,
+        partial(live_migrate, host=THIRD),
+        hosts=(THIRD,),
+    )
+]
