@@ -19,7 +19,7 @@ _NAME = re.compile(r"\{([\w#]+)\}")
 class Ask(Struct, frozen=True):
     """One request. With `#` in it it is made for every client; `saves` keeps an id of the answer.
 
-    `of` is where the answer has the id, as `volume.id`.
+    `of` is where the answer has the id, as `volume.id` or `migrations.0.id`.
     """
 
     method: str

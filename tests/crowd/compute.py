@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.crowd import placing
+from tests.crowd import moves, placing
 from tests.crowd.case import Ask, Case
 
 _NEW = {"name": "{case}", "imageRef": "{image}", "flavorRef": "{flavor}", "networks": "none"}
@@ -34,7 +34,7 @@ _FLAVOR_AT, _FLAVOR_ALL = "/flavors/{f}", "/flavors/{flavor_id}"
 NOT_BUILT = (
     *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword", "confirmResize"),
     *("createBackup", "createImage", "evacuate", "injectNetworkInfo", "migrate"),
-    *("os-getSPICEConsole", "os-getSerialConsole", "os-getVNCConsole", "os-migrateLive", "pause"),
+    *("os-getSPICEConsole", "os-getSerialConsole", "os-getVNCConsole", "pause"),
     *("removeFixedIp", "removeFloatingIp", "removeSecurityGroup", "rescue", "resize", "restore"),
     *("resume", "revertResize", "shelve", "shelveOffload", "suspend", "trigger_crash_dump"),
     *("unpause", "unrescue", "unshelve", "os-getRDPConsole", "resetNetwork"),
@@ -385,4 +385,4 @@ _OPERATING = [
         )
     ),
 ]
-CASES = [*_SERVERS, *_METADATA, *_VOLUMES, *_FLAVORS, *_OPERATING, *placing.CASES]
+CASES = [*_SERVERS, *_METADATA, *_VOLUMES, *_FLAVORS, *_OPERATING, *moves.CASES, *placing.CASES]

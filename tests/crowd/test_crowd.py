@@ -102,7 +102,7 @@ class Crowd:
             if ask.saves:
                 found = answer.body
                 for key in ask.of.split("."):
-                    found = found[key]
+                    found = found[int(key) if key.isdecimal() else key]
                 names[ask.saves.replace("#", str(number))] = str(found)
         await self.cloud.settle()
 

@@ -36,8 +36,8 @@ from tests.laws.sight import see
 
 HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume",)}
 """A host for servers and another for storage: so each can die without the other."""
-THIRD = "h3"
-"""Where a scenario has a second host for servers, to move to."""
+THIRD, FOURTH = "h3", "h4"
+"""Where a scenario has a second host for servers, to move to; and where its neighbour has one."""
 DEADLINE_S = 300.0
 """For one trial, on a machine that has more to do: what hangs fails."""
 _TOLD: dict[str, Any] = {"notifications": ("keep",)}

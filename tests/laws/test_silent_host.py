@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import select
 
 from mooring.agent.settings import Role
@@ -30,7 +31,18 @@ from mooring.volume.backends.loops import watch_pools
 from tests.cloud import SimulatedCloud
 from tests.laws.meddlers import DeadHost
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import COMPUTE, VOLUME, Call, Do, Scenario, Site, Trial, Yard, furnish
+from tests.laws.sites import (
+    COMPUTE,
+    FOURTH,
+    VOLUME,
+    Call,
+    Do,
+    Scenario,
+    Site,
+    Trial,
+    Yard,
+    furnish,
+)
 from tests.laws.test_dead_host import bury_and_revive
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +52,7 @@ ROLES: dict[str, tuple[Role, ...]] = {
     "h2": ("compute",),
     "s2": ("volume",),
 }
-HEALTHY = ("h2", "s2")
+HEALTHY = ("h2", "s2", FOURTH)
 OTHER = "other "
 """What the names begin with of what stands on the second hosts."""
 PARTS = 3
@@ -111,6 +123,11 @@ class Twins(Yard):
     def __init__(self) -> None:
         super().__init__(ROLES)
 
+    async def _open(self, scenario: Scenario) -> Trial:
+        """Open a trial; what goes to another host has one for its neighbour to go to."""
+        more = (*scenario.hosts, FOURTH) if scenario.hosts else ()
+        return await super()._open(replace(scenario, hosts=more))
+
     async def _furnish(self, arrange: Do, ground: Any, hosts: tuple[str, ...]) -> Any:
         both = arrange if arrange is furnish else twice(arrange)
         return await super()._furnish(both, ground, hosts)
@@ -144,7 +161,7 @@ def other_of(site: Site) -> Site:
 async def look_at(cloud: SimulatedCloud, hosts: Collection[str]) -> None:
     """Let the hosts be looked at that answer, as each service's loop does from time to time."""
     compute, volume = cloud.cloud[COMPUTE_SERVICE], cloud.cloud[VOLUME_SERVICE]
-    for host in sorted(hosts):
+    for host in sorted(cloud.hosts.keys() & hosts):
         await watch_hosts.look_at(compute, host)
         await watch_pools.look_at(volume, host)
 

@@ -1,0 +1,43 @@
+"""The compute service's writing routes of moves; there is one host only, so none gets anywhere."""
+
+from __future__ import annotations
+
+from tests.crowd.case import Ask, Case
+
+_AT, _ALL = "/servers/{s}", "/servers/{server_id}"
+_ROOT = {"source_type": "image", "destination_type": "volume", "uuid": "{image}"}
+_DISKS = [{**_ROOT, "volume_size": 1, "boot_index": 0}]
+_NEW = {"name": "{case}", "flavorRef": "{flavor}", "networks": "none"}
+BOOTED = Ask(
+    "POST", "/servers", {"server": {**_NEW, "block_device_mapping_v2": _DISKS}}, "s", "server.id"
+)
+_LIVE = {"os-migrateLive": {"host": None, "block_migration": "auto"}}
+MOVED = (
+    BOOTED,
+    Ask("POST", f"{_AT}/action", _LIVE),
+    Ask("GET", "/os-migrations?instance_uuid={s}", None, "m", "migrations.0.id"),
+)
+"""A server, and its move that is over."""
+CASES = [
+    Case(
+        route=f"POST {_ALL}/action os-migrateLive",
+        before=(BOOTED,),
+        path=f"{_AT}/action",
+        body=_LIVE,
+        look=_AT,
+        kept='"ACTIVE"',
+    ),
+    Case(
+        route=f"DELETE {_ALL}/migrations/{{migration_id}}",
+        before=MOVED,
+        path=f"{_AT}/migrations/{{m}}",
+        refused=True,
+    ),
+    Case(
+        route=f"POST {_ALL}/migrations/{{migration_id}}/action force_complete",
+        before=MOVED,
+        path=f"{_AT}/migrations/{{m}}/action",
+        body={"force_complete": None},
+        refused=True,
+    ),
+]
