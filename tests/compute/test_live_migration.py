@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from mooring.errors import Conflict
 from tests.compute.cloud import ComputeCloud
+from tests.compute.extending import GIB
 from tests.compute.moving import LIVE, Moving, server_that_moves
 
 pytestmark = pytest.mark.anyio
@@ -143,6 +144,23 @@ async def test_a_move_is_forced_to_its_end(moving: Moving) -> None:
     assert answer.status == 202
     await settling
     assert (await moving.status(), await moving.host()) == ("completed", moving.destination)
+
+
+async def test_a_volume_that_is_to_grow_during_a_move_grows_where_the_guest_is_then(
+    moving: Moving,
+) -> None:
+    settling, volume_id = await begun(moving), moving.volumes[-1]
+    body = {"os-extend": {"new_size": 2}}
+    await moving.cloud.volume_api("POST", f"/volumes/{volume_id}/action", body)
+    moving.cloud.hypervisor(moving.source).knobs.release("send_memory")
+    await settling
+    await moving.cloud.settle()
+    assert (await moving.status(), await moving.host()) == ("completed", moving.destination)
+    assert await moving.cloud.volume_status(volume_id) == "in-use"
+    agent = moving.cloud.known_agents[moving.destination]
+    size = await agent.show_disk_size(moving.server_id, volume_id)
+    assert (size.guest_bytes, size.image_bytes) == (2 * GIB, 2 * GIB)
+    assert (await moving.cloud.actions(moving.server_id))[-1] == ("extend_volume", None)
 
 
 async def test_a_guest_that_never_arrives_stays_after_its_time(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.agent_api import verbs
 from mooring.agent_api.overlays import MergeRequest
 from mooring.compute.hosts import guests
 from mooring.compute.snapshots import snapshot_calls
 from mooring.compute.snapshots.sagas.snapshot_volume import require_attached
+from mooring.compute.tables import Server
 from mooring.limits import COMPUTE_MERGE_TRIES_S
 from mooring.saga.define import Run, Saga, Step, exclusive, shared
 
@@ -36,10 +38,13 @@ class DeleteVolumeSnapshot(Struct, frozen=True, kw_only=True):
     merge_target_file: str | None
 
 
-def check_device(tx: Session, notes: DeleteVolumeSnapshot, run: Run[Compute]) -> None:
-    """See that the server has the volume: others may have been at work on it before."""
+def check_device(
+    tx: Session, notes: DeleteVolumeSnapshot, run: Run[Compute]
+) -> DeleteVolumeSnapshot:
+    """See that the server has the volume, and where: others may have been at work on it before."""
     del run
     require_attached(tx, notes.block_device_id, notes.volume_id, notes.server_id)
+    return replace(notes, host=tx.get_one(Server, notes.server_id).host or notes.host)
 
 
 async def report_failure(notes: DeleteVolumeSnapshot, run: Run[Compute]) -> None:

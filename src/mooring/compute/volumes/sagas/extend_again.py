@@ -36,7 +36,7 @@ def start(tx: Session, saga: Saga[ExtendVolume], notes: ExtendVolume, run: Run[C
     server, who = tx.get(Server, notes.server_id), run.user
     if server is None or server.deleted_at is not None or server.task_state == "deleting":
         return False
-    if who is None or server.host != notes.host or notes.has_grown or not notes.owes_answer:
+    if who is None or server.host is None or notes.has_grown or not notes.owes_answer:
         return False
     again_id = str(uuid5(UUID(run.saga_id), "again"))
     if journal.load(tx, again_id) is not None:
@@ -47,6 +47,7 @@ def start(tx: Session, saga: Saga[ExtendVolume], notes: ExtendVolume, run: Run[C
     action_id = actions.begin(tx, notes.server_id, ACTION, who, run.now(), saga_id=again_id)
     begun = replace(
         notes,
+        host=server.host,
         action_id=action_id,
         block_device_id="",
         extending=None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.compute.hosts import hosts
 from mooring.compute.tables import Server
@@ -25,6 +26,7 @@ _servers = ById(Server)
 class ExtendVolume(Struct, frozen=True, kw_only=True):
     """The notes. Sizes in GiB, those read back from a host in bytes.
 
+    host         where the server was when this was asked for; since it was looked at, where it is
     answers      the sender waits for the completion action (compute 2.105)
     extending    what the volume was found to be; None while nobody has looked
     target_gib   the size that the disk is to have
@@ -56,12 +58,15 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
         return bool(self.extending) and self.image_bytes >= self.target_gib * GIB
 
 
-def find_device(tx: Session, notes: ExtendVolume) -> str:
-    """Return the id of the block device to grow. Raises Conflict when there is none to grow."""
+def find_device(tx: Session, notes: ExtendVolume) -> ExtendVolume:
+    """Return the notes with the block device to grow, and the host that has its server by now.
+
+    The server may have moved while this waited for it. Raises Conflict when there is none to grow.
+    """
     server = _servers.find(tx, notes.server_id)
-    if server is None or server.deleted_at is not None or server.host != notes.host:
+    if server is None or server.deleted_at is not None or server.host is None:
         raise Conflict(
-            f"Server {notes.server_id} left host {notes.host}. Volume {notes.volume_id} was not "
+            f"Server {notes.server_id} is on no host any more. Volume {notes.volume_id} was not "
             "extended there."
         )
     row = devices.find_volume(tx, notes.server_id, notes.volume_id)
@@ -70,14 +75,14 @@ def find_device(tx: Session, notes: ExtendVolume) -> str:
             f"Volume {notes.volume_id} is not attached to server {notes.server_id}. It was not "
             "extended there."
         )
-    host = hosts.find(tx, notes.host)
+    host = hosts.find(tx, server.host)
     if host is None or host.version < hosts.EXTEND_VERSION:
         raise Conflict(
-            f"Host {notes.host} is older than service version {hosts.EXTEND_VERSION} and cannot "
+            f"Host {server.host} is older than service version {hosts.EXTEND_VERSION} and cannot "
             f"extend volume {notes.volume_id} under a guest. Upgrade the host, or detach the "
             "volume first."
         )
-    return row.id
+    return replace(notes, block_device_id=row.id, host=server.host)
 
 
 def read_target(volume: Volume) -> int:

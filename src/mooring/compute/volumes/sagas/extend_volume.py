@@ -59,11 +59,11 @@ async def answer_failure(notes: ExtendVolume, run: Run[Compute]) -> Together:
 
 async def look_at_volume(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
     """See that the server has the volume on a host that is new enough, and read the new size."""
-    device_id = await run.service.store.read(lambda tx: find_device(tx, notes))
+    found = await run.service.store.read(lambda tx: find_device(tx, notes))
     volume = await run.service.volumes.show(None, notes.volume_id)
     is_extending = notes.answers and volume.status == EXTENDING
     target = read_target(volume) if is_extending else volume.size_gib
-    return replace(notes, block_device_id=device_id, extending=is_extending, target_gib=target)
+    return replace(found, extending=is_extending, target_gib=target)
 
 
 async def resize_disk(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
