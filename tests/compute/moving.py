@@ -48,8 +48,8 @@ class Moving(Struct):
         return await self.cloud.ask(method, path, body, user="admin")
 
     async def status(self) -> str:
-        """Return how the newest move stands."""
-        return (await self.migrations())[0]["status"]
+        """Return how the server's newest move stands."""
+        return (await self.migrations(instance_uuid=self.server_id))[0]["status"]
 
     async def host(self) -> str:
         """Return where the server says it is."""
@@ -91,13 +91,14 @@ class Moving(Struct):
         assert await self.claims() == [{self.server_id}, set()]
 
 
-async def server_that_moves(cloud: ComputeCloud, *, volumes: int = 2) -> Moving:
-    """Make a server that boots from a volume, with so many volumes."""
+async def server_that_moves(cloud: ComputeCloud, *, volumes: int = 2, group: str = "") -> Moving:
+    """Make a server that boots from a volume, with so many volumes, as a member of a group."""
     root = await cloud.make_volume(bootable=True)
     mapping = {"source_type": "volume", "destination_type": "volume", "uuid": root}
     wanted: dict[str, Any] = {"name": "s", "flavorRef": "1", "networks": "none"}
     wanted["block_device_mapping_v2"] = [{**mapping, "boot_index": 0}]
-    made = await cloud.ask("POST", "/servers", {"server": wanted})
+    hints = {"os:scheduler_hints": {"group": group}} if group else {}
+    made = await cloud.ask("POST", "/servers", {"server": wanted, **hints})
     server_id = made.body["server"]["id"]
     await cloud.settle()
     others = [await cloud.make_volume() for _ in range(volumes - 1)]

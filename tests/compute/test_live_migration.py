@@ -163,6 +163,75 @@ async def test_a_volume_that_is_to_grow_during_a_move_grows_where_the_guest_is_t
     assert (await moving.cloud.actions(moving.server_id))[-1] == ("extend_volume", None)
 
 
+async def test_an_abort_that_is_asked_by_many_at_once_is_one(moving: Moving) -> None:
+    settling = await begun(moving)
+    (shown,) = await moving.under_way()
+    answers = await asyncio.gather(*(moving.ask_of("DELETE", shown["id"]) for _ in range(4)))
+    assert {one.status for one in answers} <= {202, 400}
+    await settling
+    await moving.stays_whole()
+    assert await moving.status() == "cancelled"
+
+
+async def test_a_server_that_is_reset_during_its_move_is_where_its_guest_is(moving: Moving) -> None:
+    settling = await begun(moving)
+    state = {"state": "active"}
+    assert await moving.cloud.act(moving.server_id, "os-resetState", state, user="admin") == 202
+    await settling
+    await moving.cloud.settle()
+    await moving.stays_whole()
+    assert await moving.under_way() == []
+
+
+async def test_servers_that_share_a_volume_move_at_once(tmp_path: Path) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        volume_id = await cloud.make_shared_volume()
+        both = [await server_that_moves(cloud, volumes=1) for _ in range(2)]
+        for one in both:
+            assert (await cloud.attach(one.server_id, volume_id, version="2.60")).status == 200
+            await cloud.settle()
+        assert await asyncio.gather(*(one.migrate() for one in both)) == [202, 202]
+        await cloud.settle()
+        for one in both:
+            assert (await one.status(), await one.host()) == ("completed", one.destination)
+            assert (await one.states(), await one.attachments()) == (["absent", "running"], 2)
+        assert await cloud.volume_status(volume_id) == "in-use"
+
+
+async def test_a_move_waits_for_a_volume_that_another_server_is_being_given(
+    tmp_path: Path,
+) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        volume_id, moving = await cloud.make_shared_volume(), await server_that_moves(cloud)
+        await cloud.attach(moving.server_id, volume_id, version="2.60")
+        await cloud.settle()
+        path = f"/volumes/{volume_id}/action"
+        await cloud.volume_api("POST", path, {"os-reserve": {}}, user="admin")
+        assert await cloud.volume_status(volume_id) == "attaching"
+        assert await moving.migrate() == 202
+        await cloud.compute.sagas.settle(20.0)
+        assert await moving.status() == "preparing"
+        await cloud.volume_api("POST", path, {"os-unreserve": {}}, user="admin")
+        await cloud.settle()
+        assert (await moving.status(), await moving.host()) == ("completed", moving.destination)
+
+
+async def test_a_member_of_a_group_that_has_moved_leaves_its_former_host_to_others(
+    tmp_path: Path,
+) -> None:
+    async with ComputeCloud(tmp_path, hosts=(*HOSTS, "host3")) as cloud:
+        wanted = {"server_group": {"name": "apart", "policy": "anti-affinity"}}
+        made = await cloud.ask("POST", "/os-server-groups", wanted)
+        group = made.body["server_group"]["id"]
+        first = await server_that_moves(cloud, volumes=1, group=group)
+        second = await server_that_moves(cloud, volumes=1, group=group)
+        await first.move()
+        (free,) = {*cloud.hosts} - {first.source, second.source}
+        assert (await first.status(), await first.host()) == ("completed", free)
+        await second.move()
+        assert (await second.status(), await second.host()) == ("completed", first.source)
+
+
 async def test_a_guest_that_never_arrives_stays_after_its_time(tmp_path: Path) -> None:
     async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
         cloud.compute.settings = replace(cloud.compute.settings, move_timeout_s=1.0)

@@ -11,8 +11,9 @@ from functools import cache, partial
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.laws.move_scenarios import a_server_that_moves
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Do, Scenario
+from tests.laws.sites import THIRD, Do, Scenario
 from tests.laws.volume_snapshot_scenarios import a_snapshot
 
 
@@ -25,6 +26,8 @@ class Wants(Struct, frozen=True):
     """What of it all the sagas lock that the scenario starts, in whatever service."""
     needs: str = ""
     """What its request names beside that."""
+    moves: bool = False
+    """Whether it wants a server that can go to another host."""
 
     def can_meet(self, first: Wants) -> bool:
         """Whether this one can be asked for where the first one is, and wants one lock with it."""
@@ -38,6 +41,7 @@ class Wants(Struct, frozen=True):
 
 _SERVER, _BOTH = "server volume", "server volume"
 _BOOTED = "server volume root new_image"
+_MOVING = "server volume data"
 WANTS = {
     "attach": Wants(_SERVER, _BOTH),
     "detach": Wants(_SERVER, _BOTH),
@@ -78,6 +82,7 @@ WANTS = {
     "tell the size": Wants(_SERVER, _BOTH),
     "grow under a guest": Wants(_SERVER, _BOTH),
     "extend under a guest": Wants(_SERVER, _BOTH),
+    "live migration": Wants(_MOVING, _MOVING, moves=True),
     "take snapshot": Wants("volume", "volume"),
     "take snapshot in use": Wants(_SERVER, _BOTH),
     "delete snapshot": Wants("volume snapshot", "volume", "snapshot"),
@@ -100,22 +105,31 @@ def find_meetings() -> list[tuple[Scenario, Scenario]]:
     """
     held = [one for one in SCENARIOS if one.name in WANTS]
     found: list[tuple[Scenario, Scenario]] = []
+    moved: set[tuple[Do, Do, Do]] = set()
     for first in held:
         asked: list[Do] = []
         for second in held:
             if service_of(first) == service_of(second) or second.act in asked:
                 continue
             ground = furnish(first, WANTS[second.name])
-            if ground is not None:
-                asked.append(second.act)
-                found.append((ground, second))
+            if ground is None:
+                continue
+            if ground.arrange is not first.arrange and WANTS[second.name].moves:
+                # Two that did the same on other grounds are one here.
+                same = ground.act, ground.arrange, second.act
+                if same in moved:
+                    continue
+                moved.add(same)
+            asked.append(second.act)
+            found.append((ground, second))
     return found
 
 
 def furnish(first: Scenario, second: Wants) -> Scenario | None:
     """Return a scenario on whose ground the second can be asked for; None where they cannot meet.
 
-    Where it speaks of a snapshot, one is made of the volume that stands there.
+    Where it speaks of a snapshot, one is made of the volume that stands there; where it moves a
+    server, the server is one that can.
     """
     wants = WANTS[first.name]
     if second.can_meet(wants):
@@ -124,6 +138,10 @@ def furnish(first: Scenario, second: Wants) -> Scenario | None:
     if "volume" in wants.stands and second.can_meet(with_snapshot):
         named = f"{first.name} with a snapshot"
         return replace(first, name=named, arrange=_with_snapshot(first.arrange))
+    if second.moves and wants.stands in {_SERVER, f"{_SERVER} snapshot"}:
+        pictured = wants.stands != _SERVER
+        arrange = _with_snapshot(a_server_that_moves) if pictured else a_server_that_moves
+        return replace(first, name=f"{first.name} that moves", arrange=arrange, hosts=(THIRD,))
     return None
 
 

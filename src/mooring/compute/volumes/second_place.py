@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import disks
+from mooring.errors import Invalid, Unavailable
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 
 if TYPE_CHECKING:
     from mooring.agent_api.client import AgentClient
@@ -21,7 +23,8 @@ async def reserve(run: Run[Compute], disk: Disk) -> str:
     """Make an attachment that is exported to the host from the start; return its id.
 
     An empty one could not be connected while another one is (facts/compute.md 4.2). Raises Invalid
-    or Conflict for the volume's state, and what the storage says against the host.
+    or Conflict for the volume's state, and what the storage says against the host; Unavailable while
+    another server is being given the volume.
     """
     volumes = run.service.volumes
     connector = await guests.connector(run, disk.host or "", disk.device_name)
@@ -29,10 +32,29 @@ async def reserve(run: Run[Compute], disk: Disk) -> str:
         for mine in await disks.find_own(run, disk):
             if (await volumes.show_attachment(None, mine)).connection_info:
                 return mine
-    made = await volumes.create_attachment(
-        None, disk.volume_id, disk.server_id, connector=connector, operation=run.operation
-    )
+    try:
+        made = await volumes.create_attachment(
+            None, disk.volume_id, disk.server_id, connector=connector, operation=run.operation
+        )
+    except Invalid as error:
+        await _require_rest(run, disk, error)
+        raise
     return made.id
+
+
+async def _require_rest(run: Run[Compute], disk: Disk, refusal: Invalid) -> None:
+    """Raise Unavailable when a volume was refused because another server was being given it.
+
+    The volume is `attaching` from its export until the completion, which is the other server's, and
+    may be `in-use` again by now (facts/block_storage.md 2.4).
+    """
+    volume = await run.service.volumes.show(None, disk.volume_id)
+    may_be_over = volume.status == "in-use" and run.attempt < COMPUTE_UNDO_ATTEMPTS
+    if volume.status == "attaching" or may_be_over:
+        raise Unavailable(
+            f"Volume {disk.volume_id} is being given to another server, or to another host.",
+            private=refusal.public,
+        ) from refusal
 
 
 async def connect(run: Run[Compute], disk: Disk) -> None:

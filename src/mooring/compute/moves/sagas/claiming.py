@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas.move_notes import LiveMigrate
@@ -65,8 +64,6 @@ async def settle_claim(notes: LiveMigrate, run: Run[Compute]) -> None:
             operation = guests.other(run.operation, "destination")
             await placement.release(notes.server_id, operation=operation)
             await placement.move(held, notes.server_id, operation=run.operation)
-    if notes.group_id:
-        await run.service.store.write(lambda tx: affinity.leave_place(tx, notes.server_id))
 
 
 async def release_source(notes: LiveMigrate, run: Run[Compute]) -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from mooring.agent_api.servers import PowerRequest
 from mooring.agent_api.verbs import DELETE_ARRIVAL
+from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests, hosts
 from mooring.compute.moves import keeper, migrations
 from mooring.compute.moves.sagas import claiming
@@ -115,12 +116,17 @@ async def resume(run: Run[Compute], host: str, server_id: str) -> None:
 
 
 def place_server(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
-    """Say where the server is from now on, and in which zone its host is by now."""
+    """Say where the server is from now on, and in which zone its host is by now.
+
+    With the very word that it is there it is about to be nowhere else, for its group.
+    """
     now = run.now()
     if notes.has_moved:
         host = hosts.find(tx, notes.destination)
         zone = host.zone if host else notes.zone
         states.change(tx, notes.server_id, now, host=notes.destination, zone=zone)
+    if notes.group_id:
+        affinity.leave_place(tx, notes.server_id)
     migrations.change(tx, notes.migration_id, now, status="post-migrating")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mooring.compute.groups import affinity
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas import claiming, leaving, sending
 from mooring.compute.moves.sagas.move_notes import LiveMigrate, find, items, there
@@ -18,7 +19,7 @@ from mooring.compute.moves.sagas.telling import STORY
 from mooring.compute.servers import states
 from mooring.compute.volumes import disk_places, disks, second_place
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import Each, Run, Saga, Step, exclusive
+from mooring.saga.define import Each, Run, Saga, Step, exclusive, shared
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -35,6 +36,8 @@ def begin_move(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
 def give_back(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
     """Give the server its state back: it never left."""
     states.move(tx, notes.server_id, None, run.now())
+    if notes.group_id:
+        affinity.leave_place(tx, notes.server_id)
     row = migrations.find(tx, notes.migration_id)
     is_aborted = row is not None and row.asked == migrations.ABORT
     status = "cancelled" if is_aborted else "error"
@@ -103,7 +106,9 @@ LIVE_MIGRATE = Saga(
     *leaving.LEAVING,
     locks=lambda notes: [
         exclusive(f"server:{notes.server_id}"),
-        *(exclusive(f"volume:{disk.volume_id}") for disk in notes.disks),
+        # Servers that share a volume move at once: while the volume is given to one of them, its
+        # status keeps the others back.
+        *(shared(f"volume:{disk.volume_id}") for disk in notes.disks),
     ],
     pivot="send_guest",
     failed_end=leaving.BAD_END,
