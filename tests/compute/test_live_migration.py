@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 from msgspec.structs import replace
 
-from mooring.errors import Conflict
+from mooring.agent_api.transport import Forward, Request, Response
+from mooring.errors import Conflict, Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.extending import GIB
 from tests.compute.moving import LIVE, Moving, server_that_moves
@@ -163,6 +164,56 @@ async def test_a_volume_that_is_to_grow_during_a_move_grows_where_the_guest_is_t
     assert (await moving.cloud.actions(moving.server_id))[-1] == ("extend_volume", None)
 
 
+async def arrived(moving: Moving) -> None:
+    """Move until the guest is at the destination, and its source does not say so."""
+    moving.cloud.silent = ("DELETE", f"/servers/{moving.server_id}/departure")
+    assert await moving.migrate() == 202
+    await moving.cloud.compute.sagas.settle(10.0)
+    assert await moving.states() == ["migrated", "running"]
+    assert await moving.host() == moving.source
+
+
+async def test_a_server_is_deleted_where_its_guest_has_just_arrived(moving: Moving) -> None:
+    await arrived(moving)
+    answer = await moving.cloud.ask("DELETE", f"/servers/{moving.server_id}")
+    assert answer.status == 204
+    await moving.cloud.settle()
+    assert (await moving.cloud.server(moving.server_id))["status"] == "gone"
+    assert (await moving.states(), await moving.connected()) == (["absent"] * 2, [0, 0])
+    assert (await moving.attachments(), await moving.claims()) == (0, [set(), set()])
+
+
+async def test_a_server_that_is_reset_is_where_its_guest_has_just_arrived(moving: Moving) -> None:
+    await arrived(moving)
+    state = {"state": "active"}
+    assert await moving.cloud.act(moving.server_id, "os-resetState", state, user="admin") == 202
+    moving.cloud.silent = None
+    await moving.cloud.settle()
+    assert (await moving.host(), await moving.states()) == (
+        moving.destination,
+        ["absent", "running"],
+    )
+    assert (await moving.connected(), await moving.attachments()) == ([0, 2], 2)
+    assert await moving.claims() == [set(), {moving.server_id}]
+
+
+async def test_a_guest_that_stayed_is_not_sent_by_a_call_that_comes_late(moving: Moving) -> None:
+    lost: list[tuple[Request, Forward]] = []
+
+    async def lose(request: Request, forward: Forward) -> Response:
+        if (request.method, request.target.rpartition("/")[2]) == ("PUT", "departure"):
+            lost.append((request, forward))
+            raise Unavailable("The host gave no answer.")
+        return await forward(request)
+
+    moving.cloud.deliver_to_host = lose
+    await moving.move()
+    assert await moving.status() == "failed"
+    for request, forward in lost:
+        assert (await forward(request)).status >= 400
+    await moving.stays_whole()
+
+
 async def test_an_abort_that_is_asked_by_many_at_once_is_one(moving: Moving) -> None:
     settling = await begun(moving)
     (shown,) = await moving.under_way()
@@ -216,20 +267,39 @@ async def test_a_move_waits_for_a_volume_that_another_server_is_being_given(
         assert (await moving.status(), await moving.host()) == ("completed", moving.destination)
 
 
-async def test_a_member_of_a_group_that_has_moved_leaves_its_former_host_to_others(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+async def apart(tmp_path: Path) -> AsyncGenerator[tuple[Moving, Moving, str]]:
+    """Two members of an anti-affinity group on two of three hosts, and the third host."""
     async with ComputeCloud(tmp_path, hosts=(*HOSTS, "host3")) as cloud:
         wanted = {"server_group": {"name": "apart", "policy": "anti-affinity"}}
         made = await cloud.ask("POST", "/os-server-groups", wanted)
         group = made.body["server_group"]["id"]
-        first = await server_that_moves(cloud, volumes=1, group=group)
-        second = await server_that_moves(cloud, volumes=1, group=group)
-        await first.move()
-        (free,) = {*cloud.hosts} - {first.source, second.source}
-        assert (await first.status(), await first.host()) == ("completed", free)
-        await second.move()
-        assert (await second.status(), await second.host()) == ("completed", first.source)
+        both = [await server_that_moves(cloud, volumes=1, group=group) for _ in range(2)]
+        (free,) = {*cloud.hosts} - {one.source for one in both}
+        yield both[0], both[1], free
+
+
+async def test_a_member_of_a_group_that_has_moved_leaves_its_former_host_to_others(
+    apart: tuple[Moving, Moving, str],
+) -> None:
+    first, second, free = apart
+    await first.move()
+    assert (await first.status(), await first.host()) == ("completed", free)
+    await second.move()
+    assert (await second.status(), await second.host()) == ("completed", first.source)
+
+
+@pytest.mark.parametrize("point", ["expect", "send_memory"])
+async def test_a_member_of_a_group_that_stayed_leaves_to_others_where_it_was_to_go(
+    apart: tuple[Moving, Moving, str], point: str
+) -> None:
+    first, second, free = apart
+    at = free if point == "expect" else first.source
+    first.cloud.hypervisor(at).knobs.fail(point, Conflict("No."))
+    await first.move()
+    assert (await first.host(), await first.status()) != (free, "completed")
+    await second.move()
+    assert (await second.status(), await second.host()) == ("completed", free)
 
 
 async def test_a_guest_that_never_arrives_stays_after_its_time(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from tests.kill.processes import ForkedProcess
 
 ENDS_S = 240.0
+FIRST, OTHER = "h1", "h2"
 POLL_S = 0.1
 
 
@@ -28,33 +29,45 @@ class Answer(Struct, frozen=True):
 
 
 class KilledCloud:
-    """One cloud in one directory, with the agent `h1` in a process of its own."""
+    """One cloud in one directory, with the agent `h1` in a process of its own.
+
+    What goes to another host has the agent `h2` besides, started before the control plane.
+    """
 
     def __init__(self, directory: Path, database: str = "") -> None:
         self.directory, self.database = directory, database
         self.control: ForkedProcess
         self.agent: ForkedProcess
+        self.other: ForkedProcess | None = None
         self._client = httpx2.Client()
         self._tokens: dict[str, str] = {}
 
     # -- processes --------------------------------------------------------------------------
 
     def start_agent(self, kill_at: str = "") -> None:
-        self.agent = ForkedProcess(
+        self.agent = self._start_host(FIRST, kill_at)
+
+    def start_other(self, kill_at: str = "") -> None:
+        self.other = self._start_host(OTHER, kill_at)
+
+    def _start_host(self, name: str, kill_at: str) -> ForkedProcess:
+        return ForkedProcess(
             "agent",
-            *("--name", "h1", "--hypervisor", "simulated"),
-            *("--state-dir", str(self.directory / "h1")),
-            *("--socket", str(self._socket)),
+            *("--name", name, "--hypervisor", "simulated"),
+            *("--state-dir", str(self.directory / name)),
+            *("--socket", str(self._socket(name))),
             log=self.directory / "agent.log",
             kill_at=kill_at,
         )
 
     def start_control(self, kill_at: str = "") -> None:
         database = ("--database", self.database) if self.database else ()
+        hosts = (FIRST, OTHER) if self.other else (FIRST,)
+        agents = [word for name in hosts for word in ("--agent", f"{name}={self._socket(name)}")]
         self.control = ForkedProcess(
             "serve",
             *("--state-dir", str(self.directory / "state"), "--listen", "127.0.0.1:0"),
-            *("--agent", f"h1={self._socket}", *database),
+            *(*agents, *database),
             log=self.directory / "control.log",
             kill_at=kill_at,
         )
@@ -71,13 +84,12 @@ class KilledCloud:
         finally:
             os.kill(self.agent.pid, signal.SIGCONT)
 
-    @property
-    def _socket(self) -> Path:
-        return self.directory / "h1.sock"
+    def _socket(self, host: str) -> Path:
+        return self.directory / f"{host}.sock"
 
     def stop(self) -> None:
-        for process in (self.control, self.agent):
-            if not process.is_dead():
+        for process in (self.control, self.agent, self.other):
+            if process is not None and not process.is_dead():
                 process.kill()
         self._client.close()
 

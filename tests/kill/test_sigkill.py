@@ -15,13 +15,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from mooring.agent import disks, servers, volumes
+from mooring.agent import disks, moves, servers, volumes
 from mooring.agent_api import verbs
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
+from tests.kill.move_workload import DELETE_MOVING, HELD, MOVE, UNDONE
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
 from tests.kill.workload import load_project, prepare, rarer_operations, ten_operations
 from tests.postgres import Server
@@ -33,13 +34,16 @@ SAMPLE = 34
 SAMPLE_OF_AGENT = 8
 SAMPLE_ON_POSTGRESQL = 6
 SAGAS = laws.sagas_of(*(each.name for each in SERVICES))
-UNUSED = {"claim_server", "claim_volume", "connect", "delete_image", "fence_holder", "lift_fence"}
-"""Verbs that no operation asks for here: a disk is connected as it is plugged, servers and volumes
-are claimed from deletions that their hosts left unanswered, and the others, which take an image out
-of a host's cache or from its holder, are for operators."""
+UNUSED = {
+    *("claim_server", "claim_volume", "delete_image", "fence_holder", "hasten_departure"),
+    "lift_fence",
+}
+"""Verbs that no operation asks for here: servers and volumes are claimed from deletions that their
+hosts left unanswered, a guest is hastened that has been on its way for long, and the others, which
+take an image out of a host's cache or from its holder, are for operators."""
 VERBS = [
     name
-    for module in (servers, disks, volumes)
+    for module in (servers, disks, volumes, moves)
     for name in module.handlers.by_name
     if verbs.VERBS[name].method != "GET" and name not in UNUSED
 ]
@@ -47,8 +51,12 @@ AGENT_POINTS = [f"agent/{name}/{moment}" for name in VERBS for moment in ("begin
 UNWINDING = {
     "forget_resize": "!compute.extend_volume/resize_disk/forward/after",
     "forget_content": "!volume.reimage_volume/replace_content/forward/after",
+    "delete_arrival": UNDONE,
 }
 """What has to fail so that an agent is asked for a verb that only takes back."""
+AT_DESTINATION = {"connect", "put_arrival", "delete_arrival"}
+"""Verbs that the host is asked which a server moves to."""
+OF_MOVES = {*AT_DESTINATION, *moves.handlers.by_name}
 POINTS = [(saga, point) for saga in SAGAS for point in laws.points_of(saga)]
 
 
@@ -86,6 +94,8 @@ def setting(saga: Saga[Any], point: str) -> str:
         ("complete_volume", "forward"),
     }:
         return f"{LEFT_RESERVED},{point}"
+    if point.startswith(DELETE_MOVING):
+        return f"{HELD},{point}"
     if saga.name == INSIST:
         point = f"{HANGING},{point}"
     if heading == "forward":
@@ -169,19 +179,27 @@ def test_a_killed_control_plane_on_postgresql_ends_every_operation(
 
 
 def test_a_killed_agent_ends_every_operation(point: str, template: Path) -> None:
+    verb = point.split("/")[1]
     cloud = KilledCloud(copy_template(template))
     project = load_project((cloud.directory / "project.json").read_bytes())
-    cloud.start_agent(kill_at=point)
-    cloud.start_control(kill_at=UNWINDING.get(point.split("/")[1], ""))
+    there = verb in AT_DESTINATION
+    cloud.start_agent(kill_at="" if there else point)
+    if verb in OF_MOVES:
+        cloud.start_other(kill_at=point if there else "")
+    cloud.start_control(kill_at=UNWINDING.get(verb, ""))
     try:
         rarer = rarer_operations(cloud, project)
         besides = [*rarer["volume.end_legacy"], *rarer["compute.extend_volume"]]
         if "_content/" in point:
             besides = rarer["volume.reimage_volume"]
+        if verb in OF_MOVES:
+            besides = rarer[MOVE]
+        dying = cloud.other if there else cloud.agent
+        assert dying is not None
         with cloud.meanwhile(*ten_operations(cloud, project), *besides):
-            cloud.until(cloud.agent.is_dead, f"the agent passes {point}", DIES_S)
-            assert cloud.agent.wait() == -9
-            cloud.start_agent()
+            cloud.until(dying.is_dead, f"the agent passes {point}", DIES_S)
+            assert dying.wait() == -9
+            (cloud.start_other if there else cloud.start_agent)()
         cloud.settle()
         cloud.until(lambda: not cloud.findings(), "the doctor finds nothing")
     finally:
@@ -191,10 +209,14 @@ def test_a_killed_agent_ends_every_operation(point: str, template: Path) -> None
 def live_through(cloud: KilledCloud, saga: Saga[Any], point: str) -> None:
     """Do ten things, die at the point, come back, and see that all of it has ended."""
     project = load_project((cloud.directory / "project.json").read_bytes())
+    step = point.rpartition("/")[0].rpartition("/")[0]
     cloud.start_agent()
+    if saga.name == MOVE or step == DELETE_MOVING:
+        cloud.start_other()
     cloud.start_control(kill_at=setting(saga, point))
     try:
-        besides = rarer_operations(cloud, project).get(saga.name, [])
+        rarer = rarer_operations(cloud, project)
+        besides = rarer.get(step, rarer.get(saga.name, []))
         cloud.at_once(*ten_operations(cloud, project), *besides)
         cloud.until(cloud.control.is_dead, f"the process passes {point}", DIES_S)
         assert cloud.control.wait() == -9

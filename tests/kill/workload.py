@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tests.kill.extend_workload import extend_operations
 from tests.kill.harness import Answer, KilledCloud
+from tests.kill.move_workload import move_operations
 from tests.kill.rebuild_workload import rebuild_operations
 from tests.kill.snapshot_workload import snapshot_operations
 
@@ -91,7 +92,7 @@ def ten_operations(cloud: KilledCloud, project: Project) -> list[Act]:
 
 
 def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act]]:
-    """Return, by saga, what to do besides for a saga that the ten operations do not start."""
+    """Return what to do besides for a saga, or a step, that the ten operations do not come to."""
     server, volume = project.bare[3], project.free[3]
     reset = {"os-reset_status": {"attach_status": "detached"}}
     legacy = {"os-terminate_connection": {"connector": CONNECTOR}}
@@ -103,6 +104,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **growing,
         **pictured,
         **rebuilding,
+        **move_operations(cloud, project.booted),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],

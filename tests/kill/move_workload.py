@@ -1,0 +1,53 @@
+"""Servers that go to another host while a process dies, or are deleted on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.kill.harness import OTHER, Answer, KilledCloud
+
+COMPUTE = "/compute/v2.1"
+MOVE = "compute.live_migrate"
+DELETE_MOVING = "compute.delete_server/destroy_elsewhere"
+"""What only the deletion of a server does that is on its way."""
+HELD = ",".join(
+    f"!{MOVE}/{point}/before"
+    for point in ("settle_guest/forward", "find_guest/failing", "find_guest/leaving")
+)
+"""What `kill_at` must say so that nobody finds out where a guest is."""
+UNDONE = f"!{MOVE}/begin_sending/forward/before"
+"""What it must say so that a destination has made everything ready for nothing."""
+Act = Callable[[], Answer]
+
+
+def move_operations(cloud: KilledCloud, booted: str) -> dict[str, list[Act]]:
+    """Return, by saga or step, what to do besides: `booted` has its root disk on a volume."""
+    return {
+        MOVE: [lambda: _move(cloud, booted)],
+        DELETE_MOVING: [lambda: _delete_moving(cloud, booted)],
+    }
+
+
+def _move(cloud: KilledCloud, server: str) -> Answer:
+    cloud.until(lambda: _is_up(cloud), "the other host is up")
+    body = {"os-migrateLive": {"host": OTHER, "block_migration": False}}
+    path = f"{COMPUTE}/servers/{server}/action"
+    return cloud.ask("POST", path, body, user="admin", version="2.90")
+
+
+def _delete_moving(cloud: KilledCloud, server: str) -> Answer:
+    _move(cloud, server)
+    cloud.until(lambda: _is_held(cloud), "nobody finds out where the guest is")
+    return cloud.ask("DELETE", f"{COMPUTE}/servers/{server}")
+
+
+def _is_up(cloud: KilledCloud) -> bool:
+    listed = cloud.ask("GET", f"{COMPUTE}/os-services", user="admin")
+    known = listed.body["services"] if listed.status else []
+    return not listed.status or (OTHER, "up") in {(one["host"], one["state"]) for one in known}
+
+
+def _is_held(cloud: KilledCloud) -> bool:
+    listed = cloud.ask("GET", f"{COMPUTE}/mooring/operations", user="admin")
+    steps = [one["step"] for one in listed.body["operations"]] if listed.status else []
+    return not listed.status or "find_guest" in steps
