@@ -198,13 +198,19 @@ class Cloud:
     """One `mooring up`, with all that a user needs to know about it."""
 
     def __init__(
-        self, state_dir: Path, log: Path, *, kill_at: str = "", listen: str = "127.0.0.1:0"
+        self,
+        state_dir: Path,
+        log: Path,
+        *,
+        kill_at: str = "",
+        listen: str = "127.0.0.1:0",
+        hosts: int = 1,
     ) -> None:
         self.state_dir = state_dir
         self.process = CommandProcess(
             "up",
             *("--state-dir", str(state_dir), "--listen", listen),
-            *("--hypervisor", "simulated"),
+            *("--hypervisor", "simulated", "--hosts", str(hosts)),
             log=log,
             kill_at=kill_at,
         )

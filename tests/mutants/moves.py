@@ -1,4 +1,4 @@
-"""Faults seeded in moves between hosts: who is asked, who is left, in what order, and who is told."""
+"""Faults seeded in moves between hosts: who is asked, who is left, and in what order."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ async def reserve(run: Run[Compute], disk: Disk) -> str:
     """Make an attachment that is exported to the host from the start; return its id.
 
     An empty one could not be connected while another one is (facts/compute.md 4.2). Raises Invalid
-    or Conflict for the volume's state, and what the storage says against the host; Unavailable while
-    another server is being given the volume.
+    or Conflict for the volume's state, and what the storage says against the host; Unavailable
+    while another server is being given the volume.
     """
     volumes = run.service.volumes
     connector = await guests.connector(run, disk.host or "", disk.device_name)
