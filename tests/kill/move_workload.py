@@ -43,7 +43,7 @@ def _delete_moving(cloud: KilledCloud, server: str) -> Answer:
 
 def _is_up(cloud: KilledCloud) -> bool:
     listed = cloud.ask("GET", f"{COMPUTE}/os-services", user="admin")
-    known = listed.body["services"] if listed.status else []
+    known: list[dict[str, str]] = listed.body["services"] if listed.status else []
     return not listed.status or (OTHER, "up") in {(one["host"], one["state"]) for one in known}
 
 
