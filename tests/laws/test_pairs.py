@@ -19,7 +19,8 @@ from tests.answers import Answer
 from tests.laws import scenarios
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
-from tests.laws.sites import Call, Do, Scenario, Site, Yard
+from tests.laws.move_scenarios import a_server_that_moves, live_migrate
+from tests.laws.sites import THIRD, Call, Do, Scenario, Site, Yard
 from tests.laws.volume_snapshot_scenarios import take_snapshot
 
 pytestmark = pytest.mark.anyio
@@ -31,6 +32,15 @@ async def two_volumes(site: Site) -> None:
     await scenarios.a_volume(site, "spare")
 
 
+async def two_volumes_that_move(site: Site) -> None:
+    """The same, of a server that can move: it boots from a third volume."""
+    await a_server_that_moves(site)
+    site.names["root"] = site.names["volume"]
+    site.names["volume"] = site.names.pop("data")
+    await scenarios.a_volume(site, "spare")
+
+
+MOVE = "live migrate"
 ACTS: dict[str, Do] = {
     "attach": partial(scenarios.attach, name="spare"),
     "detach": scenarios.detach,
@@ -54,6 +64,7 @@ ACTS: dict[str, Do] = {
     "extend": extend,
     "extend spare": partial(extend, name="spare"),
     "take snapshot": take_snapshot,
+    MOVE: live_migrate,
 }
 FIRST = [name for name in ACTS if name != "delete volume"]
 
@@ -70,29 +81,32 @@ class Pair(Struct, frozen=True):
 
 
 PAIRS = [Pair(one, other, part) for one in FIRST for other in ACTS for part in range(PARTS)]
-_counts: dict[str, int] = {}
+_counts: dict[tuple[str, Do], int] = {}
 
 
-def scene(name: str) -> Scenario:
+def scene(name: str, *, moves: bool = False) -> Scenario:
     """Return the one act as a scenario; which saga it starts does not matter here."""
-    return Scenario(name, scenarios.SCENARIOS[0].saga, two_volumes, ACTS[name])
+    arrange, hosts = (two_volumes_that_move, (THIRD,)) if moves else (two_volumes, ())
+    return Scenario(name, scenarios.SCENARIOS[0].saga, arrange, ACTS[name], hosts=hosts)
 
 
-async def count_calls(yard: Yard, name: str) -> int:
+async def count_calls(yard: Yard, act: Scenario) -> int:
     """Return how many calls an act makes undisturbed, counted once."""
-    if name not in _counts:
-        async with yard.trial(scene(name)) as trial:
+    key = act.name, act.arrange
+    if key not in _counts:
+        async with yard.trial(act) as trial:
             counting = Meddling(trial.cloud)
             trial.site.meddler = counting
             await laws.live_through(trial)
-            _counts[name] = len(counting.calls)
-    return _counts[name]
+            _counts[key] = len(counting.calls)
+    return _counts[key]
 
 
 @pytest.mark.cases(PAIRS, 20)
 async def test_two_operations_on_the_same_things_both_end(yard: Yard, case: Pair) -> None:
-    for nth in range(1 + case.part, 1 + await count_calls(yard, case.first), PARTS):
-        async with yard.trial(scene(case.first)) as trial:
+    act = scene(case.first, moves=MOVE in {case.first, case.second})
+    for nth in range(1 + case.part, 1 + await count_calls(yard, act), PARTS):
+        async with yard.trial(act) as trial:
             call = Meddling(trial.cloud, "held_before", nth)
             trial.site.meddler = call
             first = asyncio.create_task(trial.act())
@@ -108,7 +122,7 @@ async def test_two_operations_on_the_same_things_both_end(yard: Yard, case: Pair
             assert all(answer is None or answer.status < 500 for answer in answers), answers
 
 
-@pytest.mark.parametrize("name", sorted(ACTS))
+@pytest.mark.parametrize("name", sorted({*ACTS} - {MOVE}))
 async def test_who_waits_too_long_gives_up_and_leaves_no_trace(yard: Yard, name: str) -> None:
     async with yard.trial(scene("attach")) as trial:
         call = HoldsUndo(trial.cloud)
