@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import Conflict, NoCapacity
-from tests.volume.cloud import IMAGE, UNKNOWN, VolumeCloud
+from tests.volume.cloud import IMAGE, UNKNOWN, VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
 
@@ -196,6 +196,18 @@ async def test_force_deletes_from_any_status_but_attached(cloud: VolumeCloud, st
     await cloud.settle()
     assert await cloud.count_volumes() == 0
     assert await cloud.storage.volumes() == []
+
+
+async def test_no_force_deletes_a_volume_that_is_being_given_to_a_second_host(
+    cloud: VolumeCloud,
+) -> None:
+    volume_id = await cloud.make()
+    await cloud.attach(volume_id)
+    second = await cloud.reserve(volume_id, connector=connector("host2"))
+    assert (second.status, await cloud.status(volume_id)) == (200, "attaching")
+    assert (await cloud.act(volume_id, "os-force_delete", {}, user="admin")).status == 400
+    assert await cloud.status(volume_id) == "attaching"
+    assert len(await cloud.exports()) == 2
 
 
 async def test_force_in_the_query_is_for_administrators_from_3_23(cloud: VolumeCloud) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import or_, select, update
+from sqlalchemy import exists, or_, select, update
 from sqlalchemy.orm import Session
 
 from mooring.agent_api.volumes import SnapshotName
@@ -239,9 +239,14 @@ async def delete(
 
 
 def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -> None:
+    # One that is being given to a second host is attaching, and its guest writes all the same.
+    used = exists().where(
+        AttachmentRow.volume_id == row.id, AttachmentRow.attach_status == "attached"
+    )
     guarded = update(VolumeRow).where(
         VolumeRow.id == row.id,
         VolumeRow.attach_status != "attached",
+        ~used,
         or_(VolumeRow.migration_status.is_(None), VolumeRow.migration_status.in_(_NOT_MIGRATING)),
     )
     if not force:
