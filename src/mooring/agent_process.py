@@ -117,6 +117,8 @@ def _wanted(
         mounts=storage.mounts,
         ip=ip,
         move_address=settings.move_address,
+        copy_listen=settings.copy_listen,
+        copy_mib_per_s=settings.copy_mib_per_s,
     )
 
 

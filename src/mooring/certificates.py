@@ -24,6 +24,7 @@ from mooring.limits import AUTHORITY_LIFETIME_S, CERTIFICATE_BACKDATE_S
 
 CONTROL_PLANE = "control-plane.mooring"
 """The name in the control plane's own certificates, which hosts ask for."""
+_HOST = ".host.mooring"
 _AUTHORITY = "Mooring host authority"
 _PEM = serialization.Encoding.PEM
 _DER = serialization.Encoding.DER
@@ -52,7 +53,7 @@ class Wish(Struct, frozen=True):
 
 def host_name(enrolment: str) -> str:
     """Return the name that the certificate of one joining of a host carries, and no other's."""
-    return f"{enrolment}.host.mooring"
+    return f"{enrolment}{_HOST}"
 
 
 def new_key() -> bytes:
@@ -124,6 +125,15 @@ def hold_control_plane(authority: Held, now: datetime, lifetime_s: float) -> Hel
 def fingerprint(certificate: bytes) -> str:
     """Return the SHA-256 of a certificate (PEM), in hex. Raises Invalid for what is none."""
     return _read(certificate).fingerprint(hashes.SHA256()).hex()
+
+
+def enrolled_name(certificate: bytes) -> str:
+    """Return the name that a host's certificate (PEM) carries of its joining. Raises Invalid."""
+    names = _read(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    found = [name for name in names.value.get_values_for_type(x509.DNSName) if name.endswith(_HOST)]
+    if not found:
+        raise Invalid("That certificate is no host's.")
+    return found[0]
 
 
 def expiry(certificate: bytes) -> datetime:

@@ -106,6 +106,22 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "it takes none. Simulated hosts need none."
         ),
     ] = ""
+    copy_listen: Annotated[
+        str,
+        Meta(
+            description="Address and port at which this host gives the disks of servers that move"
+            " to other hosts, as `ADDRESS:PORT`. It listens while it gives some, over TLS. Empty:"
+            " the address at which it is asked, and any free port."
+        ),
+    ] = ""
+    copy_mib_per_s: Annotated[
+        int,
+        Meta(
+            description="How many MiB of such disks this host gives in a second, all together;"
+            " 0 for no bound.",
+            ge=0,
+        ),
+    ] = 0
     agents: Annotated[
         tuple[str, ...],
         Meta(

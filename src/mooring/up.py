@@ -109,6 +109,8 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
             pools=storage.pools,
             mounts=storage.mounts,
             move_address=settings.move_address,
+            copy_listen=settings.copy_listen,
+            copy_mib_per_s=settings.copy_mib_per_s,
         )
         running = await stack.enter_async_context(open_agent(wanted))
         agents.in_process(name, running.app)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from mooring.agent import (
     certificate,
+    copying,
     disks,
     host,
     moves,
@@ -24,6 +25,7 @@ from mooring.agent import (
     volumes,
 )
 from mooring.agent.connections import Connections
+from mooring.agent.copying import Copying
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
 from mooring.agent.drivers.remote import open_remote_pools
@@ -62,6 +64,7 @@ class RunningAgent:
             host.handlers,
             servers.handlers,
             disks.handlers,
+            copying.handlers,
             moves.handlers,
             snapshots.handlers,
             volume_snapshots.handlers,
@@ -90,6 +93,8 @@ async def open_agent(
         await _look_at(journal, settings.state_dir / "boot_id")
         running = await _build(settings, journal, runner, stack)
         running.agent.probe = probe or NoProbe()
+        if running.agent.runs_guests:
+            running.agent.copying.copies.probe = running.agent.probe
         yield running
 
 
@@ -117,6 +122,7 @@ async def _build(
     images.prepare()
     connections.prepare()
     await mounts.release_unused(mounts.base)
+    copies = None if hypervisor is None else Copying(settings, hypervisor, images)
     agent = Agent(
         settings,
         journal=journal,
@@ -126,7 +132,10 @@ async def _build(
         connections=connections,
         mounts=mounts,
         events=events,
+        copying=copies,
     )
+    if copies is not None:
+        stack.push_async_callback(copies.door.close)
     events.add(News(kind="agent_started", server_id=""))
     return RunningAgent(agent, notice)
 

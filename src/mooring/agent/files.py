@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from mooring import typed
-from mooring.errors import NoCapacity
+from mooring.errors import NoCapacity, Unavailable
 
 PARTIAL = ".partial"
 S = TypeVar("S", bound=Struct)
@@ -49,6 +49,15 @@ def finish(written: Path, path: Path) -> None:
     force(written)
     written.replace(path)
     sync_directory(path.parent)
+
+
+def take(coming: Path) -> None:
+    """Give a file under `<name>.<suffix>` its name, unless it has it. Raises Unavailable: gone."""
+    path = coming.with_suffix("")
+    if coming.exists():
+        finish(coming, path)
+    elif not path.exists():
+        raise Unavailable(f"The file {path.name} is gone. Discard what has come, and begin anew.")
 
 
 def sync_directory(path: Path) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from mooring import qcow2
 from mooring.agent import files
 from mooring.agent.hypervisor import RootPlan, tail
-from mooring.agent.qemu_img import QemuImg
+from mooring.agent.local_disks import check_growth, no_copy
+from mooring.agent.qemu_img import FORMATS, QemuImg
 from mooring.agent_api.images import CachedImage
+from mooring.errors import Invalid
 from mooring.fence.threads import run_to_end
 from mooring.limits import AGENT_CONSOLE_BYTES
 
 ROOT_FORMAT = "qcow2"
+ROOT, BASE = f"root.{ROOT_FORMAT}", "base"
 
 
 class GuestFiles:
@@ -43,7 +47,7 @@ class GuestFiles:
     ) -> RootPlan:
         """Make the root disk as a layer over the image, or find the one that is there."""
         own = self._directory / server_id
-        path = own / f"root.{ROOT_FORMAT}"
+        path = own / ROOT
         plan = RootPlan(
             path=path, format=ROOT_FORMAT, image_id=image.image_id, size_bytes=size_bytes
         )
@@ -56,13 +60,46 @@ class GuestFiles:
                 written,
                 ROOT_FORMAT,
                 size_bytes,
-                backing=("base", image.disk_format),
+                backing=(BASE, image.disk_format),
                 operation_key=operation_key,
             )
             await run_to_end(lambda: files.finish(written, path))
         finally:
             await run_to_end(lambda: written.unlink(missing_ok=True))
         return plan
+
+    async def take_in(self, brought: Sequence[Path]) -> None:
+        """Make files of another host's guest this one's, if QEMU opens no others for them.
+
+        Raises Invalid for what names another file than the one beside it; Unavailable.
+        """
+        there = {coming.stem: coming for coming in brought}
+        now = {name: one if one.exists() else one.with_suffix("") for name, one in there.items()}
+        header = await run_to_end(lambda: qcow2.read_header(now[ROOT]))
+        if header.backing != BASE or header.backing_format not in FORMATS:
+            raise Invalid(
+                "The disk that came lies over another file than the one that came with it, and was "
+                "not taken. See to the host that it came from."
+            )
+        await self._qemu_img.check(now[BASE], header.backing_format)
+        for name in (BASE, ROOT):
+            await run_to_end(lambda one=there[name]: files.take(one))
+
+    async def find_root(
+        self, server_id: str, image_id: str, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        """Return the root disk that is there, made as large as this; 0 leaves it so.
+
+        Raises NotFound, NoCapacity, InUse; Invalid: it is larger.
+        """
+        path = self._directory / server_id / ROOT
+        if not await run_to_end(path.exists):
+            raise no_copy(server_id)
+        has_bytes = (await run_to_end(lambda: qcow2.read_header(path))).virtual_bytes
+        wanted = check_growth(server_id, has_bytes, size_bytes)
+        if wanted > has_bytes:
+            await self._qemu_img.resize(path, ROOT_FORMAT, wanted, operation_key=operation_key)
+        return RootPlan(path=path, format=ROOT_FORMAT, image_id=image_id, size_bytes=wanted)
 
     def read_console(self, server_id: str, lines: int | None) -> str:
         """Return the end of what the console said."""
@@ -95,7 +132,7 @@ class GuestFiles:
         own.mkdir(mode=0o711, parents=True, exist_ok=True)
         for left in own.glob(f"*{files.PARTIAL}"):
             left.unlink(missing_ok=True)
-        base = own / "base"
+        base = own / BASE
         base.unlink(missing_ok=True)
         base.hardlink_to(source)
 

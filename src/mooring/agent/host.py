@@ -29,6 +29,7 @@ from mooring.probe import NoProbe, Probe
 
 if TYPE_CHECKING:
     from mooring.agent.certificate import Credentials
+    from mooring.agent.copying import Copying
 
 log = structlog.get_logger()
 
@@ -47,12 +48,13 @@ class Agent:
         connections: Connections,
         mounts: Mounts,
         events: EventLog,
+        copying: Copying | None = None,
     ) -> None:
         self.settings, self.journal = settings, journal
         self._hypervisor = hypervisor
         self.drivers = {driver.pool.name: driver for driver in drivers}
         self.images, self.connections, self.mounts = images, connections, mounts
-        self.events = events
+        self.events, self._copying = events, copying
         self._asked: dict[str, asyncio.Task[Pool]] = {}
         self.probe: Probe = NoProbe()
         self.credentials: Credentials | None = None
@@ -64,6 +66,13 @@ class Agent:
         if self._hypervisor is None:
             raise Forbidden(f"Host {self.settings.name} runs no guests: it lacks the role compute.")
         return self._hypervisor
+
+    @property
+    def copying(self) -> Copying:
+        """What gives and takes disks here. Raises Forbidden, as `hypervisor` does."""
+        if self._copying is None:
+            raise Forbidden(f"Host {self.settings.name} runs no guests: it lacks the role compute.")
+        return self._copying
 
     @property
     def runs_guests(self) -> bool:

@@ -6,12 +6,13 @@ must do: facts/compute.md 14.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from mooring.agent.local_disks import LocalDisk
 from mooring.agent.sources import FileSource, Source
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
@@ -143,6 +144,40 @@ class Hypervisor(Protocol):
         self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
     ) -> RootPlan:
         """Make the root disk from a cached image's file, or find the one that is there."""
+        ...
+
+    @property
+    def guest_directory(self) -> Path:
+        """Where each guest has a directory with its files, named by its id."""
+        ...
+
+    @property
+    def local_names(self) -> tuple[str, ...]:
+        """What all root disks of this hypervisor consist of, what is below first."""
+        ...
+
+    async def local_disks(self, server_id: str) -> list[LocalDisk]:
+        """Return the files of a guest that is off, as `local_names` has them, or none at all.
+
+        Raises NotFound, Conflict: it is not off.
+        """
+        ...
+
+    async def take_in(self, server_id: str, brought: Sequence[Path]) -> None:
+        """Give the files of another host's guest their names, once they are found harmless.
+
+        Each stands in the guest's directory under its name with a suffix, unless it was taken in
+        before. Raises Invalid, Unavailable.
+        """
+        ...
+
+    async def find_root(
+        self, server_id: str, image_id: str, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        """Return the root disk that was taken in, made as large as this; 0 leaves it so.
+
+        Raises NotFound, NoCapacity, Invalid: it is larger.
+        """
         ...
 
     async def define(self, plan: GuestPlan) -> None:

@@ -46,6 +46,7 @@ async def put_server(call: Call[Agent]) -> Answer:
         metadata=spec.metadata,
     )
     call.agent.probe.at("agent/put_server/rooted")
+    await call.agent.copying.withdraw(server_id)
     await hypervisor.define(plan)
     call.agent.probe.at("agent/put_server/defined")
     if spec.power == "on":
@@ -57,6 +58,7 @@ async def put_server(call: Call[Agent]) -> Answer:
 async def delete_server(call: Call[Agent]) -> Answer:
     """End the guest and remove its files."""
     server_id = call.path["server_id"]
+    await call.agent.copying.withdraw(server_id)
     await call.agent.hypervisor.remove(server_id)
     call.agent.connections.release(server_id)
     return Answer(status=204)
@@ -82,6 +84,8 @@ async def set_power(call: Call[Agent]) -> Answer:
     if request.disks is not None:
         await hypervisor.redefine_disks(server_id, await _plans(call, request.disks))
     if request.state != "off":
+        # What is written to from now on is given to nobody.
+        await call.agent.copying.withdraw(server_id)
         await hypervisor.power_on(server_id)
     return Answer(body=await _get(call))
 
@@ -102,7 +106,16 @@ async def _get(call: Call[Agent]) -> Guest:
 
 
 async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
-    """Make the root disk from the cache. Raises NotFound without the image, Invalid: too small."""
+    """Make the root disk from the cache, or take the one that was copied here.
+
+    Raises NotFound without the image, or the copy; Invalid: too small.
+    """
+    server_id, hypervisor = call.path["server_id"], call.agent.hypervisor
+    if root.copied:
+        wanted_bytes = root.size_gib * GIB
+        return await hypervisor.find_root(
+            server_id, root.image_id, wanted_bytes, call.operation_key
+        )
     image = call.agent.images.find(root.image_id)
     if image is None:
         raise NotFound(
@@ -116,10 +129,7 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
             f"{root.size_gib} GiB is too small. Use a larger flavor."
         )
     path = call.agent.images.path(root.image_id)
-    server_id = call.path["server_id"]
-    return await call.agent.hypervisor.make_root(
-        server_id, image, path, size_bytes, call.operation_key
-    )
+    return await hypervisor.make_root(server_id, image, path, size_bytes, call.operation_key)
 
 
 async def _plans(call: Call[Agent], disks: list[DiskSpec]) -> tuple[DiskPlan, ...]:

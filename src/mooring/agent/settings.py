@@ -84,5 +84,10 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     move_address: str = ""
     """At which this host's libvirt daemon takes running guests from other hosts, over plain TCP;
     empty: it takes none. A simulated host needs none."""
+    copy_listen: str = ""
+    """ADDRESS:PORT at which this host gives disks to other hosts, while it does; empty: at its own
+    address, and any port that is free."""
+    copy_mib_per_s: int = 0
+    """How much it gives in a second, to all of them together; 0 for no bound."""
     guest_start_s: float = limits.AGENT_GUEST_START_S
     """How long one may take to start."""

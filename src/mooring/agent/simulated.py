@@ -25,7 +25,8 @@ from mooring.agent.hypervisor import (
 )
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.settings import AgentSettings
-from mooring.agent.simulated_moves import SimulatedMoves, check_here
+from mooring.agent.simulated_disks import SimulatedDisks
+from mooring.agent.simulated_moves import check_here
 from mooring.agent.sources import (
     FileSource,
     NetworkSource,
@@ -49,7 +50,7 @@ from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 
 
-class SimulatedHypervisor(SimulatedMoves):
+class SimulatedHypervisor(SimulatedDisks):
     """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
 
     `knobs` points: define, power_on, power_off, remove, plug, unplug, resize_disk. `stubborn`
@@ -69,9 +70,6 @@ class SimulatedHypervisor(SimulatedMoves):
 
     async def guests(self) -> list[Guest]:
         return [show(guest) for guest in self._world.guests()]
-
-    async def leftovers(self) -> list[str]:
-        return []
 
     async def guest(self, server_id: str) -> Guest | None:
         found = self._world.find(server_id)
@@ -125,7 +123,7 @@ class SimulatedHypervisor(SimulatedMoves):
 
     async def remove(self, server_id: str) -> None:
         await self.knobs.at("remove")
-        await self.emulators.end(server_id, lambda: self._world.remove(server_id))
+        await self.emulators.end(server_id, lambda: self._remove(server_id))
 
     async def until_quiet(self, server_id: str) -> None:
         await self.emulators.calls.until_quiet(server_id)

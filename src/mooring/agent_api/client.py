@@ -16,6 +16,7 @@ import msgspec
 from mooring.agent_api import verbs
 from mooring.agent_api.calls import decode
 from mooring.agent_api.certificates import Renewed, Shown
+from mooring.agent_api.copy_calls import CopyCalls
 from mooring.agent_api.disk_calls import DiskCalls
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage, ImageSpec
@@ -42,7 +43,7 @@ from mooring.fence.operation import Operation
 from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S
 
 
-class AgentClient(DiskCalls, MoveCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
+class AgentClient(CopyCalls, DiskCalls, MoveCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
     """Speaks to the agent of one host.
 
     It names, with each verb, the incarnation that `host()` read last. An agent of another one does

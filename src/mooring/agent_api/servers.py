@@ -15,11 +15,14 @@ GuestState = Literal["running", "stopped", "paused", "crashed", "prelaunched", "
 class RootDisk(Struct, frozen=True, kw_only=True):
     """A root disk on the host itself, made from a cached image.
 
-    `size_gib` 0 keeps the image's own virtual size; less than that size is Invalid.
+    `size_gib` 0 keeps the image's own virtual size; less than that size is Invalid. One that was
+    `copied` here is used as it came, made larger where `size_gib` says so, and the image need not
+    be here; NotFound when none was, Invalid when it is larger.
     """
 
     image_id: str
     size_gib: int = 0
+    copied: bool = False
 
 
 class ServerSpec(Struct, frozen=True, kw_only=True):

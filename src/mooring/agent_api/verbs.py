@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from msgspec import Struct
 
 from mooring.agent_api.certificates import Renewed, Shown
+from mooring.agent_api.copies import CopyProgress, Offer
 from mooring.agent_api.disks import (
     Connected,
     ConnectRequest,
@@ -81,6 +82,7 @@ _SERVER = "/servers/{server_id}"
 _CONNECTION = "/connections/{attachment_id}"
 _DISK = f"{_SERVER}/disks/{{volume_id}}"
 _ARRIVAL, _DEPARTURE = f"{_SERVER}/arrival", f"{_SERVER}/departure"
+_OFFER, _COPY, _KEPT = f"{_SERVER}/offer", f"{_SERVER}/copy", f"{_SERVER}/kept"
 _OVERLAY = f"{_DISK}/overlays/{{snapshot_id}}"
 _MERGE = f"{_DISK}/merges/{{snapshot_id}}"
 _VOLUME = "/volumes/{volume_id}"
@@ -118,6 +120,15 @@ SHOW_DEPARTURE = Verb("show_departure", "GET", _DEPARTURE, None, Progress)
 PUT_DEPARTURE = Verb("put_departure", "PUT", _DEPARTURE, Arrival, NoneType, "cancel_departure")
 CANCEL_DEPARTURE = Verb("cancel_departure", "DELETE", _DEPARTURE, None, NoneType)
 HASTEN_DEPARTURE = Verb("hasten_departure", "PUT", f"{_DEPARTURE}/haste", None, NoneType)
+
+PUT_OFFER = Verb("put_offer", "PUT", _OFFER, None, Offer, "withdraw_offer")
+WITHDRAW_OFFER = Verb("withdraw_offer", "DELETE", _OFFER, None, NoneType)
+SHOW_COPY = Verb("show_copy", "GET", _COPY, None, CopyProgress)
+PUT_COPY = Verb("put_copy", "PUT", _COPY, Offer, CopyProgress, "discard_copy")
+DISCARD_COPY = Verb("discard_copy", "DELETE", _COPY, None, NoneType)
+KEEP_DISKS = Verb("keep_disks", "PUT", _KEPT, None, NoneType, "forget_kept")
+FORGET_KEPT = Verb("forget_kept", "DELETE", _KEPT, None, NoneType)
+RESTORE_KEPT = Verb("restore_kept", "PUT", f"{_KEPT}/restored", None, NoneType)
 
 CONNECT = Verb("connect", "PUT", _CONNECTION, ConnectRequest, Connected, "disconnect")
 DISCONNECT = Verb("disconnect", "DELETE", _CONNECTION, None, NoneType)

@@ -22,9 +22,9 @@ from mooring.agent.hypervisor import (
     Tell,
 )
 from mooring.agent.libvirt import accelerator, devices, domain_xml, power, sizes, states
+from mooring.agent.libvirt.disks import LibvirtDisks
 from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.libvirt.host import find_domain
-from mooring.agent.libvirt.moves import LibvirtMoves
 from mooring.agent.libvirt.overlays import DomainOverlays
 from mooring.agent.qemu_img import InUse
 from mooring.agent.run import Runner, find_program
@@ -49,7 +49,7 @@ T = TypeVar("T")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class LibvirtHypervisor(LibvirtMoves):
+class LibvirtHypervisor(LibvirtDisks):
     """The guests of one host: q35 machines with a file for a console. None starts by itself."""
 
     def __init__(self, settings: AgentSettings, runner: Runner) -> None:

@@ -1,0 +1,48 @@
+"""The root disks of libvirt's guests, as files that are copied from host to host.
+
+A root disk is a layer over the image that it was made from, and both are copied; the image's file
+comes from the other host's cache where that has it. What comes is looked at before QEMU opens it: a
+header that named any other file would have QEMU open that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mooring.agent.guest_files import BASE, ROOT
+from mooring.agent.hypervisor import RootPlan
+from mooring.agent.libvirt import states
+from mooring.agent.libvirt.moves import LibvirtMoves
+from mooring.agent.local_disks import LocalDisk, check_off
+
+
+class LibvirtDisks(LibvirtMoves):
+    """A part of `LibvirtHypervisor`."""
+
+    @property
+    def guest_directory(self) -> Path:
+        return self._files.directory
+
+    @property
+    def local_names(self) -> tuple[str, ...]:
+        return (BASE, ROOT)
+
+    async def local_disks(self, server_id: str) -> list[LocalDisk]:
+        guest = await self._look(server_id, states.show)
+        check_off(server_id, guest.state)
+        if not guest.image_id:
+            return []
+        own = self._files.directory / server_id
+        base = LocalDisk(name=BASE, path=own / BASE, image_id=guest.image_id, is_written=False)
+        return [base, LocalDisk(name=ROOT, path=own / ROOT)]
+
+    async def take_in(self, server_id: str, brought: Sequence[Path]) -> None:
+        async with self._lock(server_id):
+            await self._files.take_in(brought)
+
+    async def find_root(
+        self, server_id: str, image_id: str, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        async with self._lock(server_id):
+            return await self._files.find_root(server_id, image_id, size_bytes, operation_key)

@@ -1,0 +1,72 @@
+"""The root disks of simulated guests as files that can be copied from host to host.
+
+A simulated guest writes to no disk, so its file is made when it is first asked for: as large as it
+should be, and almost all of it a hole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from mooring.agent import files
+from mooring.agent.hypervisor import RootPlan
+from mooring.agent.local_disks import LocalDisk, check_growth, check_off, no_copy
+from mooring.agent.simulated_moves import SimulatedMoves
+
+_ROOT = "root"
+
+
+class SimulatedDisks(SimulatedMoves):
+    """A part of `SimulatedHypervisor`. `knobs` points: local_disks, take_in, find_root."""
+
+    @property
+    def guest_directory(self) -> Path:
+        return self._settings.state_dir / "guests"
+
+    @property
+    def local_names(self) -> tuple[str, ...]:
+        return (_ROOT,)
+
+    async def leftovers(self) -> list[str]:
+        there = {guest.server_id for guest in self._world.guests()}
+        found = self.guest_directory.glob("*")
+        return sorted(str(path) for path in found if path.name not in there)
+
+    async def local_disks(self, server_id: str) -> list[LocalDisk]:
+        await self.knobs.at("local_disks")
+        guest = self._get(server_id)
+        check_off(server_id, guest.state)
+        if not guest.image_id:
+            return []
+        path = self._root_path(server_id)
+        if not path.exists():
+            path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+            path.write_bytes(f"root of {server_id}, from {guest.image_id}".encode())
+            os.truncate(path, guest.root_bytes)
+        return [LocalDisk(name=_ROOT, path=path)]
+
+    async def take_in(self, server_id: str, brought: Sequence[Path]) -> None:
+        await self.knobs.at("take_in")
+        for coming in brought:
+            files.take(coming)
+
+    async def find_root(
+        self, server_id: str, image_id: str, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        await self.knobs.at("find_root")
+        path = self._root_path(server_id)
+        if not path.exists():
+            raise no_copy(server_id)
+        size_bytes = check_growth(server_id, path.stat().st_size, size_bytes)
+        os.truncate(path, size_bytes)
+        return RootPlan(path=path, format="raw", image_id=image_id, size_bytes=size_bytes)
+
+    def _root_path(self, server_id: str) -> Path:
+        return self.guest_directory / server_id / _ROOT
+
+    def _remove(self, server_id: str) -> None:
+        self._world.remove(server_id)
+        shutil.rmtree(self.guest_directory / server_id, ignore_errors=True)
