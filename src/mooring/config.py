@@ -245,6 +245,12 @@ def load(
     return settings
 
 
+def environment_for(**settings: str) -> dict[str, str]:
+    """Return an environment for a process of ours: this one's, with these settings alone."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    return kept | {f"{PREFIX}{name.upper()}": value for name, value in settings.items()}
+
+
 def reference() -> str:
     """Return `docs/configuration.md`."""
     lines: list[str] = []

@@ -44,7 +44,7 @@ def new_owner() -> str:
 
 
 async def run_up(settings: Settings, say: Say) -> None:
-    """Serve everything on this machine: control plane, and its hosts in the same process.
+    """Serve everything on this machine: the control plane and its hosts.
 
     Says what it does, and `ready <url>` once every API answers and a host is up. Raises Invalid,
     Conflict or Unavailable, each with one line that tells what to do, when it cannot start.
@@ -74,7 +74,7 @@ async def run_serve(settings: Settings, say: Say) -> None:
 
 
 def host_names(settings: Settings) -> list[str]:
-    """Return the names of the hosts that `up` runs in its own process."""
+    """Return the names of this machine's hosts."""
     name = platform.node() or "localhost"
     if settings.hosts == 1:
         return [name]
@@ -82,9 +82,10 @@ def host_names(settings: Settings) -> list[str]:
 
 
 async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, say: Say) -> None:
-    """Start the hosts of this process and make them known, until the stack is left.
+    """Start this machine's hosts and make them known, until the stack is left.
 
-    With the setting `auto` a host stays what it was at its first start: its guests are there.
+    One runs in this process; several are processes of their own. With the setting `auto` a host
+    stays what it was at its first start: its guests are there. Raises Invalid, Unavailable.
     """
     from mooring.agent.app import open_agent
     from mooring.agent.settings import AgentSettings
@@ -96,39 +97,37 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
             f"The setting storage names the pools of one host, and there are {settings.hosts}. "
             "Leave --hosts out."
         )
-    for name in host_names(settings):
-        directory = settings.state_path / "hosts" / name
-        memory = directory / "hypervisor"
-        kind = _hypervisor(settings, memory)
-        if kind != "simulated" and not memory.exists():
-            say(f"host {name}: finding out what this machine can run, once; up to half a minute")
-        wanted = AgentSettings(
-            name=name,
-            state_dir=directory,
-            hypervisor=kind,
-            pools=storage.pools,
-            mounts=storage.mounts,
-            move_address=settings.move_address,
-            copy_listen=settings.copy_listen,
-            copy_mib_per_s=settings.copy_mib_per_s,
-        )
-        running = await stack.enter_async_context(open_agent(wanted))
-        agents.in_process(name, running.app)
-        host = await agents[name].host()
-        memory.write_text(host.hypervisor, "ascii")
-        note = f" ({running.notice})" if running.notice else ""
-        say(f"host {name}: {host.hypervisor}, {host.accelerator or 'no accelerator'}{note}")
+    if settings.hosts > 1:
+        from mooring.lab.lab import open_lab
+
+        await open_lab(settings, host_names(settings), agents, stack, say)
+        return
+    [name] = host_names(settings)
+    directory = settings.state_path / "hosts" / name
+    memory = directory / "hypervisor"
+    kind = _hypervisor(settings, memory)
+    if kind != "simulated" and not memory.exists():
+        say(f"host {name}: finding out what this machine can run, once; up to half a minute")
+    wanted = AgentSettings(
+        name=name,
+        state_dir=directory,
+        hypervisor=kind,
+        pools=storage.pools,
+        mounts=storage.mounts,
+        move_address=settings.move_address,
+        copy_listen=settings.copy_listen,
+        copy_mib_per_s=settings.copy_mib_per_s,
+    )
+    running = await stack.enter_async_context(open_agent(wanted))
+    agents.in_process(name, running.app)
+    host = await agents[name].host()
+    memory.write_text(host.hypervisor, "ascii")
+    note = f" ({running.notice})" if running.notice else ""
+    say(f"host {name}: {host.hypervisor}, {host.accelerator or 'no accelerator'}{note}")
 
 
 def _hypervisor(settings: Settings, memory: Path) -> HypervisorKind:
-    """Return what a host shall run guests with. Raises Invalid for several hosts on libvirt."""
-    if settings.hosts > 1:
-        if settings.hypervisor == "libvirt":
-            raise Invalid(
-                f"This machine is one host to libvirt, not {settings.hosts}. Leave --hosts out, or "
-                "choose --hypervisor simulated."
-            )
-        return "simulated"
+    """Return what the host shall run guests with."""
     if settings.hypervisor == "auto" and memory.exists():
         return "simulated" if memory.read_text("ascii") == "simulated" else "libvirt"
     return settings.hypervisor

@@ -20,8 +20,11 @@ ONLY_IN = {
     "netapp_ontap": ("src/mooring/agent/arrays/netapp.py",),
     "PyPowerStore": ("src/mooring/agent/arrays/powerstore.py",),
     "subprocess": ("src/mooring/agent/run.py",),
-    "asyncio.subprocess": ("src/mooring/agent/run.py",),
-    "asyncio.create_subprocess_exec": ("src/mooring/agent/run.py",),
+    "asyncio.subprocess": ("src/mooring/agent/run.py", "src/mooring/lab/processes.py"),
+    "asyncio.create_subprocess_exec": (
+        "src/mooring/agent/run.py",
+        "src/mooring/lab/processes.py",
+    ),
     "oslo_utils": ("src/mooring/qcow2.py",),
     "oslo_policy": ("src/mooring/web/policy.py",),
     "oslo_config": ("src/mooring/web/policy.py",),
