@@ -59,11 +59,13 @@ async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
     await journal.close()
 
 
-def make_driver(kind: str, directory: Path, journal: Journal) -> VolumeDriver:
+def make_driver(
+    kind: str, directory: Path, journal: Journal, hosts: tuple[str, ...] = ()
+) -> VolumeDriver:
     if kind == "simulated":
         pool = PoolSettings(name="pool", driver="simulated", total_gib=100, oversubscription=1)
-        return SimulatedDriver(pool, directory / "pool.sqlite")
-    pool = PoolSettings(name="pool", format="qcow2" if kind == "qcow2" else "raw")
+        return SimulatedDriver(replace(pool, hosts=hosts), directory / "pool.sqlite")
+    pool = PoolSettings(name="pool", format="qcow2" if kind == "qcow2" else "raw", hosts=hosts)
     return DirectoryDriver(pool, directory / "volumes", HOST, QemuImg(Runner(journal)))
 
 
@@ -296,9 +298,36 @@ async def test_only_the_host_of_a_directory_reaches_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.sqlite")
     driver = make_driver("raw", tmp_path, journal)
     await driver.setup()
+    assert (await driver.stats()).hosts == [HOST]
     await driver.create(volume(driver), None, "op")
     with pytest.raises(Invalid, match="host host-2 cannot reach it"):
         await driver.export("v1", "a1", {"host": "host-2"})
+    await journal.close()
+
+
+async def test_a_pool_says_which_hosts_reach_it(driver: VolumeDriver) -> None:
+    alone = isinstance(driver, DirectoryDriver)
+    assert (await driver.stats()).hosts == ([HOST] if alone else None)
+    assert driver.hosts == (await driver.stats()).hosts
+
+
+@pytest.mark.parametrize("kind", ["simulated", pytest.param("raw", marks=pytest.mark.hosts)])
+async def test_the_hosts_of_a_pool_reach_it_and_no_other(kind: str, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    driver = make_driver(kind, tmp_path, journal, (HOST, "host-2"))
+    await driver.setup()
+    assert (await driver.stats()).hosts == [HOST, "host-2"]
+    await driver.create(volume(driver), None, "op")
+    for host in (HOST, "host-2"):
+        info = await driver.export("v1", f"a-{host}", {"host": host})
+        assert info["data"]["volume_id"] == "v1"
+    with pytest.raises(Invalid, match=f"host host-3 cannot reach it. Use a server on {HOST} or"):
+        await driver.export("v1", "a3", {"host": "host-3"})
+    with pytest.raises(Invalid, match="names no host"):
+        await driver.export("v1", "a3", {})
+    assert (await driver.find("v1")) is not None
+    assert len((await driver.holders("v1")).holders) in {0, 2}
+    await driver.close()
     await journal.close()
 
 

@@ -198,6 +198,7 @@ async def _stats(agent: Agent, driver: VolumeDriver) -> Pool:
         driver=driver.pool.driver,
         total_gib=0,
         free_gib=0,
+        hosts=driver.hosts,
         problem=problem,
     )
 

@@ -33,6 +33,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Of the file system: kept free for everybody else who writes there."""
     oversubscription: float = 20.0
     """How many times its size a thin pool may promise (facts/block_storage.md 11.3)."""
+    hosts: tuple[str, ...] = ()
+    """The hosts that may have its volumes. Empty: of a directory this host alone, else every host.
+    Those of a directory see it under the same path."""
     total_gib: int = 0
     """Of a simulated pool: its size."""
     nfs: NfsOptions | None = None

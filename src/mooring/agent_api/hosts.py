@@ -27,6 +27,8 @@ class Pool(Struct, frozen=True, kw_only=True):
     multiattach: bool = True
     online_extend: bool = False
     storage_protocol: str = "local"
+    hosts: list[str] | None = None
+    """Names of the hosts that may have its volumes; None is every host."""
     problem: str = ""
     """Why the pool cannot be used now; empty when it can."""
 

@@ -61,6 +61,8 @@ class Volume(Struct, frozen=True):
     migration_status: str | None = None
     availability_zone: str | None = None
     volume_type: str | None = None
+    pool: str | None = field(name="os-vol-host-attr:host", default=None)
+    """`host@backend#pool`; None before it lies somewhere, and to whoever is no administrator."""
     metadata: dict[str, str] = {}
     volume_image_metadata: dict[str, str] = {}
     attachments: list[Attached] = []

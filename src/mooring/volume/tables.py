@@ -225,6 +225,8 @@ class BackendRow(Base):
     protocol: Mapped[str]
     thin: Mapped[bool]
     multiattach: Mapped[bool]
+    hosts: Mapped[list[str] | None] = mapped_column(Json)
+    """The hosts that may have its volumes; None is every host."""
     problem: Mapped[str] = mapped_column(default="")
     """Why the pool cannot be used now; empty when it can."""
     disabled: Mapped[bool] = mapped_column(default=False)

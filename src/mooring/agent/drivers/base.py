@@ -52,6 +52,11 @@ class VolumeDriver(Protocol):
         """What the pool was set up as."""
         ...
 
+    @property
+    def hosts(self) -> list[str] | None:
+        """The hosts that may have its volumes; None is every host."""
+        ...
+
     async def setup(self) -> None:
         """Make ready, and remove what unfinished calls have left. Raises Unavailable."""
         ...
@@ -186,6 +191,26 @@ def check_source(wanted: VolumeFile, source: SourceImage | None) -> None:
     raise Invalid(
         f"Image {source.image_id} needs a volume of {needed} GiB; {wanted.size_gib} GiB is too "
         "small. Ask for a larger volume."
+    )
+
+
+class _Pooled(Protocol):
+    @property
+    def pool(self) -> PoolSettings: ...
+    @property
+    def hosts(self) -> list[str] | None: ...
+
+
+def check_reach(driver: _Pooled, volume_id: str, connector: Mapping[str, Any]) -> str:
+    """Return the connector's host. Raises Invalid unless that may have volumes of the pool."""
+    host = connector.get("host")
+    if not isinstance(host, str) or not host:
+        raise Invalid("The connector names no host. Use the connector of the server's host.")
+    if driver.hosts is None or host in driver.hosts:
+        return host
+    raise Invalid(
+        f"Volume {volume_id} is in pool {driver.pool.name}, and host {host} cannot reach it. Use a "
+        f"server on {' or '.join(driver.hosts)}."
     )
 
 

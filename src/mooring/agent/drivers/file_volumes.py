@@ -21,6 +21,7 @@ from mooring.agent.drivers.base import (
     ExtendNeedsCompute,
     SourceImage,
     WithoutFence,
+    check_reach,
     check_room,
     check_same,
     check_source,
@@ -72,8 +73,8 @@ class FileVolumes(WithoutFence, ABC):
         self._records = threading.Lock()
 
     @abstractmethod
-    def connect_info(self, volume: VolumeFile, connector: Mapping[str, Any]) -> dict[str, Any]:
-        """Return connection_info for the connector's host. Raises Invalid: not a host for it.
+    def connect_info(self, volume: VolumeFile) -> dict[str, Any]:
+        """Return connection_info for a host of the pool's.
 
         Runs in a thread, before the export is recorded, and again for each repetition.
         """
@@ -86,6 +87,10 @@ class FileVolumes(WithoutFence, ABC):
     @property
     def pool(self) -> PoolSettings:
         return self._pool
+
+    @property
+    def hosts(self) -> list[str] | None:
+        return list(self._pool.hosts) or None
 
     def path(self, volume_id: str) -> Path:
         """Return where a volume was made, or would be."""
@@ -217,8 +222,9 @@ class FileVolumes(WithoutFence, ABC):
     ) -> dict[str, Any]:
         def note() -> dict[str, Any]:
             volume = require(self._find(volume_id), volume_id)
-            info = self.connect_info(volume, connector)
-            self._set_export(volume_id, attachment_id, str(connector.get("host", "")))
+            host = check_reach(self, volume_id, connector)
+            info = self.connect_info(volume)
+            self._set_export(volume_id, attachment_id, host)
             return info
 
         return await run_to_end(note)
@@ -335,6 +341,7 @@ class FileVolumes(WithoutFence, ABC):
             multiattach=self._pool.format == "raw",
             online_extend=True,
             storage_protocol=self.storage_protocol,
+            hosts=self.hosts,
         )
 
     def _leftovers(self) -> list[str]:

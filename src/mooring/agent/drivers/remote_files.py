@@ -195,10 +195,7 @@ class RemoteFiles(FileSnapshots):
         found = await super().leftovers()
         return [path for path in found if not _is_known(Path(path).name)]
 
-    def connect_info(self, volume: VolumeFile, connector: Mapping[str, Any]) -> dict[str, Any]:
-        host = connector.get("host")
-        if not isinstance(host, str) or not host:
-            raise Invalid("The connector names no host. Use the connector of the server's host.")
+    def connect_info(self, volume: VolumeFile) -> dict[str, Any]:
         data = {
             "export": self._share.mount.export,
             "name": self.active_path(volume.volume_id).name,

@@ -15,6 +15,7 @@ from mooring.agent.drivers.base import (
     ExtendNeedsCompute,
     SourceImage,
     WithoutFence,
+    check_reach,
     check_room,
     check_same,
     check_source,
@@ -28,7 +29,6 @@ from mooring.agent.settings import PoolSettings
 from mooring.agent.simulated_pool import SELECT
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import Holder, Holders, VolumeFile
-from mooring.errors import Invalid
 
 DEFAULT_GIB = 10_240
 
@@ -48,7 +48,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
 
     `knobs` points: create, delete, extend, replace, export, unexport, snapshot, merge.
 
-    Every host may be exported to, so servers with such volumes may move. A running guest with a
+    Every host may be exported to, unless the pool names its hosts. A running guest with a
     volume holds its lock, unless the pool's settings say that the storage grows it all the same.
     """
 
@@ -62,6 +62,10 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
     @property
     def pool(self) -> PoolSettings:
         return self._pool
+
+    @property
+    def hosts(self) -> list[str] | None:
+        return list(self._pool.hosts) or None
 
     async def setup(self) -> None:
         self._open = simulated_pool.open_pool(self._file)
@@ -84,6 +88,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
             volumes=len(held),
             reserved_percent=self._pool.reserved_percent,
             online_extend=True,
+            hosts=self.hosts,
             storage_protocol="simulated",
         )
 
@@ -153,9 +158,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
     ) -> dict[str, Any]:
         await self.knobs.at("export")
         volume = require(await self.find(volume_id), volume_id)
-        host = connector.get("host")
-        if not isinstance(host, str) or not host:
-            raise Invalid("The connector names no host. Use the connector of the server's host.")
+        host = check_reach(self, volume_id, connector)
         if attachment_id not in volume.exports:
             self._db.execute(
                 "INSERT INTO exports VALUES (?, ?, ?, ?, NULL)",

@@ -14,6 +14,7 @@ from mooring.compute.hosts import hosts
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
 from mooring.compute.moves.sagas.move_notes import LiveMigrate, moving
+from mooring.compute.scheduling.reach import find_reach, refusal
 from mooring.compute.servers import servers, states
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, Invalid, NotFound
@@ -21,6 +22,7 @@ from mooring.errors import Conflict, Invalid, NotFound
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from mooring.compute.scheduling.reach import Reach
     from mooring.compute.service import Compute
     from mooring.compute.tables import BlockDevice, Host, Migration, Server
     from mooring.who import Who
@@ -44,15 +46,15 @@ async def live_migrate(
     Raises NotFound, Conflict: locked, wrong state, host down; Invalid: the host is the server's
     own, unknown or down, or a disk of the server's is on its host only.
     """
-    attached = await _list_attachments(compute, who, server_id)
+    attached, reached = await _look_at_volumes(compute, who, server_id)
 
     def begin(tx: Session) -> None:
         server = servers.visible(tx, who, server_id)
         now, saga_id = compute.clock.now(), str(uuid.uuid4())
         states.require(server, who, _ACTION, _FROM)
-        down_after_s = compute.settings.host_down_s
-        source = hosts.require_up(tx, server.host, now, down_after_s)
+        source = hosts.require_up(tx, server.host, now, compute.settings.host_down_s)
         _check_wish(compute, source, host, tx)
+        _check_reach(tx, source, host, reached)
         rows = list(devices.of_server(tx, server_id))
         _check_disks(server, rows, block_migration=block_migration)
         states.begin(tx, server, _ACTION, "migrating", now)
@@ -143,10 +145,29 @@ def _find_live(tx: Session, who: Who, server_id: str, move: str) -> Migration:
     return row
 
 
-async def _list_attachments(compute: Compute, who: Who, server_id: str) -> list[str]:
+async def _look_at_volumes(
+    compute: Compute, who: Who, server_id: str
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Return a server's attachments, and who reaches its volumes."""
     await compute.store.read(lambda tx: servers.visible(tx, who, server_id).id)
-    listed = await compute.volumes.attachments(None, server_id=server_id)
-    return [one.id for one in listed]
+    attached = await compute.volumes.attachments(None, server_id=server_id)
+    volumes = sorted({one.volume_id for one in attached})
+    return [one.id for one in attached], await find_reach(compute.volumes, volumes)
+
+
+def _check_reach(tx: Session, source: Host, wished: str | None, reach: Reach) -> None:
+    """Raise Invalid where no host that may be chosen reaches all of a server's volumes."""
+    others = [one.name for one in hosts.find_all(tx) if one.name != source.name]
+    destinations = others if wished is None else [wished]
+    if not reach or any(not refusal(reach, name) for name in destinations):
+        return
+    pools = " and ".join(
+        f"pool {name} is reached by {', '.join(names)} only" for name, names in reach.items()
+    )
+    raise Invalid(
+        f"The instance cannot keep its volumes on {wished or 'any other host'}: {pools}. Nothing "
+        "was changed."
+    )
 
 
 def _check_wish(compute: Compute, source: Host, wished: str | None, tx: Session) -> None:

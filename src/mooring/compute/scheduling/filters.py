@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from mooring.compute.aggregates import membership
 from mooring.compute.hosts import hosts
+from mooring.compute.scheduling import reach
 
 if TYPE_CHECKING:
     from mooring.compute.groups.affinity import Standing
@@ -36,7 +37,6 @@ def refusal(host: Host, needs: Needs, view: View) -> str:
 
     It reads behind a number of hosts: "2 disabled".
     """
-    reach = needs.reach
     checks = (
         (
             needs.host not in {None, host.name},
@@ -46,9 +46,9 @@ def refusal(host: Host, needs: Needs, view: View) -> str:
         (not hosts.is_up(host, view.now, view.down_after_s), "not answering"),
         (needs.host is None and host.disabled, "disabled"),
         (needs.zone not in {None, host.zone}, f"outside of zone {needs.zone}"),
-        (reach is not None and host.name not in reach, "out of reach of its volumes"),
     )
     words = next((words for speaks_against, words in checks if speaks_against), "")
+    words = words or reach.refusal(needs.reach, host.name)
     if not words:
         among = view.aggregates.get(host.name, ())
         words = membership.refusal(among, needs.specs, needs.project_id)

@@ -21,7 +21,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     zone        the availability zone that was asked for; None is any
     host        the only host that will do, when one was asked for; it may be disabled
     left_out    hosts that will not do: tried already, or where the server is now
-    reach       the hosts that reach all of its volumes and disks; None is every host
+    reach       by pool of its volumes that not every host reaches: the hosts that do
     group_id    its server group, whose policy counts the other members; "" is none
     project_id  whose it is: the metadata of an aggregate may keep its hosts for some projects
     specs       the flavor's extra specs: some ask for an aggregate with such metadata
@@ -33,7 +33,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     zone: str | None = None
     host: str | None = None
     left_out: list[str] = []
-    reach: list[str] | None = None
+    reach: dict[str, list[str]] = {}
     group_id: str = ""
     project_id: str = ""
     specs: dict[str, str] = {}

@@ -122,6 +122,7 @@ def note_host(tx: Session, host: Host, zone: str, now: datetime) -> None:
         row.total_gib, row.free_gib = pool.total_gib, pool.free_gib
         row.protocol, row.thin = pool.storage_protocol, pool.thin
         row.multiattach = pool.multiattach
+        row.hosts = pool.hosts
 
 
 def is_up(row: BackendRow, settings: VolumeSettings, now: datetime) -> bool:
@@ -170,7 +171,10 @@ def check_growth(
 
 
 def capabilities(room: Room, settings: VolumeSettings, now: datetime) -> dict[str, Any]:
-    """Return what a pool says of itself, under upstream's keys; types compare with these."""
+    """Return what a pool says of itself, under upstream's keys; types compare with these.
+
+    One is ours: `reached_by`, the hosts that may have its volumes, None for every host.
+    """
     row = room.row
     return {
         "volume_backend_name": row.driver,
@@ -188,6 +192,7 @@ def capabilities(room: Room, settings: VolumeSettings, now: datetime) -> dict[st
         "thick_provisioning_support": not row.thin,
         "multiattach": row.multiattach,
         "QoS_support": False,
+        "reached_by": row.hosts,
         "backend_state": "up" if is_up(row, settings, now) else "down",
         "timestamp": row.seen_at.replace(tzinfo=None).isoformat(),
     }

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mooring.compute.scheduling import picking
 from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
 from mooring.compute.scheduling.picking import Owner
+from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.tables import Server
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
         traits=traits_of(server.extra_specs, notes.traits),
         zone=notes.wished_zone,
         host=notes.wished_host,
+        reach=await find_reach(
+            run.service.volumes, [disk.volume_id for disk in notes.disks if disk.volume_id]
+        ),
         group_id=notes.group_id,
         project_id=notes.project_id,
         specs=server.extra_specs,

@@ -16,6 +16,7 @@ from mooring.compute.moves.sagas.move_notes import LiveMigrate
 from mooring.compute.scheduling import picking
 from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
 from mooring.compute.scheduling.picking import Owner
+from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.tables import Server
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrat
         zone=server.pinned_zone,
         host=notes.wished_host,
         left_out=[notes.source],
+        reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
         group_id=notes.group_id,
         project_id=notes.project_id,
         specs=server.extra_specs,
