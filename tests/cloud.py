@@ -43,6 +43,7 @@ from mooring.saga.laws import Crash, LawProbe
 from mooring.saga.tables import SagaRow
 from mooring.service import Service
 from mooring.services import IDENTITY, SERVICES
+from mooring.store.base import Store
 from tests.answers import Answer, encode
 from tests.callers import OwnToken, keystone
 from tests.migrated import files_of, lay_databases
@@ -352,9 +353,13 @@ class SimulatedCloud:
         """What a service has notified of so far, if the setting `notifications` keeps it."""
         return await self.cloud.stores[service].read(outbox.read)
 
+    def every_store(self) -> Mapping[str, Store]:
+        """Return the databases that the doctor reads."""
+        return self.cloud.stores
+
     async def complaints(self) -> list[str]:
         """What the doctor finds, and what has not ended."""
-        found = await look(self.cloud.stores, self.known_agents, self.clock)
+        found = await look(self.every_store(), self.known_agents, self.clock)
         lines = [f"{one.resource}: {one.message}" for one in sorted(found)]
         for name in self.cloud.engines:
             lines += await self.cloud.stores[name].read(_unfinished)

@@ -193,6 +193,17 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             le=86400,
         ),
     ] = 20
+    max_concurrent_live_migrations: Annotated[
+        int, Meta(description="Running servers that leave a host at a time; 0: any.", ge=0, le=1000)
+    ] = 1
+    live_migration_timeout_s: Annotated[
+        int,
+        Meta(description="How many seconds one may be on its way at most.", ge=1, le=604800),
+    ] = 3600
+    live_migration_timeout_action: Annotated[
+        Literal["abort", "force_complete"],
+        Meta(description="Then it stays, or is held still, as long once more, until it is there."),
+    ] = "abort"
     kill_at: Annotated[
         str,
         Meta(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,12 +20,14 @@ from mooring.compute.tables import BlockDevice, Server
 from mooring.compute.volumes import disk_places
 from mooring.errors import Unavailable
 from mooring.placement.app import SERVICE as PLACEMENT
+from mooring.store.base import Store
 from mooring.volume.app import SERVICE as VOLUME
 from mooring.volume.service import Volume
 from tests.answers import Answer
 from tests.callers import PROJECT
 from tests.cloud import SimulatedCloud
 from tests.image_shelf import ImageShelf
+from tests.migrated import open_store
 
 T = TypeVar("T")
 IMAGE = "0f9a1f3e-54f4-4b1a-9d1a-6b1f0d9f7c11"
@@ -55,6 +57,19 @@ class ComputeCloud(SimulatedCloud):
         self.compute: Compute = self.cloud[COMPUTE]
         self.volume: Volume = self.cloud[VOLUME]
         self.stores = self.cloud.stores
+
+    async def open(self) -> None:
+        await super().open()
+        where = self.settings.state_path / "shelf"
+        self._shelved = await open_store(str(where), "image", inline=True)
+
+    def every_store(self) -> Mapping[str, Store]:
+        """Return the databases, and one without images for the shelf."""
+        return {**super().every_store(), "image": self._shelved}
+
+    async def close(self) -> None:
+        await super().close()
+        await self._shelved.close()
 
     async def meanwhile(
         self, asking: Coroutine[Any, Any, T], *, turns: int = 50
@@ -171,9 +186,9 @@ class ComputeCloud(SimulatedCloud):
         inventory = await self.known_agents[host].inventory()
         return [connected.volume_id for connected in inventory.connections]
 
-    async def make_legacy(self, server_id: str, volume_id: str) -> None:
+    async def make_legacy(self, server_id: str, volume_id: str, host: str = "host1") -> None:
         """Give a server a volume by the old calls, as a service before 3.44 did."""
-        connector = await self.known_agents["host1"].connector()
+        connector = await self.known_agents[host].connector()
         path, how = f"/volumes/{volume_id}/action", {"user": "compute"}
         await self.volume_api("POST", path, {"os-reserve": None}, **how)
         action = {"os-initialize_connection": {"connector": connector}}
@@ -184,7 +199,7 @@ class ComputeCloud(SimulatedCloud):
             connection=answer["connection_info"],
             device="/dev/vdx",
         )
-        await self.known_agents["host1"].plug_disk(server_id, disk)
+        await self.known_agents[host].plug_disk(server_id, disk)
         attach = {"instance_uuid": server_id, "mountpoint": "/dev/vdx", "mode": "rw"}
         await self.volume_api("POST", path, {"os-attach": attach}, **how)
         row = BlockDevice(
@@ -202,7 +217,7 @@ class ComputeCloud(SimulatedCloud):
         def write(tx: Transaction) -> None:
             tx.add(row)
             tx.flush()
-            disk_places.add(tx, volume_id, "host1", None, self.clock.now())
+            disk_places.add(tx, volume_id, host, None, self.clock.now())
 
         await self.stores["compute"].write(write)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from msgspec import Struct
@@ -10,6 +11,8 @@ from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
 
 LIVE = "os-migrateLive"
+TURNS = 100_000
+"""Of the event loop, for what happens by itself."""
 
 
 class Moving(Struct):
@@ -22,7 +25,8 @@ class Moving(Struct):
     destination: str
 
     async def migrate(self, **more: Any) -> int:
-        """Ask for the move; return the status code."""
+        """Ask for the move, whatever time has passed; return the status code."""
+        await self.cloud.look_at_hosts()
         value = {"host": None, "block_migration": False, **more}
         return await self.cloud.act(self.server_id, LIVE, value, user="admin", version="2.90")
 
@@ -108,3 +112,15 @@ async def server_that_moves(cloud: ComputeCloud, *, volumes: int = 2, group: str
     source = (await cloud.server(server_id))["OS-EXT-SRV-ATTR:host"]
     destination = next(host for host in cloud.hosts if host != source)
     return Moving(cloud, server_id, [root, *others], source, destination)
+
+
+async def begun(moving: Moving) -> asyncio.Task[None]:
+    """Begin to move, and return when the guest is on its way and goes no further."""
+    moving.cloud.hypervisor(moving.source).knobs.hold("send_memory")
+    assert await moving.migrate() == 202
+    settling = asyncio.create_task(moving.cloud.settle())
+    for _ in range(TURNS):
+        if await moving.states() == ["running", "prelaunched"]:
+            return settling
+        await asyncio.sleep(0)
+    raise AssertionError("the guest was never sent")

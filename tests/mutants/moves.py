@@ -7,6 +7,7 @@ from tests.mutants.mutant import FAILING, STEPS, Mutant
 MOVES = "compute/moves/sagas"
 LEAVING, CLAIMING = f"{MOVES}/leaving.py", f"{MOVES}/claiming.py"
 SENDING, SAGA = f"{MOVES}/sending.py", f"{MOVES}/live_migrate.py"
+QUEUE = "tests/compute/test_move_queue.py"
 LIVE, KEEPER = "tests/compute/test_live_migration.py", "tests/compute/test_keeper.py"
 
 MUTANTS = [
@@ -128,5 +129,45 @@ MUTANTS = [
         "    return replace(notes, block_device_id=row.id)\n",
         LIVE,
         "to_grow",
+    ),
+    Mutant(
+        "a move takes its turn whoever came before it",
+        "compute/moves/turns.py",
+        "    if most and _count_ahead(tx, compute, row, now) >= most:\n",
+        "    if most and _count_ahead(tx, compute, row, now) >= most + 1:\n",
+        QUEUE,
+        "one_guest_leaves",
+    ),
+    Mutant(
+        "who came last goes first",
+        "compute/moves/turns.py",
+        "one.status in _UNDER_WAY or one.id < row.id]\n",
+        "one.status in _UNDER_WAY or one.id > row.id]\n",
+        QUEUE,
+        "one_guest_leaves",
+    ),
+    Mutant(
+        "a move to a silent host holds up the others",
+        "compute/moves/turns.py",
+        "Host.forced_down.is_(False), Host.last_seen_at >= since)\n",
+        "Host.last_seen_at != since)\n",
+        QUEUE,
+        "silent_host",
+    ),
+    Mutant(
+        "nobody tells the next that it is its turn",
+        "compute/moves/turns.py",
+        "        compute.sagas.signal(tx, signal_of(one.id))\n",
+        "        compute.sagas.signal(tx, signal_of(-one.id))\n",
+        QUEUE,
+        "taken_away",
+    ),
+    Mutant(
+        "a host that does not hold a guest still yet ends its move",
+        SENDING,
+        "        if is_fenced(error):\n            raise\n",
+        "        raise\n",
+        "tests/compute/test_moves_refused.py",
+        "not_sent_yet",
     ),
 ]

@@ -87,7 +87,12 @@ class SimulatedMoves:
         if server_id not in self._sent:
             return Progress()
         total = guest.memory_mib << 20
-        return Progress(memory_total_bytes=total, memory_remaining_bytes=total)
+        half = total // 2
+        return Progress(
+            memory_total_bytes=total,
+            memory_processed_bytes=half,
+            memory_remaining_bytes=total - half,
+        )
 
     async def hasten(self, server_id: str) -> None:
         self._get(server_id)

@@ -34,9 +34,23 @@ class Arrival(Struct, frozen=True, kw_only=True):
 class Progress(Struct, frozen=True, kw_only=True):
     """How far a guest is on its way, in bytes; all 0 while none is."""
 
+    @property
+    def percent(self) -> int:
+        """How much of memory and disks is there, 0 to 100."""
+        return percent_of(
+            self.memory_total_bytes + self.disk_total_bytes,
+            self.memory_remaining_bytes + self.disk_remaining_bytes,
+        )
+
     memory_total_bytes: int = 0
     memory_processed_bytes: int = 0
     memory_remaining_bytes: int = 0
     disk_total_bytes: int = 0
     disk_processed_bytes: int = 0
     disk_remaining_bytes: int = 0
+
+
+def percent_of(total_bytes: int, remaining_bytes: int) -> int:
+    """Return how much of so many bytes is not left over, 0 to 100; 0 of nothing."""
+    done = total_bytes - min(remaining_bytes, total_bytes)
+    return 100 * done // total_bytes if total_bytes else 0

@@ -54,7 +54,10 @@ def _open(near: Surroundings) -> Compute:
         agents=near.agents,
         clock=near.clock,
         settings=ComputeSettings(
-            reimage_timeout_per_gb=float(near.settings.reimage_timeout_per_gb)
+            reimage_timeout_per_gb=float(near.settings.reimage_timeout_per_gb),
+            move_timeout_s=float(near.settings.live_migration_timeout_s),
+            move_timeout_action=near.settings.live_migration_timeout_action,
+            moves_at_once=near.settings.max_concurrent_live_migrations,
         ),
         outbox=near.outbox,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -40,7 +40,11 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Seconds for each GiB of an image, after which a rebuild that was told nothing looks by itself
     what became of its volume."""
     move_timeout_s: float = 3600.0
-    """How long a guest may be on its way to another host; then it stays where it is."""
+    """How long a guest may be on its way to another host; then `move_timeout_action` is done."""
+    move_timeout_action: Literal["abort", "force_complete"] = "abort"
+    """Have it stay where it is, or stand still until it is there, if not for too long."""
+    moves_at_once: int = 1
+    """How many running guests may leave one host at a time; 0 is no limit."""
     cpu_allocation_ratio: float = 4.0
     memory_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0

@@ -10,6 +10,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from mooring import limits
+from mooring.agent_api.moves import percent_of
 from mooring.compute.moves.migrations import LIVE, UNDER_WAY
 from mooring.compute.tables import Migration
 from mooring.compute.wire import keyset
@@ -74,3 +75,13 @@ def under_way(tx: Session, server_id: str) -> Sequence[Migration]:
         Migration.status.in_(UNDER_WAY),
     )
     return tx.execute(wanted.order_by(Migration.id)).scalars().all()
+
+
+def progress(tx: Session, server_ids: Sequence[str]) -> dict[str, int]:
+    """Return how much of each server that is on its way is there, in percent, memory and disks."""
+    wanted = select(
+        Migration.server_id,
+        Migration.memory_total_bytes + Migration.disk_total_bytes,
+        Migration.memory_remaining_bytes + Migration.disk_remaining_bytes,
+    ).where(Migration.server_id.in_(server_ids), Migration.status.in_(UNDER_WAY))
+    return {one: percent_of(total, left) for one, total, left in tx.execute(wanted)}

@@ -13,6 +13,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from mooring import limits
 from mooring.compute.groups import groups
+from mooring.compute.moves import migration_list
 from mooring.compute.tables import BlockDevice, Fault, Host, Server, ServerMetadata, ServerTag
 from mooring.compute.wire import keyset
 from mooring.compute.wire.keyset import SortKey
@@ -130,6 +131,8 @@ class Surroundings(Struct, frozen=True):
     faults: dict[str, Fault] = {}
     hosts: dict[str, Host] = {}
     groups: dict[str, list[str]] = {}
+    progress: dict[str, int] = {}
+    """How much of a server that is on its way to another host is there, in percent."""
 
 
 def page(tx: Session, query: ServerQuery, *, brief: bool = False) -> list[Server]:
@@ -160,6 +163,7 @@ def surroundings(tx: Session, servers: Sequence[Server]) -> Surroundings:
     ids = [server.id for server in servers]
     failed = [server.id for server in servers if server.vm_state in {"error", "deleted"}]
     failed += [server.id for server in servers if server.deleted_at is not None]
+    moving = [server.id for server in servers if server.task_state == "migrating"]
     metadata: dict[str, dict[str, str]] = {}
     pairs = select(ServerMetadata.server_id, ServerMetadata.key, ServerMetadata.value)
     for server_id, key, value in tx.execute(pairs.where(ServerMetadata.server_id.in_(ids))):
@@ -170,6 +174,7 @@ def surroundings(tx: Session, servers: Sequence[Server]) -> Surroundings:
         volumes=_volumes(tx, ids),
         faults=_faults(tx, failed) if failed else {},
         hosts=_hosts(tx, {server.host for server in servers if server.host}),
+        progress=migration_list.progress(tx, moving) if moving else {},
     )
 
 

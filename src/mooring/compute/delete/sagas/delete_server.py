@@ -17,7 +17,7 @@ from mooring.compute.delete.sagas.delete_notes import (
 )
 from mooring.compute.groups import groups
 from mooring.compute.hosts import guests
-from mooring.compute.moves import migrations
+from mooring.compute.moves import migrations, turns
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
@@ -40,9 +40,10 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     actions.fail_left(tx, notes.server_id, run.now())
     rows = devices.of_server(tx, notes.server_id)
     there = [disk for row in rows if row.volume_id for disk in look(tx, server, row)]
-    hosts = {disk.elsewhere for disk in there} | migrations.end_left_over(
-        tx, notes.server_id, run.now()
-    )
+    left = migrations.end_left_over(tx, notes.server_id, run.now())
+    for host in left:
+        turns.pass_on(tx, run.service, host)
+    hosts = {disk.elsewhere for disk in there} | left
     elsewhere = sorted(hosts - {"", server.host})
     return replace(notes, host=server.host, elsewhere=elsewhere, disks=there)
 

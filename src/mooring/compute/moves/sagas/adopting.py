@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mooring.agent_api.verbs import DELETE_ARRIVAL
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests, hosts
-from mooring.compute.moves import migrations
+from mooring.compute.moves import migrations, turns
 from mooring.compute.moves.sagas import leaving
 from mooring.compute.scheduling.needs import resources_of
 from mooring.compute.servers import states
@@ -76,6 +76,7 @@ async def adopt(run: Run[Compute], server_id: str) -> Together | None:
         zone = {"zone": host.zone} if host else {}
         states.change(tx, server_id, now, host=found.host, **zone)
         migrations.change(tx, left.id, now, status="error")
+        turns.pass_on(tx, run.service, left.source)
         affinity.leave_place(tx, server_id)
 
     return Together(write)

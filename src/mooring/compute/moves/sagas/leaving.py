@@ -15,7 +15,7 @@ from mooring.agent_api.servers import PowerRequest
 from mooring.agent_api.verbs import DELETE_ARRIVAL
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests, hosts
-from mooring.compute.moves import keeper, migrations
+from mooring.compute.moves import keeper, migrations, turns
 from mooring.compute.moves.sagas import claiming
 from mooring.compute.moves.sagas.move_notes import (
     LiveMigrate,
@@ -128,6 +128,7 @@ def place_server(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
     if notes.group_id:
         affinity.leave_place(tx, notes.server_id)
     migrations.change(tx, notes.migration_id, now, status="post-migrating")
+    turns.pass_on(tx, run.service, notes.source)
 
 
 async def drop_guest(notes: LiveMigrate, run: Run[Compute]) -> None:
@@ -157,6 +158,7 @@ def forget_place(tx: Session, notes: LiveMigrate, item: str, run: Run[Compute]) 
 def record_end(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
     """Give the server its state back, and say how the move went."""
     now, power = run.now(), POWER[notes.vm_state]
+    turns.pass_on(tx, run.service, notes.source)
     if notes.lost:
         states.break_down(tx, notes.server_id, now)
         migrations.change(tx, notes.migration_id, now, status="error")
@@ -215,6 +217,7 @@ def keep_places(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
                 disk_places.add(tx, disk.block_device_id, host, attachment_id, now)
     states.break_down(tx, notes.server_id, now)
     migrations.change(tx, notes.migration_id, now, status="error")
+    turns.pass_on(tx, run.service, notes.source)
 
 
 BAD_END = (

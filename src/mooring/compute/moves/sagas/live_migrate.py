@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.compute.groups import affinity
-from mooring.compute.moves import migrations
+from mooring.compute.moves import migrations, turns
 from mooring.compute.moves.sagas import claiming, leaving, sending
 from mooring.compute.moves.sagas.move_notes import LiveMigrate, find, items, there
 from mooring.compute.moves.sagas.telling import STORY
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def begin_move(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
-    """Say that the move is being made ready."""
+    """Say that the move has begun."""
     states.move(tx, notes.server_id, "migrating", run.now())
-    migrations.change(tx, notes.migration_id, run.now(), status="preparing")
+    migrations.change(tx, notes.migration_id, run.now(), status=turns.QUEUED)
 
 
 def give_back(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
@@ -42,6 +42,7 @@ def give_back(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
     is_aborted = row is not None and row.asked == migrations.ABORT
     status = "cancelled" if is_aborted else "error"
     migrations.change(tx, notes.migration_id, run.now(), status=status)
+    turns.pass_on(tx, run.service, notes.source)
 
 
 async def reserve_there(notes: LiveMigrate, item: str, run: Run[Compute]) -> LiveMigrate:
@@ -81,6 +82,7 @@ LIVE_MIGRATE = Saga(
     Step("hold_source", claiming.hold_source, undo=claiming.settle_claim),
     Step("claim_destination", claiming.claim_destination),
     Step("save_destination", claiming.save_destination),
+    Step("await_turn", sending.await_turn),
     Step(
         "prepare_destination",
         sending.prepare_destination,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
 from msgspec.structs import replace
 
+from mooring.agent_api.moves import Progress
 from mooring.compute.hosts import guests
-from mooring.compute.moves import migrations
+from mooring.compute.moves import migrations, turns
 from mooring.compute.moves.sagas.move_notes import LiveMigrate
 from mooring.errors import Conflict, MooringError, Unavailable
+from mooring.fence.rules import is_fenced
 from mooring.limits import AGENT_PATIENCE_S, COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Park, Run
 from mooring.saga.journal import is_unavailable
@@ -19,11 +22,27 @@ if TYPE_CHECKING:
 
     from mooring.agent_api.client import AgentClient
     from mooring.agent_api.moves import Arrival
-    from mooring.compute.service import Compute
+    from mooring.compute.service import Compute, ComputeSettings
     from mooring.compute.tables import Migration
 
+log = structlog.get_logger()
 _LOOK_S = AGENT_PATIENCE_S + 3.0
 """How often a guest on its way is looked at: its host answers that it goes on before."""
+_HELD_S = 60.0
+"""How long, at least, a guest that is held still may take to arrive."""
+_TURN_S = 15.0
+"""How often a move that waits looks by itself: one before it may go to a host that fell silent."""
+_LONGEST_QUEUE_S = 7 * 86400.0
+"""How long a move waits for those before it, each of which has its own time."""
+
+
+async def await_turn(notes: LiveMigrate, run: Run[Compute]) -> None:
+    """Rest until the guest may leave its host, where only so many may at a time."""
+    compute, now = run.service, run.now()
+    if not await compute.store.write(lambda tx: turns.take(tx, compute, notes.migration_id, now)):
+        raise Park(
+            signal=turns.signal_of(notes.migration_id), seconds=_TURN_S, timeout_s=_LONGEST_QUEUE_S
+        )
 
 
 async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
@@ -54,7 +73,7 @@ async def send_guest(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrate:
     row = await run.service.store.read(lambda tx: _find(tx, notes))
     if row.asked == migrations.ABORT or run.pre_empted:
         return replace(notes, reason=_aborted(notes).public, aborted=True)
-    if run.worked_s >= run.service.settings.move_timeout_s:
+    if run.worked_s >= _patience_s(run.service.settings):
         return replace(
             notes,
             reason=f"The guest of server {notes.server_id} changed its memory faster than it could "
@@ -84,7 +103,7 @@ async def _send(notes: LiveMigrate, run: Run[Compute], row: Migration) -> None:
         raise Park(
             signal=migrations.signal_of(notes.migration_id),
             seconds=_LOOK_S,
-            timeout_s=2 * run.service.settings.move_timeout_s + _LOOK_S,
+            timeout_s=2 * _patience_s(run.service.settings) + _LOOK_S,
         ) from error
 
 
@@ -98,21 +117,49 @@ async def _depart(notes: LiveMigrate, run: Run[Compute], arrival: Arrival) -> No
 
 
 async def _look_after(notes: LiveMigrate, run: Run[Compute], row: Migration) -> None:
-    """Write down how far the guest is, and hold it still when its user asked for that."""
-    if row.asked == migrations.FORCE_COMPLETE:
-        operation = guests.other(run.operation, "hasten")
-
-        async def hasten(agent: AgentClient) -> None:
-            await agent.hasten_departure(notes.server_id, operation=operation)
-
-        await guests.ask(run, notes.source, hasten)
+    """Write down how far the guest is, and hold it still when its user, or time, asks for that."""
     progress = await guests.ask(
         run, notes.source, lambda agent: agent.show_departure(notes.server_id)
     )
+    if progress != Progress():
+        await _note(notes, run, progress)
+    settings = run.service.settings
+    is_late = _hastens(settings) and run.worked_s >= settings.move_timeout_s
+    if is_late or row.asked == migrations.FORCE_COMPLETE:
+        await _hold_still(notes, run)
+
+
+async def _note(notes: LiveMigrate, run: Run[Compute], progress: Progress) -> None:
     now = run.now()
     await run.service.store.write(
         lambda tx: migrations.note_progress(tx, notes.migration_id, progress, now)
     )
+    await run.progress(progress.percent)
+
+
+async def _hold_still(notes: LiveMigrate, run: Run[Compute]) -> None:
+    """Ask the source to; what it does not send just now is looked at again."""
+    operation = guests.other(run.operation, "hasten")
+
+    async def verb(agent: AgentClient) -> None:
+        await agent.hasten_departure(notes.server_id, operation=operation)
+
+    try:
+        await guests.ask(run, notes.source, verb)
+    except Conflict as error:
+        if is_fenced(error):
+            raise
+        log.info("a guest was not held still", server=notes.server_id, reason=error.public)
+
+
+def _hastens(settings: ComputeSettings) -> bool:
+    return settings.move_timeout_action == "force_complete"
+
+
+def _patience_s(settings: ComputeSettings) -> float:
+    """Return for how long a guest may be on its way, held still or not."""
+    timeout_s = settings.move_timeout_s
+    return timeout_s + (max(timeout_s, _HELD_S) if _hastens(settings) else 0.0)
 
 
 async def _is_hopeless(notes: LiveMigrate, run: Run[Compute]) -> bool:

@@ -82,7 +82,7 @@ class ServerView:
             if self.version >= (2, 16) and (rights.host_status or rights.unknown_host_status):
                 self._add_host_status(body, server, rights)
         if shown in WITH_PROGRESS:
-            body["progress"] = 0
+            body["progress"] = self.around.progress.get(server.id, 0)
         if shown in WITH_FAULT and (fault := self.around.faults.get(server.id)) is not None:
             body["fault"] = self._fault(fault)
         self._add_newer(body, server)
