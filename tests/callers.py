@@ -17,6 +17,7 @@ FAR = datetime(2100, 1, 1, tzinfo=UTC)
 _ROLES = {
     "reader": {"reader"},
     "member": {"member", "reader"},
+    "manager": {"manager", "member", "reader"},
     "stranger": {"member", "reader"},
     "admin": {"admin", "member", "reader"},
     "volume": {"admin", "service"},

@@ -113,9 +113,11 @@ def fail_left(tx: Session, server_id: str, now: datetime) -> None:
 
 def record_done(
     tx: Session, server_id: str, action: str, who: Who, now: datetime, *, event: str
-) -> None:
-    """Record an action that needed no more than this transaction."""
-    succeed(tx, begin(tx, server_id, action, who, now, events=(event,)), now)
+) -> int:
+    """Record an action that needed no more than this transaction; return its id."""
+    action_id = begin(tx, server_id, action, who, now, events=(event,))
+    succeed(tx, action_id, now)
+    return action_id
 
 
 def forget(tx: Session, action_id: int) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from mooring.compute.aggregates import membership
 from mooring.compute.hosts import hosts
+from mooring.compute.moves import migrations
 from mooring.compute.tables import Host, Server
 from mooring.errors import Conflict, NotFound
 from mooring.fence import debts
@@ -76,8 +77,8 @@ def uses(tx: Session, name: str) -> list[str]:
     """Return what a host has and owes, each as `3 servers`."""
     used = select(func.count()).select_from(Server)
     servers = tx.execute(used.where(Server.host == name, Server.deleted_at.is_(None))).scalar_one()
-    owed = len(debts.owed(tx, name))
-    found = {"servers": servers, "undone operations that it owes": owed}
+    owed, moves = len(debts.owed(tx, name)), migrations.count_at(tx, name)
+    found = {"servers": servers, "moves of servers": moves, "undone operations that it owes": owed}
     return [f"{count} {what}" for what, count in found.items() if count]
 
 
@@ -123,6 +124,11 @@ def _removable(tx: Session, compute: Compute, service_id: str, *, by_uuid: bool)
         raise Conflict(
             f"Unable to delete compute service of host {host.name}: it hosts {servers} instances. "
             "Delete or move them first."
+        )
+    if moves := migrations.count_at(tx, host.name):
+        raise Conflict(
+            f"Unable to delete compute service of host {host.name}: {moves} moves of servers from "
+            "it or to it last. Abort them, or wait for their end, first."
         )
     if hosts.is_up(host, compute.clock.now(), compute.settings.host_down_s):
         raise Conflict(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Literal
 
-from mooring.compute.actions import actions
+from mooring.compute.actions import actions, notices
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
 from mooring.compute.moves import migrations
@@ -88,6 +88,7 @@ async def abort(compute: Compute, who: Who, server_id: str, move: str, *, early:
 
     def ask(tx: Session) -> None:
         row = _find_live(tx, who, server_id, move)
+        states.require_unlocked(servers.visible(tx, who, server_id), who)
         allowed = _ABORTABLE | _EARLY if early else _ABORTABLE
         if row.status not in allowed:
             raise Invalid(
@@ -96,9 +97,8 @@ async def abort(compute: Compute, who: Who, server_id: str, move: str, *, early:
             )
         now = compute.clock.now()
         migrations.change(tx, row.id, now, asked=migrations.ABORT)
-        actions.record_done(
-            tx, server_id, "live_migration_cancel", who, now, event="compute_live_migration_abort"
-        )
+        action, event = "live_migration_cancel", "live_migration_abort"
+        _record(tx, compute, who, server_id, action=action, event=event)
         try:
             compute.sagas.abort(tx, row.saga_id)
         except Conflict:
@@ -115,24 +115,36 @@ async def force_complete(compute: Compute, who: Who, server_id: str, move: str) 
         server = servers.visible(tx, who, server_id)
         states.require(server, who, "force_complete", _FROM, {"migrating"})
         row = _find_live(tx, who, server_id, move)
-        if row.status != "running":
+        if row.status != "running" or row.asked == migrations.ABORT:
+            state = "being aborted" if row.asked == migrations.ABORT else row.status
             raise Invalid(
-                f"Migration {move} of instance {server_id} is {row.status}; only one that runs can "
-                "be forced to its end."
+                f"Migration {move} of instance {server_id} is {state}; only one that runs can be "
+                "forced to its end."
             )
         now = compute.clock.now()
         migrations.change(tx, row.id, now, asked=migrations.FORCE_COMPLETE)
-        event = "compute_live_migration_force_complete"
-        actions.record_done(tx, server_id, "live_migration_force_complete", who, now, event=event)
+        what = "live_migration_force_complete"
+        _record(tx, compute, who, server_id, action=what, event=what)
         compute.sagas.signal(tx, migrations.signal_of(row.id))
 
     await compute.store.write(ask)
 
 
+def _record(
+    tx: Session, compute: Compute, who: Who, server_id: str, *, action: str, event: str
+) -> None:
+    """Write down, and tell, that something was asked of a move."""
+    now = compute.clock.now()
+    action_id = actions.record_done(tx, server_id, action, who, now, event=f"compute_{event}")
+    for phase in ("start", "end"):
+        notices.send(tx, compute, server_id, f"{event}.{phase}", action_id=action_id)
+
+
 def find(tx: Session, who: Who, server_id: str, move: str) -> Migration:
     """Return a move of a server by its number. Raises NotFound."""
     servers.visible(tx, who, server_id)
-    row = migrations.find(tx, int(move)) if move.isascii() and move.isdecimal() else None
+    is_number = move.isascii() and move.isdecimal() and len(move) < 19
+    row = migrations.find(tx, int(move)) if is_number else None
     if row is None or row.server_id != server_id:
         raise NotFound(f"Migration {move} for server {server_id} could not be found.")
     return row

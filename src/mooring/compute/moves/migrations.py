@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam
+from sqlalchemy import bindparam, func, or_, select
 
 from mooring.compute.tables import Migration
 from mooring.store.loaded import ById, Loaded
@@ -93,6 +93,14 @@ def end_left_over(tx: Session, server_id: str, now: datetime) -> set[str]:
         return set()
     change(tx, left.id, now, status="error")
     return {left.source, left.destination or ""}
+
+
+def count_at(tx: Session, host: str) -> int:
+    """Return how many moves that last come from a host or go to it."""
+    tx.flush()
+    either = or_(Migration.source == host, Migration.destination == host)
+    wanted = select(func.count()).select_from(Migration)
+    return tx.execute(wanted.where(either, Migration.status.in_(_UNFINISHED))).scalar_one()
 
 
 def signal_of(migration_id: int) -> str:

@@ -106,11 +106,15 @@ async def delete_service(call: Call[Compute]) -> Reply:
     """Forget a host that is down and has no servers; 409 otherwise."""
     text = call.path["service_id"]
     by_uuid = call.version >= _UUID_SINCE
-    service_id = canonical_uuid(text) if by_uuid else text if text.isdecimal() else None
+    service_id = canonical_uuid(text) if by_uuid else text if _is_number(text) else None
     if service_id is None:
         raise Invalid(f"Invalid service id {text}")
     await host_changes.remove(call.service, service_id, by_uuid=by_uuid)
     return Reply(204)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 def _read_old(action: str, body: OldChange) -> tuple[HostChanges, dict[str, Any]]:

@@ -9,8 +9,9 @@ from msgspec import Meta, Struct
 from mooring.compute.moves import live_migrating
 from mooring.compute.service import Compute
 from mooring.compute.wire.api.values import Truth, TruthOrAuto, truth
+from mooring.errors import Invalid
 from mooring.web.api import Api, Call, Reply
-from mooring.web.bodies import Since, Until, Was
+from mooring.web.bodies import Required, Since, Until, Was
 
 api = Api[Compute]()
 
@@ -23,7 +24,7 @@ class MigrateLive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     host: _Host | None
     block_migration: Annotated[TruthOrAuto, Was(Truth, (2, 24))]
-    disk_over_commit: Annotated[Truth, Until(2, 24)] = False
+    disk_over_commit: Annotated[Truth, Required(2, 1), Until(2, 24)] = False
     force: Annotated[Truth, Since(2, 30), Until(2, 67)] = False
 
 
@@ -34,6 +35,8 @@ async def migrate_live(call: Call[Compute], body: MigrateLive) -> Reply:
     Whether a host can take it is found out after the answer, in every version: the server's events
     and migrations tell.
     """
+    if body.host is None and truth(body.force):
+        raise Invalid("A server is forced to a host that is named; nothing was changed.")
     if body.host is not None:
         call.require(f"{_RULE}:host")
     blocks = body.block_migration

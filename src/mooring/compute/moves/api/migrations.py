@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from mooring import limits
 from mooring.compute.moves import live_migrating, migration_list
 from mooring.compute.moves.migration_list import MigrationQuery
 from mooring.compute.moves.migrations import LIVE, UNDER_WAY
@@ -122,7 +123,7 @@ def _read_query(call: Call[Compute], page: paging.Page | None) -> MigrationQuery
         changed_since=_moment(call, "changes-since", known),
         changed_before=_moment(call, "changes-before", known),
         marker=page.marker if page else None,
-        limit=page.limit if page else paging.read(asked).limit,
+        limit=page.limit if page else limits.WEB_PAGE_ROWS,
     )
     if (
         query.changed_since is not None

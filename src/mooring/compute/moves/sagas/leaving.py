@@ -164,7 +164,7 @@ def record_end(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
         migrations.change(tx, notes.migration_id, now, status="error")
         return
     states.settle(tx, notes.server_id, notes.vm_state, power, now)
-    stayed = "cancelled" if notes.aborted else "failed"
+    stayed = "cancelled" if notes.aborted else "error"
     status = "completed" if notes.has_moved else stayed
     migrations.change(tx, notes.migration_id, now, status=status)
 

@@ -1,0 +1,273 @@
+"""What specs 001 says of live migration, sentence by sentence: each test names its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from mooring.agent_api import transport as hosts
+from mooring.clients import transport
+from mooring.errors import Conflict
+from tests.compute.cloud import ComputeCloud
+from tests.compute.moving import Moving, begun, server_that_moves
+
+pytestmark = pytest.mark.anyio
+HOSTS = ("host1", "host2")
+
+
+@pytest.fixture
+async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        yield await server_that_moves(cloud)
+
+
+async def held(moving: Moving) -> dict[str, list[tuple[str, str]]]:
+    """Return server and host of each attachment of each volume, and see what the server shows."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for volume_id in moving.volumes:
+        shown = await moving.cloud.volume_api("GET", f"/volumes/{volume_id}", user="admin")
+        found[volume_id] = sorted(
+            (one["server_id"], one["host_name"]) for one in shown["volume"]["attachments"]
+        )
+    return found
+
+
+async def named(moving: Moving) -> dict[str, str]:
+    """Return the attachment of each volume that the server's block devices name."""
+    listed = await moving.cloud.attachments(moving.server_id)
+    return {one["volumeId"]: one["attachment_id"] for one in listed}
+
+
+async def test_during_a_move_there_are_two_attachments_of_one_instance_on_two_hosts(
+    moving: Moving,
+) -> None:
+    """There is an attachment for both the source and destination host, although multi_attach=False.
+
+    Both are associated with the same instance uuid; VM1 is active on host 1 and inactive on host 2.
+    """
+    settling = await begun(moving)
+    both = [(moving.server_id, moving.source), (moving.server_id, moving.destination)]
+    assert await held(moving) == {volume_id: sorted(both) for volume_id in moving.volumes}
+    assert await moving.connected() == [2, 2]
+    assert await moving.states() == ["running", "prelaunched"]
+    moving.cloud.hypervisor(moving.source).knobs.release("send_memory")
+    await settling
+
+
+async def test_after_success_only_the_destination_s_attachment_is_left(moving: Moving) -> None:
+    """Should it succeed, we delete attachment 1 and are left with just attachment 2."""
+    before = await named(moving)
+    await moving.move()
+    after = await named(moving)
+    assert not {*before.values()} & {*after.values()}
+    there = [(moving.server_id, moving.destination)]
+    assert await held(moving) == dict.fromkeys(moving.volumes, there)
+    for attachment_id in before.values():
+        path = f"/volume/v3/attachments/{attachment_id}"
+        answer = await moving.cloud.ask("GET", path, user="admin", version="3.67")
+        assert answer.status == 404
+
+
+async def test_after_a_roll_back_only_the_source_s_attachment_is_left(moving: Moving) -> None:
+    """If the rollback succeeds we are back to one attachment again, in this case attachment 1."""
+    before = await named(moving)
+    moving.cloud.hypervisor(moving.source).knobs.fail("send_memory", Conflict("It broke off."))
+    await moving.move()
+    assert await named(moving) == before
+    here = [(moving.server_id, moving.source)]
+    assert await held(moving) == dict.fromkeys(moving.volumes, here)
+
+
+async def test_a_failure_with_a_clean_roll_back_puts_the_migration_into_error(
+    moving: Moving,
+) -> None:
+    """We also put the migration into the error state, as even if a failure had a clean rollback."""
+    moving.cloud.hypervisor(moving.source).knobs.fail("send_memory", Conflict("It broke off."))
+    await moving.move()
+    await moving.stays_whole()
+    assert await moving.status() == "error"
+
+
+async def test_a_source_that_fails_to_disconnect_keeps_its_attachment(moving: Moving) -> None:
+    """If source os-brick disconnect fails, ERROR, the attachment not deleted, the migration error.
+
+    What is kept is attachment 1; the server's block devices name attachment 2 by then.
+    """
+    before = await named(moving)
+    moving.cloud.silent = ("DELETE", "/connections/")
+    await moving.move()
+    server = await moving.cloud.server(moving.server_id)
+    assert (server["status"], server["OS-EXT-SRV-ATTR:host"]) == ("ERROR", moving.destination)
+    assert await moving.status() == "error"
+    both = sorted((moving.server_id, host) for host in (moving.source, moving.destination))
+    assert await held(moving) == dict.fromkeys(moving.volumes, both)
+    assert not {*before.values()} & {*(await named(moving)).values()}
+    moving.cloud.silent = None
+
+
+async def test_a_destination_that_fails_to_disconnect_keeps_its_attachment(moving: Moving) -> None:
+    """On roll-back: if success delete attachment 2, otherwise put the instance into ERROR.
+
+    The server's block devices name attachment 1 again.
+    """
+    before = await named(moving)
+    moving.cloud.hypervisor(moving.source).knobs.fail("send_memory", Conflict("It broke off."))
+    moving.cloud.silent = ("DELETE", "/connections/")
+    await moving.move()
+    server = await moving.cloud.server(moving.server_id)
+    assert (server["status"], server["OS-EXT-SRV-ATTR:host"]) == ("ERROR", moving.source)
+    assert await moving.status() == "error"
+    both = sorted((moving.server_id, host) for host in (moving.source, moving.destination))
+    assert await held(moving) == dict.fromkeys(moving.volumes, both)
+    assert await named(moving) == before
+    moving.cloud.silent = None
+
+
+class Listener:
+    """Writes down what changes a volume or a guest: who was asked, and what, in order."""
+
+    def __init__(self, cloud: ComputeCloud) -> None:
+        self.heard: list[str] = []
+        cloud.deliver, cloud.deliver_to_host = self.hear, self.hear_host
+
+    async def hear(
+        self, request: transport.Request, forward: transport.Forward
+    ) -> transport.Response:
+        """Pass a call between services on."""
+        part = request.path.partition("/volume/v3/attachments")
+        if part[1] and request.method != "GET":
+            has_connector = b'"connector":{' in request.content.replace(b" ", b"")
+            more = " with connector" if has_connector else ""
+            end = " complete" if part[2].endswith("/action") else ""
+            self.heard.append(f"{request.method} attachment{more}{end}")
+        return await forward(request)
+
+    async def hear_host(self, request: hosts.Request, forward: hosts.Forward) -> hosts.Response:
+        """Pass a call to a host on."""
+        kind = request.target.partition("?")[0].split("/")
+        verb = f"{request.method} {kind[-1] if kind[-1] == 'departure' else kind[1]}"
+        if verb in {"PUT connections", "DELETE connections", "PUT departure"}:
+            self.heard.append(f"{request.headers['host']}: {verb}")
+        return await forward(request)
+
+
+@pytest.fixture
+async def light(tmp_path: Path) -> AsyncGenerator[Moving]:
+    """A server with its root volume alone."""
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        yield await server_that_moves(cloud, volumes=1)
+
+
+async def test_a_move_that_succeeds_calls_in_the_order_of_the_specification(light: Moving) -> None:
+    """(destination) connector, new attachment; attach the backend; (source) kicks off.
+
+    Then (source) disconnect, and only then delete the attachment.
+    """
+    listener = Listener(light.cloud)
+    await light.move()
+    assert listener.heard == [
+        "POST attachment with connector",
+        f"{light.destination}: PUT connections",
+        "POST attachment complete",
+        f"{light.source}: PUT departure",
+        f"{light.source}: DELETE connections",
+        "DELETE attachment",
+    ]
+
+
+async def test_a_move_that_rolls_back_calls_in_the_order_of_the_specification(
+    light: Moving,
+) -> None:
+    """(destination) call os-brick to disconnect; if success, delete the attachment."""
+    listener = Listener(light.cloud)
+    light.cloud.hypervisor(light.source).knobs.fail("send_memory", Conflict("It broke off."))
+    await light.move()
+    assert listener.heard[4:] == [f"{light.destination}: DELETE connections", "DELETE attachment"]
+
+
+async def test_a_connection_that_another_server_uses_stays_at_the_source(tmp_path: Path) -> None:
+    """Take care when removing a connection: not removing an in use connection too early."""
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        shared = await cloud.make_shared_volume()
+        both = [await server_that_moves(cloud, volumes=1) for _ in range(2)]
+        stays, goes = both
+        if stays.source != goes.source:
+            assert await goes.migrate(host=stays.source) == 202
+            await cloud.settle()
+        for one in both:
+            assert (await cloud.attach(one.server_id, shared, version="2.60")).status == 200
+            await cloud.settle()
+        assert await goes.migrate() == 202
+        await cloud.settle()
+        assert await goes.host() != await stays.host()
+        assert shared in await cloud.connections(stays.source)
+        assert shared in await cloud.disks(stays.server_id, stays.source)
+        assert await writers(cloud, shared) == sorted([stays.source, await goes.host()])
+        assert await cloud.complaints() == []
+
+
+async def writers(cloud: ComputeCloud, volume_id: str) -> list[str]:
+    """Return the hosts with a guest that may write to a volume now."""
+    return [
+        host
+        for host in sorted(cloud.hosts)
+        for one in cloud.hypervisor(host).ledger()
+        if one.volume_id == volume_id and one.until is None
+    ]
+
+
+async def test_connection_data_is_fetched_by_the_destination_s_attachment_from_then_on(
+    moving: Moving,
+) -> None:
+    """Any time we need the connection_info we fetch that from Cinder, by the attachment_id."""
+    await moving.move()
+    ids = {*(await named(moving)).values()}
+    asked: list[str] = []
+
+    async def note(request: transport.Request, forward: transport.Forward) -> transport.Response:
+        if request.method == "GET" and "/attachments/" in request.path:
+            asked.append(request.path.rpartition("/")[2])
+        return await forward(request)
+
+    moving.cloud.deliver = note
+    assert await moving.cloud.act(moving.server_id, "reboot", {"type": "HARD"}) == 202
+    await moving.cloud.settle()
+    assert {*asked} == ids
+    assert await moving.states() == ["absent", "running"]
+    assert await moving.cloud.complaints() == []
+
+
+async def test_a_volume_is_detached_after_a_move_by_the_destination_s_attachment(
+    moving: Moving,
+) -> None:
+    """If attachment_id is set in the block device, we use the new detach flow."""
+    await moving.move()
+    volume_id = moving.volumes[-1]
+    assert (await moving.cloud.detach(moving.server_id, volume_id)).status == 202
+    await moving.cloud.settle()
+    assert await moving.cloud.volume_status(volume_id) == "available"
+    assert (await moving.connected(), await moving.attachments()) == ([0, 1], 1)
+
+
+async def test_a_volume_of_the_old_calls_keeps_its_server_where_it_is(moving: Moving) -> None:
+    """New flow only where the block device has an attachment_id: the old one is not moved."""
+    volume_id = await moving.cloud.make_volume()
+    await moving.cloud.make_legacy(moving.server_id, volume_id, moving.source)
+    assert await moving.migrate() == 400
+    assert await moving.migrations() == []
+
+
+async def test_nobody_deletes_either_attachment_of_a_move_by_hand(moving: Moving) -> None:
+    """The delete guard: a user without a service token ends no export that a move needs."""
+    settling = await begun(moving)
+    ids = await moving.cloud.compute.volumes.attachments(None, server_id=moving.server_id)
+    assert len(ids) == 4
+    for one in ids:
+        path = f"/volume/v3/attachments/{one.id}"
+        answer = await moving.cloud.ask("DELETE", path, version="3.67")
+        assert answer.status == 409, answer.text
+    moving.cloud.hypervisor(moving.source).knobs.release("send_memory")
+    await settling
+    assert (await moving.status(), await moving.host()) == ("completed", moving.destination)
