@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Protocol
@@ -52,13 +52,15 @@ class Process(Protocol):
 
 
 class CommandProcess:
-    """One `mooring` command, started as an operator starts it."""
+    """One `mooring` command, started as an operator starts it; `before` ends as the command."""
 
-    def __init__(self, *arguments: str, log: Path, kill_at: str = "") -> None:
+    def __init__(
+        self, *arguments: str, log: Path, kill_at: str = "", before: Sequence[str] = ()
+    ) -> None:
         environment = {**os.environ, "MOORING_KILL_AT": kill_at}
         self.log = log.open("ab")
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "mooring.main", *arguments],
+            [*before, sys.executable, "-m", "mooring.main", *arguments],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=self.log,

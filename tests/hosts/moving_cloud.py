@@ -1,0 +1,185 @@
+"""A cloud of two real hosts on one machine: each in namespaces, with a libvirt daemon of its own.
+
+Both reach one share, which stand-ins for mount and umount give them; QEMU's locks on its files are
+real, as both run on one kernel. Source: facts/real_hosts.md 4.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import libvirt
+
+from tests.agent.shares import Shares
+from tests.contract.clients import Shell
+from tests.hosts.namespaces import command, end_daemon, namespaces
+from tests.hosts.pooled_cloud import PooledCloud
+from tests.hosts.real_cloud import RealCloud
+from tests.kill.processes import CommandProcess
+
+HOSTS = ("moor-c", "moor-d")
+POOL, EXPORT = "shared", "192.0.2.7:/volumes"
+WRITES = 101
+"""The byte of an image that QEMU locks while its guest may write to it."""
+_STORAGE = """
+[mounts]
+program_path = "{here}/bin"
+table = "{here}/table"
+"""
+_POOL = """
+[[pools]]
+name = "shared"
+driver = "nfs"
+[pools.nfs]
+nas_host = "192.0.2.7"
+nas_share_path = "/volumes"
+nfs_qcow2_volumes = true
+"""
+
+
+class MovingCloud(PooledCloud):
+    """`mooring serve` beside two agents, the first of which has the pool."""
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        self._directory, self._stack = directory, stack
+        self._agents = [self._begin(number, name) for number, name in enumerate(HOSTS, 1)]
+        RealCloud.__init__(self, directory)
+
+    def _begin(self, number: int, name: str) -> CommandProcess:
+        root = self._directory / name
+        root.mkdir()
+        shares = Shares(root / "outside")
+        if number == 1:
+            shares.export(EXPORT)
+        else:
+            (shares.directory / "shares").rmdir()
+            first = self._directory / HOSTS[0] / "outside" / "shares"
+            (shares.directory / "shares").symlink_to(first)
+        storage = _STORAGE.format(here=shares.directory) + (_POOL if number == 1 else "")
+        (root / "storage.toml").write_text(storage)
+        settings = f'storage = "{root}/storage.toml"\nmove_address = "10.77.0.{number}"\n'
+        (root / "agent.toml").write_text(settings)
+        self._stack.callback(end_daemon, root)
+        agent = CommandProcess(
+            "agent",
+            *("--config", str(root / "agent.toml")),
+            *("--name", name, "--hypervisor", "libvirt"),
+            *("--state-dir", str(self._directory / "state" / "hosts" / name)),
+            *("--socket", str(root / "agent.sock")),
+            log=root / "agent.log",
+            before=command(root, name),
+        )
+        self._stack.callback(agent.wait)
+        self._stack.callback(agent.popen.terminate)
+        return agent
+
+    def start(self, kill_at: str = "") -> None:
+        agents = [("--agent", f"{name}={self._directory / name}/agent.sock") for name in HOSTS]
+        self.process = CommandProcess(
+            "serve",
+            *("--state-dir", str(self.state_dir), "--listen", self._listen),
+            *(word for one in agents for word in one),
+            log=self._log,
+            kill_at=kill_at,
+        )
+        self._listen = self.process.ready.removeprefix("http://")
+        self.demo, self.admin = self._connect("demo"), self._connect("admin")
+
+    def clean_up(self) -> None:
+        RealCloud.clean_up(self)
+
+    def file_of(self, volume_id: str) -> Path:
+        """The image of a volume, on the share."""
+        [found] = (self._directory / HOSTS[0] / "outside").rglob(f"volume-{volume_id}")
+        return found
+
+    def operator(self) -> Shell:
+        """The stock command, as an operator of the cloud."""
+        return Shell(self.state_dir / "clouds.yaml", "mooring")
+
+    def pace(self, host: str, server_id: str, mib_s: int) -> None:
+        """Let a guest leave its host only so fast."""
+        socket = self._directory / host / "run/libvirt/libvirt-sock"
+        binding: Any = libvirt
+        connection = binding.open(f"qemu+unix:///system?socket={socket}")
+        try:
+            connection.lookupByName(f"mooring-{server_id}").migrateSetMaxSpeed(mib_s)
+        finally:
+            connection.close()
+
+    def emulators(self, server_id: str) -> list[int]:
+        """Return the QEMU processes that have, or are to have, a guest."""
+        found: list[int] = []
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                line = entry.read_text(errors="replace")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if f"guest=mooring-{server_id}" in line and "qemu-system" in line.split("\0")[0]:
+                found.append(int(entry.parent.name))
+        return found
+
+
+class Ledger(threading.Thread):
+    """Samples, until told to end, which emulators may write to an image, by QEMU's own locks."""
+
+    def __init__(self, cloud: MovingCloud, server_id: str, image: Path) -> None:
+        super().__init__(daemon=True)
+        self._cloud, self._server_id = cloud, server_id
+        self._inode = image.stat().st_ino
+        self._is_over = threading.Event()
+        self.writers: list[int] = []
+        """Each emulator that was seen to hold the image, in the order of their first holding."""
+        self.doubles: list[list[int]] = []
+        """Emulators that held it at one time."""
+        self.samples = 0
+
+    def run(self) -> None:
+        while not self._is_over.wait(0.02):
+            self._sample()
+
+    def end(self) -> None:
+        """Sample no more."""
+        self._is_over.set()
+        self.join()
+
+    def _sample(self) -> None:
+        pids = self._cloud.emulators(self._server_id)
+        holding = [pid for pid in pids if self._holds(pid)]
+        self.samples += 1
+        self.writers += [pid for pid in holding if pid not in self.writers]
+        # The looks are not at one time: only who held it before and after held it meanwhile.
+        if len(holding) > 1 and all(self._holds(pid) for pid in holding):
+            self.doubles.append(holding)
+
+    def _holds(self, pid: int) -> bool:
+        try:
+            names = [one.name for one in Path(f"/proc/{pid}/fd").iterdir()]
+        except OSError:
+            return False
+        return any(self._locks(Path(f"/proc/{pid}"), name) for name in names)
+
+    def _locks(self, process: Path, name: str) -> bool:
+        try:
+            if (process / "fd" / name).stat().st_ino != self._inode:
+                return False
+            told = (process / "fdinfo" / name).read_text()
+        except OSError:
+            return False
+        ranges = re.findall(r"^lock:.*OFDLCK.* (\d+) (\d+)$", told, re.MULTILINE)
+        return any(int(first) <= WRITES <= int(last) for first, last in ranges)
+
+
+@contextmanager
+def two_real_hosts(directory: Path) -> Generator[MovingCloud]:
+    """A cloud of two real hosts; ended, with its guests, whatever the test has left."""
+    with ExitStack() as stack:
+        stack.enter_context(namespaces(*HOSTS, bridge="moor-br2"))
+        cloud = MovingCloud(directory, stack)
+        stack.callback(cloud.clean_up)
+        yield cloud

@@ -1,0 +1,124 @@
+"""A real guest writes all the time, and moves between two real hosts by the stock command."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.clients import COMPUTE, VOLUME
+from tests.hosts.conftest import require_guests
+from tests.hosts.moving_cloud import POOL, Ledger, MovingCloud, two_real_hosts
+from tests.hosts.namespaces import why_no_two_hosts
+from tests.hosts.real_cloud import GIB, Guest
+from tests.hosts.written import BLOCK, LABEL, read_written
+
+pytestmark = pytest.mark.hosts
+MIGRATE, MIGRATION = ("server", "migrate", "--live-migration"), ("server", "migration")
+HOST = "OS-EXT-SRV-ATTR:host"
+FAST_MIB_S, SLOW_MIB_S = 10_000, 1
+"""A guest that leaves at the slow pace is on its way for long enough to be asked something."""
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Generator[MovingCloud]:
+    require_guests()
+    if reason := why_no_two_hosts():
+        pytest.skip(f"no two real hosts here: {reason}")
+    with two_real_hosts(tmp_path_factory.mktemp("cloud")) as cloud:
+        yield cloud
+
+
+class Writer:
+    """A server that boots from a volume and writes to another one, and where it is."""
+
+    def __init__(self, cloud: MovingCloud, image: bytes) -> None:
+        self.cloud, self.operator = cloud, cloud.operator()
+        kind = cloud.make_type(POOL)
+        root = cloud.make_volume(kind, cloud.demo.image("guest", image, "qcow2"))
+        label = cloud.demo.image("label", LABEL.ljust(BLOCK, b"\0"))
+        self.volume_id = cloud.make_volume(kind, label)
+        mapping = {"boot_index": 0, "uuid": root}
+        mapping |= {"source_type": "volume", "destination_type": "volume"}
+        self.guest: Guest = cloud.boot("moving", block_device_mapping_v2=[mapping])
+        self.guest.attach(self.volume_id)
+        self.image = cloud.file_of(self.volume_id)
+
+    @property
+    def host(self) -> str:
+        """Where it is."""
+        return self.operator.ask("server", "show", self.guest.server_id)[HOST]
+
+    def writes_on(self) -> int:
+        """Wait until the guest has written once more; return how many blocks it says it wrote."""
+        self.guest.forget()
+        return int(self.guest.hear(r"writer has written (\d+)")[1])
+
+    def begin(self) -> str:
+        """Begin to move it slowly, and return the move's number once it is on its way."""
+        server_id = self.guest.server_id
+        self.cloud.pace(self.host, server_id, SLOW_MIB_S)
+        self.operator.run(*MIGRATE, server_id)
+        path = f"{COMPUTE}/servers/{server_id}/migrations"
+        got = self.cloud.admin.until(
+            path,
+            lambda answer: any(one["memory_total_bytes"] for one in answer.key("migrations")),
+            version="2.90",
+        )
+        [found] = got.key("migrations")
+        assert found["status"] == "running"
+        assert 0 < found["memory_remaining_bytes"] <= found["memory_total_bytes"]
+        return str(found["id"])
+
+    def newest(self) -> str:
+        """Return how its newest move went."""
+        listed = self.operator.ask(*MIGRATION, "list", "--server", self.guest.server_id)
+        return listed[0]["Status"]
+
+
+def test_a_guest_writes_on_while_it_is_kept_back_moves_and_loses_its_control_plane(
+    cloud: MovingCloud, guest_image: bytes, tmp_path: Path
+) -> None:
+    writer = Writer(cloud, guest_image)
+    guest, server_id = writer.guest, writer.guest.server_id
+    ledger = Ledger(cloud, server_id, writer.image)
+    ledger.start()
+    try:
+        counts = [writer.writes_on()]
+        source = writer.host
+
+        writer.operator.run(*MIGRATION, "abort", server_id, writer.begin())
+        guest.until("ACTIVE")
+        assert (writer.host, writer.newest()) == (source, "cancelled")
+        counts.append(writer.writes_on())
+
+        cloud.pace(source, server_id, FAST_MIB_S)
+        assert "Complete" in writer.operator.run(*MIGRATE, "--wait", server_id)
+        destination = writer.host
+        assert (destination != source, writer.newest()) == (True, "completed")
+        guest.begin_anew()
+        counts.append(writer.writes_on())
+
+        writer.begin()
+        cloud.process.popen.kill()
+        assert cloud.ended() == -signal.SIGKILL
+        cloud.pace(destination, server_id, FAST_MIB_S)
+        cloud.start()
+        guest.until("ACTIVE")
+        assert (writer.host, writer.newest()) == (source, "completed")
+        counts.append(writer.writes_on())
+    finally:
+        ledger.end()
+    assert counts == sorted(set(counts))
+    assert ledger.doubles == []
+    assert len(ledger.writers) == 3
+    assert len(cloud.emulators(server_id)) == 1
+    cloud.settle()
+    cloud.delete(guest.path)
+    assert cloud.emulators(server_id) == []
+    written = read_written(writer.image, "qcow2", GIB, tmp_path)
+    assert written.before >= counts[-1]
+    cloud.delete(f"{VOLUME}/volumes/{writer.volume_id}")
+    cloud.settle()
