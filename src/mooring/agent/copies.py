@@ -135,13 +135,7 @@ class Copies:
     def _promise(self, server_id: str, record: _Record) -> None:
         """Count on the room for what is left. Raises NoCapacity when it is not there."""
         left = record.left_bytes
-        space = os.statvfs(self._directory)
-        free = space.f_bavail * space.f_frsize - sum(self._left.values()) - _SPARE_BYTES
-        if left > free:
-            raise NoCapacity(
-                f"The disks of server {server_id} need {left} bytes, and this host has "
-                f"{max(free, 0)} left for them. Make room, or choose another host."
-            )
+        check_room(self._directory, server_id, left, promised=sum(self._left.values()))
         self._left[server_id] = left
 
     async def _bring(self, server_id: str, record: _Record, number: int, offer: Offer) -> _Record:
@@ -222,6 +216,17 @@ class Copies:
 
     def _write(self, server_id: str, record: _Record) -> None:
         files.write_record(self._directory / server_id / _RECORD, record, forced=True)
+
+
+def check_room(directory: Path, server_id: str, wanted: int, *, promised: int = 0) -> None:
+    """Raise NoCapacity when so many bytes more would fill the host."""
+    space = os.statvfs(directory)
+    free = space.f_bavail * space.f_frsize - promised - _SPARE_BYTES
+    if wanted > free:
+        raise NoCapacity(
+            f"The disks of server {server_id} need {wanted} bytes, and this host has "
+            f"{max(free, 0)} left for them. Make room, or choose another host."
+        )
 
 
 def check_offer(offer: Offer) -> None:

@@ -7,7 +7,7 @@ control plane's order, with a key that is good for these disks and this operatio
 from __future__ import annotations
 
 from mooring.agent import blocks, files
-from mooring.agent.copies import Copies
+from mooring.agent.copies import Copies, check_room
 from mooring.agent.door import Door
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import Hypervisor
@@ -21,6 +21,7 @@ from mooring.agent_api.copies import CopyProgress, Offer
 from mooring.errors import Conflict, NotFound
 from mooring.fence.journal import Answer
 from mooring.fence.threads import run_to_end
+from mooring.probe import Probe
 
 handlers = Handlers[Agent]()
 KEPT = ".kept"
@@ -33,6 +34,10 @@ class Copying:
         self.offers = Offers()
         self.door = Door(settings, self.offers)
         self.copies = Copies(hypervisor.guest_directory, images)
+
+    def watch(self, probe: Probe) -> None:
+        """Pass the points of a probe in the middle of copies."""
+        self.door.probe = self.copies.probe = probe
 
     async def withdraw(self, server_id: str) -> None:
         """Offer a guest's disks no more."""
@@ -83,6 +88,7 @@ async def put_copy(call: Call[Agent]) -> Answer:
     agent.probe.at("agent/put_copy/brought")
     if brought:
         await hypervisor.take_in(server_id, [copies.coming(server_id, one) for one in brought])
+        agent.probe.at("agent/put_copy/taken")
     copies.note_taken(server_id)
     return Answer(body=_show(call))
 
@@ -110,6 +116,7 @@ async def keep_disks(call: Call[Agent]) -> Answer:
         kept = disk.path.with_name(disk.name + KEPT)
         if await run_to_end(kept.exists):
             continue
+        check_room(kept.parent, call.path["server_id"], disk.path.stat().st_blocks * 512)
         written = files.partial(kept, call.operation_key)
         try:
             with files.full_disk_told(kept):

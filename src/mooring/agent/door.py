@@ -31,6 +31,7 @@ from mooring.agent.settings import AgentSettings
 from mooring.certificates import Held
 from mooring.errors import MooringError
 from mooring.fence.threads import run_to_end
+from mooring.probe import NoProbe, Probe
 
 if TYPE_CHECKING:
     from mooring.agent.certificate import Credentials
@@ -67,6 +68,7 @@ class Door:
         self._listening: socket.socket | None = None
         self._shown = Shown("", "", "")
         self._turn = asyncio.Lock()
+        self.probe: Probe = NoProbe()
 
     async def open(self, credentials: Credentials | None) -> Shown:
         """Listen, unless it does; return where. Raises Invalid, Unavailable: it cannot listen."""
@@ -139,6 +141,8 @@ class Door:
     def _leave(self, caller: asyncio.Task[None]) -> None:
         self._callers.discard(caller)
         self._places.release()
+        if not caller.cancelled() and (error := caller.exception()) is not None:
+            log.error("a caller for a copy was not answered", reason=repr(error))
 
     async def _serve(self, peer: socket.socket, context: ssl.SSLContext) -> None:
         reader = asyncio.StreamReader(limit=_LINE_BYTES)
@@ -195,6 +199,7 @@ class Door:
                 return
             if piece.data:
                 await _send(writer, _frame(piece))
+                self.probe.at("agent/put_offer/sent")
         await _send(writer, _frame(Piece(source.size_bytes, b"")))
 
 
