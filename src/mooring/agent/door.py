@@ -61,7 +61,7 @@ class Door:
 
     def __init__(self, settings: AgentSettings, offers: Offers) -> None:
         self._settings, self._offers = settings, offers
-        self._pace = Pace(settings.copy_mib_per_s * 1024**2)
+        self.pace = Pace(settings.copy_mib_per_s * 1024**2)
         self._places = asyncio.Semaphore(_CALLERS)
         self._accepting: asyncio.Task[None] | None = None
         self._callers: set[asyncio.Task[None]] = set()
@@ -193,7 +193,7 @@ class Door:
         """Send a file, for as long as it is offered."""
         await _send(writer, YES)
         while (piece := await run_to_end(source.next)) is not None:
-            await self._pace.take(len(piece.data))
+            await self.pace.take(len(piece.data))
             if not self._offers.stands(standing):
                 log.info("a copy was broken off: its offer is withdrawn", server=standing.server_id)
                 return
