@@ -182,10 +182,10 @@ async def test_what_was_on_disk_is_not_fetched_again_and_found_when_it_is_damage
 async def test_a_copy_goes_on_when_its_source_was_killed(tmp_path: Path) -> None:
     """Nothing is sent twice: the second source would be killed as the first was."""
     here, dies = tmp_path / "a", "agent/put_offer/sent@25"
-    giving, copying = operation(), operation()
     async with open_host(tmp_path / "b") as (host, _):
         async with agent_process(here, "simulated", dies) as source:
             server_id = await stop_a_guest(source.client, here, PIECES)
+            giving, copying = operation(), operation()
             offer = await source.client.put_offer(server_id, operation=giving)
             with pytest.raises(Unavailable, match="did not send"):
                 await host.client.put_copy(server_id, offer, operation=copying)
