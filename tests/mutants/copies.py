@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+STRANGERS = "tests/agent/test_copy_strangers.py"
 COPIES, BLOCKS = "tests/agent/test_copies.py", "tests/agent/test_blocks.py"
 CONTRACT = "tests/contract/test_copies.py"
 
@@ -13,7 +14,7 @@ MUTANTS = [
         "agent/offers.py",
         "            is_one |= hmac.compare_digest(digest, known)\n",
         "            is_one |= len(digest) == len(known)\n",
-        COPIES,
+        STRANGERS,
         "asks_for_anything",
     ),
     Mutant(
@@ -21,7 +22,7 @@ MUTANTS = [
         "agent/offers.py",
         "before.operation_key == operation_key and before.given",
         "before.given",
-        COPIES,
+        STRANGERS,
         "a_key_opens",
     ),
     Mutant(
