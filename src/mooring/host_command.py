@@ -14,6 +14,8 @@ from mooring.access import read_login
 from mooring.clients.identity import ServiceUser, ask
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
+from mooring.compute.hosts.drain_views import Drain
+from mooring.errors import Unavailable
 from mooring.fleet.app import PATH, HostView, Invitation, Invited
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from mooring.config import Settings
 
+_LOOK_S, _PATIENCE_S = 1.0, 60.0
 ROLES = {"compute": ["compute"], "volume": ["volume"], "both": ["compute", "volume"]}
 
 
@@ -84,6 +87,63 @@ async def renew_host(settings: Settings, name: str) -> None:
     path = f"{PATH}/{quote(name, safe='')}/renewal"
     one = typed.convert(await _ask(settings, "POST", path), HostView)
     click.echo(f"Host {name} is certified until {_time(one.certified_until)} UTC.")
+
+
+async def drain_host(settings: Settings, name: str, *, only_look: bool) -> int:
+    """Have a host's servers move away and print how far that is, to its end.
+
+    Returns 0 once it has none, 1 when some stay. Who stops watching stops nothing. Raises NotFound.
+    """
+    found = await _ask_drain(settings, "GET" if only_look else "PUT", name)
+    said = ""
+    while True:
+        if (line := _progress(found)) != said:
+            click.echo(said := line)
+        if only_look or found.status != "draining":
+            break
+        await asyncio.sleep(_LOOK_S)
+        found = await _look_patiently(settings, name)
+    for one in found.left:
+        click.echo(f"    {one.name} ({one.id}): {one.reason}")
+    if found.status == "drained" and not found.left:
+        click.echo(f"Host {name} has no servers. mooring host enable {name} lets it have some.")
+        return 0
+    return 0 if only_look else 1
+
+
+async def enable_host(settings: Settings, name: str) -> None:
+    """Let a host have servers again, and move no more away. Raises NotFound."""
+    await _ask(settings, "DELETE", _drain_path(name))
+    click.echo(f"Host {name} may have servers again.")
+
+
+async def _look_patiently(settings: Settings, name: str) -> Drain:
+    """Ask again while the cloud is being started anew: what it was at goes on."""
+    for _ in range(int(_PATIENCE_S / _LOOK_S)):
+        try:
+            return await _ask_drain(settings, "GET", name)
+        except Unavailable:
+            await asyncio.sleep(_LOOK_S)
+    return await _ask_drain(settings, "GET", name)
+
+
+async def _ask_drain(settings: Settings, method: str, name: str) -> Drain:
+    return typed.convert(await _ask(settings, method, _drain_path(name)), Drain)
+
+
+def _drain_path(name: str) -> str:
+    return f"/compute/v2.1/mooring/drains/{quote(name, safe='')}"
+
+
+def _progress(found: Drain) -> str:
+    counts = {
+        "moved": found.moved,
+        "on the way": found.moving,
+        "waiting": found.waiting,
+        "staying": len(found.left),
+    }
+    words = ", ".join(f"{count} {what}" for what, count in counts.items())
+    return f"{found.host} {found.status}: {words}{'. ' if found.note else ''}{found.note}"
 
 
 async def _ask(settings: Settings, method: str, path: str, body: bytes = b"") -> Any:

@@ -179,6 +179,30 @@ def renew_host(state_dir: str | None, name: str) -> None:
     _on(state_dir, lambda settings: host_command.renew_host(settings, name))
 
 
+@host.command("drain")
+@_state_dir
+@click.argument("name")
+@click.option("--status", "only_look", is_flag=True, help="Only show how far it is.")
+def drain_host(state_dir: str | None, name: str, *, only_look: bool) -> None:
+    """Keep new servers from a host, move its running ones away, and follow that to its end.
+
+    It goes on when this command is interrupted. Exit 1 when servers stay, each with the reason.
+    """
+    from mooring import host_command
+
+    _on(state_dir, lambda settings: host_command.drain_host(settings, name, only_look=only_look))
+
+
+@host.command("enable")
+@_state_dir
+@click.argument("name")
+def enable_host(state_dir: str | None, name: str) -> None:
+    """Let a host have servers again, and end its draining."""
+    from mooring import host_command
+
+    _on(state_dir, lambda settings: host_command.enable_host(settings, name))
+
+
 @cli.group()
 def operations() -> None:
     """See what the cloud is doing, and have a word in it."""

@@ -332,6 +332,16 @@ _OPERATING = [
         kept='"enabled"',
     ),
     Case(
+        route="PUT /mooring/drains/{host}",
+        look="/mooring/drains/{host}",
+        kept='"draining"',
+    ),
+    Case(
+        route="DELETE /mooring/drains/{host}",
+        look="/os-services",
+        kept='"enabled"',
+    ),
+    Case(
         route="DELETE /os-services/{service_id}",
         path="/os-services/00000000-0000-4000-8000-00000000000#",
         refused=True,

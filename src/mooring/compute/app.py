@@ -13,9 +13,9 @@ from mooring.compute.events.api import external_events
 from mooring.compute.flavors import flavors
 from mooring.compute.flavors.api import flavors as flavor_routes
 from mooring.compute.groups.api import server_groups
-from mooring.compute.hosts import host_changes, hosts
-from mooring.compute.hosts.api import availability_zones, hypervisors, services
-from mooring.compute.hosts.loops import heal_servers, watch_hosts
+from mooring.compute.hosts import draining, host_changes, hosts
+from mooring.compute.hosts.api import availability_zones, drains, hypervisors, services
+from mooring.compute.hosts.loops import drain_hosts, heal_servers, watch_hosts
 from mooring.compute.keypairs.api import keypairs
 from mooring.compute.moves.api import live_migrate, migrations
 from mooring.compute.policy import RULES
@@ -97,6 +97,7 @@ SERVICE = Service(
         external_events.api,
         assisted_volume_snapshots.api,
         services.api,
+        drains.api,
         hypervisors.api,
         availability_zones.api,
         server_groups.api,
@@ -112,6 +113,7 @@ SERVICE = Service(
     loops=(
         Loop(watch_hosts.run, watch_hosts.look_once, is_first_look=True),
         Loop(heal_servers.run, heal_servers.heal_once),
+        Loop(drain_hosts.run, draining.advance_all),
     ),
     take_sagas=_take_sagas,
     end_buried=_end_buried,

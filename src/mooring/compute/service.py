@@ -32,6 +32,8 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """One that did not for so long is shown as down; until the above, what comes waits for it."""
     host_poll_s: float = 5.0
     heal_interval_s: float = 60.0
+    drain_poll_s: float = 2.0
+    """How often a host that is being emptied is looked at."""
     volume_ready_s: float = 180.0
     """How long a server waits for a volume that is being made."""
     shutdown_timeout_s: float = 60.0

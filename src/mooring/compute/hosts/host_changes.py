@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from mooring.compute.aggregates import membership
 from mooring.compute.hosts import hosts
 from mooring.compute.moves import migrations
-from mooring.compute.tables import Host, Server
+from mooring.compute.tables import Host, HostDrain, Server
 from mooring.errors import Conflict, NotFound
 from mooring.fence import debts
 
@@ -103,6 +103,7 @@ async def forget(compute: Compute, name: str) -> None:
 
 def _drop(tx: Session, row: Host) -> None:
     membership.leave_all(tx, row.name)
+    tx.execute(delete(HostDrain).where(HostDrain.host == row.name))
     tx.execute(delete(Host).where(Host.id == row.id))
 
 

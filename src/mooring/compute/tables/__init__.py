@@ -9,10 +9,11 @@ from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, fun
 from sqlalchemy.orm import Mapped, column_property, declared_attr, mapped_column
 
 from mooring.compute.tables.base import Base
+from mooring.compute.tables.draining import HostDrain
 from mooring.compute.tables.placing import Aggregate, AggregateHost, ServerGroup, ServerGroupMember
 from mooring.store.base import Json, UtcTime
 
-__all__ = ["Aggregate", "AggregateHost", "Base", "ServerGroup", "ServerGroupMember"]
+__all__ = ["Aggregate", "AggregateHost", "Base", "HostDrain", "ServerGroup", "ServerGroupMember"]
 
 _SERVER = "servers.id"
 

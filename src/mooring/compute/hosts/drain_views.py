@@ -1,0 +1,33 @@
+"""How far the emptying of a host is, as the API shows it and `mooring host` reads it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+
+class Left(Struct, frozen=True):
+    """A server that stays on its host, and why."""
+
+    id: str
+    name: str
+    reason: str
+
+
+class Drain(Struct, frozen=True, kw_only=True):
+    """How far it is. `status`: draining, drained (it has ended, whatever is left), stopped.
+
+    `moving` and `waiting` count servers; what `waiting` ones wait for is another operation, a
+    place among those that move at once, or the host, which says so in `note` when it is silent.
+    """
+
+    host: str
+    status: str
+    moved: int
+    moving: int = 0
+    waiting: int = 0
+    left: list[Left] = []
+    note: str = ""
+    started_at: datetime
+    ended_at: datetime | None = None

@@ -1,0 +1,209 @@
+"""A host that is drained loses its servers, and says which ones stay and why."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from mooring.compute.hosts import draining
+from mooring.errors import Conflict
+from mooring.saga.tables import SagaRow
+from tests.compute.cloud import ComputeCloud
+from tests.compute.moving import Moving, server_that_moves
+
+pytestmark = pytest.mark.anyio
+_HOSTS = ("host1", "host2", "host3")
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path) -> AsyncGenerator[ComputeCloud]:
+    async with ComputeCloud(tmp_path, hosts=_HOSTS) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def on_both(tmp_path: Path, database: str) -> AsyncGenerator[ComputeCloud]:
+    """The same on each database."""
+    async with ComputeCloud(tmp_path, hosts=_HOSTS, database=database) as opened:
+        yield opened
+
+
+async def _ask(cloud: ComputeCloud, method: str, host: str, *, user: str = "admin") -> Any:
+    return await cloud.ask(method, f"/mooring/drains/{host}", user=user)
+
+
+async def _shown(cloud: ComputeCloud, host: str) -> dict[str, Any]:
+    return (await _ask(cloud, "GET", host)).body
+
+
+async def _run(cloud: ComputeCloud, host: str, *, looks: int = 20) -> dict[str, Any]:
+    """Look again and again until it is over, as the loop does; return what is shown then."""
+    for _ in range(looks):
+        await cloud.look_around()
+        await cloud.settle()
+        if (shown := await _shown(cloud, host))["status"] != "draining":
+            return shown
+        cloud.clock.advance(11.0)
+    raise AssertionError(await _shown(cloud, host))
+
+
+async def _switch(cloud: ComputeCloud, host: str, status: str) -> None:
+    body = {"host": host, "binary": "nova-compute"}
+    path = f"/os-services/{status}"
+    assert (await cloud.ask("PUT", path, body, user="admin", version="2.1")).status == 200
+
+
+async def _let_leases_end(cloud: ComputeCloud) -> None:
+    """Let those of a dead predecessor run out now, as 5 s without renewal would."""
+    past = cloud.clock.now() - timedelta(days=3650)
+    for service in ("compute", "volume"):
+        ended = update(SagaRow).values(lease_until=past)
+        await cloud.stores[service].write(lambda tx, ended=ended: tx.execute(ended) and None)
+
+
+async def _on_one_host(cloud: ComputeCloud, count: int) -> list[Moving]:
+    """Make servers on host1."""
+    for host in _HOSTS[1:]:
+        await _switch(cloud, host, "disable")
+    made = [await server_that_moves(cloud, volumes=1) for _ in range(count)]
+    for host in _HOSTS[1:]:
+        await _switch(cloud, host, "enable")
+    return made
+
+
+async def test_a_host_that_is_drained_has_no_servers_left(on_both: ComputeCloud) -> None:
+    cloud = on_both
+    made = await _on_one_host(cloud, 3)
+    begun = await _ask(cloud, "PUT", "host1")
+    assert (begun.status, begun.body["status"], begun.body["waiting"]) == (202, "draining", 3)
+    shown = await _run(cloud, "host1")
+    assert (shown["status"], shown["moved"], shown["left"]) == ("drained", 3, [])
+    for one in made:
+        assert await one.host() != "host1"
+        assert await one.status() == "completed"
+    services = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
+    [service] = [one for one in services if one["host"] == "host1"]
+    assert (service["status"], service["disabled_reason"]) == ("disabled", "It is being drained.")
+
+
+async def test_only_some_servers_leave_a_host_at_a_time(cloud: ComputeCloud) -> None:
+    await _on_one_host(cloud, 3)
+    await _ask(cloud, "PUT", "host1")
+    await draining.advance_all(cloud.compute)
+    shown = await _shown(cloud, "host1")
+    assert (shown["moving"], shown["waiting"]) == (2, 1)
+    await draining.advance_all(cloud.compute)
+    assert (await _shown(cloud, "host1"))["moving"] == 2
+    assert (await _run(cloud, "host1"))["moved"] == 3
+
+
+async def test_servers_that_cannot_move_stay_each_with_the_reason(cloud: ComputeCloud) -> None:
+    [moving, stopped] = await _on_one_host(cloud, 2)
+    for host in _HOSTS[1:]:
+        await _switch(cloud, host, "disable")
+    local = await cloud.make_server(name="local")
+    for host in _HOSTS[1:]:
+        await _switch(cloud, host, "enable")
+    assert await cloud.act(stopped.server_id, "os-stop") == 202
+    await cloud.settle()
+    await _ask(cloud, "PUT", "host1")
+    shown = await _run(cloud, "host1")
+    assert (shown["status"], shown["moved"]) == ("drained", 1)
+    reasons = {one["id"]: one["reason"] for one in shown["left"]}
+    assert reasons.keys() == {stopped.server_id, local}
+    assert reasons[stopped.server_id].startswith("It is stopped")
+    assert "has a local disk on its host" in reasons[local]
+    assert await moving.host() != "host1"
+    assert await stopped.host() == "host1"
+
+
+async def test_a_server_whose_moves_come_to_nothing_is_left_after_three(
+    cloud: ComputeCloud,
+) -> None:
+    [moving] = await _on_one_host(cloud, 1)
+    for host in _HOSTS[1:]:
+        cloud.hypervisor(host).knobs.fail("expect", Conflict("It is too hot here."), times=9)
+    await _ask(cloud, "PUT", "host1")
+    shown = await _run(cloud, "host1")
+    [left] = shown["left"]
+    assert left["id"] == moving.server_id
+    assert left["reason"] == "3 moves came to nothing. It is too hot here."
+    assert len(await moving.migrations()) == 3
+    assert (await cloud.server(moving.server_id))["status"] == "ACTIVE"
+
+
+async def test_a_drain_goes_on_after_the_control_plane_has_died(on_both: ComputeCloud) -> None:
+    cloud = on_both
+    made = await _on_one_host(cloud, 3)
+    await _ask(cloud, "PUT", "host1")
+    await draining.advance_all(cloud.compute)
+    await cloud.restart()
+    await _let_leases_end(cloud)
+    again = await _ask(cloud, "PUT", "host1")
+    assert (again.status, again.body["status"]) == (202, "draining")
+    assert (await _run(cloud, "host1"))["moved"] == 3
+    for one in made:
+        assert len(await one.migrations(instance_uuid=one.server_id)) == 1
+
+
+@pytest.mark.parametrize("how", ["DELETE", "enable"])
+async def test_a_host_that_is_enabled_is_drained_no_further(cloud: ComputeCloud, how: str) -> None:
+    made = await _on_one_host(cloud, 3)
+    await _ask(cloud, "PUT", "host1")
+    await draining.advance_all(cloud.compute)
+    if how == "DELETE":
+        assert (await _ask(cloud, "DELETE", "host1")).status == 204
+    else:
+        await _switch(cloud, "host1", "enable")
+    shown = await _run(cloud, "host1")
+    assert (shown["status"], shown["moved"]) == ("stopped", 2)
+    assert [await one.host() for one in made].count("host1") == 1
+    services = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
+    assert {one["status"] for one in services} == {"enabled"}
+
+
+async def test_a_host_that_comes_back_after_its_removal_was_never_drained(
+    cloud: ComputeCloud,
+) -> None:
+    await _ask(cloud, "PUT", "host1")
+    assert (await _run(cloud, "host1"))["status"] == "drained"
+    services = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
+    [service] = [one["id"] for one in services if one["host"] == "host1"]
+    cloud.clock.advance(61.0)
+    removed = await cloud.ask("DELETE", f"/os-services/{service}", user="admin")
+    assert removed.status == 204
+    await cloud.look_at_hosts()
+    assert (await _ask(cloud, "GET", "host1")).status == 404
+
+
+async def test_a_drain_waits_for_a_host_that_is_silent(cloud: ComputeCloud) -> None:
+    await _on_one_host(cloud, 1)
+    await _ask(cloud, "PUT", "host1")
+    cloud.clock.advance(61.0)
+    await draining.advance_all(cloud.compute)
+    shown = await _shown(cloud, "host1")
+    assert (shown["status"], shown["waiting"]) == ("draining", 1)
+    assert shown["note"] == "The host does not answer."
+    assert (await _run(cloud, "host1"))["moved"] == 1
+
+
+async def test_what_is_asked_of_the_wrong_host_or_by_the_wrong_user_is_refused(
+    cloud: ComputeCloud,
+) -> None:
+    assert (await _ask(cloud, "GET", "host1")).status == 404
+    assert (await _ask(cloud, "PUT", "host9")).status == 404
+    assert (await _ask(cloud, "DELETE", "host9")).status == 404
+    for method in ("GET", "PUT", "DELETE"):
+        assert (await _ask(cloud, method, "host1", user="member")).status == 403
+    body = {"host": "host1", "binary": "nova-compute", "forced_down": True}
+    down = await cloud.ask("PUT", "/os-services/force-down", body, user="admin", version="2.11")
+    assert down.status == 200
+    answer = await _ask(cloud, "PUT", "host1")
+    assert (answer.status, "forced down" in answer.text) == (409, True)
+    services = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
+    assert {one["status"] for one in services} == {"enabled"}

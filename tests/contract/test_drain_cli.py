@@ -1,0 +1,82 @@
+"""`mooring host drain`, as an operator has it: progress, reasons, and an end whatever is killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.contract.clients import COMPUTE, Cloud
+from tests.contract.test_moves_cli import HOST, two_hosts
+from tests.kill.move_workload import HELD
+
+pytestmark = pytest.mark.contract
+
+
+def _command(cloud: Cloud, *words: str) -> list[str]:
+    host = (sys.executable, "-m", "mooring.main", "host")
+    return [*host, *words, "--state-dir", str(cloud.state_dir)]
+
+
+def _run(cloud: Cloud, *words: str) -> subprocess.CompletedProcess[str]:
+    command = _command(cloud, *words)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+def test_a_host_is_emptied_and_used_again(tmp_path: Path) -> None:
+    with two_hosts(tmp_path) as (cloud, server):
+        operator = cloud.shell("mooring")
+        source = operator.ask("server", "show", server)[HOST]
+        unknown = _run(cloud, "drain", "nowhere")
+        assert (unknown.returncode, "no compute host nowhere" in unknown.stderr) == (1, True)
+        drained = _run(cloud, "drain", source)
+        assert drained.returncode == 0, drained
+        assert f"{source} draining: 0 moved" in drained.stdout
+        assert f"{source} drained: 1 moved, 0 on the way, 0 waiting, 0 staying" in drained.stdout
+        assert f"Host {source} has no servers." in drained.stdout
+        assert operator.ask("server", "show", server)[HOST] != source
+        status = _run(cloud, "drain", source, "--status")
+        assert (status.returncode, "drained: 1 moved" in status.stdout) == (0, True)
+        listed = operator.ask("compute", "service", "list", "--host", source)
+        assert [one["Status"] for one in listed] == ["disabled"]
+        assert _run(cloud, "enable", source).stdout == f"Host {source} may have servers again.\n"
+        listed = operator.ask("compute", "service", "list", "--host", source)
+        assert [one["Status"] for one in listed] == ["enabled"]
+
+
+def test_a_server_that_cannot_move_is_named_with_the_reason(tmp_path: Path) -> None:
+    with two_hosts(tmp_path) as (cloud, server):
+        operator, demo = cloud.shell("mooring"), cloud.shell("demo")
+        source = operator.ask("server", "show", server)[HOST]
+        demo.run("server", "stop", server)
+        cloud.http("demo").until_server(server, "SHUTOFF")
+        drained = _run(cloud, "drain", source)
+        assert drained.returncode == 1, drained
+        assert f"moving ({server}): It is stopped" in drained.stdout
+        assert operator.ask("server", "show", server)[HOST] == source
+
+
+def test_a_drain_goes_on_when_command_and_control_plane_are_killed(tmp_path: Path) -> None:
+    with two_hosts(tmp_path, HELD) as (cloud, server):
+        source = cloud.shell("mooring").ask("server", "show", server)[HOST]
+        following = subprocess.Popen(_command(cloud, "drain", source), stdout=subprocess.DEVNULL)
+        path = f"{COMPUTE}/servers/{server}/migrations"
+        admin = cloud.http("admin")
+        admin.until(path, lambda got: _statuses(got.body) == ["running"], version="2.90")
+        following.kill()
+        following.wait()
+        cloud.process.kill()
+        again = Cloud(cloud.state_dir, tmp_path / "log", hosts=2)
+        try:
+            drained = _run(again, "drain", source)
+            assert drained.returncode == 0, drained
+            assert "drained: 1 moved" in drained.stdout
+            assert again.shell("mooring").ask("server", "show", server)[HOST] != source
+        finally:
+            again.stop()
+
+
+def _statuses(body: dict[str, list[dict[str, str]]]) -> list[str]:
+    return [one["status"] for one in body["migrations"]]
