@@ -64,6 +64,8 @@ async def pair(kind: HypervisorKind, tmp_path: Path) -> AsyncGenerator[Pair]:
         there = await stack.enter_async_context(open_either(kind, tmp_path / "b"))
         server_id = new_id()
         await here.boot(server_id)
+        # It says so after it is up, and a test may wait for it to say it again.
+        await here.hears(server_id, f"disk vda {GIB} bytes")
         await here.client.set_power(server_id, OFF, operation=operation())
         yield Pair(here, there, server_id)
         for host in (here, there):
