@@ -31,6 +31,7 @@ PARTS: tuple[str, ...] = (
     "steps",
     "silent",
     "recovery",
+    "serves",
     "source_lines",
 )
 

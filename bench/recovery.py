@@ -1,6 +1,7 @@
 """kill -9 with 1000 operations in flight: how soon the next process goes on, and has ended all.
 
-The agent is stopped meanwhile, so that nothing ends before the kill.
+Once they are creations of volumes, and once attaches of volumes to servers. The agent is stopped
+meanwhile, so that nothing ends before the kill.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ import signal
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from bench.machine import median, quantile, scratch
-from bench.process import Process, User, lift_quotas
+from bench.process import Process, User, lift_quotas, make_image
 from bench.rows import Row, tell
 
 OPERATIONS = 1000
+SERVERS = 100
 ASK_S, LOOK_S = 0.05, 0.25
 ENDS_S = 300.0
-VOLUMES = "/volume/v3/volumes"
+VOLUMES, COMPUTE = "/volume/v3/volumes", "/compute/v2.1/servers"
 
 
 def count_unfinished(state: Path) -> int:
@@ -33,9 +36,12 @@ def count_unfinished(state: Path) -> int:
 
 
 def count_attempts(state: Path) -> int:
-    """Return how many attempts at steps the volume service's timeline has."""
-    with closing(sqlite3.connect(f"file:{state / 'volume'}.sqlite?mode=ro", uri=True)) as file:
-        return file.execute("SELECT count(*) FROM saga_history").fetchone()[0]
+    """Return how many attempts at steps the services' timelines have."""
+    found = 0
+    for name in ("volume", "compute"):
+        with closing(sqlite3.connect(f"file:{state / name}.sqlite?mode=ro", uri=True)) as file:
+            found += file.execute("SELECT count(*) FROM saga_history").fetchone()[0]
+    return found
 
 
 class Customer(threading.Thread):
@@ -78,23 +84,57 @@ class Site:
         )
 
 
-def fill(site: Site) -> int:
+def create_volumes(user: User, stop: Callable[[], None]) -> None:
+    """Stop the agent, and ask for volumes."""
+    stop()
+    for _ in range(OPERATIONS):
+        make_volume(user)
+
+
+def attach_volumes(user: User, stop: Callable[[], None]) -> None:
+    """Make servers and volumes, stop the agent, and ask to attach them."""
+    image = make_image(user)
+    servers = [make_server(user, image) for _ in range(SERVERS)]
+    volumes = [make_volume(user) for _ in range(OPERATIONS)]
+    user.until(lambda: has_none(user, COMPUTE, "servers", "BUILD"), 1.0)
+    user.until(lambda: has_none(user, VOLUMES, "volumes", "creating"), 1.0)
+    stop()
+    for number, volume in enumerate(volumes):
+        path = f"{COMPUTE}/{servers[number % SERVERS]}/os-volume_attachments"
+        user.ask("POST", path, {"volumeAttachment": {"volumeId": volume}})
+
+
+def make_volume(user: User) -> str:
+    """Ask for a volume of 1 GiB and return its id."""
+    return user.ask("POST", VOLUMES, {"volume": {"size": 1}})["volume"]["id"]
+
+
+def make_server(user: User, image: str) -> str:
+    """Ask for a small server and return its id."""
+    wanted = {"name": "bench", "flavorRef": "42", "imageRef": image, "networks": "none"}
+    return user.ask("POST", COMPUTE, {"server": wanted})["server"]["id"]
+
+
+def has_none(user: User, path: str, kind: str, status: str) -> bool:
+    """Whether no server or volume of the project has a status."""
+    return not user.ask("GET", f"{path}?status={status}&limit=1")[kind]
+
+
+def fill(site: Site, begin: Callable[[User, Callable[[], None]], None]) -> int:
     """Start the operations while the agent stands still; return how many are in flight."""
     admin = User(site.state, site.control.url, "admin")
     lift_quotas(admin)
     admin.close()
     user = User(site.state, site.control.url)
     user.until(lambda: bool(user.ask("GET", "/volume/v3/types")), 0.1)
-    site.agent.popen.send_signal(signal.SIGSTOP)
-    for _ in range(OPERATIONS):
-        user.ask("POST", VOLUMES, {"volume": {"size": 1}})
+    begin(user, lambda: site.agent.popen.send_signal(signal.SIGSTOP))
     user.close()
     return count_unfinished(site.state)
 
 
-def recover(site: Site) -> list[Row]:
+def recover(site: Site, what: str) -> list[Row]:
     """Kill the control plane, start it again, and see how it recovers."""
-    in_flight = fill(site)
+    in_flight = fill(site, KINDS[what])
     site.control.kill()
     attempts = count_attempts(site.state)
     site.agent.popen.send_signal(signal.SIGCONT)
@@ -118,14 +158,14 @@ def recover(site: Site) -> list[Row]:
     customer.join()
     watch.join(LOOK_S)
     spent = customer.spent_ms
-    note = f"{in_flight} volume creations; from the start of the new process"
+    note = f"{in_flight} in flight; from the start of the new process"
     p95 = f"{len(spent)} requests, median {median(spent):.0f} ms"
     return [
-        Row(what="recovery: first resumed", measured=resumed[0], unit="s", budget=2, note=note),
-        Row(what="recovery: all ended", measured=ended_s, unit="s", budget=60),
-        Row(what="recovery: stuck", measured=left, unit="", budget=0),
+        Row(what=f"{what}: first resumed", measured=resumed[0], unit="s", budget=2, note=note),
+        Row(what=f"{what}: all ended", measured=ended_s, unit="s", budget=60),
+        Row(what=f"{what}: stuck", measured=left, unit="", budget=0),
         Row(
-            what="recovery: API p95 meanwhile",
+            what=f"{what}: API p95 meanwhile",
             measured=quantile(spent, 0.95),
             unit="ms",
             budget=300,
@@ -134,15 +174,19 @@ def recover(site: Site) -> list[Row]:
     ]
 
 
+KINDS = {"recovery": create_volumes, "recovery of attaches": attach_volumes}
+
+
 def main() -> None:
-    """Measure once: it takes a while."""
-    with scratch() as directory:
-        site = Site(directory)
-        try:
-            tell(*recover(site))
-        finally:
-            site.control.kill()
-            site.agent.kill()
+    """Measure each kind once: it takes a while."""
+    for what in KINDS:
+        with scratch() as directory:
+            site = Site(directory)
+            try:
+                tell(*recover(site, what))
+            finally:
+                site.control.kill()
+                site.agent.kill()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,9 +59,9 @@ def _identity() -> dict[str, Any]:
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Generator[Server]:
-    """A server with nothing in it, ended with the session."""
+@contextmanager
+def run_server() -> Generator[Server]:
+    """Give a server with nothing in it that ends with the block."""
     programs, identity = _programs(), _identity()
     # Not below tmp_path: the server's user may not look into it, and a socket's path is short.
     directory = Path(tempfile.mkdtemp(prefix="mooring-pg-"))
@@ -83,6 +84,13 @@ def postgres_server() -> Generator[Server]:
             run("pg_ctl", "stop", "-s", "-m", "immediate")
     finally:
         shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Generator[Server]:
+    """A server with nothing in it, ended with the session."""
+    with run_server() as server:
+        yield server
 
 
 @pytest.fixture
