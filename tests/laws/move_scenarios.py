@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
-from tests.laws.sites import COMPUTE, FOURTH, THIRD, VOLUME, Scenario, Site
+from tests.laws.sites import COMPUTE, FOURTH, SERVER_OR_NONE, THIRD, VOLUME, Scenario, Site
 
 
 async def a_server_that_moves(site: Site) -> None:
@@ -48,6 +49,28 @@ async def live_migrate(site: Site) -> Any:
     return await site.ask("POST", path, body, user="admin", version="2.90")
 
 
+async def delete_on_the_way(site: Site) -> Any:
+    """Delete the server while its host does not say whether it still sends the guest."""
+    await _send_in_vain(site)
+    answer = await site.ask("DELETE", f"{COMPUTE}/servers/{{server}}")
+    await _answer_again(site)
+    return answer
+
+
+async def _send_in_vain(site: Site) -> None:
+    site.silence("DELETE", "/departure", b"")
+    await live_migrate(site)
+    await site.until_waiting(LIVE_MIGRATE.name)
+
+
+async def _answer_again(site: Site) -> None:
+    """Let the host answer once the move was left to who came."""
+    await site.until_absorbed(LIVE_MIGRATE.name)
+    site.silence("", "", b"")
+
+
+_TOLD = ("faults", "instance_actions", "migrations")
+"""What differs with SERVER_OR_NONE where the guest had been sent by then, or not."""
 MOVES = [
     Scenario(
         "live migration",
@@ -55,5 +78,13 @@ MOVES = [
         a_server_that_moves,
         live_migrate,
         hosts=(THIRD,),
-    )
+    ),
+    Scenario(
+        "delete on the way",
+        DELETE_SERVER,
+        a_server_that_moves,
+        delete_on_the_way,
+        (*_TOLD, *SERVER_OR_NONE),
+        hosts=(THIRD,),
+    ),
 ]

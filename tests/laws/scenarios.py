@@ -29,7 +29,7 @@ from tests.laws.extend_scenarios import EXTEND_SCENARIOS
 from tests.laws.move_scenarios import MOVES
 from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
-from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site
+from tests.laws.sites import COMPUTE, SERVER_OR_NONE, VOLUME, Scenario, Site
 
 CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
 
@@ -268,12 +268,6 @@ async def boot_from_new_volumes(site: Site) -> Any:
 
 
 _TOLD = ("faults", "instance_actions")
-_DISKS = ("block_devices", "disk_places", "storage", "connections", "disk_sizes", "volumes")
-_SERVER_OR_NONE = (
-    *("error_server", "servers", "guests", "allocations", "consumers"),
-    *(*_DISKS, "sound_volumes", "attachments"),
-)
-"""What differs where a server was reset, or deleted before that."""
 SCENARIOS = [
     Scenario("attach", ATTACH_VOLUME, a_server_and_volume, attach),
     Scenario("detach", DETACH_VOLUME, a_server_with_volume, detach),
@@ -302,7 +296,7 @@ SCENARIOS = [
         RESET_STATE,
         a_server_with_volume,
         reset_deleting,
-        (*_TOLD, *_SERVER_OR_NONE),
+        (*_TOLD, *SERVER_OR_NONE),
     ),
     Scenario("create volume", CREATE_VOLUME, nothing, create_volume),
     Scenario(

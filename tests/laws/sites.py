@@ -135,10 +135,18 @@ class Site:
 
         For so long as it takes, or not at all: a law may have seen to it that there is none.
         """
+        await self._until(lambda waiting: name in waiting)
+
+    async def until_absorbed(self, name: str) -> None:
+        """Let time pass until no operation of this name waits any more; for so long as above."""
+        await self._until(lambda waiting: name not in waiting)
+
+    async def _until(self, holds: Callable[[set[str]], bool]) -> None:
         for _ in range(LOOKS):
             seen = await self.cloud.ask("GET", f"{COMPUTE}/mooring/operations", user="admin")
-            waits = [one["name"] for one in seen.key("operations") if one["status"] == "waiting"]
-            if name in waits or self.cloud.probe.crashed or self.cloud.is_still:
+            known = seen.key("operations")
+            waiting = {one["name"] for one in known if one["status"] == "waiting"}
+            if holds(waiting) or self.cloud.probe.crashed or self.cloud.is_still:
                 return
             await self.cloud.pass_time(1.0)
 
@@ -216,6 +224,14 @@ class Scenario(Struct, frozen=True):
     """Sagas of a neighbour whose refusal the saga goes on without, and leaves what they left."""
     hosts: tuple[str, ...] = ()
     """More hosts for servers than the yard has."""
+
+
+_DISKS = ("block_devices", "disk_places", "storage", "connections", "disk_sizes", "volumes")
+SERVER_OR_NONE = (
+    *("error_server", "servers", "guests", "allocations", "consumers"),
+    *(*_DISKS, "sound_volumes", "attachments"),
+)
+"""What differs where a server was reset, or deleted before that."""
 
 
 class _Arranged(Struct):

@@ -34,8 +34,10 @@ from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site, Trial, Yard
 
 pytestmark = pytest.mark.anyio
 SERVICES = ("compute", "volume")
-LEFT_OUT = ("snapshot files", "merge files")
-"""Halves of a snapshot, which meet the others as whole ones."""
+LEFT_OUT = ("snapshot files", "merge files", "delete on the way")
+"""Halves of a snapshot, which meet the others as whole ones; and what would have two clients turn
+the clock, as below, either way round: deletions meet the others where no guest is sent.
+"""
 HELD_APART = (INSIST_ON_STOP,)
 """Comes to nothing as the first one: two clients turn the clock then."""
 LAST_WORDS = ("volume.reset_status", "volume.force_delete_volume")

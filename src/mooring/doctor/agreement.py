@@ -126,11 +126,25 @@ def _size(server: dict[str, Any]) -> tuple[int, int]:
     return server["vcpus"], server["memory_mib"]
 
 
+def _is_kept(books: Books, server_id: str, host: str) -> bool:
+    """Whether a server in ERROR has something of itself at a host besides its own.
+
+    A deletion that failed in the middle of its move leaves it so, and is asked for again.
+    """
+    server = books.servers.get(server_id)
+    if server is None or server["vm_state"] != "error" or server["host"] == host:
+        return False
+    own = (device for device in books.devices.values() if device["server_id"] == server_id)
+    return any(place["host"] == host for device in own for place in device["places"])
+
+
 def _guests(books: Books, inventory: Inventory) -> Iterator[Finding]:
     there = {guest.server_id: guest for guest in inventory.guests}
     for guest in inventory.guests:
         server = books.servers.get(guest.server_id)
         if books.is_busy(f"server:{guest.server_id}"):
+            continue
+        if _is_kept(books, guest.server_id, inventory.name):
             continue
         if server is None or server["host"] != inventory.name:
             message = f"a guest on host {inventory.name} that no server explains"

@@ -86,13 +86,18 @@ def left_over(tx: Session, server_id: str) -> Migration | None:
     return next((row for row in of_server(tx, server_id) if row.status in _UNFINISHED), None)
 
 
+def hosts_left_over(tx: Session, server_id: str) -> set[str]:
+    """Return both hosts of a move that nobody ends any more, if there is one."""
+    left = left_over(tx, server_id)
+    return {left.source, left.destination or ""} if left else set()
+
+
 def end_left_over(tx: Session, server_id: str, now: datetime) -> set[str]:
     """Say that a move which nobody ends any more has failed; return its hosts, if there is one."""
     left = left_over(tx, server_id)
-    if left is None:
-        return set()
-    change(tx, left.id, now, status="error")
-    return {left.source, left.destination or ""}
+    if left is not None:
+        change(tx, left.id, now, status="error")
+    return {left.source, left.destination or ""} if left else set()
 
 
 def count_at(tx: Session, host: str) -> int:

@@ -40,10 +40,7 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     actions.fail_left(tx, notes.server_id, run.now())
     rows = devices.of_server(tx, notes.server_id)
     there = [disk for row in rows if row.volume_id for disk in look(tx, server, row)]
-    left = migrations.end_left_over(tx, notes.server_id, run.now())
-    for host in left:
-        turns.pass_on(tx, run.service, host)
-    hosts = {disk.elsewhere for disk in there} | left
+    hosts = {disk.elsewhere for disk in there} | migrations.hosts_left_over(tx, notes.server_id)
     elsewhere = sorted(hosts - {"", server.host})
     return replace(notes, host=server.host, elsewhere=elsewhere, disks=there)
 
@@ -138,9 +135,19 @@ def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     now = run.now()
     for row in devices.of_server(tx, notes.server_id):
         devices.remove(tx, row.id)
+    _end_move(tx, notes, run)
     groups.leave(tx, notes.server_id)
     gone = {"terminated_at": now, "deleted_at": now}
     states.settle(tx, notes.server_id, "deleted", states.NOSTATE, now, **gone)
+
+
+def _end_move(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
+    """Say of a move that was left in the middle that it came to nothing.
+
+    Not before the deletion's own end: a reset in its place is to see where the guest is.
+    """
+    for host in migrations.end_left_over(tx, notes.server_id, run.now()):
+        turns.pass_on(tx, run.service, host)
 
 
 async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
@@ -163,6 +170,7 @@ def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
             devices.change(tx, row.id, run.now(), state=disk.state)
     for item in notes.lost:
         forget_device(tx, notes, item, run)
+    _end_move(tx, notes, run)
     states.break_down(tx, notes.server_id, run.now())
 
 
