@@ -135,19 +135,10 @@ def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     now = run.now()
     for row in devices.of_server(tx, notes.server_id):
         devices.remove(tx, row.id)
-    _end_move(tx, notes, run)
+    turns.end_left_over(tx, run.service, notes.server_id, run.now())
     groups.leave(tx, notes.server_id)
     gone = {"terminated_at": now, "deleted_at": now}
     states.settle(tx, notes.server_id, "deleted", states.NOSTATE, now, **gone)
-
-
-def _end_move(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
-    """Say of a move that was left in the middle that it came to nothing.
-
-    Not before the deletion's own end: a reset in its place is to see where the guest is.
-    """
-    for host in migrations.end_left_over(tx, notes.server_id, run.now()):
-        turns.pass_on(tx, run.service, host)
 
 
 async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
@@ -170,7 +161,7 @@ def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
             devices.change(tx, row.id, run.now(), state=disk.state)
     for item in notes.lost:
         forget_device(tx, notes, item, run)
-    _end_move(tx, notes, run)
+    turns.end_left_over(tx, run.service, notes.server_id, run.now())
     states.break_down(tx, notes.server_id, run.now())
 
 
