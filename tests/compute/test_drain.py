@@ -12,6 +12,7 @@ from sqlalchemy import update
 
 from mooring.compute.hosts import draining
 from mooring.errors import Conflict
+from mooring.saga import ownership
 from mooring.saga.tables import SagaRow
 from tests.compute.cloud import ComputeCloud
 from tests.compute.moving import Moving, server_that_moves
@@ -58,12 +59,14 @@ async def _switch(cloud: ComputeCloud, host: str, status: str) -> None:
     assert (await cloud.ask("PUT", path, body, user="admin", version="2.1")).status == 200
 
 
-async def _let_leases_end(cloud: ComputeCloud) -> None:
-    """Let those of a dead predecessor run out now, as 5 s without renewal would."""
+async def _take_over(cloud: ComputeCloud) -> None:
+    """Have what a dead predecessor left, whose leases run out, as 5 s without renewal would."""
     past = cloud.clock.now() - timedelta(days=3650)
-    for service in ("compute", "volume"):
-        ended = update(SagaRow).values(lease_until=past)
-        await cloud.stores[service].write(lambda tx, ended=ended: tx.execute(ended) and None)
+    ended = update(SagaRow).values(lease_until=past)
+    for service in (cloud.compute, cloud.volume):
+        if ownership.is_shared(service.store):
+            await service.store.write(lambda tx: tx.execute(ended) and None)
+            await service.sagas.schedule.share()
 
 
 async def _on_one_host(cloud: ComputeCloud, count: int) -> list[Moving]:
@@ -143,12 +146,26 @@ async def test_a_drain_goes_on_after_the_control_plane_has_died(on_both: Compute
     await _ask(cloud, "PUT", "host1")
     await draining.advance_all(cloud.compute)
     await cloud.restart()
-    await _let_leases_end(cloud)
+    await _take_over(cloud)
     again = await _ask(cloud, "PUT", "host1")
     assert (again.status, again.body["status"]) == (202, "draining")
     assert (await _run(cloud, "host1"))["moved"] == 3
     for one in made:
         assert len(await one.migrations(instance_uuid=one.server_id)) == 1
+
+
+async def test_a_drain_is_not_over_before_its_last_move_is(cloud: ComputeCloud) -> None:
+    [one] = await _on_one_host(cloud, 1)
+    await _ask(cloud, "PUT", "host1")
+    cloud.silent = ("DELETE", "/connections")
+    await draining.advance_all(cloud.compute)
+    await cloud.settle(1.0)
+    assert await one.host() != "host1"
+    await draining.advance_all(cloud.compute)
+    shown = await _shown(cloud, "host1")
+    assert (shown["status"], shown["moving"], shown["moved"]) == ("draining", 1, 0)
+    cloud.silent = None
+    assert (await _run(cloud, "host1"))["moved"] == 1
 
 
 @pytest.mark.parametrize("how", ["DELETE", "enable"])

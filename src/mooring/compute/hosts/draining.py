@@ -184,14 +184,16 @@ def _look(tx: Session, row: HostDrain, now: datetime) -> _Seen:
     coming = select(func.count()).where(
         Migration.destination == row.host, Migration.status.in_(_UNFINISHED)
     )
-    seen = _Seen(waiting=tx.execute(coming).scalar_one())
+    leaving = {server_id for server_id, mine in moves.items() if _lasts(mine)}
+    # One whose guest has arrived still leaves things behind, which its move takes away.
+    seen = _Seen(waiting=tx.execute(coming).scalar_one(), moving=len(leaving))
     of_host = select(Server).where(Server.host == row.host, Server.deleted_at.is_(None))
     for server in tx.execute(of_host.order_by(Server.created_at, Server.id)).scalars():
         mine = moves.get(server.id, [])
         vain = [one for one in mine if one.status in _ENDED_BADLY]
-        if any(one.status in _UNFINISHED for one in mine):
-            seen.moving += 1
-        elif server.task_state is not None:
+        if server.id in leaving:
+            continue
+        if server.task_state is not None:
             seen.waiting += 1
         elif reason := row.refused.get(server.id) or _why_not(tx, server, vain):
             seen.left.append(Left(server.id, server.name, reason))
@@ -200,6 +202,10 @@ def _look(tx: Session, row: HostDrain, now: datetime) -> _Seen:
         else:
             seen.ready.append(server.id)
     return seen
+
+
+def _lasts(moves: list[Migration]) -> bool:
+    return any(one.status in _UNFINISHED for one in moves)
 
 
 def _why_not(tx: Session, server: Server, vain: list[Migration]) -> str:
