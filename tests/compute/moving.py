@@ -117,7 +117,7 @@ async def server_that_moves(cloud: ComputeCloud, *, volumes: int = 2, group: str
 async def begun(moving: Moving) -> asyncio.Task[None]:
     """Begin to move, and return when the guest is on its way and goes no further."""
     moving.cloud.hypervisor(moving.source).knobs.hold("send_memory")
-    assert await moving.migrate() == 202
+    assert await moving.migrate(host=moving.destination) == 202
     settling = asyncio.create_task(moving.cloud.settle())
     for _ in range(TURNS):
         if await moving.states() == ["running", "prelaunched"]:
