@@ -11,7 +11,7 @@ MUTANTS = [
         'update(ImageRow).where(ImageRow.id == image_id, ImageRow.status == "queued")',
         "update(ImageRow).where(ImageRow.id == image_id)",
         "tests/image/test_uploads.py",
-        "test_data_go_in_and_come_out",
+        "test_a_second_upload_meanwhile_is_409",
     ),
     Mutant(
         "an interrupted upload leaves its file",
