@@ -31,6 +31,9 @@ def inventories(draw: st.DrawFn) -> Inventory:
 @given(inventories(), st.integers(0, 700), AMOUNTS)
 @example(Inventory(total=4), 3, 1)  # the last piece
 @example(Inventory(total=4), 4, 1)
+@example(Inventory(total=4, reserved=1), 3, 1)  # kept back
+@example(Inventory(total=4, allocation_ratio=2.0), 4, 1)  # given twice
+@example(Inventory(total=8, step_size=2), 0, 3)  # no whole step
 def test_an_amount_fits_exactly_when_every_bound_holds(
     stock: Inventory, used: int, amount: int
 ) -> None:
