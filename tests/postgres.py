@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.memory import find_memory
 from tests.wire import Wire, wire
 
 OPTIONS = {
@@ -64,7 +65,7 @@ def run_server() -> Generator[Server]:
     """Give a server with nothing in it that ends with the block."""
     programs, identity = _programs(), _identity()
     # Not below tmp_path: the server's user may not look into it, and a socket's path is short.
-    directory = Path(tempfile.mkdtemp(prefix="mooring-pg-"))
+    directory = Path(tempfile.mkdtemp(prefix="mooring-pg-", dir=find_memory()))
     directory.chmod(0o755)
     if identity:
         os.chown(directory, identity["user"], identity["group"])

@@ -1,4 +1,4 @@
-"""The yard that all laws share, and the cases that they choose."""
+"""What all laws share the arrangements of, and the cases that they choose."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.laws.sampling import choose
-from tests.laws.sites import Yard
+from tests.laws.trials import Trials
 
 
 @pytest.fixture(scope="session")
-def yard() -> Iterator[Yard]:
-    made = Yard()
+def trials() -> Iterator[Trials]:
+    made = Trials()
     yield made
     made.remove()
 

@@ -6,14 +6,8 @@ the same each time.
 
 from __future__ import annotations
 
-import asyncio
 import re
-import shutil
-import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -28,7 +22,7 @@ from mooring.errors import Unavailable
 from mooring.fence.operation import HEADER
 from mooring.neighbour import NoAnswer
 from mooring.saga.define import Saga
-from mooring.saga.laws import Crash, LawProbe, Outcome, learn
+from mooring.saga.laws import Crash, LawProbe
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
 from tests.laws import history, told
@@ -38,10 +32,6 @@ HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume",)}
 """A host for servers and another for storage: so each can die without the other."""
 THIRD, FOURTH = "h3", "h4"
 """Where a scenario has a second host for servers, to move to; and where its neighbour has one."""
-DEADLINE_S = 300.0
-"""For one trial, on a machine that has more to do: what hangs fails."""
-_TOLD: dict[str, Any] = {"notifications": ("keep",)}
-"""Every law also holds what was told of (`told.py`)."""
 LOOKS = 20
 """How often to look, a second apart, whether an operation waits for its host."""
 COMPUTE, VOLUME, IMAGE = "/compute/v2.1", "/volume/v3", "/image/v2"
@@ -223,7 +213,7 @@ class Scenario(Struct, frozen=True):
     outlives: tuple[str, ...] = ()
     """Sagas of a neighbour whose refusal the saga goes on without, and leaves what they left."""
     hosts: tuple[str, ...] = ()
-    """More hosts for servers than the yard has."""
+    """More hosts for servers than the trials has."""
 
 
 _DISKS = ("block_devices", "disk_places", "storage", "connections", "disk_sizes", "volumes")
@@ -232,13 +222,6 @@ SERVER_OR_NONE = (
     *(*_DISKS, "sound_volumes", "attachments"),
 )
 """What differs where a server was reset, or deleted before that."""
-
-
-class _Arranged(Struct):
-    directory: Path
-    now: datetime
-    names: dict[str, str]
-    hosts: tuple[str, ...]
 
 
 class Trial:
@@ -277,124 +260,3 @@ class Trial:
     async def complaints(self) -> list[str]:
         unfinished = await history.find_unfinished(self.cloud.cloud.stores["compute"])
         return [*await self.cloud.complaints(), *await told.complain(self.cloud), *unfinished]
-
-
-class Databases:
-    """Where a yard's clouds have their databases: in files, which are copied with the rest."""
-
-    live = ""
-    """The one that is in use, as the setting `database` names it."""
-
-    def keep(self, name: str) -> None:
-        """Put by the one that was in use."""
-
-    def copy(self, name: str) -> None:
-        """Have one that was put by in use."""
-
-    def remove(self) -> None:
-        """Forget the one that was in use."""
-
-
-class Yard:
-    """Keeps what was arranged and learnt, and makes trials of it."""
-
-    def __init__(
-        self,
-        roles: Mapping[str, tuple[Role, ...]] = HOSTS,
-        *,
-        databases: Databases | None = None,
-    ) -> None:
-        self._roles, self.databases = roles, databases or Databases()
-        memory = Path("/dev/shm")
-        self._root = Path(tempfile.mkdtemp("-laws", dir=memory if memory.is_dir() else None))
-        self._live = self._root / "live"
-        """Where the one cloud lies that is open: what hosts remember names paths below it."""
-        self._arranged: dict[tuple[Do | None, tuple[str, ...]], _Arranged] = {}
-        self._learnt: dict[str, Outcome] = {}
-        self._made = 0
-
-    def remove(self) -> None:
-        """Remove every directory."""
-        shutil.rmtree(self._root, ignore_errors=True)
-
-    async def _open(self, scenario: Scenario) -> Trial:
-        wanted = scenario.arrange, scenario.hosts
-        if wanted not in self._arranged:
-            await self._arrange(*wanted)
-        site = self._copy(self._arranged[wanted])
-        await site.cloud.open()
-        site.cloud.probe.passed.clear()
-        return Trial(scenario, site)
-
-    @asynccontextmanager
-    async def trial(self, scenario: Scenario) -> AsyncGenerator[Trial]:
-        """Give a trial that stands ready; afterwards it is closed and its copy removed.
-
-        Only one at a time: learn what is to be compared with before.
-        """
-        try:
-            trial = await self._open(scenario)
-            try:
-                async with asyncio.timeout(DEADLINE_S):
-                    yield trial
-            finally:
-                await trial.cloud.close()
-        finally:
-            shutil.rmtree(self._live)
-            self.databases.remove()
-
-    async def learn(self, scenario: Scenario) -> Outcome:
-        """Return what a scenario comes to, run undisturbed once for all trials."""
-        if scenario.name not in self._learnt:
-            async with self.trial(scenario) as trial:
-                self._learnt[scenario.name] = await learn(trial)
-                ending = await trial.ending(scenario.saga)
-            assert ending == "done", f"{scenario.name} ends {ending!r} undisturbed"
-        return self._learnt[scenario.name]
-
-    async def _arrange(self, arrange: Do, hosts: tuple[str, ...]) -> None:
-        empty = (None, hosts)
-        if empty not in self._arranged:
-            self._arranged[empty] = await self._furnish(furnish, None, hosts)
-        ground = self._arranged[empty]
-        self._arranged[arrange, hosts] = await self._furnish(arrange, ground, hosts)
-
-    async def _furnish(
-        self, arrange: Do, ground: _Arranged | None, hosts: tuple[str, ...]
-    ) -> _Arranged:
-        site = Site(self._make_cloud(None, hosts)) if ground is None else self._copy(ground)
-        await site.cloud.open()
-        await arrange(site)
-        await site.cloud.settle()
-        await site.cloud.close()
-        self._made += 1
-        kept = self._live.rename(self._root / str(self._made))
-        self.databases.keep(kept.name)
-        return _Arranged(kept, site.cloud.clock.now(), dict(site.names), hosts)
-
-    def _copy(self, arranged: _Arranged) -> Site:
-        shutil.copytree(arranged.directory, self._live)
-        self.databases.copy(arranged.directory.name)
-        return Site(self._make_cloud(arranged.now, arranged.hosts), dict(arranged.names))
-
-    def _make_cloud(self, start: datetime | None, hosts: tuple[str, ...]) -> SimulatedCloud:
-        self._live.mkdir(exist_ok=start is not None)
-        where = self.databases.live
-        more: dict[str, tuple[Role, ...]] = dict.fromkeys(hosts, ("compute",))
-        roles = {**self._roles, **more}
-        return SimulatedCloud(
-            self._live, database=where, roles=roles, start=start, inline=True, **_TOLD
-        )
-
-
-async def furnish(site: Site) -> None:
-    """What every arrangement stands on: an image and the name of a small flavor."""
-    body = {"name": "tiny", "disk_format": "raw", "container_format": "bare"}
-    image = await site.get(
-        "POST", f"{IMAGE}/images", {**body, "visibility": "public"}, user="admin"
-    )
-    site.names["image"] = image["id"]
-    await site.get("PUT", f"{IMAGE}/images/{{image}}/file", bytes(65536), user="admin")
-    flavors = await site.get("GET", f"{COMPUTE}/flavors")
-    smallest = next(one for one in flavors["flavors"] if one["name"] == "m1.nano")
-    site.names["flavor"] = smallest["id"]

@@ -30,7 +30,8 @@ from tests.laws import scenarios
 from tests.laws.causes import Causes
 from tests.laws.meetings import WANTS, find_meetings
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site, Trial, Yard
+from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site, Trial
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 SERVICES = ("compute", "volume")
@@ -74,11 +75,13 @@ CASES = [
 
 
 @pytest.mark.cases(CASES, 20)
-async def test_two_operations_of_two_services_never_wait_in_vain(yard: Yard, case: Meeting) -> None:
-    async with yard.trial(case.first) as trial:
+async def test_two_operations_of_two_services_never_wait_in_vain(
+    trials: Trials, case: Meeting
+) -> None:
+    async with trials.begin(case.first) as trial:
         have_met = await meet(trial, case)
     if not have_met:
-        assert case.point not in (await yard.learn(case.first)).points
+        assert case.point not in (await trials.learn(case.first)).points
 
 
 async def meet(trial: Trial, case: Meeting) -> bool:
@@ -140,8 +143,8 @@ def test_it_is_known_of_every_operation_what_it_wants() -> None:
 
 
 @pytest.mark.cases([one for one in SCENARIOS if one.name in WANTS], 3)
-async def test_an_operation_wants_what_is_said_of_it(yard: Yard, case: Scenario) -> None:
-    async with yard.trial(case) as trial:
+async def test_an_operation_wants_what_is_said_of_it(trials: Trials, case: Scenario) -> None:
+    async with trials.begin(case) as trial:
         site, stores = await name_things(trial.site), trial.cloud.cloud.stores
         before = [await stores[name].read(read_locks) for name in SERVICES]
         await trial.act()

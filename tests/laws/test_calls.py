@@ -15,8 +15,9 @@ from mooring.saga import laws
 from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
 from tests.laws.meddlers import Meddling
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Scenario, Trial, Yard
+from tests.laws.sites import Scenario, Trial
 from tests.laws.test_steps import BY_NAME, last_way_back
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 PARTS = 4
@@ -48,11 +49,11 @@ def cases_of(*kinds: str) -> list[Calls]:
 _counts: dict[str, int] = {}
 
 
-async def count_calls(yard: Yard, scenario: Scenario) -> int:
+async def count_calls(trials: Trials, scenario: Scenario) -> int:
     """Return how many calls a scenario makes undisturbed, counted once."""
-    await yard.learn(scenario)
+    await trials.learn(scenario)
     if scenario.name not in _counts:
-        async with yard.trial(scenario) as trial:
+        async with trials.begin(scenario) as trial:
             counting = Meddling(trial.cloud)
             trial.site.meddler = counting
             await laws.live_through(trial)
@@ -60,10 +61,10 @@ async def count_calls(yard: Yard, scenario: Scenario) -> int:
     return _counts[scenario.name]
 
 
-async def hold(yard: Yard, case: Calls, trial: Trial, call: Meddling) -> None:
+async def hold(trials: Trials, case: Calls, trial: Trial, call: Meddling) -> None:
     """Hold a trial to the law, once all is over: who looks on is not meddled with."""
     trial.site.meddler = None
-    outcome = await yard.learn(case.scenario)
+    outcome = await trials.learn(case.scenario)
     when = f"{call.name} {call.kind}"
     await laws.require_peace(trial, when)
     if "failed" in [await trial.ending(BY_NAME[name]) for name in case.scenario.outlives]:
@@ -72,13 +73,13 @@ async def hold(yard: Yard, case: Calls, trial: Trial, call: Meddling) -> None:
 
 
 @pytest.mark.cases(cases_of("lost", "unanswered", "twice", "late", "expired"), 24)
-async def test_a_call_may_fail_in_every_way(yard: Yard, case: Calls) -> None:
-    for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
-        async with yard.trial(case.scenario) as trial:
+async def test_a_call_may_fail_in_every_way(trials: Trials, case: Calls) -> None:
+    for nth in range(1 + case.part, 1 + await count_calls(trials, case.scenario), PARTS):
+        async with trials.begin(case.scenario) as trial:
             call = Meddling(trial.cloud, case.kind, nth)
             trial.site.meddler = call
             await laws.live_through(trial)
-            await hold(yard, case, trial, call)
+            await hold(trials, case, trial, call)
             if call.late is not None:
                 await hold_still(trial, call)
 
@@ -94,13 +95,13 @@ async def hold_still(trial: Trial, call: Meddling) -> None:
 
 
 @pytest.mark.cases(cases_of("late"), 6)
-async def test_a_call_behind_its_own_undo_has_no_effect(yard: Yard, case: Calls) -> None:
-    outcome = await yard.learn(case.scenario)
+async def test_a_call_behind_its_own_undo_has_no_effect(trials: Trials, case: Calls) -> None:
+    outcome = await trials.learn(case.scenario)
     failing = last_way_back(case.scenario.saga, outcome.points)
     if not failing:
         return
-    for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
-        async with yard.trial(case.scenario) as trial:
+    for nth in range(1 + case.part, 1 + await count_calls(trials, case.scenario), PARTS):
+        async with trials.begin(case.scenario) as trial:
             call = Meddling(trial.cloud, case.kind, nth)
             trial.site.meddler = call
             trial.probe.arm(failing, lambda: Conflict("A law let this step fail."))
@@ -119,20 +120,22 @@ def may_be_taken_back(case: Calls) -> bool:
 
 
 @pytest.mark.cases([case for case in cases_of("never") if may_be_taken_back(case)], 6)
-async def test_a_call_that_came_only_after_its_undo_has_no_effect(yard: Yard, case: Calls) -> None:
-    for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
-        async with yard.trial(case.scenario) as trial:
+async def test_a_call_that_came_only_after_its_undo_has_no_effect(
+    trials: Trials, case: Calls
+) -> None:
+    for nth in range(1 + case.part, 1 + await count_calls(trials, case.scenario), PARTS):
+        async with trials.begin(case.scenario) as trial:
             call = Meddling(trial.cloud, case.kind, nth)
             trial.site.meddler = call
             await laws.live_through(trial)
-            await hold(yard, case, trial, call)
+            await hold(trials, case, trial, call)
             await hold_still(trial, call)
 
 
 @pytest.mark.cases(cases_of("held_before", "held_after"), 8)
-async def test_a_sleeper_changes_nothing_when_it_goes_on(yard: Yard, case: Calls) -> None:
-    for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
-        async with yard.trial(case.scenario) as trial:
+async def test_a_sleeper_changes_nothing_when_it_goes_on(trials: Trials, case: Calls) -> None:
+    for nth in range(1 + case.part, 1 + await count_calls(trials, case.scenario), PARTS):
+        async with trials.begin(case.scenario) as trial:
             call = Meddling(trial.cloud, case.kind, nth)
             trial.site.meddler = call
             acting = asyncio.create_task(trial.act())
@@ -146,6 +149,6 @@ async def test_a_sleeper_changes_nothing_when_it_goes_on(yard: Yard, case: Calls
             call.release()
             await acting
             await trial.settle()
-            await hold(yard, case, trial, call)
+            await hold(trials, case, trial, call)
             if started:
                 assert await trial.snapshot() == finished, call.calls[nth - 1]

@@ -11,8 +11,9 @@ from mooring.errors import Conflict
 from mooring.saga import laws
 from tests.laws.meddlers import DeadHost
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import COMPUTE, Scenario, Site, Trial, Yard
+from tests.laws.sites import COMPUTE, Scenario, Site, Trial
 from tests.laws.test_steps import last_way_back
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 ON_HOST = [scenario for scenario in SCENARIOS if scenario.saga.name.startswith("compute.")]
@@ -53,9 +54,9 @@ async def bury_and_revive(trial: Trial, dead: DeadHost, when: str) -> None:
 
 
 @pytest.mark.cases(CASES, 8)
-async def test_a_dead_host_keeps_nothing_waiting(yard: Yard, case: str) -> None:
+async def test_a_dead_host_keeps_nothing_waiting(trials: Trials, case: str) -> None:
     scenario, nth = find(case)
-    async with yard.trial(scenario) as trial:
+    async with trials.begin(scenario) as trial:
         dead = DeadHost("h1", nth)
         trial.site.meddler = dead
         await laws.live_through(trial)
@@ -63,13 +64,13 @@ async def test_a_dead_host_keeps_nothing_waiting(yard: Yard, case: str) -> None:
 
 
 @pytest.mark.cases([scenario.name for scenario in ON_HOST], 4)
-async def test_an_undo_does_not_wait_for_a_dead_host(yard: Yard, case: str) -> None:
+async def test_an_undo_does_not_wait_for_a_dead_host(trials: Trials, case: str) -> None:
     scenario, _ = find(f"{case}/1")
-    outcome = await yard.learn(scenario)
+    outcome = await trials.learn(scenario)
     failing = last_way_back(scenario.saga, outcome.points)
     if not failing:
         return
-    async with yard.trial(scenario) as trial:
+    async with trials.begin(scenario) as trial:
         dead = DeadHost("h1", 10**6)
         trial.site.meddler = dead
 

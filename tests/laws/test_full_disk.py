@@ -20,7 +20,8 @@ from msgspec import Struct
 from mooring.saga import laws
 from tests.fence.journals import Journals, watching
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Scenario, Trial, Yard
+from tests.laws.sites import Scenario, Trial
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 PARTS = 6
@@ -55,11 +56,11 @@ def journals() -> Iterator[Journals]:
 
 @pytest.mark.cases(SHARES, 4)
 async def test_a_database_that_takes_nothing_for_a_moment_decides_nothing(
-    yard: Yard, journals: Journals, case: Share
+    trials: Trials, journals: Journals, case: Share
 ) -> None:
-    outcome = await yard.learn(case.scenario)
-    for point, nth in (await commits_of(yard, journals, case.scenario))[case.part :: PARTS]:
-        async with yard.trial(case.scenario) as trial:
+    outcome = await trials.learn(case.scenario)
+    for point, nth in (await commits_of(trials, journals, case.scenario))[case.part :: PARTS]:
+        async with trials.begin(case.scenario) as trial:
             trial.probe.arm(point, lambda: make(case.trouble), nth=nth)
             await run(trial, journals)
             trial.probe.disarm()
@@ -79,10 +80,12 @@ async def run(trial: Trial, journals: Journals) -> None:
     journals.before_commit = None
 
 
-async def commits_of(yard: Yard, journals: Journals, scenario: Scenario) -> list[tuple[str, int]]:
+async def commits_of(
+    trials: Trials, journals: Journals, scenario: Scenario
+) -> list[tuple[str, int]]:
     """Return the commits of a scenario: of which service or host, and which one of that one's."""
     if scenario.name not in _counts:
-        async with yard.trial(scenario) as trial:
+        async with trials.begin(scenario) as trial:
             await run(trial, journals)
             commits = [point for point in trial.probe.passed if point.endswith("/commit/before")]
         _counts[scenario.name] = {point: commits.count(point) for point in sorted(set(commits))}

@@ -27,8 +27,9 @@ from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import scenarios
 from tests.laws.causes import Causes
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import COMPUTE, VOLUME, Do, Scenario, Site, Trial, Yard
+from tests.laws.sites import COMPUTE, VOLUME, Do, Scenario, Site, Trial
 from tests.laws.test_steps import first_undo, last_way_back, last_way_forward
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 
@@ -92,12 +93,12 @@ CASES = [
 
 
 @pytest.mark.cases(CASES, 24)
-async def test_who_is_absorbed_leaves_nobody_waiting(yard: Yard, case: Inheritance) -> None:
-    outcome = await yard.learn(case.scenario)
+async def test_who_is_absorbed_leaves_nobody_waiting(trials: Trials, case: Inheritance) -> None:
+    outcome = await trials.learn(case.scenario)
     led = lead_to(case.scenario.saga, case.point, outcome.points)
     if led is None:
         return
-    async with yard.trial(case.scenario) as trial:
+    async with trials.begin(case.scenario) as trial:
         for point in led:
             trial.probe.arm(point, lambda: Conflict("A law let this fail."))
         await inherit(trial, case)

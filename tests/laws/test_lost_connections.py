@@ -19,9 +19,10 @@ from msgspec import Struct
 from mooring.saga import laws
 from mooring.saga.laws import Outcome
 from tests.laws.losses import COMMIT, Loss, Losses, losing
-from tests.laws.postgres_yard import Asked, PostgresDatabases
+from tests.laws.postgres_databases import Asked, PostgresDatabases
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Scenario, Yard
+from tests.laws.sites import Scenario
+from tests.laws.trials import Trials
 from tests.postgres import Server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -50,24 +51,24 @@ class Undisturbed(Struct, frozen=True):
 SHARES = [Share(scenario, part) for scenario in SCENARIOS for part in range(PARTS)]
 
 
-class Harbour:
-    """A yard on PostgreSQL, and what its scenarios come to there."""
+class Ground:
+    """Trials on PostgreSQL, and what scenarios come to there."""
 
     def __init__(self, server: Server, losses: Losses, asked: Asked) -> None:
         self.losses, self.asked = losses, asked
         self.databases = PostgresDatabases(server)
-        self.yard = Yard(databases=self.databases)
+        self.trials = Trials(databases=self.databases)
         self._learnt: dict[str, Undisturbed] = {}
 
     def remove(self) -> None:
         """Remove every directory and database."""
-        self.yard.remove()
+        self.trials.remove()
         self.databases.remove_all()
 
     async def learn(self, scenario: Scenario) -> Undisturbed:
         """Return what a scenario comes to, run undisturbed once."""
         if scenario.name not in self._learnt:
-            async with self.yard.trial(scenario) as trial:
+            async with self.trials.begin(scenario) as trial:
                 trial.cloud.pace.is_awaited = self.asked
                 self.losses.begin(None)
                 outcome = await laws.learn(trial)
@@ -80,7 +81,7 @@ class Harbour:
     async def hold(self, scenario: Scenario, loss: Loss) -> None:
         """Hold a scenario to the law at one place of its transactions."""
         undisturbed = await self.learn(scenario)
-        async with self.yard.trial(scenario) as trial:
+        async with self.trials.begin(scenario) as trial:
             trial.cloud.pace.is_awaited = self.asked
             self.losses.begin(loss)
             await trial.act()
@@ -97,9 +98,9 @@ class Harbour:
 
 
 @pytest.fixture(scope="module")
-def harbour(postgres_server: Server) -> Iterator[Harbour]:
+def ground(postgres_server: Server) -> Iterator[Ground]:
     with losing() as losses, pytest.MonkeyPatch.context() as patch:
-        made = Harbour(postgres_server, losses, Asked(patch))
+        made = Ground(postgres_server, losses, Asked(patch))
         yield made
         made.remove()
 
@@ -112,7 +113,7 @@ def places(longest: int) -> list[Loss]:
 
 
 @pytest.mark.cases(SHARES, 3)
-async def test_connections_that_are_lost_change_nothing(harbour: Harbour, case: Share) -> None:
-    undisturbed = await harbour.learn(case.scenario)
+async def test_connections_that_are_lost_change_nothing(ground: Ground, case: Share) -> None:
+    undisturbed = await ground.learn(case.scenario)
     for loss in places(undisturbed.longest)[case.part :: PARTS]:
-        await harbour.hold(case.scenario, loss)
+        await ground.hold(case.scenario, loss)

@@ -23,8 +23,9 @@ from mooring.saga.define import Saga
 from mooring.saga.laws import Crash
 from mooring.saga.tables import SagaRow
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Scenario, Trial, Yard
+from tests.laws.sites import Scenario, Trial
 from tests.laws.test_steps import SAGAS
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 FOLDER = Path(__file__).parent / "notes"
@@ -107,11 +108,11 @@ async def stop_before(trial: Trial, point: str) -> tuple[str, Any]:
     return row[0], row[1]
 
 
-async def passing(yard: Yard, saga: Saga[Any]) -> dict[str, Scenario]:
+async def passing(trials: Trials, saga: Saga[Any]) -> dict[str, Scenario]:
     """Return for each stop of a saga the first scenario that comes by."""
     found: dict[str, Scenario] = {}
     for scenario in (one for one in SCENARIOS if one.saga is saga):
-        passed = (await yard.learn(scenario)).points
+        passed = (await trials.learn(scenario)).points
         for point in stops_of(saga):
             if point in passed:
                 found.setdefault(point, scenario)
@@ -120,11 +121,11 @@ async def passing(yard: Yard, saga: Saga[Any]) -> dict[str, Scenario]:
 
 @pytest.mark.cases(SAGAS, 2)
 async def test_the_notes_of_this_release_are_kept(
-    yard: Yard, case: Saga[Any], golden: Callable[[str, str], None]
+    trials: Trials, case: Saga[Any], golden: Callable[[str, str], None]
 ) -> None:
     kept: dict[str, Any] = {}
-    for point, scenario in (await passing(yard, case)).items():
-        async with yard.trial(scenario) as trial:
+    for point, scenario in (await passing(trials, case)).items():
+        async with trials.begin(scenario) as trial:
             _, notes = await stop_before(trial, point)
             kept[point] = name_ids(notes, trial.site.names)
     path = f"tests/laws/notes/{NOW}/{case.name}.json"
@@ -134,16 +135,16 @@ async def test_the_notes_of_this_release_are_kept(
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.cases(SAGAS, 2)
 async def test_what_a_release_began_this_one_ends(
-    yard: Yard, case: Saga[Any], release: str
+    trials: Trials, case: Saga[Any], release: str
 ) -> None:
     file = FOLDER / release / f"{case.name}.json"
     kept: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    scenarios = await passing(yard, case)
+    scenarios = await passing(trials, case)
     for point, notes in kept.items():
         today = find_today(case, point, release)
         scenario = scenarios[today]
-        outcome = await yard.learn(scenario)
-        async with yard.trial(scenario) as trial:
+        outcome = await trials.learn(scenario)
+        async with trials.begin(scenario) as trial:
             saga_id, living = await stop_before(trial, today)
             old = update(SagaRow).where(SagaRow.id == saga_id)
             old = old.values(notes=give_ids(notes, living), **mark_of(case, point, release))

@@ -20,7 +20,8 @@ from tests.laws import scenarios
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
 from tests.laws.move_scenarios import a_server_that_moves, live_migrate
-from tests.laws.sites import THIRD, Call, Do, Scenario, Site, Yard
+from tests.laws.sites import THIRD, Call, Do, Scenario, Site
+from tests.laws.trials import Trials
 from tests.laws.volume_snapshot_scenarios import take_snapshot
 
 pytestmark = pytest.mark.anyio
@@ -90,11 +91,11 @@ def scene(name: str, *, moves: bool = False) -> Scenario:
     return Scenario(name, scenarios.SCENARIOS[0].saga, arrange, ACTS[name], hosts=hosts)
 
 
-async def count_calls(yard: Yard, act: Scenario) -> int:
+async def count_calls(trials: Trials, act: Scenario) -> int:
     """Return how many calls an act makes undisturbed, counted once."""
     key = act.name, act.arrange
     if key not in _counts:
-        async with yard.trial(act) as trial:
+        async with trials.begin(act) as trial:
             counting = Meddling(trial.cloud)
             trial.site.meddler = counting
             await laws.live_through(trial)
@@ -103,10 +104,10 @@ async def count_calls(yard: Yard, act: Scenario) -> int:
 
 
 @pytest.mark.cases(PAIRS, 20)
-async def test_two_operations_on_the_same_things_both_end(yard: Yard, case: Pair) -> None:
+async def test_two_operations_on_the_same_things_both_end(trials: Trials, case: Pair) -> None:
     act = scene(case.first, moves=MOVE in {case.first, case.second})
-    for nth in range(1 + case.part, 1 + await count_calls(yard, act), PARTS):
-        async with yard.trial(act) as trial:
+    for nth in range(1 + case.part, 1 + await count_calls(trials, act), PARTS):
+        async with trials.begin(act) as trial:
             call = Meddling(trial.cloud, "held_before", nth)
             trial.site.meddler = call
             first = asyncio.create_task(trial.act())
@@ -123,8 +124,8 @@ async def test_two_operations_on_the_same_things_both_end(yard: Yard, case: Pair
 
 
 @pytest.mark.parametrize("name", sorted({*ACTS} - {MOVE}))
-async def test_who_waits_too_long_gives_up_and_leaves_no_trace(yard: Yard, name: str) -> None:
-    async with yard.trial(scene("attach")) as trial:
+async def test_who_waits_too_long_gives_up_and_leaves_no_trace(trials: Trials, name: str) -> None:
+    async with trials.begin(scene("attach")) as trial:
         call = HoldsUndo(trial.cloud)
         trial.site.meddler = call
         last = "compute.attach_volume/give/forward/after"

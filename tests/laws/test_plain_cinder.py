@@ -12,9 +12,9 @@ from mooring.saga import laws
 from mooring.saga.laws import Crash
 from tests.laws.meddlers import Meddling
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Yard
 from tests.laws.test_calls import Calls, count_calls, hold
 from tests.laws.test_steps import FAILING, FORWARD, Point, passing
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 PARTS = 3
@@ -32,17 +32,17 @@ def ours(points: list[Point]) -> list[Point]:
 
 
 @pytest.mark.cases(ours(FAILING), 6)
-async def test_failing_needs_no_operations(yard: Yard, case: Point) -> None:
-    async for scenario, outcome in passing(yard, case):
-        async with yard.trial(scenario) as trial:
+async def test_failing_needs_no_operations(trials: Trials, case: Point) -> None:
+    async for scenario, outcome in passing(trials, case):
+        async with trials.begin(scenario) as trial:
             trial.site.is_plain = True
             await laws.hold_failure(trial, case.saga, case.name, outcome)
 
 
 @pytest.mark.cases(ours(FORWARD), 6)
-async def test_crashing_needs_no_operations(yard: Yard, case: Point) -> None:
-    async for scenario, outcome in passing(yard, case):
-        async with yard.trial(scenario) as trial:
+async def test_crashing_needs_no_operations(trials: Trials, case: Point) -> None:
+    async for scenario, outcome in passing(trials, case):
+        async with trials.begin(scenario) as trial:
             trial.site.is_plain = True
             trial.probe.arm(case.name, Crash)
             await laws.live_through(trial)
@@ -51,11 +51,11 @@ async def test_crashing_needs_no_operations(yard: Yard, case: Point) -> None:
 
 
 @pytest.mark.cases(CALLS, 6)
-async def test_lost_calls_need_no_operations(yard: Yard, case: Calls) -> None:
-    for nth in range(1 + case.part, 1 + await count_calls(yard, case.scenario), PARTS):
-        async with yard.trial(case.scenario) as trial:
+async def test_lost_calls_need_no_operations(trials: Trials, case: Calls) -> None:
+    for nth in range(1 + case.part, 1 + await count_calls(trials, case.scenario), PARTS):
+        async with trials.begin(case.scenario) as trial:
             call = Meddling(trial.cloud, case.kind, nth)
             trial.site.meddler, trial.site.is_plain = call, True
             await laws.live_through(trial)
             if len(call.calls) >= nth:
-                await hold(yard, case, trial, call)
+                await hold(trials, case, trial, call)

@@ -16,7 +16,8 @@ from mooring.agent.simulated import SimulatedHypervisor
 from mooring.saga import laws
 from mooring.saga.laws import Crash
 from tests.laws import history, scenarios
-from tests.laws.sites import Call, Scenario, Site, Trial, Yard
+from tests.laws.sites import Call, Scenario, Site, Trial
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 SEEDS = [f"seed-{number}" for number in range(60)]
@@ -84,11 +85,11 @@ def choose_act(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
 
 
 @pytest.mark.cases(SEEDS, 2)
-async def test_nothing_forbidden_ever_happens(yard: Yard, case: str) -> None:
+async def test_nothing_forbidden_ever_happens(trials: Trials, case: str) -> None:
     chance = random.Random(case)
     scene = Scenario(case, scenarios.SCENARIOS[0].saga, busy_place, scenarios.nothing)
     replay = f"pytest tests/laws/test_random_histories.py --every -k '{case}]'"
-    async with yard.trial(scene) as trial:
+    async with trials.begin(scene) as trial:
         state_dir = trial.cloud.settings.state_path
         history.watch(state_dir)
         weather = Weather(chance)

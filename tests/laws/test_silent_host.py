@@ -31,19 +31,9 @@ from mooring.volume.backends.loops import watch_pools
 from tests.cloud import SimulatedCloud
 from tests.laws.meddlers import DeadHost
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import (
-    COMPUTE,
-    FOURTH,
-    VOLUME,
-    Call,
-    Do,
-    Scenario,
-    Site,
-    Trial,
-    Yard,
-    furnish,
-)
+from tests.laws.sites import COMPUTE, FOURTH, VOLUME, Call, Do, Scenario, Site, Trial
 from tests.laws.test_dead_host import bury_and_revive
+from tests.laws.trials import Trials, furnish
 
 pytestmark = pytest.mark.anyio
 ROLES: dict[str, tuple[Role, ...]] = {
@@ -117,7 +107,7 @@ class Ice(DeadHost):
         self._thawed.set()
 
 
-class Twins(Yard):
+class Twins(Trials):
     """Arranges everything twice: on the first two hosts, and on the others."""
 
     def __init__(self) -> None:
@@ -198,7 +188,7 @@ async def test_a_silent_host_holds_up_itself_alone(twins: Twins, case: Frost) ->
 
 async def freeze(twins: Twins, case: Frost, nth: int) -> bool:
     """Hold the scenario to the law at its n-th call to a host; return whether it makes so many."""
-    async with twins.trial(case.scenario) as trial:
+    async with twins.begin(case.scenario) as trial:
         ice = Ice(nth)
         trial.site.meddler = ice
         acting = asyncio.create_task(trial.act())

@@ -17,7 +17,8 @@ from mooring.saga.define import Each, Saga, Step
 from mooring.saga.laws import Crash, Outcome
 from mooring.services import SERVICES
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Scenario, Trial, Yard
+from tests.laws.sites import Scenario, Trial
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 SAGAS = laws.sagas_of(*(each.name for each in SERVICES))
@@ -72,12 +73,12 @@ def first_undo(saga: Saga[Any], failing: str) -> str:
     return next((point for point in undone if point in laws.points_of(saga)), "")
 
 
-async def passing(yard: Yard, point: Point) -> AsyncIterator[tuple[Scenario, Outcome]]:
+async def passing(trials: Trials, point: Point) -> AsyncIterator[tuple[Scenario, Outcome]]:
     """Yield the scenarios that pass a point. Fails when there is none: no law would cover it."""
     found = False
     for scenario in SCENARIOS:
         if scenario.saga is point.saga:
-            outcome = await yard.learn(scenario)
+            outcome = await trials.learn(scenario)
             if point.name in outcome.points:
                 found = True
                 yield scenario, outcome
@@ -85,16 +86,18 @@ async def passing(yard: Yard, point: Point) -> AsyncIterator[tuple[Scenario, Out
 
 
 @pytest.mark.cases(FAILING, 30)
-async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(yard: Yard, case: Point) -> None:
-    async for scenario, outcome in passing(yard, case):
-        async with yard.trial(scenario) as trial:
+async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(
+    trials: Trials, case: Point
+) -> None:
+    async for scenario, outcome in passing(trials, case):
+        async with trials.begin(scenario) as trial:
             await laws.hold_failure(trial, case.saga, case.name, outcome)
 
 
 @pytest.mark.cases(FAILING, 8)
-async def test_trouble_that_passes_stops_nothing(yard: Yard, case: Point) -> None:
-    async for scenario, outcome in passing(yard, case):
-        async with yard.trial(scenario) as trial:
+async def test_trouble_that_passes_stops_nothing(trials: Trials, case: Point) -> None:
+    async for scenario, outcome in passing(trials, case):
+        async with trials.begin(scenario) as trial:
             trial.probe.arm(case.name, lambda: Unavailable("A law kept this step waiting."))
             await laws.live_through(trial)
             await laws.require_peace(trial, f"kept waiting at {case}")
@@ -103,36 +106,36 @@ async def test_trouble_that_passes_stops_nothing(yard: Yard, case: Point) -> Non
 
 
 @pytest.mark.cases(FORWARD, 32)
-async def test_crashing_anywhere_ends_after_the_restart(yard: Yard, case: Point) -> None:
-    async for scenario, outcome in passing(yard, case):
-        async with yard.trial(scenario) as trial:
+async def test_crashing_anywhere_ends_after_the_restart(trials: Trials, case: Point) -> None:
+    async for scenario, outcome in passing(trials, case):
+        async with trials.begin(scenario) as trial:
             await laws.hold_crash(trial, case.saga, case.name, outcome)
 
 
 @pytest.mark.cases(FORWARD, 8)
-async def test_hosts_may_die_with_the_control_plane(yard: Yard, case: Point) -> None:
-    async for scenario, outcome in passing(yard, case):
-        async with yard.trial(scenario) as trial:
+async def test_hosts_may_die_with_the_control_plane(trials: Trials, case: Point) -> None:
+    async for scenario, outcome in passing(trials, case):
+        async with trials.begin(scenario) as trial:
             trial.takes_hosts_along = True
             await laws.hold_crash(trial, case.saga, case.name, outcome)
 
 
 @pytest.mark.cases(FORWARD, 8)
-async def test_what_dies_may_stay_away_for_hours(yard: Yard, case: Point) -> None:
-    async for scenario, outcome in passing(yard, case):
-        async with yard.trial(scenario) as trial:
+async def test_what_dies_may_stay_away_for_hours(trials: Trials, case: Point) -> None:
+    async for scenario, outcome in passing(trials, case):
+        async with trials.begin(scenario) as trial:
             trial.down_s = 7200.0
             await laws.hold_crash(trial, case.saga, case.name, outcome)
 
 
 @pytest.mark.cases(BACK, 12)
-async def test_crashing_while_unwinding_leaves_no_trace(yard: Yard, case: Point) -> None:
+async def test_crashing_while_unwinding_leaves_no_trace(trials: Trials, case: Point) -> None:
     found = False
     for scenario in SCENARIOS:
         if scenario.saga is not case.saga:
             continue
-        outcome = await yard.learn(scenario)
-        async with yard.trial(scenario) as trial:
+        outcome = await trials.learn(scenario)
+        async with trials.begin(scenario) as trial:
             failing = last_way_back(case.saga, outcome.points)
             if failing:
                 await laws.hold_crash_in_undo(trial, case.saga, failing, case.name, outcome)
@@ -141,13 +144,13 @@ async def test_crashing_while_unwinding_leaves_no_trace(yard: Yard, case: Point)
 
 
 @pytest.mark.cases(BACK, 8)
-async def test_an_undo_that_fails_is_tried_again(yard: Yard, case: Point) -> None:
+async def test_an_undo_that_fails_is_tried_again(trials: Trials, case: Point) -> None:
     if case.name.endswith("/saved"):
         return
     for scenario in SCENARIOS:
         if scenario.saga is case.saga:
-            outcome = await yard.learn(scenario)
-            async with yard.trial(scenario) as trial:
+            outcome = await trials.learn(scenario)
+            async with trials.begin(scenario) as trial:
                 failing = last_way_back(case.saga, outcome.points)
                 # Where a refusal is for good, only what may pass is tried again.
                 kind = Unavailable if case.saga.undo_ends else Conflict
@@ -156,26 +159,28 @@ async def test_an_undo_that_fails_is_tried_again(yard: Yard, case: Point) -> Non
 
 
 @pytest.mark.cases(REFUSED, 8)
-async def test_an_undo_refused_for_good_leads_to_its_declared_end(yard: Yard, case: Point) -> None:
+async def test_an_undo_refused_for_good_leads_to_its_declared_end(
+    trials: Trials, case: Point
+) -> None:
     found = False
     for scenario in SCENARIOS:
         if scenario.saga is case.saga:
-            outcome = await yard.learn(scenario)
+            outcome = await trials.learn(scenario)
             failing = last_way_back(case.saga, outcome.points)
-            async with yard.trial(scenario) as trial:
+            async with trials.begin(scenario) as trial:
                 found |= await laws.hold_refusal(trial, case.saga, failing, case.name)
     assert found, f"no scenario passes {case}"
 
 
 @pytest.mark.cases(LEAVING, 8)
-async def test_crashing_in_the_end_of_an_undo_still_reaches_it(yard: Yard, case: Point) -> None:
+async def test_crashing_in_the_end_of_an_undo_still_reaches_it(trials: Trials, case: Point) -> None:
     found = False
     for scenario in SCENARIOS:
         if scenario.saga is case.saga:
-            outcome = await yard.learn(scenario)
+            outcome = await trials.learn(scenario)
             failing = last_way_back(case.saga, outcome.points)
             refused = first_undo(case.saga, failing)
-            async with yard.trial(scenario) as trial:
+            async with trials.begin(scenario) as trial:
                 if failing and await laws.hold_refusal(
                     trial, case.saga, failing, refused, crash=case.name
                 ):
@@ -184,13 +189,13 @@ async def test_crashing_in_the_end_of_an_undo_still_reaches_it(yard: Yard, case:
 
 
 @pytest.mark.cases(BAD_END, 8)
-async def test_crashing_in_a_bad_end_still_reaches_it(yard: Yard, case: Point) -> None:
+async def test_crashing_in_a_bad_end_still_reaches_it(trials: Trials, case: Point) -> None:
     found = False
     for scenario in SCENARIOS:
         if scenario.saga is not case.saga:
             continue
-        outcome = await yard.learn(scenario)
-        async with yard.trial(scenario) as trial:
+        outcome = await trials.learn(scenario)
+        async with trials.begin(scenario) as trial:
             failing = last_way_forward(case.saga, outcome.points)
             await laws.hold_crash_in_undo(trial, case.saga, failing, case.name, outcome)
             found = found or case.name in trial.probe.passed
@@ -213,16 +218,16 @@ NEIGHBOURS = [Neighbour(scenario, part) for scenario in SCENARIOS for part in ra
 @pytest.mark.cases(NEIGHBOURS, 5)
 @pytest.mark.parametrize("error", [Conflict, Unavailable, Crash], ids=lambda kind: kind.__name__)
 async def test_what_befalls_a_neighbour_s_saga_befalls_its_caller_too(
-    yard: Yard, case: Neighbour, error: type[BaseException]
+    trials: Trials, case: Neighbour, error: type[BaseException]
 ) -> None:
-    outcome = await yard.learn(case.scenario)
+    outcome = await trials.learn(case.scenario)
     own = f"{case.scenario.saga.name}/"
     others = [point for point in outcome.points if is_of_saga(point) and own not in point]
     if error is Conflict:
         # What another service will not have for good is owed to it no more: not a law's to say.
         others = [point for point in others if "/owing/" not in point]
     for point in others[case.part :: 4]:
-        async with yard.trial(case.scenario) as trial:
+        async with trials.begin(case.scenario) as trial:
             await befall(trial, outcome, point, error)
 
 
@@ -254,22 +259,22 @@ def test_every_saga_has_a_scenario() -> None:
 
 
 @pytest.mark.parametrize("saga", SAGAS, ids=lambda saga: saga.name)
-async def test_every_point_is_passed_by_some_scenario(yard: Yard, saga: Saga[Any]) -> None:
+async def test_every_point_is_passed_by_some_scenario(trials: Trials, saga: Saga[Any]) -> None:
     passed: set[str] = set()
     for scenario in SCENARIOS:
         if scenario.saga is not saga:
             continue
-        outcome = await yard.learn(scenario)
+        outcome = await trials.learn(scenario)
         passed |= set(outcome.points)
         back = last_way_back(saga, outcome.points)
         if saga.undo_ends and back:
-            async with yard.trial(scenario) as trial:
+            async with trials.begin(scenario) as trial:
                 await laws.hold_refusal(trial, saga, back, first_undo(saga, back))
                 passed |= set(trial.probe.passed)
         behind = last_way_forward(saga, outcome.points) if saga.failed_end else ""
         for point in (back, behind):
             if point:
-                async with yard.trial(scenario) as trial:
+                async with trials.begin(scenario) as trial:
                     trial.probe.arm(point, lambda: Conflict("A law let this step fail."))
                     await laws.live_through(trial)
                     passed |= set(trial.probe.passed)

@@ -7,14 +7,16 @@ from sqlalchemy import select
 
 from mooring.saga.tables import SagaRow
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Yard
+from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_reboot_that_is_aborted_while_it_waits_was_never_begun(yard: Yard) -> None:
+async def test_a_reboot_that_is_aborted_while_it_waits_was_never_begun(
+    trials: Trials,
+) -> None:
     [scenario] = [one for one in SCENARIOS if one.name == "insist on reboot"]
-    async with yard.trial(scenario) as trial:
+    async with trials.begin(scenario) as trial:
         await trial.act()
         cloud = trial.cloud.cloud
         engine, store = cloud.engines["compute"], cloud.stores["compute"]

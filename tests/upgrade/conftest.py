@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.laws.sampling import choose
-from tests.laws.sites import Yard
+from tests.laws.trials import Trials
 from tests.upgrade.states import KEPT, open_archive
 
 SAMPLE = 20
@@ -15,8 +15,8 @@ RELEASES = sorted(path.name.removesuffix(".json.xz") for path in KEPT.glob("*.js
 
 
 @pytest.fixture(scope="module")
-def yard() -> Iterator[Yard]:
-    made = Yard()
+def trials() -> Iterator[Trials]:
+    made = Trials()
     yield made
     made.remove()
 

@@ -28,8 +28,9 @@ from mooring.errors import Bug, Conflict
 from mooring.saga.laws import Crash
 from mooring.saga.seal import Sealer, load_sealer
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Scenario, Trial, Yard
+from tests.laws.sites import Scenario, Trial
 from tests.laws.test_steps import POINTS, Point, last_way_back, last_way_forward
+from tests.laws.trials import Trials
 
 PLACE = "<state>"
 _WAL = ("-wal", "-shm", ".lock")
@@ -156,31 +157,31 @@ async def _desk(trial: Trial) -> dict[str, str]:
 
 
 async def _keep_all(path: Path, service: str) -> None:
-    yard, keeper = Yard(), Keeper()
+    trials, keeper = Trials(), Keeper()
     # What is saved behind a step is what the next one finds.
     points = [point for point in POINTS if point.name.startswith(f"{service}.")]
     try:
         for point in (point for point in points if not point.name.endswith("/saved")):
             scenarios = [one for one in SCENARIOS if one.saga is point.saga]
             for scenario in scenarios:
-                if await _keep_one(yard, keeper, scenario, point):
+                if await _keep_one(trials, keeper, scenario, point):
                     break
             sys.stderr.write(f"{point}: {keeper.count} kept\n")
     finally:
-        yard.remove()
+        trials.remove()
     keeper.write(path)
 
 
-async def _keep_one(yard: Yard, keeper: Keeper, scenario: Scenario, point: Point) -> bool:
+async def _keep_one(trials: Trials, keeper: Keeper, scenario: Scenario, point: Point) -> bool:
     """Let a scenario die at a point and keep what it left; tell whether it passes there at all."""
-    outcome = await yard.learn(scenario)
+    outcome = await trials.learn(scenario)
     failing = ""
     if "/forward/" not in point.name:
         is_back = "/back/" in point.name
         failing = (last_way_back if is_back else last_way_forward)(scenario.saga, outcome.points)
     if not failing and point.name not in outcome.points:
         return False
-    async with yard.trial(scenario) as trial:
+    async with trials.begin(scenario) as trial:
         if failing:
             trial.probe.arm(failing, lambda: Conflict("It fails."))
         trial.probe.arm(point.name, Crash)

@@ -21,7 +21,8 @@ from mooring.saga.laws import Outcome
 from tests.cloud import SimulatedCloud
 from tests.laws.assisted_scenarios import Desk
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import HOSTS, Site, Trial, Yard
+from tests.laws.sites import HOSTS, Site, Trial
+from tests.laws.trials import Trials
 from tests.upgrade.states import State, open_archive
 
 pytestmark = pytest.mark.anyio
@@ -64,10 +65,10 @@ async def opened(release: str, state: State, directory: Path) -> AsyncGenerator[
 
 
 async def test_every_operation_of_a_release_ends(
-    yard: Yard, release: str, state: State, tmp_path: Path
+    trials: Trials, release: str, state: State, tmp_path: Path
 ) -> None:
     scenario = BY_NAME[state.scenario]
-    learnt = await yard.learn(scenario)
+    learnt = await trials.learn(scenario)
     outcome = Outcome(compared(learnt.before), compared(learnt.after), learnt.points)
     async with opened(release, state, tmp_path) as trial:
         await trial.settle()

@@ -1,4 +1,4 @@
-"""A yard whose clouds have their databases on PostgreSQL: copied by the server, for each trial."""
+"""Databases of trials on PostgreSQL: copied by the server, for each trial."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from psycopg import sql
 
 from mooring import limits
 from mooring.store.postgresql import PostgresqlStore
-from tests.laws.sites import Databases
+from tests.laws.trials import Databases
 from tests.postgres import Server
 
 _numbers = itertools.count(1)
@@ -29,6 +29,8 @@ class PostgresDatabases(Databases):
         self._name = f"{self._prefix}_live"
         self._kept: list[str] = []
         self.live = server.url(self._name)
+
+    def make(self) -> None:
         self._do("CREATE DATABASE {}", self._name)
 
     def keep(self, name: str) -> None:
@@ -37,7 +39,11 @@ class PostgresDatabases(Databases):
         self._kept.append(kept)
 
     def copy(self, name: str) -> None:
-        self._do("CREATE DATABASE {} TEMPLATE {}", self._name, f"{self._prefix}_{name}")
+        self._do(
+            "CREATE DATABASE {} TEMPLATE {}",
+            self._name,
+            f"{self._prefix}_{name}",
+        )
 
     def remove(self) -> None:
         self._do("DROP DATABASE IF EXISTS {} WITH (FORCE)", self._name)
