@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from mooring.clients.transport import Forward, Request, Response
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
+from mooring.errors import Conflict
 from mooring.saga.define import Each, Step
 from mooring.saga.laws import LawProbe
 from tests.compute.cloud import ComputeCloud
@@ -81,6 +83,28 @@ async def test_a_move_that_is_aborted_at_any_step_ends_on_one_side_or_the_other(
         first = STEPS.index("begin_sending")
         assert {ends[step] for step in STEPS[1:first]} == {"cancelled"}
         assert {ends[step] for step in STEPS[first + 2 :]} == {"completed"}
+
+
+async def test_a_call_for_room_that_comes_after_its_move_was_undone_gives_none(
+    moving: Moving,
+) -> None:
+    late: list[tuple[Request, Forward]] = []
+
+    async def hold_back(request: Request, forward: Forward) -> Response:
+        if request.method != "POST" or not request.target.endswith("/allocations"):
+            return await forward(request)
+        late.append((request, forward))
+        raise Conflict("The call is on its way still.")
+
+    moving.cloud.deliver = hold_back
+    await moving.move()
+    assert await moving.status() == "error"
+    ((request, forward),) = late
+    answer = await forward(request)
+    assert answer.status in {409, 410}
+    await answer.aclose()
+    await moving.stays_whole()
+    assert await moving.cloud.complaints() == []
 
 
 @pytest.mark.parametrize("first", ["DELETE", "POST"])

@@ -162,6 +162,32 @@ async def test_a_move_is_made_once_and_moved_back(cloud: PlacementCloud) -> None
         await cloud.client.move(server, other)
 
 
+async def test_a_move_that_comes_after_its_claim_was_renewed_is_refused(
+    cloud: PlacementCloud,
+) -> None:
+    uuid, server, migration = await cloud.provider(VCPU={"total": 2}), str(uuid4()), str(uuid4())
+    await claim(cloud, server, uuid, 2, None)
+    renewed: list[bool] = []
+
+    async def come_late(request: Request, forward: Forward) -> Response:
+        if request.method == "POST":
+            cloud.network.deliver = deliver_once
+            renewed.append(await cloud.client.renew(server, operation=OPERATION))
+            answer = await forward(request)
+            assert answer.status == 409
+            await answer.aclose()
+            raise NoAnswer("whoever asked is gone")
+        return await forward(request)
+
+    cloud.network.deliver = come_late
+    with pytest.raises(Unavailable):
+        await cloud.client.move(server, migration)
+    assert renewed == [True]
+    assert (await cloud.client.allocations(server)).allocations == {uuid: {"VCPU": 2}}
+    assert not (await cloud.client.allocations(migration)).allocations
+    assert not await cloud.client.renew(migration)
+
+
 async def test_losing_every_race_is_unavailable_not_a_failure(cloud: PlacementCloud) -> None:
     uuid = await cloud.provider(VCPU={"total": 2})
 

@@ -198,6 +198,22 @@ class PlacementClient:
 
         await _insist(attempt, what=f"move the resources of {consumer_id}")
 
+    async def renew(self, consumer_id: str, *, operation: Operation | None = None) -> bool:
+        """Have the consumer hold what it holds, so that a move which still comes is refused.
+
+        A move names the generation that it saw, and this raises it. Returns whether the consumer
+        holds anything.
+        """
+
+        async def attempt() -> bool:
+            held = await self.allocations(consumer_id)
+            if held.allocations:
+                path = f"/allocations/{_part(consumer_id)}"
+                await self._send("PUT", path, _claim_body(held), operation)
+            return bool(held.allocations)
+
+        return await _insist(attempt, what=f"renew the claim of {consumer_id}")
+
     async def provider(self, uuid: str) -> Provider:
         """Return one resource provider. Raises NotFound."""
         return typed.convert(await self._get(f"/resource_providers/{_part(uuid)}"), Provider)

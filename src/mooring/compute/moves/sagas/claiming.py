@@ -59,13 +59,27 @@ def save_destination(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None
 async def settle_claim(notes: LiveMigrate, run: Run[Compute]) -> None:
     """Hold room for the server on the host that has it, and on no other."""
     placement, held = run.service.placement, notes.migration_uuid
+    if notes.has_moved:
+        await placement.release(held, operation=run.operation)
+    elif await _has_room(notes, run):
+        operation = guests.other(run.operation, "destination")
+        await placement.release(notes.server_id, operation=operation)
+        await placement.move(held, notes.server_id, operation=run.operation)
+
+
+async def _has_room(notes: LiveMigrate, run: Run[Compute]) -> bool:
+    """Return whether the migration holds anything; if it does not, see that it never will.
+
+    The call that lets it hold something may still be on its way. It is refused once the server's
+    claim is renewed, or has come before that.
+    """
+    placement, held = run.service.placement, notes.migration_uuid
     if (await placement.allocations(held)).allocations:
-        if notes.has_moved:
-            await placement.release(held, operation=run.operation)
-        else:
-            operation = guests.other(run.operation, "destination")
-            await placement.release(notes.server_id, operation=operation)
-            await placement.move(held, notes.server_id, operation=run.operation)
+        return True
+    operation = guests.other(run.operation, "source")
+    if await placement.renew(notes.server_id, operation=operation):
+        return False
+    return bool((await placement.allocations(held)).allocations)
 
 
 async def release_source(notes: LiveMigrate, run: Run[Compute]) -> None:
