@@ -56,6 +56,8 @@ class Call(Struct):
     lost: Callable[[], Exception]
     at: str = ""
     """The host that is called, by its own name."""
+    operation: str = ""
+    """What it is a part of, as its header says; empty for one that only looks."""
 
 
 class StandIn(Protocol):
@@ -148,6 +150,7 @@ class Site:
             "",
             lambda: self._serve(request, forward),
             lambda: NoAnswer("A law lost this call."),
+            operation=request.headers.get(HEADER.lower(), ""),
         )
         return await (self.meddler.pass_on(call) if self.meddler else call.forward())
 
@@ -183,6 +186,7 @@ class Site:
             lambda: self._reach(whole, forward),
             lambda: Unavailable("A law lost this call."),
             request.headers["host"],
+            request.headers.get(HEADER.lower(), ""),
         )
         return await (self.meddler.pass_on(call) if self.meddler else call.forward())
 

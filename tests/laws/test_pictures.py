@@ -1,0 +1,174 @@
+"""What each operation calls, and what becomes of it when one of the calls is refused for good.
+
+The pages of docs/flows are written by this: a picture of the calls in order, and a row for each
+call that changes something. So each row was tried, and the doctor found nothing after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from sqlalchemy import select
+
+from mooring.saga.tables import SagaRow
+from tests.laws.pictures import Arrow, Watcher, draw, mermaid
+from tests.laws.scenarios import SCENARIOS
+from tests.laws.sites import COMPUTE, VOLUME, Scenario, Trial
+from tests.laws.trials import Trials
+
+pytestmark = pytest.mark.anyio
+
+
+class Page(Struct, frozen=True):
+    """A page of docs/flows: its name, its title, what the user asks for, and the scenario."""
+
+    name: str
+    title: str
+    request: str
+    scenario: str
+
+
+PAGES = [
+    Page(
+        "attach",
+        "Attach a volume to a server (spec 001.2)",
+        "POST /servers/{server}/os-volume_attachments",
+        "attach",
+    ),
+    Page(
+        "detach",
+        "Detach a volume (spec 001.3)",
+        "DELETE /servers/{server}/os-volume_attachments/{volume}",
+        "detach",
+    ),
+    Page("boot", "Boot from a volume (spec 001.2)", "POST /servers", "create from volume"),
+    Page("boot-new", "Boot from new volumes", "POST /servers", "create with new volumes"),
+    Page("delete", "Delete a server with volumes", "DELETE /servers/{server}", "delete server"),
+    Page(
+        "hard-reboot",
+        "Reboot a server hard (spec 001.9)",
+        "POST /servers/{server}/action (reboot)",
+        "hard reboot",
+    ),
+    Page(
+        "rebuild",
+        "Rebuild a server that boots from a volume (spec 002.2)",
+        "POST /servers/{server}/action (rebuild)",
+        "rebuild a volume",
+    ),
+    Page(
+        "live-migrate",
+        "Migrate a server live (spec 001.4)",
+        "POST /servers/{server}/action (os-migrateLive)",
+        "live migration",
+    ),
+    Page(
+        "extend",
+        "Grow a volume under a guest (spec 000)",
+        "POST /volumes/{volume}/action (os-extend)",
+        "extend under a guest",
+    ),
+]
+
+
+class End(Struct, frozen=True):
+    """How a flow ended, as a user sees it."""
+
+    answer: int
+    things: tuple[str, ...]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+async def test_each_call_that_is_refused_for_good_leaves_what_its_page_says(
+    trials: Trials, page: Page, golden: Callable[[str, str], None]
+) -> None:
+    [scenario] = [one for one in SCENARIOS if one.name == page.scenario]
+    before = await find_state(trials, scenario)
+    arrows, done = await run(trials, scenario)
+    rows: list[str] = []
+    for nth, (number, arrow) in enumerate(
+        [pair for pair in enumerate(arrows, 2) if pair[1].step], start=1
+    ):
+        _, end = await run(trials, scenario, refused=nth)
+        told = tell(end, before, done)
+        rows.append(f"| {number} | `{arrow.step}` | {told} |")
+    golden(f"docs/flows/{page.name}.md", "\n".join([*_head(page, arrows, done), *rows, ""]))
+
+
+async def find_state(trials: Trials, scenario: Scenario) -> tuple[str, ...]:
+    """Return what a user sees before a flow."""
+    async with trials.begin(scenario) as trial:
+        return await look(trial)
+
+
+async def run(trials: Trials, scenario: Scenario, refused: int = 0) -> tuple[list[Arrow], End]:
+    """Run a flow in which the n-th call that changes something is refused; none with 0."""
+    async with trials.begin(scenario) as trial:
+        watcher = Watcher(refused)
+        trial.site.meddler = watcher
+        await trial.act()
+        await trial.settle()
+        assert trial.answer is not None
+        trial.site.meddler = None
+        assert await trial.complaints() == []
+        sagas: dict[str, str] = {}
+        for store in trial.cloud.cloud.stores.values():
+            query = select(SagaRow.id, SagaRow.name)
+            sagas |= await store.read(lambda tx, query=query: dict(tx.execute(query).all()))
+        arrows = draw(watcher.calls, trial.site.names, sagas)
+        return arrows, End(trial.answer.status, await look(trial))
+
+
+async def look(trial: Trial) -> tuple[str, ...]:
+    """Return servers and volumes, with their states, as an administrator sees them."""
+    names = {identity: role for role, identity in trial.site.names.items()}
+
+    async def ask(path: str, version: str) -> Any:
+        answer = await trial.cloud.ask("GET", path, user="admin", version=version)
+        return answer.body
+
+    servers = (await ask(f"{COMPUTE}/servers/detail?all_tenants=1", "2.90"))["servers"]
+    volumes = (await ask(f"{VOLUME}/volumes/detail?all_tenants=1", "3.67"))["volumes"]
+    told = [
+        f"{names.get(one['id'], 'server')} {one['status']}"
+        + (f" on {one['OS-EXT-SRV-ATTR:host']}" if one["OS-EXT-SRV-ATTR:host"] else "")
+        for one in servers
+    ]
+    for one in volumes:
+        name = names.get(one["id"], "new volume")
+        told.append(f"{name} {one['status']}, {one['size']} GiB")
+    return tuple(sorted(told))
+
+
+def tell(end: End, before: tuple[str, ...], done: End) -> str:
+    """Say how a flow ended that was disturbed."""
+    if end.things == done.things:
+        told = "it is done all the same"
+    elif end.things == before:
+        told = "all is as it was"
+    else:
+        told = "; ".join(end.things) or "nothing is left"
+    return told if end.answer == done.answer else f"{told}; answered {end.answer}"
+
+
+def _head(page: Page, arrows: list[Arrow], done: End) -> list[str]:
+    return [
+        f"# {page.title}",
+        "",
+        "Written by `make golden` from what the services call (tests/laws/test_pictures.py).",
+        "Dotted arrows look, the others change something. `h1` and `h3` have servers, `s1` disks.",
+        "",
+        "```mermaid",
+        *mermaid(page.request, arrows),
+        "```",
+        "",
+        f"The end: answered {done.answer}; {'; '.join(done.things) or 'nothing is left'}.",
+        "",
+        "What becomes of it when one of its calls is refused for good:",
+        "",
+        "| call | step | then |",
+        "|---|---|---|",
+    ]
