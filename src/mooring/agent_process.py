@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from mooring.probe import Probe
 
 _LISTEN = "0.0.0.0:8471"
+BOTH: tuple[Role, ...] = ("compute", "volume")
+ROLES: dict[str, tuple[Role, ...]] = {"compute": ("compute",), "volume": ("volume",), "both": BOTH}
+"""What a host does, by the word that the command line has for it."""
 
 
 class Way(Struct, frozen=True, kw_only=True):
@@ -38,6 +41,8 @@ class Way(Struct, frozen=True, kw_only=True):
     socket_path: Path | None = None
     token: str = ""
     listen: str = ""
+    roles: tuple[Role, ...] = ()
+    """By a Unix socket; empty is both. A host that joins has those of its invitation."""
 
 
 async def run_agent(settings: Settings, way: Way, say: Callable[[str], None]) -> None:
@@ -47,13 +52,15 @@ async def run_agent(settings: Settings, way: Way, say: Callable[[str], None]) ->
     """
     probe = from_setting(settings.kill_at)
     if way.socket_path is None:
+        if way.roles:
+            raise Invalid("The role of a host that joins is said to `mooring host add --role`.")
         await _run_member(settings, way, probe, say)
         return
     if way.token or way.listen or not way.name:
         raise Invalid(
             "An agent has a --socket and a --name, or it joins a cloud: give --join alone."
         )
-    wanted = _wanted(settings, way.name)
+    wanted = _wanted(settings, way.name, roles=way.roles or BOTH)
     await serve(wanted, way.socket_path, probe=probe, ready=_ready(str(way.socket_path), say))
 
 
@@ -104,7 +111,7 @@ def _wanted(
     settings: Settings,
     name: str,
     *,
-    roles: tuple[Role, ...] = ("compute", "volume"),
+    roles: tuple[Role, ...],
     ip: str = "127.0.0.1",
 ) -> AgentSettings:
     storage = read_storage(settings.storage)

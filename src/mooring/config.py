@@ -84,8 +84,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hosts: Annotated[
         int,
         Meta(
-            description="How many simulated hosts `mooring up` makes. With libvirt there is one:"
-            " this machine.",
+            description="How many hosts `mooring up` makes of this machine ([hosts](hosts.md)): one"
+            " is the machine itself, several are simulated, or with `libvirt`, as root, real.",
             ge=1,
             le=100,
         ),

@@ -45,7 +45,11 @@ def cli() -> None:
 @_listen
 @_agent
 @_hypervisor
-@click.option("--hosts", type=int, help="How many simulated hosts to run [1].")
+@click.option(
+    "--hosts",
+    type=int,
+    help="How many hosts to make of this machine: simulated, or with libvirt, as root, real [1].",
+)
 def up(file: Path | None, **given: Option) -> None:
     """Run everything on this machine, and say `ready URL` when it answers.
 
@@ -88,6 +92,11 @@ def serve(file: Path | None, **given: Option) -> None:
     type=click.Path(path_type=Path),
     help="Serve the control plane of this machine by a Unix socket, which does not exist yet.",
 )
+@click.option(
+    "--role",
+    type=click.Choice(["compute", "volume", "both"]),
+    help="With --socket: run servers, keep volumes, or both [both].",
+)
 @_hypervisor
 def agent(
     file: Path | None,
@@ -95,6 +104,8 @@ def agent(
     listen: str,
     name: str,
     socket_path: Path | None,
+    *,
+    role: str | None,
     **given: Option,
 ) -> None:
     """Run one host's agent.
@@ -102,9 +113,10 @@ def agent(
     On another machine than the control plane's: once with --join, from then on without. Beside the
     control plane: with --name and --socket, on a Unix socket that only this user may use.
     """
-    from mooring.agent_process import Way, run_agent
+    from mooring.agent_process import ROLES, Way, run_agent
 
-    way = Way(name=name, socket_path=socket_path, token=token, listen=listen)
+    roles = ROLES[role] if role else ()
+    way = Way(name=name, socket_path=socket_path, token=token, listen=listen, roles=roles)
     _run(lambda settings: run_agent(settings, way, _say), file, given)
 
 

@@ -205,12 +205,13 @@ class Cloud:
         kill_at: str = "",
         listen: str = "127.0.0.1:0",
         hosts: int = 1,
+        hypervisor: str = "simulated",
     ) -> None:
         self.state_dir = state_dir
         self.process = CommandProcess(
             "up",
             *("--state-dir", str(state_dir), "--listen", listen),
-            *("--hypervisor", "simulated", "--hosts", str(hosts)),
+            *("--hypervisor", hypervisor, "--hosts", str(hosts)),
             log=log,
             kill_at=kill_at,
         )

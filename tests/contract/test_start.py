@@ -19,6 +19,11 @@ SIMULATED = ("--hypervisor", "simulated", "--listen", "127.0.0.1:0")
 NOBODY = 65534
 # Root may read and write everywhere, unless these two capabilities are taken from it.
 WITHOUT_PRIVILEGE = ("setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search")
+_COMMAND = "from mooring.main import cli; cli()"
+WITHOUT_ROOT = f"import os; os.geteuid = lambda: {NOBODY}; {_COMMAND}"
+WITHOUT_PROGRAMS = (
+    f"from mooring.lab import namespaces; namespaces.SYSTEM_PATH = '/nowhere'; {_COMMAND}"
+)
 WITHOUT_LIBVIRT = "import sys; sys.modules['libvirt'] = None; from mooring.main import cli; cli()"
 
 
@@ -91,7 +96,6 @@ def test_a_missing_libvirt_is_named_with_what_to_install(tmp_path: Path) -> None
         (("--listen", "here"), "must be ADDRESS:PORT"),
         (("--listen", "127.0.0.1:99999"), "must be ADDRESS:PORT"),
         (("--hosts", "0"), "hosts"),
-        (("--hosts", "2", "--hypervisor", "libvirt"), "one host to libvirt, not 2"),
         (("--config", "/nonexistent.toml"), "does not exist"),
     ],
 )
@@ -99,3 +103,20 @@ def test_a_setting_that_does_not_fit_is_named(
     options: tuple[str, ...], what: str, tmp_path: Path
 ) -> None:
     assert what in refused(*MOORING, "--state-dir", str(tmp_path), *options)
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        (WITHOUT_ROOT, "takes root's rights"),
+        (WITHOUT_PROGRAMS, "the program libvirtd (package libvirt-daemon)"),
+        (WITHOUT_LIBVIRT, "libvirt's Python binding"),
+    ],
+    ids=["root", "programs", "binding"],
+)
+def test_what_real_hosts_lack_is_named(script: str, what: str, tmp_path: Path) -> None:
+    options = ("up", "--hypervisor", "libvirt", "--hosts", "3", "--state-dir", str(tmp_path))
+    line = refused(sys.executable, "-c", script, *options, "--listen", "127.0.0.1:0")
+    assert line.startswith("mooring: Making 3 real hosts of one machine takes ")
+    assert what in line
+    assert "choose --hypervisor simulated" in line

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from mooring.errors import Invalid
+from mooring.lab.namespaces import check_able
 from tests.agent.hosts import CHECKOUT, GUEST_IMAGE, why_no_real_guests
 
 
@@ -17,6 +20,15 @@ def require_guests() -> None:
         subprocess.run([CHECKOUT / "scripts" / "build_guest"], check=True)
     if reason := why_no_real_guests():
         pytest.skip(f"no real guests here: {reason}")
+
+
+@pytest.fixture(scope="session")
+def several_hosts() -> None:
+    """Skip where no real hosts can be made of this machine."""
+    try:
+        asyncio.run(check_able(2))
+    except Invalid as error:
+        pytest.skip(error.public)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ real, as both run on one kernel. Source: facts/real_hosts.md 4.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections.abc import Generator
@@ -15,9 +16,9 @@ from typing import Any
 
 import libvirt
 
+from mooring.lab.real_hosts import RealHost, RealHosts
 from tests.agent.shares import Shares
 from tests.contract.clients import Shell
-from tests.hosts.namespaces import command, end_daemon, namespaces
 from tests.hosts.pooled_cloud import PooledCloud
 from tests.hosts.real_cloud import RealCloud
 from tests.kill.processes import CommandProcess
@@ -45,34 +46,35 @@ nfs_qcow2_volumes = true
 class MovingCloud(PooledCloud):
     """`mooring serve` beside two agents, the first of which has the pool."""
 
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, directory: Path, lab: RealHosts, stack: ExitStack) -> None:
         self._directory, self._stack = directory, stack
-        self._agents = [self._begin(number, name) for number, name in enumerate(HOSTS, 1)]
+        self._agents = [self._begin(host) for host in lab.hosts]
         RealCloud.__init__(self, directory)
 
-    def _begin(self, number: int, name: str) -> CommandProcess:
-        root = self._directory / name
+    def _begin(self, host: RealHost) -> CommandProcess:
+        is_first = host.name == HOSTS[0]
+        root = self._directory / host.name
         root.mkdir()
         shares = Shares(root / "outside")
-        if number == 1:
+        if is_first:
             shares.export(EXPORT)
         else:
             (shares.directory / "shares").rmdir()
             first = self._directory / HOSTS[0] / "outside" / "shares"
             (shares.directory / "shares").symlink_to(first)
-        storage = _STORAGE.format(here=shares.directory) + (_POOL if number == 1 else "")
+        storage = _STORAGE.format(here=shares.directory) + (_POOL if is_first else "")
         (root / "storage.toml").write_text(storage)
-        settings = f'storage = "{root}/storage.toml"\nmove_address = "10.77.0.{number}"\n'
+        address = host.namespace.address
+        settings = f'storage = "{root}/storage.toml"\nmove_address = "{address}"\n'
         (root / "agent.toml").write_text(settings)
-        self._stack.callback(end_daemon, root)
         agent = CommandProcess(
             "agent",
             *("--config", str(root / "agent.toml")),
-            *("--name", name, "--hypervisor", "libvirt"),
-            *("--state-dir", str(self._directory / "state" / "hosts" / name)),
+            *("--name", host.name, "--hypervisor", "libvirt"),
+            *("--state-dir", str(host.directory)),
             *("--socket", str(root / "agent.sock")),
             log=root / "agent.log",
-            before=command(root, name),
+            before=host.before(),
         )
         self._stack.callback(agent.wait)
         self._stack.callback(agent.popen.terminate)
@@ -104,7 +106,7 @@ class MovingCloud(PooledCloud):
 
     def pace(self, host: str, server_id: str, mib_s: int) -> None:
         """Let a guest leave its host only so fast."""
-        socket = self._directory / host / "run/libvirt/libvirt-sock"
+        socket = self.state_dir / "hosts" / host / "run/libvirt/libvirt-sock"
         binding: Any = libvirt
         connection = binding.open(f"qemu+unix:///system?socket={socket}")
         try:
@@ -178,8 +180,10 @@ class Ledger(threading.Thread):
 @contextmanager
 def two_real_hosts(directory: Path) -> Generator[MovingCloud]:
     """A cloud of two real hosts; ended, with its guests, whatever the test has left."""
+    lab = RealHosts(directory / "state", HOSTS)
     with ExitStack() as stack:
-        stack.enter_context(namespaces(*HOSTS, bridge="moor-br2"))
-        cloud = MovingCloud(directory, stack)
+        stack.callback(lambda: asyncio.run(lab.close(guests=True)))
+        asyncio.run(lab.open())
+        cloud = MovingCloud(directory, lab, stack)
         stack.callback(cloud.clean_up)
         yield cloud

@@ -11,7 +11,6 @@ import pytest
 from tests.contract.clients import COMPUTE, VOLUME
 from tests.hosts.conftest import require_guests
 from tests.hosts.moving_cloud import POOL, Ledger, MovingCloud, two_real_hosts
-from tests.hosts.namespaces import why_no_two_hosts
 from tests.hosts.real_cloud import GIB, Guest
 from tests.hosts.written import BLOCK, LABEL, read_written
 
@@ -23,10 +22,9 @@ FAST_MIB_S, SLOW_MIB_S = 10_000, 1
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Generator[MovingCloud]:
+def cloud(tmp_path_factory: pytest.TempPathFactory, several_hosts: None) -> Generator[MovingCloud]:
+    del several_hosts
     require_guests()
-    if reason := why_no_two_hosts():
-        pytest.skip(f"no two real hosts here: {reason}")
     with two_real_hosts(tmp_path_factory.mktemp("cloud")) as cloud:
         yield cloud
 

@@ -14,28 +14,26 @@ import pytest
 
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.servers import ServerSpec
+from mooring.lab.real_hosts import RealHosts
 from tests.agent.hosts import GUEST_IMAGE, new_id, operation
 from tests.agent.processes import AgentProcess, agent_behind
-from tests.hosts.namespaces import command, end_daemon, namespaces, why_no_two_hosts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 
 
 @pytest.fixture
-async def pair(tmp_path: Path) -> AsyncGenerator[tuple[AgentProcess, AgentProcess]]:
-    if reason := why_no_two_hosts():
-        pytest.skip(f"no two real hosts here: {reason}")
-    names = ("moor-a", "moor-b")
+async def pair(
+    tmp_path: Path, several_hosts: None
+) -> AsyncGenerator[tuple[AgentProcess, AgentProcess]]:
+    del several_hosts
+    lab = RealHosts(tmp_path, ("moor-a", "moor-b"))
     async with AsyncExitStack() as stack:
-        stack.enter_context(namespaces(*names))
+        stack.push_async_callback(lab.close, guests=True)
+        await lab.open()
         found: list[AgentProcess] = []
-        for number, name in enumerate(names, 1):
-            root = tmp_path / name
-            root.mkdir()
-            before = command(root, name)
-            stack.callback(end_daemon, root)
-            more = ("", "", name, f"10.77.0.{number}")
-            agent = agent_behind(before, root / "state", "libvirt", *more)
+        for host in lab.hosts:
+            more = ("", "", host.name, host.namespace.address)
+            agent = agent_behind(host.before(), host.directory / "state", "libvirt", *more)
             found.append(await stack.enter_async_context(agent))
         yield found[0], found[1]
 

@@ -1,4 +1,4 @@
-"""Several hosts of `mooring up`, opened and made known."""
+"""Several hosts of `mooring up`, opened and made known: simulated, or real in namespaces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from mooring.errors import Invalid
+from mooring.lab import real_hosts
 from mooring.lab.processes import SOCKET, HostCommand, host_process
 
 if TYPE_CHECKING:
@@ -29,39 +29,37 @@ async def open_lab(
     Raises Invalid where this machine cannot have them, Unavailable when one does not come up.
     """
     if settings.hypervisor == "libvirt":
-        raise Invalid(
-            f"This machine is one host to libvirt, not {settings.hosts}. Leave --hosts out, or "
-            "choose --hypervisor simulated."
-        )
+        commands = await real_hosts.prepare(settings, names, stack, say)
+    else:
+        commands = [_simulated(settings, name) for name in names]
+    for command in commands:
+        command.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
     opened = await asyncio.gather(
-        *(_open(settings, name, agents, stack, say) for name in names), return_exceptions=True
+        *(_open(command, agents, stack, say) for command in commands), return_exceptions=True
     )
     for failure in opened:
         if failure is not None:
             raise failure
 
 
-async def _open(
-    settings: Settings,
-    name: str,
-    agents: Agents,
-    stack: AsyncExitStack,
-    say: Callable[[str], None],
-) -> None:
-    directory = settings.state_path / "hosts" / name
-    directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-    command = HostCommand(
+def _simulated(settings: Settings, name: str) -> HostCommand:
+    return HostCommand(
         name=name,
-        directory=directory,
-        options=("--hypervisor", "simulated"),
+        directory=settings.state_path / "hosts" / name,
+        hypervisor="simulated",
         settings={
             "log_level": settings.log_level,
             "copy_mib_per_s": str(settings.copy_mib_per_s),
         },
     )
+
+
+async def _open(
+    command: HostCommand, agents: Agents, stack: AsyncExitStack, say: Callable[[str], None]
+) -> None:
     pid = await stack.enter_async_context(host_process(command, say))
     # The path of a socket must be short, and a state directory's need not be.
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    handle = os.open(command.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     stack.callback(os.close, handle)
-    agents.unix(name, f"/proc/self/fd/{handle}/{SOCKET}")
-    say(f"host {name}: simulated, process {pid}")
+    agents.unix(command.name, f"/proc/self/fd/{handle}/{SOCKET}")
+    say(f"host {command.name}: {command.hypervisor}, process {pid}")

@@ -40,6 +40,7 @@ class HostCommand(Struct, frozen=True, kw_only=True):
 
     name: str
     directory: Path
+    hypervisor: str
     before: Sequence[str] = ()
     options: Sequence[str] = ()
     settings: Mapping[str, str] = {}
@@ -49,7 +50,7 @@ class HostCommand(Struct, frozen=True, kw_only=True):
         """The whole command. Raises Unavailable where `setpriv` is missing."""
         tied = [find_program("setpriv"), "--pdeathsig", "KILL", "--"]
         agent = ["-m", "mooring.main", "agent", "--name", self.name, "--socket", SOCKET]
-        state = ["--state-dir", str(self.directory)]
+        state = ["--state-dir", str(self.directory), "--hypervisor", self.hypervisor]
         return [*tied, *self.before, sys.executable, *agent, *state, *self.options]
 
 

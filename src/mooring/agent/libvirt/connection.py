@@ -32,7 +32,7 @@ DAEMON_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemu
 _USER = "libvirt-qemu"
 # What is left of 107 bytes beside "/lib/qemu/domain-<number>-<20 letters>/monitor.sock".
 _ROOT_BYTES = 48
-_QEMU_CONF = """\
+QEMU_CONF = """\
 user = "root"
 group = "root"
 remember_owner = 0
@@ -41,6 +41,7 @@ namespaces = []
 cgroup_controllers = []
 stdio_handler = "file"
 """
+"""What lets QEMU run as root without cgroups and security drivers."""
 
 
 class Connection:
@@ -61,7 +62,7 @@ class Connection:
             await run_to_end(lambda: _write_conf(self._root))
             root = await run_to_end(lambda: _shorten(self._root))
             self.uri = f"qemu:///embed?root={root}"
-            await run_to_end(lambda: _forget_the_dead(self._root / "run" / "qemu"))
+            await run_to_end(lambda: forget_the_dead(self._root / "run" / "qemu", _runs))
             # libvirt asks QEMU what it can do; killed meanwhile, it leaves that QEMU behind.
             await self._runner.end_strays(f"-qmp unix:{root}/lib/qemu/qmp-")
         self._open = await self.call(lambda: binding.open(self.uri))
@@ -162,17 +163,21 @@ def _shorten(root: Path) -> Path:
     return link
 
 
-def _forget_the_dead(directory: Path) -> None:
-    """Remove libvirt's notes of guests whose QEMU is not there.
+def forget_the_dead(directory: Path, runs: Callable[[str], bool]) -> None:
+    """Remove libvirt's notes of guests whose QEMU is not there: `runs` tells it by their names.
 
-    An agent that is killed just before QEMU starts leaves a note of a running guest. libvirt would
-    wait for that guest's answer, with the guest locked, for as long as the next agent lives.
+    A libvirt that is killed just before QEMU starts leaves a note of a running guest. The next one
+    would wait for that guest's answer, with the guest locked, for as long as it lives.
     """
     for note in directory.glob(f"{NAME_PREFIX}*.xml"):
-        if not find_processes(f"guest={note.stem},"):
+        if not runs(note.stem):
             log.info("forgetting a guest that never started", domain=note.stem)
             for path in (note, note.with_suffix(".pid"), note.with_suffix(".xml.new")):
                 path.unlink(missing_ok=True)
+
+
+def _runs(name: str) -> bool:
+    return bool(find_processes(f"guest={name},"))
 
 
 def check_user() -> None:
@@ -189,10 +194,9 @@ def check_user() -> None:
 
 
 def _write_conf(root: Path) -> None:
-    """Write what lets QEMU run here without cgroups and security drivers."""
     conf = root / "etc" / "qemu.conf"
     conf.parent.mkdir(parents=True, exist_ok=True)
-    lines = _QEMU_CONF.splitlines(keepends=True)
+    lines = QEMU_CONF.splitlines(keepends=True)
     # Only root may name a user for QEMU; everybody else's QEMU is their own.
     conf.write_text("".join(lines if os.geteuid() == 0 else lines[2:]))
 

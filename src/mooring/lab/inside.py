@@ -1,0 +1,96 @@
+"""Run inside a real host's namespaces: gives it a name and a libvirt daemon, and becomes its agent.
+
+`python -m mooring.lab.inside DIRECTORY NAME COMMAND...`, as root, in network, mount and UTS
+namespaces of its own (facts/real_hosts.md 4). A daemon that an earlier agent left goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import uuid
+from pathlib import Path
+
+from mooring.agent.libvirt.connection import QEMU_CONF, forget_the_dead
+from mooring.agent.run import Budget, Runner
+from mooring.agent.waiting import until
+from mooring.errors import MooringError, Unavailable
+from mooring.fence.threads import run_to_end
+from mooring.lab.namespaces import Unnoted
+from mooring.lab.residents import NOTES, find_residents
+
+_DIRECTORIES = ("etc/libvirt", "var/lib/libvirt", NOTES, "var/cache/libvirt")
+"""What each host has of its own."""
+_SOCKET = f"{NOTES}/libvirt-sock"
+_DAEMON = """listen_tls = 0
+listen_tcp = 1
+auth_tcp = "none"
+auth_unix_rw = "none"
+unix_sock_rw_perms = "0700"
+unix_sock_ro_perms = "0700"
+log_outputs = "3:file:{directory}/libvirtd.log"
+host_uuid = "{host_uuid}"
+"""
+_NAMESPACE = Path("/proc/self/ns/net")
+_UNLIMITED = Budget(cpu_s=0, memory_bytes=0)
+_READY_S = 60.0
+
+
+async def prepare(directory: Path, name: str) -> None:
+    """Give the host its name, its directories and its daemon. Raises Unavailable."""
+    socket.sethostname(name)
+    runner = Runner(Unnoted())
+    # While `/run/libvirt` is the machine's still, which tells those that have another one.
+    there = await run_to_end(lambda: find_residents(_NAMESPACE))
+    for each in _DIRECTORIES:
+        place = Path("/") / each
+        for path in (directory / each, place):
+            path.mkdir(parents=True, exist_ok=True)
+        await _run(runner, "mount", "--bind", str(directory / each), str(place))
+    if _answers():
+        return
+    _configure(directory, name)
+    words = " ".join(one.words for one in there)
+    forget_the_dead(directory / NOTES / "qemu", lambda guest: f"guest={guest}," in words)
+    await _run(runner, "libvirtd", "-d", "-l", "-p", str(directory / "libvirtd.pid"))
+    if not await until(_answers, _READY_S):
+        raise Unavailable(f"The libvirt daemon of host {name} does not answer.")
+
+
+def _configure(directory: Path, name: str) -> None:
+    host_uuid = uuid.uuid5(uuid.NAMESPACE_URL, f"{directory}/{name}")
+    daemon = _DAEMON.format(directory=directory, host_uuid=host_uuid)
+    (directory / "etc/libvirt/libvirtd.conf").write_text(daemon, "utf-8")
+    (directory / "etc/libvirt/qemu.conf").write_text(QEMU_CONF, "utf-8")
+
+
+def _answers() -> bool:
+    """Whether the host's daemon listens."""
+    with socket.socket(socket.AF_UNIX) as trying:
+        try:
+            trying.connect(f"/{_SOCKET}")
+        except OSError:
+            return False
+    return True
+
+
+async def _run(runner: Runner, *words: str) -> None:
+    done = await runner.run(words, _UNLIMITED)
+    if done.code:
+        raise Unavailable(f"{' '.join(words)}: {done.err.strip()[:300]}")
+
+
+def main(directory: str, name: str, *command: str) -> None:
+    """Prepare, and become the command."""
+    try:
+        asyncio.run(prepare(Path(directory), name))
+    except (MooringError, OSError) as error:
+        sys.stderr.write(f"mooring: {error}\n")
+        sys.exit(1)
+    os.execv(command[0], command)  # noqa: S606  (the command is the one that our parent made)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
