@@ -102,7 +102,7 @@ NEIGHBOUR_CLOSE_S = 5.0
 """How long a closing process waits for calls between its own services."""
 
 CLIENT_CONNECTIONS = 64
-"""Connections of one process to other services, and to each Unix socket."""
+"""Connections of one process to other services, to each Unix socket, and to each agent."""
 
 CLIENT_IDLE_CONNECTIONS = 8
 """How many of them are kept when nobody uses them."""

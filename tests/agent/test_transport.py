@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from mooring.agent_api.remote import Place, RemoteSocket
 from mooring.agent_api.transport import InProcess, Request, UnixSocket, Wire
 from mooring.certificates import Held
 from mooring.errors import Unavailable
+from mooring.limits import CLIENT_IDLE_S
 from tests.clients.test_transport import LATE_S, MIB, Kitchen, listening
 from tests.fleet.members import DAY_S, certify, now
 
@@ -66,3 +69,32 @@ async def test_a_longer_answer_is_none(wire: Wire) -> None:
 async def test_an_answer_that_breaks_off_is_none(wire: Wire) -> None:
     with pytest.raises(Unavailable):
         await wire.send(Request("GET", "/torn", {}), LATE_S)
+
+
+async def test_a_connection_that_agents_are_about_to_close_is_not_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: list[asyncio.StreamWriter] = []
+
+    async def answer(asked: asyncio.StreamReader, told: asyncio.StreamWriter) -> None:
+        connections.append(told)
+        while await asked.readline():
+            if not (await asked.readuntil(b"\r\n\r\n")).strip():
+                break
+            told.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    path, clock = str(tmp_path / "agent.sock"), time.monotonic
+    server = await asyncio.start_unix_server(answer, path)
+    wire = UnixSocket(path)
+    try:
+        for passed_s, seen in ((0.0, 1), (CLIENT_IDLE_S * 0.5, 1), (CLIENT_IDLE_S * 1.6, 2)):
+            monkeypatch.setattr(time, "monotonic", lambda late=passed_s: clock() + late)
+            assert (await wire.send(Request("GET", "/", {}), LATE_S)).status == 204
+            assert len(connections) == seen
+    finally:
+        monkeypatch.undo()
+        await wire.close()
+        server.close()
+        for each in connections:
+            each.close()
+            await each.wait_closed()

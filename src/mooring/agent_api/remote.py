@@ -12,7 +12,7 @@ import httpx2
 from msgspec import Struct
 
 from mooring import certificates
-from mooring.agent_api.transport import fetch
+from mooring.agent_api.transport import POOL, fetch
 from mooring.errors import Unavailable
 from mooring.limits import AGENT_CONNECT_S
 from mooring.neighbour import Deliver, NoAnswer, Request, Response, deliver_once
@@ -33,7 +33,7 @@ class RemoteSocket:
     ) -> None:
         address = place.address
         self._client = httpx2.AsyncClient(
-            transport=httpx2.AsyncHTTPTransport(verify=context, trust_env=False),
+            transport=httpx2.AsyncHTTPTransport(verify=context, trust_env=False, limits=POOL),
             base_url=f"https://{address}",
             trust_env=False,
         )

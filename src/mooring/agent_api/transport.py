@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import httpx2
 
 from mooring.errors import Unavailable
+from mooring.limits import CLIENT_CONNECTIONS, CLIENT_IDLE_CONNECTIONS, CLIENT_IDLE_S
 from mooring.neighbour import (
     Application,
     Deliver,
@@ -22,7 +23,14 @@ from mooring.neighbour import (
 
 App = Application
 __all__ = ["App", "Deliver", "Forward", "InProcess", "Request", "Response", "UnixSocket", "Wire"]
-__all__ += ["deliver_once", "fetch"]
+__all__ += ["POOL", "deliver_once", "fetch"]
+POOL = httpx2.Limits(
+    max_connections=CLIENT_CONNECTIONS,
+    max_keepalive_connections=CLIENT_IDLE_CONNECTIONS,
+    # A request on a connection that the agent closes just then gets no answer.
+    keepalive_expiry=CLIENT_IDLE_S,
+)
+"""The connections to one agent."""
 
 
 class Wire(Protocol):
@@ -66,7 +74,7 @@ class UnixSocket:
     """Calls an agent of this machine through its socket."""
 
     def __init__(self, path: str, deliver: Deliver = deliver_once) -> None:
-        self._transport = httpx2.AsyncHTTPTransport(uds=path, trust_env=False)
+        self._transport = httpx2.AsyncHTTPTransport(uds=path, trust_env=False, limits=POOL)
         self._client = httpx2.AsyncClient(
             transport=self._transport, base_url="http://agent", trust_env=False
         )
