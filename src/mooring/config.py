@@ -204,6 +204,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Literal["abort", "force_complete"],
         Meta(description="Then it stays, or is held still, as long once more, until it is there."),
     ] = "abort"
+    resize_confirm_window: Annotated[
+        int,
+        Meta(description="Seconds after which a resize is confirmed by itself; 0: never.", ge=0),
+    ] = 0
     kill_at: Annotated[
         str,
         Meta(

@@ -18,7 +18,47 @@ MOVED = (
     Ask("GET", "/os-migrations?instance_uuid={s}", None, "m", "migrations.0.id"),
 )
 """A server, and its move that is over."""
+_SIZED = (
+    BOOTED,
+    Ask("POST", f"{_AT}/action", {"resize": {"flavorRef": "84"}}),
+)
+"""A server that has another size, before its user's word."""
 CASES = [
+    Case(
+        route=f"POST {_ALL}/action migrate",
+        before=(BOOTED,),
+        path=f"{_AT}/action",
+        body={"migrate": None},
+        look=_AT,
+        kept='"ACTIVE"',
+    ),
+    Case(
+        route=f"POST {_ALL}/action resize",
+        before=(BOOTED,),
+        path=f"{_AT}/action",
+        body={"resize": {"flavorRef": "84"}},
+        look=_AT,
+        kept='"VERIFY_RESIZE"',
+        alone=True,
+    ),
+    Case(
+        route=f"POST {_ALL}/action confirmResize",
+        before=_SIZED,
+        path=f"{_AT}/action",
+        body={"confirmResize": None},
+        look=_AT,
+        kept='"ACTIVE"',
+        alone=True,
+    ),
+    Case(
+        route=f"POST {_ALL}/action revertResize",
+        before=_SIZED,
+        path=f"{_AT}/action",
+        body={"revertResize": None},
+        look=_AT,
+        kept='"ACTIVE"',
+        alone=True,
+    ),
     Case(
         route=f"POST {_ALL}/action os-migrateLive",
         before=(BOOTED,),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.kill.harness import OTHER, Answer, KilledCloud
 
-COMPUTE = "/compute/v2.1"
+COMPUTE, VOLUME = "/compute/v2.1", "/volume/v3"
 MOVE = "compute.live_migrate"
 DELETE_MOVING = "compute.delete_server/destroy_elsewhere"
 """What only the deletion of a server does that is on its way."""
@@ -17,12 +17,24 @@ HELD = ",".join(
 """What `kill_at` must say so that nobody finds out where a guest is."""
 UNDONE = f"!{MOVE}/begin_sending/forward/before"
 """What it must say so that a destination has made everything ready for nothing."""
+COLD, CONFIRM, REVERT = "compute.cold_migrate", "compute.confirm_resize", "compute.revert_resize"
+MOVES = {MOVE, COLD, CONFIRM, REVERT}
+IN_VAIN = "!agent/put_server/defined"
+"""What the other host's `kill_at` must say so that no guest starts there."""
+STAYS = {f"{COLD}/{step}" for step in ("disconnect_left", "delete_left", "forget_left")}
+"""What a cold move does only when the guest stays."""
 Act = Callable[[], Answer]
 
 
-def move_operations(cloud: KilledCloud, booted: str) -> dict[str, list[Act]]:
-    """Return, by saga or step, what to do besides: `booted` has its root disk on a volume."""
+def move_operations(cloud: KilledCloud, booted: str, volume: str) -> dict[str, list[Act]]:
+    """Return, by saga or step, what to do besides: `booted` has its root disk on a volume.
+
+    The other `volume` is free.
+    """
     return {
+        COLD: [lambda: _move_off(cloud, booted)],
+        CONFIRM: [lambda: _say(cloud, booted, "confirmResize")],
+        REVERT: [lambda: _say(cloud, booted, "revertResize", volume)],
         MOVE: [lambda: _move(cloud, booted)],
         DELETE_MOVING: [lambda: _delete_moving(cloud, booted)],
     }
@@ -33,6 +45,30 @@ def _move(cloud: KilledCloud, server: str) -> Answer:
     body = {"os-migrateLive": {"host": OTHER, "block_migration": False}}
     path = f"{COMPUTE}/servers/{server}/action"
     return cloud.ask("POST", path, body, user="admin", version="2.90")
+
+
+def _move_off(cloud: KilledCloud, server: str) -> Answer:
+    cloud.until(lambda: _is_up(cloud), "the other host is up")
+    path = f"{COMPUTE}/servers/{server}/action"
+    return cloud.ask("POST", path, {"migrate": {"host": OTHER}}, user="admin", version="2.90")
+
+
+def _say(cloud: KilledCloud, server: str, word: str, volume: str = "") -> Answer:
+    """Move a server, give it a volume where it is then, and say what is to become of it."""
+    _move_off(cloud, server)
+    path = f"{COMPUTE}/servers/{server}"
+    cloud.until(lambda: _shows(cloud, path, "server", "VERIFY_RESIZE"), "the server has moved")
+    if volume:
+        body = {"volumeAttachment": {"volumeId": volume}}
+        cloud.ask("POST", f"{path}/os-volume_attachments", body)
+        seen = f"{VOLUME}/volumes/{volume}"
+        cloud.until(lambda: _shows(cloud, seen, "volume", "in-use"), "it has the volume")
+    return cloud.ask("POST", f"{path}/action", {word: None})
+
+
+def _shows(cloud: KilledCloud, path: str, kind: str, status: str) -> bool:
+    shown = cloud.ask("GET", path)
+    return not shown.status or (shown.status == 200 and shown.body[kind]["status"] == status)
 
 
 def _delete_moving(cloud: KilledCloud, server: str) -> Answer:

@@ -22,7 +22,7 @@ from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
-from tests.kill.move_workload import DELETE_MOVING, HELD, MOVE, UNDONE
+from tests.kill.move_workload import DELETE_MOVING, HELD, IN_VAIN, MOVE, MOVES, STAYS, UNDONE
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
 from tests.kill.workload import load_project, prepare, rarer_operations, ten_operations
 from tests.postgres import Server
@@ -211,8 +211,8 @@ def live_through(cloud: KilledCloud, saga: Saga[Any], point: str) -> None:
     project = load_project((cloud.directory / "project.json").read_bytes())
     step = point.rpartition("/")[0].rpartition("/")[0]
     cloud.start_agent()
-    if saga.name == MOVE or step == DELETE_MOVING:
-        cloud.start_other()
+    if saga.name in MOVES or step == DELETE_MOVING:
+        cloud.start_other(kill_at=IN_VAIN if step in STAYS else "")
     cloud.start_control(kill_at=setting(saga, point))
     try:
         rarer = rarer_operations(cloud, project)

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
+from mooring.compute.moves.sagas.cold_migrate import COLD_MIGRATE
+from mooring.compute.moves.sagas.confirm_resize import CONFIRM_RESIZE
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
+from mooring.compute.moves.sagas.revert_resize import REVERT_RESIZE
 from tests.laws.sites import COMPUTE, FOURTH, SERVER_OR_NONE, THIRD, VOLUME, Scenario, Site
+
+_ACTION = f"{COMPUTE}/servers/{{server}}/action"
+_HOST = "OS-EXT-SRV-ATTR:host"
 
 
 async def a_server_that_moves(site: Site) -> None:
@@ -49,6 +55,54 @@ async def live_migrate(site: Site) -> Any:
     return await site.ask("POST", path, body, user="admin", version="2.90")
 
 
+async def cold_migrate(site: Site) -> Any:
+    """Move the server while it is off, and a neighbour's to a host of its own."""
+    host = FOURTH if "asker" in site.names else THIRD
+    return await _act(site, "migrate", {"host": host}, user="admin")
+
+
+async def cold_migrate_in_vain(site: Site) -> Any:
+    """The same, and the other host does not start the guest."""
+    host = FOURTH if "asker" in site.names else THIRD
+    site.refuse_at(host, "PUT", "/servers/{server}")
+    return await cold_migrate(site)
+
+
+async def resize(site: Site) -> Any:
+    """Give the server a larger flavor on its host."""
+    return await _act(site, "resize", {"flavorRef": "84"})
+
+
+async def a_server_that_moved(site: Site) -> None:
+    """The same server on the other host, with one more volume, before its user's word."""
+    await a_server_that_moves(site)
+    shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
+    is_neighbour = shown["server"][_HOST] == "h2"
+    body = {"migrate": {"host": FOURTH if is_neighbour else THIRD}}
+    await site.get("POST", _ACTION, body, user="admin", version="2.90")
+    made = await site.get("POST", f"{VOLUME}/volumes", {"volume": {"size": 1, "name": "later"}})
+    site.names["later"] = made["volume"]["id"]
+    await site.get(
+        "POST",
+        f"{COMPUTE}/servers/{{server}}/os-volume_attachments",
+        {"volumeAttachment": {"volumeId": site.names["later"]}},
+    )
+
+
+async def confirm(site: Site) -> Any:
+    """Say that the server stays."""
+    return await _act(site, "confirmResize", None)
+
+
+async def revert(site: Site) -> Any:
+    """Have the server go back."""
+    return await _act(site, "revertResize", None)
+
+
+async def _act(site: Site, action: str, value: Any, user: str = "demo") -> Any:
+    return await site.ask("POST", _ACTION, {action: value}, user=user, version="2.90")
+
+
 async def delete_on_the_way(site: Site) -> Any:
     """Delete the server while its host does not say whether it still sends the guest."""
     await _send_in_vain(site)
@@ -72,6 +126,17 @@ async def _answer_again(site: Site) -> None:
 _TOLD = ("faults", "instance_actions", "migrations")
 """What differs with SERVER_OR_NONE where the guest had been sent by then, or not."""
 MOVES = [
+    Scenario("cold migration", COLD_MIGRATE, a_server_that_moves, cold_migrate, hosts=(THIRD,)),
+    Scenario(
+        "cold migration in vain",
+        COLD_MIGRATE,
+        a_server_that_moves,
+        cold_migrate_in_vain,
+        hosts=(THIRD,),
+    ),
+    Scenario("resize", COLD_MIGRATE, a_server_that_moves, resize),
+    Scenario("confirm", CONFIRM_RESIZE, a_server_that_moved, confirm, hosts=(THIRD,)),
+    Scenario("revert", REVERT_RESIZE, a_server_that_moved, revert, hosts=(THIRD,)),
     Scenario(
         "live migration",
         LIVE_MIGRATE,

@@ -13,12 +13,13 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from mooring.agent.settings import Role
+from mooring.agent_api import wire
 from mooring.agent_api.transport import Forward as HostForward
 from mooring.agent_api.transport import Request as HostRequest
 from mooring.agent_api.transport import Response as HostResponse
 from mooring.clients.refusals import BUSY_HEADER
 from mooring.clients.transport import Forward, Request, Response
-from mooring.errors import Unavailable
+from mooring.errors import Conflict, Unavailable
 from mooring.fence.operation import HEADER
 from mooring.neighbour import NoAnswer
 from mooring.saga.define import Saga
@@ -87,6 +88,7 @@ class Site:
         self.stand_in: StandIn | None = None
         self._refusals: list[tuple[str, re.Pattern[str], bool]] = []
         self._silenced = ("", "", b"")
+        self._unwilling: set[tuple[str, str, str]] = set()
         cloud.deliver, cloud.deliver_to_host = self._deliver, self._deliver_to_host
 
     @classmethod
@@ -121,6 +123,10 @@ class Site:
     def silence(self, method: str, path: str, words: bytes) -> None:
         """Let every call to a host be lost whose path ends so and whose body has these words."""
         self._silenced = (method, path, words)
+
+    def refuse_at(self, host: str, method: str, path: str) -> None:
+        """Let a host refuse a call for good, whenever it comes."""
+        self._unwilling.add((host, method, path.format(**self.names)))
 
     async def until_waiting(self, name: str) -> None:
         """Let time pass until compute has tried an operation of this name once, in vain.
@@ -191,6 +197,9 @@ class Site:
         return await (self.meddler.pass_on(call) if self.meddler else call.forward())
 
     async def _reach(self, request: HostRequest, forward: HostForward) -> HostResponse:
+        if (request.headers["host"], request.method, request.target) in self._unwilling:
+            body = wire.body_of(Conflict("A law lets the host refuse."))
+            return HostResponse(409, body, {"content-type": "application/json"})
         method, path, words = self._silenced
         named = request.method == method and request.target.endswith(path)
         if named and isinstance(request.body, bytes) and words in request.body:

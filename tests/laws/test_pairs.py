@@ -19,7 +19,15 @@ from tests.answers import Answer
 from tests.laws import scenarios
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
-from tests.laws.move_scenarios import a_server_that_moves, live_migrate
+from tests.laws.move_scenarios import (
+    a_server_that_moved,
+    a_server_that_moves,
+    cold_migrate,
+    confirm,
+    live_migrate,
+    resize,
+    revert,
+)
 from tests.laws.sites import THIRD, Call, Do, Scenario, Site
 from tests.laws.trials import Trials
 from tests.laws.volume_snapshot_scenarios import take_snapshot
@@ -36,12 +44,27 @@ async def two_volumes(site: Site) -> None:
 async def two_volumes_that_move(site: Site) -> None:
     """The same, of a server that can move: it boots from a third volume."""
     await a_server_that_moves(site)
+    await _name(site)
+
+
+async def two_volumes_that_moved(site: Site) -> None:
+    """The same, of a server that has moved and may go back."""
+    await a_server_that_moved(site)
+    await _name(site)
+
+
+async def _name(site: Site) -> None:
     site.names["root"] = site.names["volume"]
     site.names["volume"] = site.names.pop("data")
     await scenarios.a_volume(site, "spare")
 
 
-MOVE = "live migrate"
+MOVES: dict[str, Do] = {
+    "live migrate": live_migrate,
+    "cold migrate": cold_migrate,
+    "resize": resize,
+}
+WORDS: dict[str, Do] = {"confirm": confirm, "revert": revert}
 ACTS: dict[str, Do] = {
     "attach": partial(scenarios.attach, name="spare"),
     "detach": scenarios.detach,
@@ -65,7 +88,8 @@ ACTS: dict[str, Do] = {
     "extend": extend,
     "extend spare": partial(extend, name="spare"),
     "take snapshot": take_snapshot,
-    MOVE: live_migrate,
+    **MOVES,
+    **WORDS,
 }
 FIRST = [name for name in ACTS if name != "delete volume"]
 
@@ -85,9 +109,16 @@ PAIRS = [Pair(one, other, part) for one in FIRST for other in ACTS for part in r
 _counts: dict[tuple[str, Do], int] = {}
 
 
-def scene(name: str, *, moves: bool = False) -> Scenario:
-    """Return the one act as a scenario; which saga it starts does not matter here."""
-    arrange, hosts = (two_volumes_that_move, (THIRD,)) if moves else (two_volumes, ())
+def scene(name: str, *others: str) -> Scenario:
+    """Return the one act as a scenario, on ground where the others have a meaning, too.
+
+    Which saga it starts does not matter here.
+    """
+    arrange, hosts = two_volumes, tuple[str, ...]()
+    if not {*WORDS}.isdisjoint((name, *others)):
+        arrange, hosts = two_volumes_that_moved, (THIRD,)
+    elif not {*MOVES}.isdisjoint((name, *others)):
+        arrange, hosts = two_volumes_that_move, (THIRD,)
     return Scenario(name, scenarios.SCENARIOS[0].saga, arrange, ACTS[name], hosts=hosts)
 
 
@@ -105,7 +136,7 @@ async def count_calls(trials: Trials, act: Scenario) -> int:
 
 @pytest.mark.cases(PAIRS, 20)
 async def test_two_operations_on_the_same_things_both_end(trials: Trials, case: Pair) -> None:
-    act = scene(case.first, moves=MOVE in {case.first, case.second})
+    act = scene(case.first, case.second)
     for nth in range(1 + case.part, 1 + await count_calls(trials, act), PARTS):
         async with trials.begin(act) as trial:
             call = Meddling(trial.cloud, "held_before", nth)
@@ -123,7 +154,7 @@ async def test_two_operations_on_the_same_things_both_end(trials: Trials, case: 
             assert all(answer is None or answer.status < 500 for answer in answers), answers
 
 
-@pytest.mark.parametrize("name", sorted({*ACTS} - {MOVE}))
+@pytest.mark.parametrize("name", sorted({*ACTS} - {*MOVES, *WORDS}))
 async def test_who_waits_too_long_gives_up_and_leaves_no_trace(trials: Trials, name: str) -> None:
     async with trials.begin(scene("attach")) as trial:
         call = HoldsUndo(trial.cloud)

@@ -24,7 +24,7 @@ class Story(Struct, frozen=True):
     about: str
     has_error: bool = False
     otherwise: str = ""
-    """The event that it may end with instead."""
+    """The event, with its phase, that it may end with instead."""
 
 
 STORIES = (
@@ -66,8 +66,16 @@ STORIES = (
         frozenset({"compute.live_migrate"}),
         "instance.live_migration_post",
         "server_id",
-        otherwise="instance.live_migration_rollback",
+        otherwise="instance.live_migration_rollback.end",
     ),
+    Story(
+        frozenset({"compute.cold_migrate"}),
+        "instance.resize_finish",
+        "server_id",
+        otherwise="instance.resize.error",
+    ),
+    Story(frozenset({"compute.confirm_resize"}), "instance.resize_confirm", "server_id"),
+    Story(frozenset({"compute.revert_resize"}), "instance.resize_revert", "server_id"),
 )
 
 
@@ -94,7 +102,7 @@ def _compare(
 ) -> list[str]:
     mine = [(outcome, notes[story.about]) for name, outcome, notes in sagas if name in story.sagas]
     done = Counter(about for outcome, about in mine if outcome == "done")
-    known = {f"{event}.end" for event in (story.event, story.otherwise) if event}
+    known = {f"{story.event}.end", story.otherwise}
     ends = Counter(_about(story, one) for one in told if one.event_type in known)
     phases = Counter(one.event_type.removeprefix(f"{story.event}.") for one in told)
     lines: list[str] = []

@@ -8,9 +8,91 @@ MOVES = "compute/moves/sagas"
 LEAVING, CLAIMING = f"{MOVES}/leaving.py", f"{MOVES}/claiming.py"
 SENDING, SAGA = f"{MOVES}/sending.py", f"{MOVES}/live_migrate.py"
 QUEUE = "tests/compute/test_move_queue.py"
+COLD, RESIZE = "tests/compute/test_cold_migration.py", "tests/compute/test_resize.py"
+VERIFYING, SWITCHING = f"{MOVES}/verifying.py", f"{MOVES}/switching.py"
 LIVE, KEEPER = "tests/compute/test_live_migration.py", "tests/compute/test_keeper.py"
 
 MUTANTS = [
+    Mutant(
+        "a guest starts at the destination while it runs at the source",
+        SWITCHING,
+        "            await guests.ask(run, notes.source, verb)\n",
+        "            del verb\n",
+        COLD,
+        "writes_from_one_host",
+    ),
+    Mutant(
+        "a guest that does not start there is not started again where it was",
+        SWITCHING,
+        "    if not await guests.is_lost(run, notes.source):\n        await _put(",
+        "    if await guests.is_lost(run, notes.source):\n        await _put(",
+        COLD,
+        "goes_on_where_it_was",
+    ),
+    Mutant(
+        "a stopped server is started by its move",
+        SWITCHING,
+        '    return (notes.reverted or notes.vm_state) == "active"\n',
+        "    return bool(notes.server_id)\n",
+        COLD,
+        "left_stopped",
+    ),
+    Mutant(
+        "a server that went back leaves its volumes where it was",
+        f"{MOVES}/move_notes.py",
+        'LEAVES = frozenset({"confirmResize", "revertResize"})\n',
+        'LEAVES = frozenset({"confirmResize"})\n',
+        COLD,
+        "is_brought_back",
+    ),
+    Mutant(
+        "a volume that was attached since stays behind",
+        "compute/moves/cold_migrating.py",
+        "            to_make=[disk.block_device_id for disk in moved if not disk.made],\n",
+        "            to_make=[],\n",
+        COLD,
+        "attached_meanwhile",
+    ),
+    Mutant(
+        "the smaller flavor gives the quota back before it is confirmed",
+        VERIFYING,
+        "    values = notes.size.columns() | held_besides(notes.size, notes.former)\n",
+        '    values = notes.size.columns() | {"held_vcpus": 0, "held_memory_mib": 0}\n',
+        RESIZE,
+        "paid_for",
+    ),
+    Mutant(
+        "a larger flavor is paid for by nobody until it is there",
+        "compute/moves/cold_migrating.py",
+        "        states.change(tx, server_id, compute.clock.now(), **extra, **given)\n",
+        "        states.change(tx, server_id, compute.clock.now(), **given)\n        del extra\n",
+        RESIZE,
+        "larger_size_is_paid_for_while_it_is_made",
+    ),
+    Mutant(
+        "others take the place to which a member of a group may go back",
+        VERIFYING,
+        "        affinity.keep_place(tx, notes.server_id, notes.source)\n",
+        "        affinity.leave_place(tx, notes.server_id)\n",
+        RESIZE,
+        "keeps_the_place",
+    ),
+    Mutant(
+        "a deleted server holds the room to which it might have gone back",
+        "compute/moves/left_over.py",
+        "    for move in moves:\n",
+        "    for move in ():\n",
+        COLD,
+        "deleted_at_both",
+    ),
+    Mutant(
+        "a server that is reset may still go back",
+        f"{MOVES}/adopting.py",
+        "    await run.service.placement.release(left.uuid, operation=operation)\n",
+        "    del operation\n",
+        COLD,
+        "reset_stays",
+    ),
     Mutant(
         "only the source is asked who has the guest",
         LEAVING,
@@ -37,16 +119,16 @@ MUTANTS = [
     Mutant(
         "the source's attachment goes before the source has let go",
         LEAVING,
-        '        Step("disconnect_left", _left.leave),\n        Step("delete_left", _left.end),\n',
-        '        Step("delete_left", _left.end),\n        Step("disconnect_left", _left.leave),\n',
+        '    Step("disconnect_left", _left.leave),\n    Step("delete_left", _left.end),\n',
+        '    Step("delete_left", _left.end),\n    Step("disconnect_left", _left.leave),\n',
         LIVE,
         "source_that_will_not_let_go",
     ),
     Mutant(
         "the room at the destination is given back",
         CLAIMING,
-        "        if notes.has_moved:\n",
-        "        if not notes.has_moved:\n",
+        "    if notes.has_moved:\n",
+        "    if not notes.has_moved:\n",
         LIVE,
         "moves_with_its_volumes",
     ),
@@ -76,9 +158,9 @@ MUTANTS = [
     ),
     Mutant(
         "the destination stays connected when nothing comes of a move",
-        SAGA,
-        "            undo=_there.leave,\n",
-        "            undo=_there.complete,\n",
+        f"{MOVES}/both_places.py",
+        "        undo=_there.leave,\n",
+        "        undo=_there.complete,\n",
         STEPS,
         f"{FAILING} and live_migrate and complete_there",
     ),

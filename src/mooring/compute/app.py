@@ -17,7 +17,10 @@ from mooring.compute.hosts import draining, host_changes, hosts
 from mooring.compute.hosts.api import availability_zones, drains, hypervisors, services
 from mooring.compute.hosts.loops import drain_hosts, heal_servers, watch_hosts
 from mooring.compute.keypairs.api import keypairs
-from mooring.compute.moves.api import live_migrate, migrations
+from mooring.compute.moves import migrations
+from mooring.compute.moves.api import cold_migrate, live_migrate
+from mooring.compute.moves.api import migrations as migration_routes
+from mooring.compute.moves.loops import confirm_resizes
 from mooring.compute.policy import RULES
 from mooring.compute.quotas.api import limits, quota_sets
 from mooring.compute.rebuild.api import server_rebuild
@@ -31,7 +34,7 @@ from mooring.compute.servers.api import (
 )
 from mooring.compute.service import Compute, ComputeSettings
 from mooring.compute.snapshots.api import assisted_volume_snapshots
-from mooring.compute.tables import Host, Server
+from mooring.compute.tables import Host, Migration, Server
 from mooring.compute.volumes import devices
 from mooring.compute.volumes.api import volume_attachments
 from mooring.saga.engine import Engine
@@ -58,6 +61,7 @@ def _open(near: Surroundings) -> Compute:
             move_timeout_s=float(near.settings.live_migration_timeout_s),
             move_timeout_action=near.settings.live_migration_timeout_action,
             moves_at_once=near.settings.max_concurrent_live_migrations,
+            resize_confirm_window=float(near.settings.resize_confirm_window),
         ),
         outbox=near.outbox,
     )
@@ -86,7 +90,8 @@ SERVICE = Service(
         server_actions.api,
         server_rebuild.api,
         live_migrate.api,
-        migrations.api,
+        cold_migrate.api,
+        migration_routes.api,
         server_metadata.api,
         server_networks.api,
         network_proxies.api,
@@ -114,6 +119,7 @@ SERVICE = Service(
         Loop(watch_hosts.run, watch_hosts.look_once, is_first_look=True),
         Loop(heal_servers.run, heal_servers.heal_once),
         Loop(drain_hosts.run, draining.advance_all),
+        Loop(confirm_resizes.run, confirm_resizes.confirm_once),
     ),
     take_sagas=_take_sagas,
     end_buried=_end_buried,
@@ -125,5 +131,6 @@ SERVICE = Service(
         "servers": rows_of(Server, Server.deleted_at.is_(None)),
         "devices": devices.read_all,
         "hosts": rows_of(Host, key="name"),
+        "moves": rows_of(Migration, migrations.unfinished(), key="uuid"),
     },
 )

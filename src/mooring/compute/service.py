@@ -47,6 +47,8 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Have it stay where it is, or stand still until it is there, if not for too long."""
     moves_at_once: int = 1
     """How many running guests may leave one host at a time; 0 is no limit."""
+    resize_confirm_window: float = 0.0
+    """Seconds after which a resize or a cold migration is confirmed by itself; 0 is never."""
     cpu_allocation_ratio: float = 4.0
     memory_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0

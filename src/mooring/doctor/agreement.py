@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -26,6 +26,7 @@ def look(books: Books) -> Iterator[Finding]:
     yield from _attachments(books)
     yield from _volumes(books)
     yield from _allocations(books)
+    yield from _resizes(books)
     for name, why in books.silent.items():
         yield Finding(f"host {name}", "host", f"it cannot be asked: {why}", "Start its agent.")
     for inventory in books.inventories.values():
@@ -103,13 +104,15 @@ def _bytes_of(file: VolumeFile) -> int:
 
 def _allocations(books: Books) -> Iterator[Finding]:
     for consumer_id, amounts in books.allocations.items():
-        server = books.servers.get(consumer_id)
-        if books.is_busy(f"server:{consumer_id}"):
+        server, move = books.servers.get(consumer_id), books.moves.get(consumer_id)
+        if books.is_busy(f"server:{move['server_id'] if move else consumer_id}"):
             continue
         thing = f"allocation {consumer_id}"
-        if server is None:
+        if move is not None:
+            yield from _held_for_move(thing, move, amounts)
+        elif server is None:
             yield Finding(thing, "quota", "no server has it", _REPORT)
-        elif (amounts.get("VCPU", 0), amounts.get("MEMORY_MB", 0)) != _size(server):
+        elif _taken(amounts) != _size(server):
             yield Finding(thing, "quota", f"holds {amounts}, not what its server has", _REPORT)
     for server_id, server in books.servers.items():
         needs = server["vm_state"] not in _UNBUILT and server["host"]
@@ -120,6 +123,36 @@ def _allocations(books: Books) -> Iterator[Finding]:
         ):
             message = "placement holds no room for it"
             yield Finding(f"server {server_id}", "quota", message, _REPORT)
+
+
+def _resizes(books: Books) -> Iterator[Finding]:
+    resized = {move["server_id"]: move["uuid"] for move in books.moves.values()}
+    for server_id, server in books.servers.items():
+        if books.is_busy(f"server:{server_id}"):
+            continue
+        waits = server["vm_state"] == "resized"
+        if waits and resized.get(server_id) not in books.allocations:
+            message = "nothing is held for it on the host to which it may go back"
+            yield Finding(f"server {server_id}", "quota", message, _REPORT)
+        if not waits and (server["held_vcpus"] or server["held_memory_mib"]):
+            message = "its quota pays for a resize that is over"
+            yield Finding(f"server {server_id}", "quota", message, _REPORT)
+
+
+def _held_for_move(
+    thing: str, move: dict[str, Any], amounts: Mapping[str, int]
+) -> Iterator[Finding]:
+    old = move["old_size"]
+    if old is None:
+        message = f"holds {amounts} for a move of server {move['server_id']} that has ended"
+        yield Finding(thing, "quota", message, _REPORT)
+    elif _taken(amounts) != _size(old):
+        message = f"holds {amounts}, not what server {move['server_id']} goes back to"
+        yield Finding(thing, "quota", message, _REPORT)
+
+
+def _taken(amounts: Mapping[str, int]) -> tuple[int, int]:
+    return amounts.get("VCPU", 0), amounts.get("MEMORY_MB", 0)
 
 
 def _size(server: dict[str, Any]) -> tuple[int, int]:

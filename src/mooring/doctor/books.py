@@ -47,6 +47,8 @@ class Books(Struct):
     devices: dict[str, dict[str, Any]]
     """Each with its `places`, and the `attachment_id` of the one at which its server runs."""
     hosts: dict[str, dict[str, Any]]
+    moves: dict[str, dict[str, Any]]
+    """Servers on their way, and those that may go back: what placement holds for them besides."""
     volumes: dict[str, dict[str, Any]]
     attachments: dict[str, dict[str, Any]]
     snapshots: dict[str, dict[str, Any]]

@@ -12,6 +12,7 @@ from sqlalchemy import insert
 from mooring.compute.actions import actions
 from mooring.compute.create.sagas.create_notes import CreateServer, NewDisk
 from mooring.compute.create.sagas.create_server import CREATE_SERVER
+from mooring.compute.flavors import sizes
 from mooring.compute.keypairs import keypairs
 from mooring.compute.tables import BlockDevice, Flavor, Server, ServerMetadata, ServerTag
 from mooring.compute.volumes import devices
@@ -116,21 +117,8 @@ def _server(tx: Session, compute: Compute, batch: Batch, server_id: str) -> Serv
         trusted_certificates=request.trusted_certificates,
         created_at=now,
         updated_at=now,
-        **_size(flavor),
+        **sizes.of_flavor(flavor).columns(),
     )
-
-
-def _size(flavor: Flavor) -> dict[str, Any]:
-    return {
-        "flavor_id": flavor.id,
-        "flavor_name": flavor.name,
-        "vcpus": flavor.vcpus,
-        "memory_mib": flavor.memory_mib,
-        "disk_gib": flavor.disk_gib,
-        "ephemeral_gib": flavor.ephemeral_gib,
-        "swap_mib": flavor.swap_mib,
-        "extra_specs": dict(flavor.extra_specs),
-    }
 
 
 def _image_properties(batch: Batch) -> dict[str, Any]:

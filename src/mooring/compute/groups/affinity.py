@@ -73,6 +73,11 @@ def take_place(tx: Session, group_id: str, server_id: str, host: str) -> bool:
     return True
 
 
+def keep_place(tx: Session, server_id: str, host: str) -> None:
+    """Say that a member may be on a host again where it was, whatever the others do meanwhile."""
+    _bind(tx, server_id, host)
+
+
 def leave_place(tx: Session, server_id: str) -> None:
     """Say that a server is about to be nowhere else: it has arrived, or turned back."""
     _bind(tx, server_id, None)

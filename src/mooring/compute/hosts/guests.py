@@ -38,11 +38,16 @@ async def connector(run: Run[Compute], host: str, mountpoint: str | None = None)
     return {**found, "mountpoint": mountpoint} if mountpoint else found
 
 
-async def destroy(run: Run[Compute], host: str | None, server_id: str) -> None:
-    """End the guest and remove what is its own on the host; nothing when there is none."""
+async def destroy(
+    run: Run[Compute], host: str | None, server_id: str, operation: Operation | None = None
+) -> None:
+    """End the guest and remove what is its own on the host; nothing when there is none.
+
+    With the `operation` that made it there, that one cannot come late any more.
+    """
 
     async def verb(agent: AgentClient) -> None:
-        await agent.delete_server(server_id, operation=run.operation)
+        await agent.delete_server(server_id, operation=operation or run.operation)
 
     await take_back(run, host, f"/servers/{server_id}", verb)
 

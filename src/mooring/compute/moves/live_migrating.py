@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Literal
 from mooring.compute.actions import actions, notices
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
-from mooring.compute.moves import migrations
+from mooring.compute.moves import checks, migrations
+from mooring.compute.moves.migrations import New
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
 from mooring.compute.moves.sagas.move_notes import LiveMigrate, moving
-from mooring.compute.scheduling.reach import find_reach, refusal
 from mooring.compute.servers import servers, states
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy.orm import Session
 
-    from mooring.compute.scheduling.reach import Reach
     from mooring.compute.service import Compute
-    from mooring.compute.tables import BlockDevice, Host, Migration, Server
+    from mooring.compute.tables import BlockDevice, Migration, Server
     from mooring.who import Who
 
 _ACTION = "os-migrateLive"
@@ -46,20 +47,20 @@ async def live_migrate(
     Raises NotFound, Conflict: locked, wrong state, host down; Invalid: the host is the server's
     own, unknown or down, or a disk of the server's is on its host only.
     """
-    attached, reached = await _look_at_volumes(compute, who, server_id)
+    attached, reached = await checks.look_at_volumes(compute, who, server_id)
 
     def begin(tx: Session) -> None:
         server = servers.visible(tx, who, server_id)
         now, saga_id = compute.clock.now(), str(uuid.uuid4())
         states.require(server, who, _ACTION, _FROM)
         source = hosts.require_up(tx, server.host, now, compute.settings.host_down_s)
-        _check_wish(compute, source, host, tx)
-        _check_reach(tx, source, host, reached)
+        checks.check_wish(tx, compute, source, host)
+        checks.check_reach(tx, source, host, reached)
         rows = list(devices.of_server(tx, server_id))
         _check_disks(server, rows, block_migration=block_migration)
         states.begin(tx, server, _ACTION, "migrating", now)
         move_id = str(uuid.uuid4())
-        row = migrations.add(tx, server, source.name, who, now, uuid=move_id, saga_id=saga_id)
+        row = migrations.add(tx, server, who, now, New(uuid=move_id, saga_id=saga_id))
         action = "live-migration"
         notes = LiveMigrate(
             server_id=server_id,
@@ -157,71 +158,13 @@ def _find_live(tx: Session, who: Who, server_id: str, move: str) -> Migration:
     return row
 
 
-async def _look_at_volumes(
-    compute: Compute, who: Who, server_id: str
-) -> tuple[list[str], dict[str, list[str]]]:
-    """Return a server's attachments, and who reaches its volumes."""
-    await compute.store.read(lambda tx: servers.visible(tx, who, server_id).id)
-    attached = await compute.volumes.attachments(None, server_id=server_id)
-    volumes = sorted({one.volume_id for one in attached})
-    return [one.id for one in attached], await find_reach(compute.volumes, volumes)
-
-
-def _check_reach(tx: Session, source: Host, wished: str | None, reach: Reach) -> None:
-    """Raise Invalid where no host that may be chosen reaches all of a server's volumes."""
-    others = [one.name for one in hosts.find_all(tx) if one.name != source.name]
-    destinations = others if wished is None else [wished]
-    if not reach or any(not refusal(reach, name) for name in destinations):
-        return
-    pools = " and ".join(
-        f"pool {name} is reached by {', '.join(names)} only" for name, names in reach.items()
-    )
-    raise Invalid(
-        f"The instance cannot keep its volumes on {wished or 'any other host'}: {pools}. Nothing "
-        "was changed."
-    )
-
-
-def _check_wish(compute: Compute, source: Host, wished: str | None, tx: Session) -> None:
-    if wished is None:
-        return
-    if wished == source.name:
-        raise Invalid(
-            f"Unable to migrate the instance to host {wished}: it runs there already. Choose "
-            "another host, or none."
-        )
-    host = hosts.find(tx, wished)
-    if host is None:
-        raise Invalid(f"Compute host {wished} could not be found.")
-    if not hosts.is_up(host, compute.clock.now(), compute.settings.host_down_s):
-        raise Invalid(
-            f"The compute service of host {wished} is unavailable at this time. Nothing was "
-            "changed; choose another host."
-        )
-
-
 def _check_disks(
-    server: Server, rows: list[BlockDevice], *, block_migration: bool | Literal["auto"]
+    server: Server, rows: Sequence[BlockDevice], *, block_migration: bool | Literal["auto"]
 ) -> None:
     if block_migration is True:
         raise Invalid(
             "Block migration, which copies local disks, is not built. Nothing was changed; a "
             "server whose disks are all volumes moves without it."
         )
-    local = [row for row in rows if row.destination_type == "local"]
-    if server.image_id or local or server.ephemeral_gib or server.swap_mib:
-        raise Invalid(
-            f"Instance {server.id} has a local disk on its host, which another host cannot reach. "
-            "Nothing was changed; only servers that boot from a volume move while they run."
-        )
-    for row in rows:
-        if row.state != "attached":
-            raise Conflict(
-                f"Volume {row.volume_id} of instance {server.id} is {row.state}. Nothing was "
-                "changed; wait until it is attached or gone."
-            )
-        if not row.attachment_id:
-            raise Invalid(
-                f"Volume {row.volume_id} was attached by the old calls, without an attachment. "
-                "Nothing was changed; detach it and attach it anew, then move the server."
-            )
+    checks.check_local(server, rows)
+    checks.check_volumes(server, rows)

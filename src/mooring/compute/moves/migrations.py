@@ -8,23 +8,31 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, func, or_, select
+from msgspec import Struct
+from sqlalchemy import ColumnElement, bindparam, func, or_, select
 
+from mooring.compute.flavors import sizes
+from mooring.compute.flavors.sizes import Size
 from mooring.compute.tables import Migration
 from mooring.store.loaded import ById, Loaded
 from mooring.store.prepared import Change
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.moves import Progress
     from mooring.compute.tables import Server
     from mooring.who import Who
 
-LIVE = "live-migration"
+LIVE, COLD, RESIZE = "live-migration", "migration", "resize"
+FINISHED = "finished"
+"""The status of a cold move that its user has not confirmed or reverted yet."""
 UNDER_WAY = frozenset({"queued", "preparing", "running", "post-migrating"})
 """Statuses in which the server's own list shows a move."""
-_UNFINISHED = UNDER_WAY | {"accepted"}
+_COLD = frozenset({"pre-migrating", "migrating", FINISHED, "confirming", "reverting"})
+_UNFINISHED = UNDER_WAY | _COLD | {"accepted"}
 ABORT, FORCE_COMPLETE = "abort", "force_complete"
 """What may be asked of one that lasts."""
 
@@ -37,19 +45,31 @@ _of_server = Loaded(
 )
 
 
-def add(
-    tx: Session, server: Server, source: str, who: Who, now: datetime, *, uuid: str, saga_id: str
-) -> Migration:
-    """Write down that a server is to move, running all the time."""
+class New(Struct, frozen=True, kw_only=True):
+    """A move that begins: what is not the same for each kind of them."""
+
+    uuid: str
+    saga_id: str
+    type: str = LIVE
+    status: str = "accepted"
+    size: Size | None = None
+    """The size that the server is to have, where a move can be reverted."""
+
+
+def add(tx: Session, server: Server, who: Who, now: datetime, new: New) -> Migration:
+    """Write down that a server is to move from where it is."""
+    old = sizes.of_server(server)
     row = Migration(
-        uuid=uuid,
+        uuid=new.uuid,
         server_id=server.id,
-        saga_id=saga_id,
-        type=LIVE,
-        status="accepted",
-        source=source,
+        saga_id=new.saga_id,
+        type=new.type,
+        status=new.status,
+        source=server.host,
         old_flavor_id=server.flavor_id,
-        new_flavor_id=server.flavor_id,
+        new_flavor_id=new.size.flavor_id if new.size else server.flavor_id,
+        old_size=old.columns() if new.size else None,
+        old_vm_state=server.vm_state,
         user_id=who.user_id,
         project_id=server.project_id,
         created_at=now,
@@ -86,18 +106,28 @@ def left_over(tx: Session, server_id: str) -> Migration | None:
     return next((row for row in of_server(tx, server_id) if row.status in _UNFINISHED), None)
 
 
-def hosts_left_over(tx: Session, server_id: str) -> set[str]:
-    """Return both hosts of a move that nobody ends any more, if there is one."""
-    left = left_over(tx, server_id)
-    return {left.source, left.destination or ""} if left else set()
+def unfinished() -> ColumnElement[bool]:
+    """Return the condition that a move has not ended, for who reads many."""
+    return Migration.status.in_(_UNFINISHED)
 
 
-def end_left_over(tx: Session, server_id: str, now: datetime) -> set[str]:
-    """Say that a move which nobody ends any more has failed; return its hosts, if there is one."""
-    left = left_over(tx, server_id)
-    if left is not None:
-        change(tx, left.id, now, status="error")
-    return {left.source, left.destination or ""} if left else set()
+def ended_without_word(status: str) -> str:
+    """Return how a move ends whose server was taken over in this status.
+
+    One that its user would have confirmed or reverted counts as confirmed.
+    """
+    return "confirmed" if status in {FINISHED, "confirming"} else "error"
+
+
+def to_verify(tx: Session, server_id: str) -> Migration | None:
+    """Return the move of a server that is to be confirmed or reverted."""
+    return next((row for row in of_server(tx, server_id) if row.status == FINISHED), None)
+
+
+def waiting_since(tx: Session, since: datetime) -> Sequence[Migration]:
+    """Return the moves that wait for their users' word since then, or longer; the oldest first."""
+    waiting = Migration.status == FINISHED, Migration.updated_at <= since
+    return tx.execute(select(Migration).where(*waiting).order_by(Migration.id)).scalars().all()
 
 
 def count_at(tx: Session, host: str) -> int:

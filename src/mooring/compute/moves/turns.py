@@ -55,16 +55,6 @@ def pass_on(tx: Session, compute: Compute, source: str) -> None:
         compute.sagas.signal(tx, signal_of(one.id))
 
 
-def end_left_over(tx: Session, compute: Compute, server_id: str, now: datetime) -> None:
-    """Say of a move that nobody ends any more that it came to nothing, and pass its turn on.
-
-    For whoever took the server over, at its own end and not before: a reset in its place is to see
-    where the guest is.
-    """
-    for host in migrations.end_left_over(tx, server_id, now):
-        pass_on(tx, compute, host)
-
-
 def signal_of(migration_id: int) -> str:
     """Return the name of the signal that it may be a move's turn."""
     return f"migration-turn:{migration_id}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from mooring.compute.flavors.sizes import Size
     from mooring.compute.tables import Server
 
 _TRAIT = "trait:"
@@ -21,6 +22,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     zone        the availability zone that was asked for; None is any
     host        the only host that will do, when one was asked for; it may be disabled
     left_out    hosts that will not do: tried already, or where the server is now
+    preferred   the host that comes first where it will do as well as others
     reach       by pool of its volumes that not every host reaches: the hosts that do
     group_id    its server group, whose policy counts the other members; "" is none
     project_id  whose it is: the metadata of an aggregate may keep its hosts for some projects
@@ -33,13 +35,14 @@ class Needs(Struct, frozen=True, kw_only=True):
     zone: str | None = None
     host: str | None = None
     left_out: list[str] = []
+    preferred: str = ""
     reach: dict[str, list[str]] = {}
     group_id: str = ""
     project_id: str = ""
     specs: dict[str, str] = {}
 
 
-def resources_of(server: Server, *, root_is_volume: bool) -> dict[str, int]:
+def resources_of(server: Server | Size, *, root_is_volume: bool) -> dict[str, int]:
     """Return what a server takes of a host: VCPU, MEMORY_MB, and DISK_GB where there is any."""
     disk_gib = server.ephemeral_gib + -(-server.swap_mib // 1024)
     if not root_is_volume:

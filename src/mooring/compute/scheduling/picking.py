@@ -153,9 +153,12 @@ def _fitting(candidates: Sequence[Candidate], needs: Needs, known: _Known) -> li
         host = by_provider.get(candidate.provider_id)
         if host is not None and not filters.refusal(host, needs, known.view):
             found.append(Chosen(host.name, host.zone, candidate.allocations))
-    if group := known.view.group:
-        found.sort(key=lambda chosen: group.cost(chosen.host))
-    return found
+    group = known.view.group
+
+    def order(chosen: Chosen) -> tuple[int, bool]:
+        return group.cost(chosen.host) if group else 0, chosen.host != needs.preferred
+
+    return sorted(found, key=order)
 
 
 async def _reasons(

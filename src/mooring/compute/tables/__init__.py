@@ -91,6 +91,9 @@ class Server(Base):
     ephemeral_gib: Mapped[int] = mapped_column(default=0)
     swap_mib: Mapped[int] = mapped_column(default=0)
     extra_specs: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
+    held_vcpus: Mapped[int] = mapped_column(default=0, server_default="0")
+    held_memory_mib: Mapped[int] = mapped_column(default=0, server_default="0")
+    """What counts against the quota besides its size, while a resize may get or give back more."""
     network: Mapped[str] = mapped_column(default="auto")
     """auto: user-mode NAT; none: nothing."""
     key_name: Mapped[str | None]
@@ -324,13 +327,17 @@ class Migration(Base):
     server_id: Mapped[str]
     saga_id: Mapped[str]
     type: Mapped[str]
-    """live-migration."""
+    """live-migration, migration or resize."""
     status: Mapped[str]
     asked: Mapped[str] = mapped_column(default="")
     source: Mapped[str]
     destination: Mapped[str | None]
     old_flavor_id: Mapped[str]
     new_flavor_id: Mapped[str]
+    old_size: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    """The size to go back to (`flavors.sizes.Size`); None where a move cannot be reverted."""
+    old_vm_state: Mapped[str] = mapped_column(default="", server_default="")
+    """active or stopped, as the server was before such a move."""
     memory_total_bytes: Mapped[int] = mapped_column(default=0)
     memory_processed_bytes: Mapped[int] = mapped_column(default=0)
     memory_remaining_bytes: Mapped[int] = mapped_column(default=0)

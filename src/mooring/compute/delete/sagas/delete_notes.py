@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from mooring.compute.moves import left_over
 from mooring.compute.volumes import disk_places, disks
 from mooring.compute.volumes.sagas.release_device import lock_of
 from mooring.saga.define import Lock, exclusive
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from mooring.compute.tables import BlockDevice, Server
+    from mooring.compute.tables import BlockDevice, Migration, Server
 
 
 class OldDisk(Struct, frozen=True):
@@ -39,6 +41,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
 
     releases  block devices whose clean-up is taken over
     elsewhere other hosts that may have the guest, or a part of it
+    moves     moves in whose name placement holds room besides
     kept      volumes that were to go too and did not, and why
     lost      items that a failure freed all the same
     """
@@ -48,6 +51,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     releases: list[str] = []
     host: str | None = None
     elsewhere: list[str] = []
+    moves: list[str] = []
     disks: list[OldDisk] = []
     kept: list[str] = []
     lost: list[str] = []
@@ -72,6 +76,13 @@ def locks_of(notes: DeleteServer) -> list[Lock]:
     """Return what a deletion holds: the server, and the clean-ups of its volumes."""
     keys = [f"server:{notes.server_id}", *(lock_of(item) for item in notes.releases)]
     return [exclusive(key) for key in keys]
+
+
+def look_for_move(notes: DeleteServer, left: Migration | None) -> DeleteServer:
+    """Return the notes with every other host that may have a part of the server."""
+    elsewhere = {disk.elsewhere for disk in notes.disks} | left_over.hosts_of(left)
+    moves = [left.uuid] if left else []
+    return replace(notes, elsewhere=sorted(elsewhere - {"", notes.host}), moves=moves)
 
 
 def look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:

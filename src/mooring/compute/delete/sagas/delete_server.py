@@ -8,16 +8,18 @@ from msgspec.structs import replace
 
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
+from mooring.compute.delete.sagas import rooms
 from mooring.compute.delete.sagas.delete_notes import (
     DeleteServer,
     disk_of,
     find,
     locks_of,
     look,
+    look_for_move,
 )
 from mooring.compute.groups import groups
 from mooring.compute.hosts import guests
-from mooring.compute.moves import migrations, turns
+from mooring.compute.moves import left_over, migrations
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
@@ -40,9 +42,8 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     actions.fail_left(tx, notes.server_id, run.now())
     rows = devices.of_server(tx, notes.server_id)
     there = [disk for row in rows if row.volume_id for disk in look(tx, server, row)]
-    hosts = {disk.elsewhere for disk in there} | migrations.hosts_left_over(tx, notes.server_id)
-    elsewhere = sorted(hosts - {"", server.host})
-    return replace(notes, host=server.host, elsewhere=elsewhere, disks=there)
+    left = migrations.left_over(tx, notes.server_id)
+    return look_for_move(replace(notes, host=server.host, disks=there), left)
 
 
 def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
@@ -125,17 +126,12 @@ async def _sweep(notes: DeleteServer, run: Run[Compute], volume_id: str | None =
         await volumes.delete_attachment(None, left.id, operation=operation)
 
 
-async def release_claim(notes: DeleteServer, run: Run[Compute]) -> None:
-    """Give back what the server held of its host."""
-    await run.service.placement.release(notes.server_id, operation=run.operation)
-
-
 def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     """Say that the server is gone; its row stays for those who ask for deleted ones."""
     now = run.now()
     for row in devices.of_server(tx, notes.server_id):
         devices.remove(tx, row.id)
-    turns.end_left_over(tx, run.service, notes.server_id, run.now())
+    left_over.end(tx, run.service, notes.server_id, run.now())
     groups.leave(tx, notes.server_id)
     gone = {"terminated_at": now, "deleted_at": now}
     states.settle(tx, notes.server_id, "deleted", states.NOSTATE, now, **gone)
@@ -161,7 +157,7 @@ def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
             devices.change(tx, row.id, run.now(), state=disk.state)
     for item in notes.lost:
         forget_device(tx, notes, item, run)
-    turns.end_left_over(tx, run.service, notes.server_id, run.now())
+    left_over.end(tx, run.service, notes.server_id, run.now())
     states.break_down(tx, notes.server_id, run.now())
 
 
@@ -191,12 +187,16 @@ DELETE_SERVER = Saga(
         Step("delete_volume", delete_volume),
     ),
     Step("sweep_attachments", sweep_attachments),
-    Step("release_claim", release_claim),
+    Step("release_claim", rooms.release_claim),
     Step("bury_server", bury_server),
     locks=locks_of,
     mode="preempt",
     pivot="find_belongings",
-    failed_end=(Step("find_lost", find_lost), Step("fail_deletion", fail_deletion)),
+    failed_end=(
+        Step("find_lost", find_lost),
+        Step("release_moves", rooms.release_moves),
+        Step("fail_deletion", fail_deletion),
+    ),
     residue=("faults", "instance_actions"),
     story=tell(_describe, parts={"destroy_guest": "shutdown"}),
 )

@@ -33,11 +33,15 @@ if TYPE_CHECKING:
 
 
 class _Left(Struct, frozen=True):
-    """A move that nobody ends any more."""
+    """A move that nobody ends any more; `host` is where its server says it is."""
 
     id: int
+    uuid: str
     source: str
     destination: str
+    host: str
+    is_live: bool
+    status: str
 
 
 class _Other(Struct, frozen=True):
@@ -55,6 +59,38 @@ async def adopt(run: Run[Compute], server_id: str) -> Together | None:
     left = await run.service.store.read(lambda tx: _find(tx, server_id))
     if left is None:
         return None
+    kept = await (_find_live(run, server_id, left) if left.is_live else _keep(run, server_id, left))
+    await _claim(run, server_id, kept)
+    others = await run.service.store.read(lambda tx: _find_others(tx, server_id, kept))
+    for other in others:
+        await disks.leave(run, other.disk)
+        await disks.end(run, other.disk)
+
+    def write(tx: Session) -> None:
+        now, host = run.now(), hosts.find(tx, kept)
+        for other in others:
+            disk_places.remove(tx, other.block_device_id, other.disk.host or "")
+        zone = {"zone": host.zone} if host else {}
+        states.change(tx, server_id, now, host=kept, held_vcpus=0, held_memory_mib=0, **zone)
+        ended = migrations.ended_without_word(left.status)
+        migrations.change(tx, left.id, now, status=ended)
+        turns.pass_on(tx, run.service, left.source)
+        affinity.leave_place(tx, server_id)
+
+    return Together(write)
+
+
+def _find(tx: Session, server_id: str) -> _Left | None:
+    row, host = migrations.left_over(tx, server_id), states.host_of(tx, server_id) or ""
+    if row is None:
+        return None
+    is_live = row.type == migrations.LIVE
+    hosts = row.source, row.destination or ""
+    return _Left(row.id, row.uuid, *hosts, host, is_live, row.status)
+
+
+async def _find_live(run: Run[Compute], server_id: str, left: _Left) -> str:
+    """Return the host that has a guest which was sent, and see that the other one has none."""
     both = (left.source, left.destination)
     found = await leaving.find_guest(run, server_id, both, run.operation)
     if found.state == "paused":
@@ -63,28 +99,24 @@ async def adopt(run: Run[Compute], server_id: str) -> Together | None:
         await guests.destroy(run, left.source, server_id)
     else:
         await _turn_away(run, left.destination, server_id)
-    await _claim(run, server_id, found.host)
-    others = await run.service.store.read(lambda tx: _find_others(tx, server_id, found.host))
-    for other in others:
-        await disks.leave(run, other.disk)
-        await disks.end(run, other.disk)
-
-    def write(tx: Session) -> None:
-        now, host = run.now(), hosts.find(tx, found.host)
-        for other in others:
-            disk_places.remove(tx, other.block_device_id, other.disk.host or "")
-        zone = {"zone": host.zone} if host else {}
-        states.change(tx, server_id, now, host=found.host, **zone)
-        migrations.change(tx, left.id, now, status="error")
-        turns.pass_on(tx, run.service, left.source)
-        affinity.leave_place(tx, server_id)
-
-    return Together(write)
+    return found.host
 
 
-def _find(tx: Session, server_id: str) -> _Left | None:
-    row = migrations.left_over(tx, server_id)
-    return row and _Left(row.id, row.source, row.destination or "")
+async def _keep(run: Run[Compute], server_id: str, left: _Left) -> str:
+    """Return the host of a server that was off while it moved, and see that no other one has it.
+
+    Its row tells: it says that the server is elsewhere once the guest has started there. What the
+    move still asks of the host comes too late from now on.
+    """
+    operation = guests.other(run.operation, "room")
+    await run.service.placement.release(left.uuid, operation=operation)
+    for host in sorted({left.source, left.destination} - {left.host, ""}):
+        await guests.destroy(run, host, server_id)
+    if not await guests.is_lost(run, left.host):
+        await guests.ask(
+            run, left.host, lambda agent: agent.claim_server(server_id, operation=run.operation)
+        )
+    return left.host
 
 
 def _find_others(tx: Session, server_id: str, kept: str) -> list[_Other]:
@@ -111,7 +143,7 @@ async def _claim(run: Run[Compute], server_id: str, name: str) -> None:
     host = await compute.store.read(lambda tx: hosts.find(tx, name))
     if host is None:
         return
-    amounts = resources_of(server, root_is_volume=True)
+    amounts = resources_of(server, root_is_volume=not server.image_id)
     await compute.placement.claim(
         server_id,
         {host.provider_id: amounts},

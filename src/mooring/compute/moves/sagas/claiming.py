@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mooring.compute.hosts import guests
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas.move_notes import LiveMigrate
+from mooring.compute.moves.sagas.move_notes import ColdMove, LiveMigrate, Move
 from mooring.compute.scheduling import picking
 from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
 from mooring.compute.scheduling.picking import Owner
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mooring.saga.define import Run
 
 
-async def hold_source(notes: LiveMigrate, run: Run[Compute]) -> None:
+async def hold_source(notes: Move, run: Run[Compute]) -> None:
     """Let the migration hold the room that the server has, so that the server can hold another."""
     placement = run.service.placement
     await placement.move(notes.server_id, notes.migration_uuid, operation=run.operation)
@@ -51,23 +51,55 @@ async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrat
     return replace(notes, destination=chosen.host, zone=chosen.zone)
 
 
-def save_destination(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
+async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
+    """Choose a host with room for the new size, and hold it there. Raises NoCapacity.
+
+    A resize stays where it is as long as there is room for both sizes; no volume goes along then.
+    """
+    server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    resizes = notes.action == "resize"
+    is_bound = bool(server.image_id) and resizes
+    needs = Needs(
+        server_id=server.id,
+        resources=resources_of(notes.size, root_is_volume=not server.image_id),
+        traits=traits_of(notes.size.extra_specs),
+        zone=server.pinned_zone,
+        host=notes.source if is_bound else notes.wished_host,
+        left_out=[] if resizes else [notes.source],
+        preferred=notes.source,
+        reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
+        group_id=notes.group_id,
+        project_id=notes.project_id,
+        specs=notes.size.extra_specs,
+    )
+    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
+    found = replace(notes, destination=chosen.host, zone=chosen.zone)
+    return replace(found, to_make=[]) if found.stays else found
+
+
+def save_destination(tx: Session, notes: Move, run: Run[Compute]) -> None:
     """Say where the server is to go."""
     migrations.change(tx, notes.migration_id, run.now(), destination=notes.destination)
 
 
-async def settle_claim(notes: LiveMigrate, run: Run[Compute]) -> None:
+async def settle_claim(notes: Move, run: Run[Compute]) -> None:
     """Hold room for the server on the host that has it, and on no other."""
-    placement, held = run.service.placement, notes.migration_uuid
     if notes.has_moved:
-        await placement.release(held, operation=run.operation)
-    elif await _has_room(notes, run):
+        await run.service.placement.release(notes.migration_uuid, operation=run.operation)
+    else:
+        await return_claim(notes, run)
+
+
+async def return_claim(notes: Move, run: Run[Compute]) -> None:
+    """Give the server what the migration holds for it, in place of what it holds."""
+    placement, held = run.service.placement, notes.migration_uuid
+    if await _has_room(notes, run):
         operation = guests.other(run.operation, "destination")
         await placement.release(notes.server_id, operation=operation)
         await placement.move(held, notes.server_id, operation=run.operation)
 
 
-async def _has_room(notes: LiveMigrate, run: Run[Compute]) -> bool:
+async def _has_room(notes: Move, run: Run[Compute]) -> bool:
     """Return whether the migration holds anything; if it does not, see that it never will.
 
     The call that lets it hold something may still be on its way. It is refused once the server's
@@ -82,6 +114,6 @@ async def _has_room(notes: LiveMigrate, run: Run[Compute]) -> bool:
     return bool((await placement.allocations(held)).allocations)
 
 
-async def release_source(notes: LiveMigrate, run: Run[Compute]) -> None:
+async def release_source(notes: Move, run: Run[Compute]) -> None:
     """Hold no room in the migration's name, once another operation has the server."""
     await run.service.placement.release(notes.migration_uuid, operation=run.operation)

@@ -6,7 +6,7 @@ does not let go of stays attached, for an operator: the server is in ERROR then 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,8 +19,10 @@ from mooring.compute.moves import keeper, migrations, turns
 from mooring.compute.moves.sagas import claiming
 from mooring.compute.moves.sagas.move_notes import (
     LiveMigrate,
-    MovingDisk,
+    Move,
+    find,
     items,
+    left,
     left_behind,
     there,
 )
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
     from mooring.fence.operation import Operation
 
+M = TypeVar("M", bound=Move)
 SEND = "send_guest"
 """The step that sends a guest, by whose operation hosts know it."""
 POWER = {"active": states.RUNNING, "paused": states.PAUSED}
@@ -63,8 +66,8 @@ async def settle_guest(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrate:
             f"Neither host {notes.source} nor host {notes.destination} has the guest of server "
             f"{notes.server_id} any more. Reboot the server hard to start it again."
         )
-    settled = replace(notes, kept=found.host, lost=found.is_lost)
-    return replace(settled, reason="" if settled.has_moved else reason)
+    has_moved = found.host == notes.destination
+    return replace(notes, kept=found.host, lost=found.is_lost, reason="" if has_moved else reason)
 
 
 async def find_guest(
@@ -149,7 +152,7 @@ async def turn_away(notes: LiveMigrate, run: Run[Compute]) -> None:
     await guests.take_back(run, notes.destination, path, verb)
 
 
-def forget_place(tx: Session, notes: LiveMigrate, item: str, run: Run[Compute]) -> None:
+def forget_place(tx: Session, notes: Move, item: str, run: Run[Compute]) -> None:
     """Say that the host that is left has the volume no more."""
     del run
     disk_places.remove(tx, item, notes.left)
@@ -170,17 +173,19 @@ def record_end(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
 
 
 _left = disks.Steps(left_behind, insists=True)
+LEFT = Each(
+    "left",
+    left,
+    Step("disconnect_left", _left.leave),
+    Step("delete_left", _left.end),
+    Step("forget_left", forget_place),
+)
+"""The volumes at the host that is left."""
 LEAVING = (
     Step("settle_guest", settle_guest),
     Step("place_server", place_server),
     Step("drop_guest", drop_guest),
-    Each(
-        "left",
-        items,
-        Step("disconnect_left", _left.leave),
-        Step("delete_left", _left.end),
-        Step("forget_left", forget_place),
-    ),
+    LEFT,
     Step("settle_claim", claiming.settle_claim),
     Step("record_end", record_end),
 )
@@ -189,25 +194,25 @@ LEAVING = (
 # -- the bad end -------------------------------------------------------------------------------
 
 
-async def hold_places(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrate:
+async def hold_places(notes: M, run: Run[Compute]) -> M:
     """See which attachments there are at both hosts, and say that they are in use."""
-    kept: list[MovingDisk] = []
+    moved = {disk.block_device_id: disk for disk in notes.disks}
     gone: list[str] = []
-    for disk in notes.disks:
-        other = there(notes, disk.block_device_id)
+    for item in items(notes):
+        disk, other = find(notes, item), there(notes, item)
         made = disk.made or next(iter(await disks.find_own(run, other)), "")
-        kept.append(replace(disk, made=made))
+        moved[item] = replace(disk, made=made)
         for attachment_id in (disk.attachment_id, made):
             one = replace(other, attachment_id=attachment_id)
             if attachment_id and not await disks.hold(run, one):
                 gone.append(attachment_id)
-    return replace(notes, disks=kept, gone=gone)
+    return replace(notes, disks=list(moved.values()), gone=gone)
 
 
-def keep_places(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
+def keep_places(tx: Session, notes: Move, run: Run[Compute]) -> None:
     """Keep what still is attached at the host that is left, and put the server into ERROR."""
     now = run.now()
-    for disk in notes.disks:
+    for disk in (find(notes, item) for item in items(notes)):
         known = {place.host for place in disk_places.of_device(tx, disk.block_device_id)}
         both = ((notes.source, disk.attachment_id), (notes.destination, disk.made))
         for host, attachment_id in both:
@@ -216,6 +221,7 @@ def keep_places(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
             elif host not in known:
                 disk_places.add(tx, disk.block_device_id, host, attachment_id, now)
     states.break_down(tx, notes.server_id, now)
+    states.change(tx, notes.server_id, now, held_vcpus=0, held_memory_mib=0)
     migrations.change(tx, notes.migration_id, now, status="error")
     turns.pass_on(tx, run.service, notes.source)
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from mooring.compute.groups import affinity
 from mooring.compute.moves import migrations, turns
 from mooring.compute.moves.sagas import claiming, leaving, sending
-from mooring.compute.moves.sagas.move_notes import LiveMigrate, find, items, there
+from mooring.compute.moves.sagas.both_places import BOTH_PLACES
+from mooring.compute.moves.sagas.move_notes import LiveMigrate
 from mooring.compute.moves.sagas.telling import STORY
 from mooring.compute.servers import states
-from mooring.compute.volumes import disk_places, disks, second_place
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import Each, Run, Saga, Step, exclusive, shared
+from mooring.saga.define import Run, Saga, Step, exclusive, shared
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -45,36 +43,6 @@ def give_back(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
     turns.pass_on(tx, run.service, notes.source)
 
 
-async def reserve_there(notes: LiveMigrate, item: str, run: Run[Compute]) -> LiveMigrate:
-    """Make a second attachment of a volume, exported to the destination."""
-    made = await second_place.reserve(run, there(notes, item))
-    moved = replace(find(notes, item), made=made)
-    others = {disk.block_device_id: disk for disk in notes.disks}
-    return replace(notes, disks=list((others | {item: moved}).values()))
-
-
-def save_place(tx: Session, notes: LiveMigrate, item: str, run: Run[Compute]) -> None:
-    """Note that the volume is at the destination, too."""
-    disk_places.add(tx, item, notes.destination, find(notes, item).made, run.now())
-
-
-def forget_place(tx: Session, notes: LiveMigrate, item: str, run: Run[Compute]) -> None:
-    """Say that the volume is where it was."""
-    del run
-    disk_places.remove(tx, item, notes.destination)
-
-
-async def connect_there(notes: LiveMigrate, item: str, run: Run[Compute]) -> None:
-    """Connect a volume to the destination."""
-    await second_place.connect(run, there(notes, item))
-
-
-def record_place(tx: Session, notes: LiveMigrate, item: str, run: Run[Compute]) -> None:
-    """Say that the destination has the volume."""
-    disk_places.change(tx, item, notes.destination, run.now(), state="attached")
-
-
-_there = disks.Steps(there)
 LIVE_MIGRATE = Saga(
     "compute.live_migrate",
     LiveMigrate,
@@ -89,20 +57,7 @@ LIVE_MIGRATE = Saga(
         undo=leaving.turn_away,
         undo_attempts=COMPUTE_UNDO_ATTEMPTS,
     ),
-    Each(
-        "moved",
-        items,
-        Step("reserve_there", reserve_there, undo=_there.free),
-        Step("save_place", save_place, undo=forget_place),
-        Step(
-            "connect_there",
-            connect_there,
-            undo=_there.leave,
-            undo_attempts=COMPUTE_UNDO_ATTEMPTS,
-        ),
-        Step("complete_there", _there.complete),
-        Step("record_place", record_place),
-    ),
+    BOTH_PLACES,
     Step("begin_sending", sending.begin_sending),
     Step("send_guest", sending.send_guest, deadline_s=600.0),
     *leaving.LEAVING,

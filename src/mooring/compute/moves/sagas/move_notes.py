@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mooring.compute.flavors.sizes import Size
 from mooring.compute.volumes.disks import Disk
 
 if TYPE_CHECKING:
     from mooring.compute.tables import BlockDevice
+
+
+LEAVES = frozenset({"confirmResize", "revertResize"})
+"""Cold moves that leave a host for good."""
 
 
 class MovingDisk(Struct, frozen=True, kw_only=True):
@@ -24,15 +29,14 @@ class MovingDisk(Struct, frozen=True, kw_only=True):
     made: str = ""
 
 
-class LiveMigrate(Struct, frozen=True, kw_only=True):
-    """The notes.
+class Move(Struct, frozen=True, kw_only=True):
+    """The notes of every move.
 
     migration_uuid  by which placement knows who holds the source meanwhile
     wished_host     where the user wants it
     group_id        the server's group, "" for none
     known           attachments that the volumes had before, never to be deleted as the saga's own
     reason          why the guest stayed; empty once it has moved
-    aborted         it stayed because its user asked for that
     kept            the host that has the guest once that is settled; empty before
     lost            neither host has it
     gone            attachments that are there no more, in a bad end
@@ -53,7 +57,6 @@ class LiveMigrate(Struct, frozen=True, kw_only=True):
     disks: list[MovingDisk] = []
     known: list[str] = []
     reason: str = ""
-    aborted: bool = False
     kept: str = ""
     lost: bool = False
     gone: list[str] = []
@@ -61,12 +64,41 @@ class LiveMigrate(Struct, frozen=True, kw_only=True):
     @property
     def has_moved(self) -> bool:
         """Whether the guest is at the destination."""
-        return bool(self.kept) and self.kept == self.destination
+        return bool(self.kept) and self.kept == self.destination and not self.reason
 
     @property
     def left(self) -> str:
         """The host that is left."""
         return self.source if self.has_moved else self.destination
+
+
+class LiveMigrate(Move, frozen=True, kw_only=True):
+    """The notes. `aborted`: the guest stayed because its user asked for that."""
+
+    aborted: bool = False
+
+
+class ColdMove(Move, frozen=True, kw_only=True):
+    """The notes of a move in which the guest is off, there and back.
+
+    action    migrate, resize, confirmResize or revertResize
+    former    the size that the server has at the source
+    size      the size that it is to have at the destination
+    to_make   the volumes that are given to the destination by this move, by their block devices
+    reverted  the state to which a reverted server goes back: active or stopped; its volumes are at
+              both hosts from the start
+    """
+
+    action: str
+    former: Size
+    size: Size
+    to_make: list[str] = []
+    reverted: str = ""
+
+    @property
+    def stays(self) -> bool:
+        """Whether the server only gets another size, on the host where it is: no volume goes."""
+        return self.source == self.destination
 
 
 def moving(row: BlockDevice) -> MovingDisk:
@@ -81,23 +113,45 @@ def moving(row: BlockDevice) -> MovingDisk:
     )
 
 
-def items(notes: LiveMigrate) -> list[str]:
-    """Return the volumes that go along, by their block devices."""
+def given(notes: Move) -> list[str]:
+    """Return the volumes that this move gives to the destination, by their block devices."""
+    if not isinstance(notes, ColdMove):
+        return items(notes)
+    return notes.to_make
+
+
+def left(notes: Move) -> list[str]:
+    """Return the volumes at the host that is left, by their block devices.
+
+    What went somewhere to be verified is left by its confirmation, and one that was not reverted
+    only where it did not come from.
+    """
+    if not isinstance(notes, ColdMove):
+        return items(notes)
+    if notes.has_moved:
+        return items(notes) if notes.action in LEAVES else []
+    return notes.to_make
+
+
+def items(notes: Move) -> list[str]:
+    """Return the volumes that go along, by their block devices: none where the server stays."""
+    if isinstance(notes, ColdMove) and notes.stays:
+        return []
     return [disk.block_device_id for disk in notes.disks]
 
 
-def find(notes: LiveMigrate, item: str) -> MovingDisk:
+def find(notes: Move, item: str) -> MovingDisk:
     """Return the volume that an item names."""
     return next(disk for disk in notes.disks if disk.block_device_id == item)
 
 
-def there(notes: LiveMigrate, item: str) -> Disk:
+def there(notes: Move, item: str) -> Disk:
     """Return a volume at the destination."""
     moved = find(notes, item)
     return _at(notes, moved, notes.destination, moved.made)
 
 
-def left_behind(notes: LiveMigrate, item: str) -> Disk:
+def left_behind(notes: Move, item: str) -> Disk:
     """Return a volume at the host that is left."""
     if not notes.has_moved:
         return there(notes, item)
@@ -105,7 +159,7 @@ def left_behind(notes: LiveMigrate, item: str) -> Disk:
     return _at(notes, moved, notes.source, moved.attachment_id)
 
 
-def _at(notes: LiveMigrate, moved: MovingDisk, host: str, attachment_id: str) -> Disk:
+def _at(notes: Move, moved: MovingDisk, host: str, attachment_id: str) -> Disk:
     return Disk(
         server_id=notes.server_id,
         volume_id=moved.volume_id,

@@ -1,0 +1,89 @@
+"""What is seen of a server before it moves, however it does (facts/compute.md 1.5, 4.8, 4.9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.compute.hosts import hosts
+from mooring.compute.scheduling.reach import find_reach, refusal
+from mooring.compute.servers import servers
+from mooring.errors import Conflict, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.scheduling.reach import Reach
+    from mooring.compute.service import Compute
+    from mooring.compute.tables import BlockDevice, Host, Server
+    from mooring.who import Who
+
+
+async def look_at_volumes(
+    compute: Compute, who: Who, server_id: str
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the attachments of a server's volumes, and who reaches these. Raises NotFound."""
+    await compute.store.read(lambda tx: servers.visible(tx, who, server_id).id)
+    attached = await compute.volumes.attachments(None, server_id=server_id)
+    volumes = sorted({one.volume_id for one in attached})
+    return [one.id for one in attached], await find_reach(compute.volumes, volumes)
+
+
+def check_wish(tx: Session, compute: Compute, source: Host, wished: str | None) -> None:
+    """Raise Invalid unless a server may be asked to go to this host; None is any other one."""
+    if wished is None:
+        return
+    if wished == source.name:
+        raise Invalid(
+            f"Unable to migrate the instance to host {wished}: it runs there already. Choose "
+            "another host, or none."
+        )
+    host = hosts.find(tx, wished)
+    if host is None:
+        raise Invalid(f"Compute host {wished} could not be found.")
+    if not hosts.is_up(host, compute.clock.now(), compute.settings.host_down_s):
+        raise Invalid(
+            f"The compute service of host {wished} is unavailable at this time. Nothing was "
+            "changed; choose another host."
+        )
+
+
+def check_reach(tx: Session, source: Host, wished: str | None, reach: Reach) -> None:
+    """Raise Invalid where no host that may be chosen reaches all of a server's volumes."""
+    others = [one.name for one in hosts.find_all(tx) if one.name != source.name]
+    destinations = others if wished is None else [wished]
+    if not reach or any(not refusal(reach, name) for name in destinations):
+        return
+    pools = " and ".join(
+        f"pool {name} is reached by {', '.join(names)} only" for name, names in reach.items()
+    )
+    raise Invalid(
+        f"The instance cannot keep its volumes on {wished or 'any other host'}: {pools}. Nothing "
+        "was changed."
+    )
+
+
+def check_local(server: Server, rows: Sequence[BlockDevice]) -> None:
+    """Raise Invalid when a disk of the server is on its host only."""
+    local = [row for row in rows if row.destination_type == "local"]
+    if server.image_id or local or server.ephemeral_gib or server.swap_mib:
+        raise Invalid(
+            f"Instance {server.id} has a local disk on its host, which another host cannot reach. "
+            "Nothing was changed; only servers that boot from a volume go to other hosts."
+        )
+
+
+def check_volumes(server: Server, rows: Sequence[BlockDevice]) -> None:
+    """Raise unless each volume can be given to another host: Conflict for now, Invalid for good."""
+    for row in rows:
+        if row.state != "attached":
+            raise Conflict(
+                f"Volume {row.volume_id} of instance {server.id} is {row.state}. Nothing was "
+                "changed; wait until it is attached or gone."
+            )
+        if not row.attachment_id:
+            raise Invalid(
+                f"Volume {row.volume_id} was attached by the old calls, without an attachment. "
+                "Nothing was changed; detach it and attach it anew, then move the server."
+            )

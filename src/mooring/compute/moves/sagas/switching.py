@@ -1,0 +1,138 @@
+"""How a guest is ended at one host and begun at another, or on its own host with another size.
+
+It is off in between, so there are never two. From the moment it is to stop there is only forward:
+what does not start at the destination is started again where it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.agent_api.servers import PowerRequest
+from mooring.compute.create import spawning
+from mooring.compute.hosts import guests
+from mooring.compute.moves import migrations
+from mooring.compute.moves.sagas.move_notes import ColdMove, items, there
+from mooring.compute.servers import states
+from mooring.compute.tables import Server
+from mooring.compute.volumes import disks
+from mooring.errors import MooringError, NotFound
+from mooring.saga.define import Run
+from mooring.saga.journal import is_unavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.agent_api.client import AgentClient
+    from mooring.agent_api.disks import DiskSpec
+    from mooring.compute.flavors.sizes import Size
+    from mooring.compute.service import Compute
+
+_START = "start_there"
+
+
+def begin_switch(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
+    """Say that the guest is about to stop."""
+    if not notes.reverted:
+        states.move(tx, notes.server_id, "resize_migrating", run.now())
+        migrations.change(tx, notes.migration_id, run.now(), status="migrating")
+
+
+async def stop_guest(notes: ColdMove, run: Run[Compute]) -> ColdMove | None:
+    """Shut the guest down where it is; one that is gone is off."""
+    if await guests.is_lost(run, notes.source) and not notes.reverted:
+        return replace(notes, reason=_lost(notes, notes.source))
+    timeout_s = run.service.settings.shutdown_timeout_s
+    request = PowerRequest(state="off", mode="soft", timeout_s=timeout_s)
+
+    async def verb(agent: AgentClient) -> None:
+        await agent.set_power(notes.server_id, request, operation=run.operation)
+
+    try:
+        if not await guests.is_lost(run, notes.source):
+            await guests.ask(run, notes.source, verb)
+    except NotFound:
+        return None
+    except MooringError as error:
+        if is_unavailable(error):
+            raise
+        return replace(notes, reason=error.public)
+    return None
+
+
+def begin_start(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
+    """Say that the guest is off, and about to start."""
+    if not notes.reverted:
+        states.move(tx, notes.server_id, "resize_finish", run.now())
+
+
+async def start_there(notes: ColdMove, run: Run[Compute]) -> ColdMove | None:
+    """Define the guest at the destination, with its new size, and start it if it ran.
+
+    A refusal is why it stays where it was.
+    """
+    if notes.reason:
+        return None
+    if await guests.is_lost(run, notes.destination):
+        return replace(notes, reason=_lost(notes, notes.destination))
+    try:
+        await _put(notes, run, notes.destination, notes.size)
+    except MooringError as error:
+        if is_unavailable(error):
+            raise
+        return replace(notes, reason=error.public)
+    return None
+
+
+async def settle_guest(notes: ColdMove, run: Run[Compute]) -> ColdMove:
+    """Say where the guest is. One that did not start there is started where it was.
+
+    Nothing of it may be at the destination by then, and nothing may come late.
+    """
+    if not notes.reason:
+        return replace(notes, kept=notes.destination)
+    if not notes.stays:
+        await end_there(notes, run)
+    if not await guests.is_lost(run, notes.source):
+        await _put(notes, run, notes.source, notes.former)
+    return replace(notes, kept=notes.source)
+
+
+async def end_there(notes: ColdMove, run: Run[Compute]) -> None:
+    """Remove what the destination has of the guest, and see that it does not start late."""
+    starting = replace(run.operation, step=_START)
+    await guests.destroy(run, notes.destination, notes.server_id, starting)
+
+
+async def _put(notes: ColdMove, run: Run[Compute], host: str, size: Size) -> None:
+    server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    if server.image_id:
+        await spawning.bring_image(run, host, server.image_id)
+    given = await _specify(notes, run, host)
+    spec = spawning.specify_guest(
+        server, server.image_id, given, power="on" if _runs(notes) else "off"
+    )
+    metadata = {**spec.metadata, "flavor": size.flavor_name}
+    sized = replace(spec, vcpus=size.vcpus, memory_mib=size.memory_mib, metadata=metadata)
+
+    async def verb(agent: AgentClient) -> None:
+        await agent.put_server(notes.server_id, sized, operation=run.operation)
+
+    await guests.ask(run, host, verb)
+
+
+async def _specify(notes: ColdMove, run: Run[Compute], host: str) -> list[DiskSpec]:
+    """Return the server's volumes at a host, with connection data that is fresh."""
+    if notes.stays or host == notes.source:
+        return await disks.specify_all(run, host, notes.server_id)
+    return [await disks.specify(run, there(notes, item)) for item in items(notes)]
+
+
+def _runs(notes: ColdMove) -> bool:
+    return (notes.reverted or notes.vm_state) == "active"
+
+
+def _lost(notes: ColdMove, host: str) -> str:
+    return f"Host {host} was forced down. Server {notes.server_id} was left as it is."
