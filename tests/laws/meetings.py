@@ -87,6 +87,7 @@ WANTS = {
     "cold migration in vain": Wants(_MOVING, _MOVING, moves=True),
     "resize": Wants(_MOVING, _MOVING, moves=True),
     "confirm": Wants(f"{_MOVING} later", _MOVING, "later"),
+    "delete a moved server": Wants(f"{_MOVING} later", "server", "later"),
     "revert": Wants(f"{_MOVING} later", f"{_MOVING} later"),
     "take snapshot": Wants("volume", "volume"),
     "take snapshot in use": Wants(_SERVER, _BOTH),

@@ -99,6 +99,11 @@ async def revert(site: Site) -> Any:
     return await _act(site, "revertResize", None)
 
 
+async def delete(site: Site) -> Any:
+    """Delete the server at both hosts."""
+    return await site.ask("DELETE", f"{COMPUTE}/servers/{{server}}")
+
+
 async def _act(site: Site, action: str, value: Any, user: str = "demo") -> Any:
     return await site.ask("POST", _ACTION, {action: value}, user=user, version="2.90")
 
@@ -136,6 +141,7 @@ MOVES = [
     ),
     Scenario("resize", COLD_MIGRATE, a_server_that_moves, resize),
     Scenario("confirm", CONFIRM_RESIZE, a_server_that_moved, confirm, hosts=(THIRD,)),
+    Scenario("delete a moved server", DELETE_SERVER, a_server_that_moved, delete, hosts=(THIRD,)),
     Scenario("revert", REVERT_RESIZE, a_server_that_moved, revert, hosts=(THIRD,)),
     Scenario(
         "live migration",
