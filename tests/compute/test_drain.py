@@ -140,6 +140,34 @@ async def test_a_server_whose_moves_come_to_nothing_is_left_after_three(
     assert (await cloud.server(moving.server_id))["status"] == "ACTIVE"
 
 
+async def test_a_host_is_not_drained_while_a_server_that_is_off_comes_to_it(
+    cloud: ComputeCloud,
+) -> None:
+    moving = await server_that_moves(cloud)
+    cloud.silent = ("PUT", "/servers/")
+    await _act(moving, "migrate", {"host": moving.destination})
+    await _ask(cloud, "PUT", moving.destination)
+    await cloud.look_around()
+    assert (await _shown(cloud, moving.destination))["waiting"] == 1
+    cloud.silent = None
+    shown = await _run(cloud, moving.destination)
+    [left] = shown["left"]
+    assert (shown["status"], left["id"]) == ("drained", moving.server_id)
+    cloud.silent = ("PUT", "/servers/")
+    await _act(moving, "revertResize", None)
+    await _ask(cloud, "PUT", moving.source)
+    await cloud.look_around()
+    assert (await _shown(cloud, moving.source))["waiting"] == 1
+    cloud.silent = None
+    assert (await _run(cloud, moving.source))["moved"] == 1
+
+
+async def _act(moving: Moving, action: str, value: Any) -> None:
+    how = {"user": "admin", "version": "2.90"}
+    assert await moving.cloud.act(moving.server_id, action, value, **how) == 202
+    await moving.cloud.compute.sagas.settle(5.0)
+
+
 async def test_a_drain_goes_on_after_the_control_plane_has_died(on_both: ComputeCloud) -> None:
     cloud = on_both
     made = await _on_one_host(cloud, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,8 +42,12 @@ async def _switch(cloud: ComputeCloud, host: str, status: str) -> None:
 
 
 async def _ask_to_move(moving: Moving, host: str | None = None) -> tuple[int, str]:
-    body = {LIVE: {"host": host, "block_migration": False}}
+    return await _act(moving, LIVE, {"host": host, "block_migration": False})
+
+
+async def _act(moving: Moving, action: str, value: Any) -> tuple[int, str]:
     path = f"/servers/{moving.server_id}/action"
+    body = {action: value}
     answer = await moving.cloud.ask("POST", path, body, user="admin", version="2.90")
     return answer.status, answer.text
 
@@ -104,6 +109,53 @@ async def test_a_move_that_cannot_keep_its_volumes_is_refused_before_anything_ha
     await cloud.settle()
     assert await moving.migrations() == []
     assert await cloud.actions(moving.server_id) == acted
+    await moving.stays_whole()
+
+
+async def test_a_cold_move_that_cannot_keep_its_volumes_is_refused_before_anything_happens(
+    cloud: ComputeCloud,
+) -> None:
+    moving = await server_that_moves(cloud)
+    acted = await cloud.actions(moving.server_id)
+    status, said = await _act(moving, "migrate", {"host": "host3"})
+    assert status == 400
+    assert "cannot keep its volumes on host3: pool host1@simulated#local is reached by" in said
+    await _let_reach(cloud, moving.source)
+    status, said = await _act(moving, "migrate", None)
+    assert status == 400
+    assert "cannot keep its volumes on any other host: pool" in said
+    await cloud.settle()
+    assert await moving.migrations() == []
+    assert await cloud.actions(moving.server_id) == acted
+    await moving.stays_whole()
+
+
+async def test_a_server_that_is_off_moves_to_a_host_that_reaches_its_volumes(
+    cloud: ComputeCloud,
+) -> None:
+    moving = await server_that_moves(cloud)
+    other = {"host1": "host2", "host2": "host1"}[moving.source]
+    assert (await _act(moving, "migrate", None))[0] == 202
+    await cloud.settle()
+    assert (await moving.status(), await moving.host()) == ("finished", other)
+
+
+async def test_a_server_does_not_go_back_where_a_volume_of_its_own_is_out_of_reach(
+    cloud: ComputeCloud,
+) -> None:
+    moving = await server_that_moves(cloud)
+    assert (await _act(moving, "migrate", None))[0] == 202
+    await cloud.settle()
+    moved_to = await moving.host()
+    await _let_reach(cloud, moved_to)
+    status, said = await _act(moving, "revertResize", None)
+    assert status == 400
+    assert f"cannot keep its volumes on {moving.source}: pool" in said
+    await cloud.settle()
+    assert (await moving.status(), await moving.host()) == ("finished", moved_to)
+    await _let_reach(cloud, "host1", "host2")
+    assert (await _act(moving, "revertResize", None))[0] == 202
+    await cloud.settle()
     await moving.stays_whole()
 
 

@@ -181,9 +181,7 @@ def _look(tx: Session, row: HostDrain, now: datetime) -> _Seen:
     """Sort the servers of a host by what is to be done about each."""
     moves = _moves_since(tx, row)
     # Who was on the way here before will go away again.
-    coming = select(func.count()).where(
-        Migration.destination == row.host, Migration.status.in_(_UNFINISHED)
-    )
+    coming = select(func.count()).select_from(Migration).where(migrations.comes_to(row.host))
     leaving = {server_id for server_id, mine in moves.items() if _lasts(mine)}
     # One whose guest has arrived still leaves things behind, which its move takes away.
     seen = _Seen(waiting=tx.execute(coming).scalar_one(), moving=len(leaving))

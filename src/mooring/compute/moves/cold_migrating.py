@@ -58,7 +58,7 @@ async def migrate(compute: Compute, who: Who, server_id: str, host: str | None) 
         checks.check_wish(tx, compute, source, host)
         rows = devices.of_server(tx, server.id)
         checks.check_local(server, rows)
-        checks.check_reach(tx, source, host, reached)
+        checks.check_reach(tx, source.name, host, reached)
         notes = _begin(tx, compute, who, server, sizes.of_server(server))
         _start(tx, compute, who, replace(notes, known=attached, wished_host=host))
 
@@ -113,14 +113,17 @@ async def confirm(compute: Compute, who: Who, server_id: str) -> None:
 async def revert(compute: Compute, who: Who, server_id: str) -> None:
     """Begin to bring a server back to its former host and size.
 
-    Raises NotFound, Conflict: wrong state, one of the hosts is down; Invalid: nothing to revert.
+    Raises NotFound, Conflict: wrong state, one of the hosts is down; Invalid: nothing to revert, or
+    a volume that it got since is out of the former host's reach.
     """
-    attached, _ = await checks.look_at_volumes(compute, who, server_id)
+    attached, reached = await checks.look_at_volumes(compute, who, server_id)
 
     def begin(tx: Session) -> None:
         server, row = _find_resized(tx, who, server_id, "revertResize")
         now = compute.clock.now()
         hosts.require_up(tx, row.source, now, compute.settings.host_down_s)
+        if row.source != server.host:
+            checks.check_reach(tx, server.host, row.source, reached)
         _require_answer(tx, compute, server.host or "")
         checks.check_volumes(server, devices.of_server(tx, server_id))
         states.begin(tx, server, "revertResize", "resize_reverting", now)

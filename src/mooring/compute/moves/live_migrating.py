@@ -55,7 +55,7 @@ async def live_migrate(
         states.require(server, who, _ACTION, _FROM)
         source = hosts.require_up(tx, server.host, now, compute.settings.host_down_s)
         checks.check_wish(tx, compute, source, host)
-        checks.check_reach(tx, source, host, reached)
+        checks.check_reach(tx, source.name, host, reached)
         rows = list(devices.of_server(tx, server_id))
         _check_disks(server, rows, block_migration=block_migration)
         states.begin(tx, server, _ACTION, "migrating", now)

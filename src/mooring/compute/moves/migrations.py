@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, and_, bindparam, func, or_, select
 
 from mooring.compute.flavors import sizes
 from mooring.compute.flavors.sizes import Size
@@ -33,6 +33,7 @@ UNDER_WAY = frozenset({"queued", "preparing", "running", "post-migrating"})
 """Statuses in which the server's own list shows a move."""
 _COLD = frozenset({"pre-migrating", "migrating", FINISHED, "confirming", "reverting"})
 _UNFINISHED = UNDER_WAY | _COLD | {"accepted"}
+_COMING = UNDER_WAY | {"accepted", "pre-migrating", "migrating"}
 ABORT, FORCE_COMPLETE = "abort", "force_complete"
 """What may be asked of one that lasts."""
 
@@ -136,6 +137,12 @@ def count_at(tx: Session, host: str) -> int:
     either = or_(Migration.source == host, Migration.destination == host)
     wanted = select(func.count()).select_from(Migration)
     return tx.execute(wanted.where(either, Migration.status.in_(_UNFINISHED))).scalar_one()
+
+
+def comes_to(host: str) -> ColumnElement[bool]:
+    """Return the condition that a server is on its way to a host, or back to it."""
+    there = and_(Migration.destination == host, Migration.status.in_(_COMING))
+    return or_(there, and_(Migration.source == host, Migration.status == "reverting"))
 
 
 def signal_of(migration_id: int) -> str:
