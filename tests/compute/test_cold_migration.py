@@ -16,7 +16,14 @@ from mooring.errors import Conflict, Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.extending import GIB
 from tests.compute.moving import Moving, server_that_moves
-from tests.compute.verifying import ask, is_confirmed, is_to_be_verified, migrate, show
+from tests.compute.verifying import (
+    ask,
+    force_down,
+    is_confirmed,
+    is_to_be_verified,
+    migrate,
+    show,
+)
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
@@ -173,6 +180,26 @@ async def test_a_guest_that_went_back_is_not_started_by_a_call_that_comes_late(
     assert await moving.claims() == [{moving.server_id}, set()]
 
 
+async def test_a_server_whose_host_is_lost_while_its_guest_stops_is_in_error_there(
+    moving: Moving,
+) -> None:
+    moving.cloud.silent = ("PUT", f"/servers/{moving.server_id}/power")
+    assert await moving.cloud.act(moving.server_id, "migrate", user="admin", version="2.90") == 202
+    await moving.cloud.compute.sagas.settle(5.0)
+    await force_down(moving.cloud, moving.source, down=True)
+    await moving.cloud.settle()
+    shown = await show(moving)
+    assert (shown["status"], await moving.host()) == ("ERROR", moving.source)
+    assert "Reboot it hard" in shown["fault"]["message"]
+    assert (await moving.status(), await moving.attachments()) == ("error", 2)
+    assert await moving.claims() == [{moving.server_id}, set()]
+    moving.cloud.silent = None
+    await force_down(moving.cloud, moving.source, down=False)
+    assert await ask(moving, "reboot", {"type": "HARD"}) == 202
+    assert (await show(moving))["status"] == "ACTIVE"
+    assert await moving.connected() == [2, 0]
+
+
 # -- while it waits ----------------------------------------------------------------------------
 
 
@@ -242,6 +269,21 @@ async def test_a_server_is_deleted_at_both_hosts(moving: Moving) -> None:
     assert (await moving.attachments(), await moving.claims()) == (0, [set(), set()])
 
 
+async def test_a_deletion_that_fails_holds_no_room_where_the_server_might_have_gone_back_to(
+    moving: Moving,
+) -> None:
+    await migrate(moving)
+    moving.cloud.driver().knobs.fail("unexport", Conflict("The export is in use."), times=1)
+    assert (await moving.cloud.ask("DELETE", f"/servers/{moving.server_id}")).status == 204
+    await moving.cloud.settle()
+    assert ((await show(moving))["status"], await moving.status()) == ("ERROR", "confirmed")
+    assert await moving.claims() == [set(), {moving.server_id}]
+    assert (await moving.cloud.ask("DELETE", f"/servers/{moving.server_id}")).status == 204
+    await moving.cloud.settle()
+    assert (await moving.attachments(), await moving.claims()) == (0, [set(), set()])
+    assert (await moving.states(), await moving.connected()) == (["absent"] * 2, [0, 0])
+
+
 async def test_a_server_that_is_reset_stays_where_it_is(moving: Moving) -> None:
     await migrate(moving)
     assert await ask(moving, "os-resetState", {"state": "active"}, user="admin") == 202
@@ -277,11 +319,7 @@ async def test_a_host_that_a_server_may_go_back_to_is_not_removed(moving: Moving
 
 async def test_a_server_whose_former_host_is_lost_is_confirmed(moving: Moving) -> None:
     await migrate(moving)
-    listed = await moving.cloud.ask("GET", "/os-services", user="admin", version="2.100")
-    services = {one["host"]: one["id"] for one in listed.body["services"]}
-    path = f"/os-services/{services[moving.source]}"
-    body = {"forced_down": True}
-    assert (await moving.cloud.ask("PUT", path, body, user="admin", version="2.100")).status == 200
+    await force_down(moving.cloud, moving.source, down=True)
     assert await ask(moving, "revertResize") == 409
     assert await ask(moving, "confirmResize") == 204
     assert ((await show(moving))["status"], await moving.attachments()) == ("ACTIVE", 2)

@@ -18,6 +18,13 @@ async def migrate(moving: Moving, value: Any = None) -> None:
     assert await ask(moving, "migrate", value, user="admin") == 202
 
 
+async def force_down(cloud: ComputeCloud, host: str, *, down: bool) -> None:
+    listed = await cloud.ask("GET", "/os-services", user="admin", version="2.100")
+    services = {one["host"]: one["id"] for one in listed.body["services"]}
+    path, body = f"/os-services/{services[host]}", {"forced_down": down}
+    assert (await cloud.ask("PUT", path, body, user="admin", version="2.100")).status == 200
+
+
 async def show(moving: Moving) -> dict[str, Any]:
     return await moving.cloud.server(moving.server_id)
 

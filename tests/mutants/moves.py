@@ -24,8 +24,8 @@ MUTANTS = [
     Mutant(
         "a guest that does not start there is not started again where it was",
         SWITCHING,
-        "    if not await guests.is_lost(run, notes.source):\n        await _put(",
-        "    if await guests.is_lost(run, notes.source):\n        await _put(",
+        "    await _put(notes, run, notes.source, notes.former)\n",
+        "",
         COLD,
         "goes_on_where_it_was",
     ),
@@ -119,8 +119,8 @@ MUTANTS = [
     Mutant(
         "the source's attachment goes before the source has let go",
         LEAVING,
-        '    Step("disconnect_left", _left.leave),\n    Step("delete_left", _left.end),\n',
-        '    Step("delete_left", _left.end),\n    Step("disconnect_left", _left.leave),\n',
+        '    Step("disconnect_left", disconnect_left),\n    Step("delete_left", _left.end),\n',
+        '    Step("delete_left", _left.end),\n    Step("disconnect_left", disconnect_left),\n',
         LIVE,
         "source_that_will_not_let_go",
     ),

@@ -275,12 +275,15 @@ async def export(run: Run[Compute], disk: Disk) -> Mapping[str, Any]:
     return given.connection_info
 
 
-async def leave(run: Run[Compute], disk: Disk) -> None:
-    """Disconnect a volume from a host; nothing when it is not there."""
+async def leave(run: Run[Compute], disk: Disk, operation: Operation | None = None) -> None:
+    """Disconnect a volume from a host; nothing when it is not there.
+
+    With the `operation` that connected it, that one cannot come late any more.
+    """
     name = disk.connection_id
 
     async def verb(agent: AgentClient) -> None:
-        await agent.disconnect(name, operation=run.operation)
+        await agent.disconnect(name, operation=operation or run.operation)
 
     await guests.take_back(run, disk.host, f"/connections/{name}", verb)
 

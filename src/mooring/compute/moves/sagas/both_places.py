@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
+    from mooring.fence.operation import Operation
 
 M = TypeVar("M", bound=Move)
+_CONNECT = "connect_there"
 
 
 async def reserve_there(notes: M, item: str, run: Run[Compute]) -> M:
@@ -38,6 +40,11 @@ def forget_place(tx: Session, notes: Move, item: str, run: Run[Compute]) -> None
     disk_places.remove(tx, item, notes.destination)
 
 
+def connecting(run: Run[Compute], item: str) -> Operation:
+    """Return the operation by which this move connects a volume to the destination."""
+    return replace(run.operation, step=f"{_CONNECT}:{item}")
+
+
 async def connect_there(notes: Move, item: str, run: Run[Compute]) -> None:
     """Connect a volume to the destination."""
     await second_place.connect(run, there(notes, item))
@@ -55,7 +62,7 @@ BOTH_PLACES = Each(
     Step("reserve_there", reserve_there, undo=_there.free),
     Step("save_place", save_place, undo=forget_place),
     Step(
-        "connect_there",
+        _CONNECT,
         connect_there,
         undo=_there.leave,
         undo_attempts=COMPUTE_UNDO_ATTEMPTS,

@@ -16,7 +16,7 @@ from mooring.agent_api.verbs import DELETE_ARRIVAL
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests, hosts
 from mooring.compute.moves import keeper, migrations, turns
-from mooring.compute.moves.sagas import claiming
+from mooring.compute.moves.sagas import both_places, claiming
 from mooring.compute.moves.sagas.move_notes import (
     LiveMigrate,
     Move,
@@ -152,6 +152,15 @@ async def turn_away(notes: LiveMigrate, run: Run[Compute]) -> None:
     await guests.take_back(run, notes.destination, path, verb)
 
 
+async def disconnect_left(notes: Move, item: str, run: Run[Compute]) -> None:
+    """Disconnect a volume from the host that is left.
+
+    Where nothing came of the move it connected the volume itself, and is not to do so late.
+    """
+    operation = None if notes.has_moved else both_places.connecting(run, item)
+    await guests.insist(run, disks.leave(run, left_behind(notes, item), operation))
+
+
 def forget_place(tx: Session, notes: Move, item: str, run: Run[Compute]) -> None:
     """Say that the host that is left has the volume no more."""
     del run
@@ -176,7 +185,7 @@ _left = disks.Steps(left_behind, insists=True)
 LEFT = Each(
     "left",
     left,
-    Step("disconnect_left", _left.leave),
+    Step("disconnect_left", disconnect_left),
     Step("delete_left", _left.end),
     Step("forget_left", forget_place),
 )

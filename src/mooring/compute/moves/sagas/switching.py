@@ -95,8 +95,10 @@ async def settle_guest(notes: ColdMove, run: Run[Compute]) -> ColdMove:
         return replace(notes, kept=notes.destination)
     if not notes.stays:
         await end_there(notes, run)
-    if not await guests.is_lost(run, notes.source):
-        await _put(notes, run, notes.source, notes.former)
+    if await guests.is_lost(run, notes.source):
+        # A server that goes back may try that again: it was to leave this host anyway.
+        return replace(notes, kept=notes.source, lost=_runs(notes) and not notes.reverted)
+    await _put(notes, run, notes.source, notes.former)
     return replace(notes, kept=notes.source)
 
 
@@ -135,4 +137,5 @@ def _runs(notes: ColdMove) -> bool:
 
 
 def _lost(notes: ColdMove, host: str) -> str:
-    return f"Host {host} was forced down. Server {notes.server_id} was left as it is."
+    said = f"Host {host} was forced down. Server {notes.server_id} stays where it was."
+    return said if host != notes.source else f"{said} Reboot it hard once the host is back."

@@ -97,6 +97,8 @@ def _settle(tx: Session, notes: ColdMove, run: Run[Compute], vm_state: str, ende
     """End it all: there is one size, and one host."""
     now, nothing = run.now(), {"held_vcpus": 0, "held_memory_mib": 0}
     states.settle(tx, notes.server_id, vm_state, POWER[vm_state], now, **nothing)
+    if notes.lost:
+        states.break_down(tx, notes.server_id, now)
     migrations.change(tx, notes.migration_id, now, status=ended)
     if notes.group_id:
         affinity.leave_place(tx, notes.server_id)
