@@ -66,6 +66,24 @@ PAGES = [
         "live migration",
     ),
     Page(
+        "cold-migrate",
+        "Migrate a server cold (spec 001.5)",
+        "POST /servers/{server}/action (migrate)",
+        "cold migration",
+    ),
+    Page(
+        "confirm",
+        "Confirm a migration or resize (spec 001.5)",
+        "POST /servers/{server}/action (confirmResize)",
+        "confirm",
+    ),
+    Page(
+        "revert",
+        "Revert a migration or resize (spec 001.5)",
+        "POST /servers/{server}/action (revertResize)",
+        "revert",
+    ),
+    Page(
         "extend",
         "Grow a volume under a guest (spec 000)",
         "POST /volumes/{volume}/action (os-extend)",
