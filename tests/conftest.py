@@ -19,6 +19,7 @@ from tests.postgres import (
     postgres_wire,
     wired_url,
 )
+from tests.sampling import choose
 
 __all__ = ["database", "location", "postgres_server", "postgres_url", "postgres_wire", "wired_url"]
 
@@ -43,6 +44,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.golden)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test marked `cases(list, count)` its parameter `case`: a sample, or all."""
+    for marker in metafunc.definition.iter_markers("cases"):
+        cases, count = marker.args
+        chosen = choose(metafunc.config, metafunc.definition.nodeid, cases, count)
+        metafunc.parametrize(
+            "case", chosen, ids=[getattr(case, "name", str(case)) for case in chosen]
+        )
 
 
 @pytest.fixture

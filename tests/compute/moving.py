@@ -27,6 +27,10 @@ class Moving(Struct):
     async def migrate(self, **more: Any) -> int:
         """Ask for the move, whatever time has passed; return the status code."""
         await self.cloud.look_at_hosts()
+        return await self.ask(**more)
+
+    async def ask(self, **more: Any) -> int:
+        """Ask for the move of hosts as they were last seen; return the status code."""
         value = {"host": None, "block_migration": False, **more}
         return await self.cloud.act(self.server_id, LIVE, value, user="admin", version="2.90")
 

@@ -196,9 +196,9 @@ async def test_a_silent_host_holds_up_nobody_who_goes_elsewhere(three: list[Movi
     await cloud.look_at_hosts()
 
     cloud.deliver_to_host = freeze
-    assert await first.migrate(host="host2") == 202
+    assert await first.ask(host="host2") == 202
     await cloud.pass_time(20.0)
-    assert await second.migrate(host="host3") == 202
+    assert await second.ask(host="host3") == 202
     await watch_hosts.look_at(cloud.compute, "host3")
     await cloud.pass_time(40.0)
     assert await statuses([first, second]) == ["preparing", "completed"]

@@ -106,20 +106,21 @@ def test_a_volume_grows_by_the_stock_command_while_its_guest_writes(
 
 
 @pytest.mark.parametrize("volume", ["thin"], indirect=True)
-@pytest.mark.parametrize(
-    "point",
+@pytest.mark.kill
+@pytest.mark.cases(
     [
         "volume.extend_volume/send_event/forward/after",
         "compute.extend_volume/resize_disk/forward/after",
         "compute.extend_volume/complete_extend/forward/after",
     ],
+    1,
 )
 def test_an_extend_ends_whose_cloud_is_killed_while_the_guest_writes_on(
-    cloud: PooledCloud, guest: Guest, volume: tuple[str, str], point: str, tmp_path: Path
+    cloud: PooledCloud, guest: Guest, volume: tuple[str, str], case: str, tmp_path: Path
 ) -> None:
     guest.forget()
     process_id = guest.process_id()
-    cloud.killed_in(point, lambda: begin_extend(cloud, volume[0], 2))
+    cloud.killed_in(case, lambda: begin_extend(cloud, volume[0], 2))
     cloud.start()
     grown_everywhere(cloud, guest, volume, 2)
     assert guest.process_id() == process_id

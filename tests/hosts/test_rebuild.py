@@ -208,18 +208,19 @@ def test_a_refused_reimage_leaves_the_first_image_booting(
     assert cloud.admin.ask("POST", f"{path}/reactivate").status == 204
 
 
-@pytest.mark.parametrize(
-    "point",
+@pytest.mark.kill
+@pytest.mark.cases(
     [
         "compute.rebuild_server/destroy_guest/forward/after",
         "volume.reimage_volume/replace_content/forward/after",
         "compute.rebuild_server/spawn_guest/forward/after",
     ],
+    1,
 )
 def test_a_rebuild_ends_whose_cloud_is_killed(
-    cloud: PooledCloud, booted: Booted, second: str, point: str
+    cloud: PooledCloud, booted: Booted, second: str, case: str
 ) -> None:
-    cloud.killed_in(point, lambda: booted.begin_rebuild(second))
+    cloud.killed_in(case, lambda: booted.begin_rebuild(second))
     cloud.start()
     booted.runs("second", "written")
     assert booted.image() == second

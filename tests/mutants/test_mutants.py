@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.laws.sampling import choose
 from tests.mutants.mutant import Mutant
+from tests.sampling import choose
 
 CHECKOUT = Path(__file__).parents[2]
 SAMPLE = 2

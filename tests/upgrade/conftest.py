@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.laws.sampling import choose
 from tests.laws.trials import Trials
+from tests.sampling import choose
 from tests.upgrade.states import KEPT, open_archive
 
 SAMPLE = 20
