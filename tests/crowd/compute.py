@@ -32,11 +32,11 @@ FLAVOR = Ask(
 FLAVORS = Ask("POST", "/flavors", {"flavor": {"name": "{case}#", **_FLAVOR}}, "f#", "flavor.id")
 _FLAVOR_AT, _FLAVOR_ALL = "/flavors/{f}", "/flavors/{flavor_id}"
 NOT_BUILT = (
-    *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword", "confirmResize"),
-    *("createBackup", "createImage", "evacuate", "injectNetworkInfo", "migrate"),
+    *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword"),
+    *("createBackup", "createImage", "evacuate", "injectNetworkInfo"),
     *("os-getSPICEConsole", "os-getSerialConsole", "os-getVNCConsole", "pause"),
-    *("removeFixedIp", "removeFloatingIp", "removeSecurityGroup", "rescue", "resize", "restore"),
-    *("resume", "revertResize", "shelve", "shelveOffload", "suspend", "trigger_crash_dump"),
+    *("removeFixedIp", "removeFloatingIp", "removeSecurityGroup", "rescue", "restore"),
+    *("resume", "shelve", "shelveOffload", "suspend", "trigger_crash_dump"),
     *("unpause", "unrescue", "unshelve", "os-getRDPConsole", "resetNetwork"),
 )
 _OLD = {"Fixed", "Floating", "Console"}
