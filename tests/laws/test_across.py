@@ -21,7 +21,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring import typed
-from mooring.compute.moves.sagas.revert_resize import REVERT_RESIZE
 from mooring.compute.power.sagas.power import INSIST_ON_STOP
 from mooring.errors import Unavailable
 from mooring.saga import laws
@@ -44,11 +43,6 @@ HELD_APART = (INSIST_ON_STOP,)
 """Comes to nothing as the first one: two clients turn the clock then."""
 LAST_WORDS = ("volume.reset_status", "volume.force_delete_volume")
 """What takes an attachment from a server by an administrator's word, busy or not."""
-
-STRANDING = (REVERT_RESIZE, "volume.reset_status")
-"""Known not to hold (docs/status.md): a revert whose attachments such a word takes ends in ERROR,
-and its hosts stay connected.
-"""
 
 
 class Meeting(Struct, frozen=True):
@@ -76,7 +70,6 @@ CASES = [
     Meeting(first, point, second)
     for first, second in find_meetings()
     if first.saga not in HELD_APART
-    if first.saga is not STRANDING[0] or second.saga.name != STRANDING[1]
     for point in places_of(first.saga)
 ]
 

@@ -28,13 +28,17 @@ from mooring.compute.moves.sagas.move_notes import (
 )
 from mooring.compute.servers import states
 from mooring.compute.volumes import disk_places, disks
+from mooring.errors import MooringError
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Each, Run, Step
+from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.client import AgentClient
     from mooring.compute.service import Compute
+    from mooring.compute.volumes.disks import Disk
     from mooring.fence.operation import Operation
 
 M = TypeVar("M", bound=Move)
@@ -204,18 +208,39 @@ LEAVING = (
 
 
 async def hold_places(notes: M, run: Run[Compute]) -> M:
-    """See which attachments there are at both hosts, and say that they are in use."""
+    """See which attachments there are at both hosts, and say that they are in use.
+
+    A host whose attachment is gone disconnects the volume.
+    """
     moved = {disk.block_device_id: disk for disk in notes.disks}
     gone: list[str] = []
     for item in items(notes):
         disk, other = find(notes, item), there(notes, item)
         made = disk.made or next(iter(await disks.find_own(run, other)), "")
         moved[item] = replace(disk, made=made)
-        for attachment_id in (disk.attachment_id, made):
-            one = replace(other, attachment_id=attachment_id)
+        for host, attachment_id in ((notes.source, disk.attachment_id), (notes.destination, made)):
+            one = replace(other, host=host, attachment_id=attachment_id)
             if attachment_id and not await disks.hold(run, one):
-                gone.append(attachment_id)
+                gone += [attachment_id] if await _lets_go(notes, item, one, run) else []
     return replace(notes, disks=list(moved.values()), gone=gone)
+
+
+async def _lets_go(notes: Move, item: str, disk: Disk, run: Run[Compute]) -> bool:
+    """Have a host disconnect a volume whose attachment is gone; return whether it did.
+
+    Not the host that has the guest: an administrator took that attachment, and what the guest has
+    stays on record until the server is deleted.
+    """
+    if disk.host == notes.kept:
+        return False
+    operation = both_places.connecting(run, item) if disk.host == notes.destination else None
+    try:
+        await disks.leave(run, disk, operation)
+    except MooringError as error:
+        if is_unavailable(error) and run.attempt < COMPUTE_UNDO_ATTEMPTS:
+            raise
+        return False
+    return True
 
 
 def keep_places(tx: Session, notes: Move, run: Run[Compute]) -> None:
