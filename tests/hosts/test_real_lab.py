@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Generator
@@ -57,7 +59,9 @@ def _hears(cloud: Cloud, server: str, words: str) -> None:
         time.sleep(POLL_S)
 
 
-def test_a_guest_moves_between_two_real_hosts_and_back(lab: Cloud, tmp_path: Path) -> None:
+def test_a_guest_moves_between_two_real_hosts_whose_daemon_was_lost_and_back(
+    lab: Cloud, tmp_path: Path
+) -> None:
     operator, demo = lab.shell("mooring"), lab.shell("demo")
     _until_both_are_up(lab)
     hosts = operator.ask("hypervisor", "list")
@@ -69,6 +73,7 @@ def test_a_guest_moves_between_two_real_hosts_and_back(lab: Cloud, tmp_path: Pat
     server = demo.ask("server", "create", "moving", *root, *size, "--wait")["id"]
     _hears(lab, server, "mooring-guest: up")
     first = operator.ask("server", "show", server)[HOST]
+    _lose_daemon(lab.state_dir / "hosts" / first)
     assert "Complete" in operator.run(*MIGRATE, "--wait", server)
     second = operator.ask("server", "show", server)[HOST]
     assert {first, second} == {one["Hypervisor Hostname"] for one in hosts}
@@ -93,6 +98,17 @@ def test_a_lab_without_guests_leaves_nothing_behind(tmp_path: Path, several_host
         assert again.stop() == 0
     assert made.isdisjoint(_namespaces())
     assert [start_time(pid) for pid in pids] == [-1, -1]
+
+
+def _lose_daemon(host: Path) -> None:
+    """End a host's libvirt daemon, and wait until the host has another one."""
+    note = host / "libvirtd.pid"
+    lost = note.read_text("ascii")
+    os.kill(int(lost), signal.SIGKILL)
+    deadline = time.monotonic() + ENDS_S
+    while not note.exists() or note.read_text("ascii") in {lost, ""}:
+        assert time.monotonic() < deadline, "the host has no daemon any more"
+        time.sleep(POLL_S)
 
 
 def _daemons(state: Path) -> list[int]:

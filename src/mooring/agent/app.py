@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 from collections.abc import AsyncGenerator
@@ -33,7 +34,7 @@ from mooring.agent.drivers.remote_files import Tools
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.events import EventLog
 from mooring.agent.host import Agent
-from mooring.agent.hypervisor import Hypervisor, News, Tell
+from mooring.agent.hypervisor import GONE, Hypervisor, News, Tell
 from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
@@ -56,8 +57,8 @@ log = structlog.get_logger()
 class RunningAgent:
     """A started agent: its ASGI application, and its parts for whoever tests with it."""
 
-    def __init__(self, agent: Agent, notice: str) -> None:
-        self.agent = agent
+    def __init__(self, agent: Agent, notice: str, gone: asyncio.Event) -> None:
+        self.agent, self.gone = agent, gone
         self.app = build_app(
             agent,
             certificate.handlers,
@@ -72,6 +73,18 @@ class RunningAgent:
         )
         self.notice = notice
         """Why guests are slow, or only simulated though libvirt was wished for; else empty."""
+
+
+def _telling(events: EventLog, gone: asyncio.Event) -> Tell:
+    """Return what takes the hypervisor's news: all are the host's, but the one of its own end."""
+
+    def tell(news: News) -> None:
+        if news.kind == GONE:
+            gone.set()
+        else:
+            events.add(news)
+
+    return tell
 
 
 @asynccontextmanager
@@ -101,10 +114,10 @@ async def open_agent(
 async def _build(
     settings: AgentSettings, journal: Journal, runner: Runner, stack: AsyncExitStack
 ) -> RunningAgent:
-    qemu_img, events = QemuImg(runner), EventLog()
+    qemu_img, events, gone = QemuImg(runner), EventLog(), asyncio.Event()
     hypervisor, notice = None, ""
     if "compute" in settings.roles:
-        hypervisor, notice = await _start_hypervisor(settings, runner, events.add)
+        hypervisor, notice = await _start_hypervisor(settings, runner, _telling(events, gone))
         stack.push_async_callback(hypervisor.close)
     simulated = isinstance(hypervisor, SimulatedHypervisor) or settings.hypervisor == "simulated"
     mounts = Mounts(settings.mounts, settings.state_dir, runner)
@@ -137,7 +150,7 @@ async def _build(
     if copies is not None:
         stack.push_async_callback(copies.door.close)
     events.add(News(kind="agent_started", server_id=""))
-    return RunningAgent(agent, notice)
+    return RunningAgent(agent, notice, gone)
 
 
 def _lock(state_dir: Path, stack: AsyncExitStack) -> None:

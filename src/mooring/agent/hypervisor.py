@@ -90,6 +90,10 @@ class GuestPlan(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str]
 
 
+GONE = "hypervisor_gone"
+"""News for the agent alone: what runs the guests answers no more, and the guests go on."""
+
+
 class News(Struct, frozen=True, kw_only=True):
     """Something that a hypervisor noticed; the kinds are those of `agent_api.hosts.Event`."""
 

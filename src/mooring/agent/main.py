@@ -26,7 +26,7 @@ from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.certificate import Credentials
 from mooring.agent.membership import Membership
 from mooring.agent.settings import AgentSettings
-from mooring.errors import Conflict
+from mooring.errors import Conflict, Unavailable
 from mooring.limits import AGENT_BACKLOG, AGENT_STOP_S
 from mooring.probe import Probe
 
@@ -94,7 +94,22 @@ async def _serve(
         loop.add_signal_handler(number, server.stop)
     if ready is not None:
         loop.call_soon(ready, running)
-    await server.serve(sockets=[listening])
+    watching = asyncio.create_task(_stop_without_libvirt(running, server))
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    if running.gone.is_set():
+        raise Unavailable(
+            "The libvirt daemon of this host ended; its guests go on. Start it, then this agent."
+        )
+
+
+async def _stop_without_libvirt(running: RunningAgent, server: _Server) -> None:
+    """End an agent whose libvirt is gone for good: the next one opens a new connection."""
+    await running.gone.wait()
+    server.stop()
 
 
 @asynccontextmanager

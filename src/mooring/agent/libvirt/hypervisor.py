@@ -16,8 +16,10 @@ import libvirt
 import structlog
 
 from mooring.agent.hypervisor import (
+    GONE,
     DiskPlan,
     GuestPlan,
+    News,
     RootPlan,
     Tell,
 )
@@ -79,7 +81,9 @@ class LibvirtHypervisor(LibvirtDisks):
         if self._watch is not None:
             watch, self._watch = self._watch, None
             handle = self._connection.handle
-            await self._call(lambda: handle.domainEventDeregisterAny(watch))
+            # A daemon that is gone watches nothing any more, and would refuse.
+            if handle.isAlive():
+                await self._call(lambda: handle.domainEventDeregisterAny(watch))
         await self._connection.close()
 
     async def guests(self) -> list[Guest]:
@@ -289,6 +293,11 @@ class LibvirtHypervisor(LibvirtDisks):
             if news is not None and not loop.is_closed():
                 loop.call_soon_threadsafe(tell, news)
 
+        def say_gone(_: Any, __: int, ___: Any) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(tell, News(kind=GONE, server_id=""))
+
+        await self._call(lambda: handle.registerCloseCallback(say_gone, None))
         self._watch = await self._call(
             lambda: handle.domainEventRegisterAny(
                 None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, pass_on, None
