@@ -27,6 +27,7 @@ PARTS: tuple[str, ...] = (
     "attach",
     "operations",
     "rebuild",
+    "moves",
     "listing",
     "steps",
     "silent",

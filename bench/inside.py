@@ -1,11 +1,11 @@
-"""A whole cloud in this process, on the real clock and a real disk, with one simulated host."""
+"""A whole cloud in this process, on the real clock and a real disk, with simulated hosts."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -47,13 +47,15 @@ class Cost(Struct, frozen=True):
 class Inside:
     """The cloud and a user of project demo. CPU is that of the whole process, user included."""
 
-    def __init__(self, cloud: Cloud, agent: RunningAgent, users: Mapping[str, ServiceUser]) -> None:
-        self.cloud, self.agent, self._users = cloud, agent, users
+    def __init__(
+        self, cloud: Cloud, running: Sequence[RunningAgent], users: Mapping[str, ServiceUser]
+    ) -> None:
+        self.cloud, self._running, self._users = cloud, running, users
 
     def commits(self) -> int:
-        """Return the commits so far: every service's, and those of the agent's journal."""
+        """Return the commits so far: every service's, and those of the agents' journals."""
         stores = sum(store.commits for store in self.cloud.stores.values())
-        return stores + self.agent.agent.journal.commits
+        return stores + sum(running.agent.journal.commits for running in self._running)
 
     async def ask(self, method: str, path: str, body: Any = None, *, user: str = "demo") -> Any:
         """Send a request without a socket and return its decoded body. Raises RuntimeError."""
@@ -91,11 +93,11 @@ class Inside:
                 await asyncio.sleep(0.05)
                 await self.rest()
 
-    async def cost(self, method: str, path: str, body: Any = None) -> Cost:
+    async def cost(self, method: str, path: str, body: Any = None, *, user: str = "demo") -> Cost:
         """Send a request and let its operation end; return what both took."""
         schedules = [engine.schedule for engine in self.cloud.engines.values()]
         commits, cpu, wall = self.commits(), time.process_time(), time.perf_counter()
-        await self.ask(method, path, body)
+        await self.ask(method, path, body, user=user)
         while not all(schedule.is_quiet() for schedule in schedules):
             await asyncio.gather(*(schedule.quiet() for schedule in schedules))
         took = time.process_time() - cpu, time.perf_counter() - wall
@@ -147,17 +149,28 @@ class Inside:
         return image_id
 
 
-@asynccontextmanager
-async def open_inside(directory: Path, *, inline: bool = False) -> AsyncGenerator[Inside]:
-    """Start a cloud in a directory, until the block ends; `inline` without threads of stores."""
-    settings = Settings(state_dir=str(directory))
-    wanted = AgentSettings(
+def _plain_host(directory: Path) -> AgentSettings:
+    """Return a host with room for many servers, and a pool of its own."""
+    return AgentSettings(
         name=HOST, state_dir=directory / "host", hypervisor="simulated", vcpus=VCPUS
     )
+
+
+@asynccontextmanager
+async def open_inside(
+    directory: Path, *, hosts: Sequence[AgentSettings] = (), inline: bool = False
+) -> AsyncGenerator[Inside]:
+    """Start a cloud in a directory, until the block ends; `inline` without threads of stores.
+
+    It has the given `hosts`, else a single one.
+    """
+    settings = Settings(state_dir=str(directory))
     async with AsyncExitStack() as stack:
-        agent = await stack.enter_async_context(open_agent(wanted))
         agents = Agents()
-        agents.in_process(HOST, agent.app)
+        running: list[RunningAgent] = []
+        for wanted in hosts or (_plain_host(directory),):
+            running.append(await stack.enter_async_context(open_agent(wanted)))
+            agents.in_process(wanted.name, running[-1].app)
         stack.push_async_callback(agents.close)
         network = Network()
         outside = Outside(
@@ -176,7 +189,7 @@ async def open_inside(directory: Path, *, inline: bool = False) -> AsyncGenerato
         await cloud.look_at_hosts()
         users = {name: _log_in(directory, name, network) for name in ("admin", "demo")}
         working = asyncio.create_task(cloud.run())
-        inside = Inside(cloud, agent, users)
+        inside = Inside(cloud, running, users)
         await inside.lift_quotas()
         yield inside
         working.cancel()

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from mooring.placement import candidates
 from tests.placement.cloud import PlacementCloud
 
 pytestmark = pytest.mark.anyio
@@ -84,6 +85,20 @@ async def test_traits_tree_aggregates_and_limit_choose(cloud: PlacementCloud) ->
     assert len(await found(cloud, "resources=VCPU:1&limit=1")) == 1
     any_of = "resources=VCPU:1&required=in:HW_CPU_X86_AVX2,COMPUTE_STATUS_DISABLED"
     assert set(await found(cloud, any_of, "1.39")) == {one, two}
+
+
+async def test_those_that_fit_are_found_behind_many_that_are_full(
+    cloud: PlacementCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "AT_A_TIME", 2)
+    uuids = sorted(
+        [await cloud.provider(f"host{number}", VCPU={"total": 4}) for number in range(7)]
+    )
+    for uuid in uuids[:5]:
+        await cloud.claim(str(uuid4()), {uuid: {"VCPU": 4}})
+    assert await found(cloud, "resources=VCPU:1&limit=1") == uuids[5:6]
+    assert await found(cloud, "resources=VCPU:1&limit=9") == uuids[5:]
+    assert await found(cloud, "resources=VCPU:5") == []
 
 
 async def test_granular_groups_are_met_by_one_provider(cloud: PlacementCloud) -> None:

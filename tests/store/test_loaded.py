@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
 from mooring.store.base import Store, savepoint
-from mooring.store.loaded import Adding, ById, Loaded
+from mooring.store.loaded import Adding, ById, Loaded, LoadedAmong
 from tests.store import boats
 from tests.store.boats import Boat, Sailor
 
@@ -184,3 +184,18 @@ async def test_what_may_not_be_written_down_is_an_integrity_error(crew: Store) -
     with pytest.raises(IntegrityError):
         await crew.write(lambda tx: _add_boat(tx, Boat(name="ark")))
     assert await boats.names(crew) == ["ark", "bounty"]
+
+
+async def test_objects_of_many_values_are_those_that_the_session_holds(crew: Store) -> None:
+    of_ids = LoadedAmong(Sailor, "id")
+
+    def look(tx: Session) -> None:
+        held = _sailors.one(tx, 2)
+        held.rank = "cook"
+        found = {sailor.id: sailor for sailor in of_ids.among(tx, [7, 2, 5])}
+        assert found.keys() == {2, 7}
+        assert found[2] is held
+        assert found[2].rank == "cook"
+        assert of_ids.among(tx, []) == []
+
+    await crew.write(look)

@@ -8,7 +8,8 @@ Source: facts/identity_image_placement.md 9.6.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -26,6 +27,10 @@ from mooring.placement.tables import (
 if TYPE_CHECKING:
     from sqlalchemy import Select
     from sqlalchemy.orm import Session
+
+
+AT_A_TIME = 128
+"""Providers whose inventories are read at once."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -68,13 +73,16 @@ def find(tx: Session, request: Request) -> list[str]:
         return []
     amounts = [wanted.resources for wanted in groups if wanted.resources]
     found = matching(tx, groups, [*amounts, request.resources()])
-    return found[: request.limit] if request.limit else found
+    return list(islice(found, request.limit or None))
 
 
 def matching(
     tx: Session, groups: Sequence[Wanted], amounts: Sequence[Mapping[str, int]]
-) -> list[str]:
-    """Return the ids of the providers that are as all `groups` say, and can give each amount."""
+) -> Iterator[str]:
+    """Yield the ids of the providers that are as all `groups` say, and can give each amount.
+
+    What they have and give is read for some at a time: who wants few reads little of many.
+    """
     query = select(ProviderRow.id).order_by(ProviderRow.id)
     for wanted in groups:
         query = _narrow(query, wanted)
@@ -86,15 +94,15 @@ def matching(
             )
         )
     found = list(tx.scalars(query))
-    if not classes or not found:
-        return found
-    stocks = inventories.load(tx, found, classes)
-    used = inventories.uses(tx, found)
-    return [
-        provider_id
-        for provider_id in found
-        if all(fits(provider_id, amount, stocks[provider_id], used) for amount in amounts)
-    ]
+    if not classes:
+        yield from found
+        return
+    for start in range(0, len(found), AT_A_TIME):
+        some = found[start : start + AT_A_TIME]
+        stocks, used = inventories.load(tx, some, classes), inventories.uses(tx, some)
+        for provider_id in some:
+            if all(fits(provider_id, amount, stocks[provider_id], used) for amount in amounts):
+                yield provider_id
 
 
 def fits(

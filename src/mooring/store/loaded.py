@@ -11,18 +11,18 @@ what is left is to hand the object to the session (docs/adr/0006-prepared-statem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from msgspec import Struct
-from sqlalchemy import Column, ColumnElement, Table, bindparam, insert, inspect, select
+from sqlalchemy import Column, ColumnElement, Select, Table, bindparam, insert, inspect, select
 from sqlalchemy.exc import NoResultFound
 from sqlalchemy.orm import ClassManager, DeclarativeBase, Session, make_transient_to_detached
 from sqlalchemy.orm.attributes import instance_state
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from mooring.store.prepared import Prepared
+from mooring.store.prepared import Among, Prepared
 
 R = TypeVar("R", bound=DeclarativeBase)
 Condition = Callable[[ReadOnlyColumnCollection[str, Column[Any]]], ColumnElement[bool]]
@@ -42,6 +42,7 @@ class _Shape(Struct, frozen=True):
     names: list[str]
     key_at: list[int]
     """Where in a row the columns of the primary key are."""
+    query: Select[Any]
     looks: Prepared[Any]
     locks: Prepared[Any]
 
@@ -94,9 +95,29 @@ class Loaded(Generic[R]):
             manager=mapper.class_manager,
             names=names,
             key_at=[names.index(key) for key in keys],
+            query=query,
             looks=Prepared(query),
             locks=Prepared(query.with_for_update(of=table, key_share=True)),
         )
+
+
+class LoadedAmong(Loaded[R]):
+    """Objects of `row`'s class whose `column` has one of several values; no order is kept."""
+
+    def __init__(self, row: type[R], column: str) -> None:
+        super().__init__(row)
+        self._column = column
+
+    def among(self, tx: Session, values: Collection[Any]) -> list[R]:
+        """Return all objects; none is locked."""
+        tx.flush()
+        return [self._object(tx, found) for found in self._among.all(tx, values)]
+
+    @cached_property
+    def _among(self) -> Among[Any]:
+        query = self._shape.query
+        column = cast("Table", self._row.__table__).c[self._column]
+        return Among(lambda values: query.where(column.in_(values)))
 
 
 def _hold(tx: Session, made: DeclarativeBase, key: Any) -> None:

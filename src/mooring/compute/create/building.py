@@ -18,15 +18,13 @@ from mooring.compute.volumes import devices
 from mooring.errors import Forbidden, Invalid, NotFound, OverQuota
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy.orm import Session
 
     from mooring.clients.image import Image
     from mooring.clients.volume import Volume
     from mooring.compute.create.requests import NewServer
     from mooring.compute.service import Compute
-    from mooring.compute.tables import Flavor, Host
+    from mooring.compute.tables import Flavor
     from mooring.who import Who
 
 
@@ -163,16 +161,13 @@ def _check_flavor(request: NewServer, flavor: Flavor, image: Image | None) -> No
 
 
 def _check_place(tx: Session, compute: Compute, request: NewServer, material: Material) -> None:
-    known = hosts.find_all(tx)
-    zones = {host.zone for host in known} | {compute.settings.default_zone}
-    if request.availability_zone is not None and request.availability_zone not in zones:
+    zone = request.availability_zone
+    if zone not in {None, compute.settings.default_zone, *hosts.zones(tx)}:
         raise Invalid("The requested availability zone is not available. Nothing was created.")
-    if request.host is not None and request.host not in {host.name for host in known}:
-        raise Invalid(f"Compute host {request.host} could not be found. Nothing was created.")
-    _check_zone_of_host(known, request)
+    _check_host(tx, request)
     if compute.settings.cross_zone_attach:
         return
-    wished = request.availability_zone or compute.settings.default_zone
+    wished = zone or compute.settings.default_zone
     for volume in material.volumes.values():
         if volume.availability_zone not in {None, wished}:
             raise Invalid(
@@ -181,14 +176,17 @@ def _check_place(tx: Session, compute: Compute, request: NewServer, material: Ma
             )
 
 
-def _check_zone_of_host(known: Sequence[Host], request: NewServer) -> None:
-    zone = request.availability_zone
-    for host in known:
-        if host.name == request.host and zone not in {None, host.zone}:
-            raise Invalid(
-                f"Compute host {host.name} is in availability zone {host.zone}, not in {zone}. "
-                "Nothing was created."
-            )
+def _check_host(tx: Session, request: NewServer) -> None:
+    if request.host is None:
+        return
+    host, zone = hosts.find(tx, request.host), request.availability_zone
+    if host is None:
+        raise Invalid(f"Compute host {request.host} could not be found. Nothing was created.")
+    if zone not in {None, host.zone}:
+        raise Invalid(
+            f"Compute host {host.name} is in availability zone {host.zone}, not in {zone}. "
+            "Nothing was created."
+        )
 
 
 def _check_volumes(tx: Session, request: NewServer, material: Material) -> None:

@@ -13,10 +13,12 @@ from sqlalchemy import bindparam, func, select
 
 from mooring.compute.tables import Host
 from mooring.errors import Conflict
-from mooring.store.loaded import Loaded
+from mooring.store.loaded import Loaded, LoadedAmong
 from mooring.store.prepared import Prepared
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.hosts import Host as Report
@@ -28,6 +30,9 @@ EXTEND_VERSION = 74
 
 _by_name = Loaded(Host, lambda columns: columns.name == bindparam("of_name"))
 _all = Loaded(Host, order_by=lambda columns: [columns.name])
+_of_providers = LoadedAmong(Host, "provider_id")
+_names = Prepared(select(Host.name).order_by(Host.name), str)
+_zones = Prepared(select(Host.zone).distinct(), str)
 _lowest_version = Prepared(
     select(func.coalesce(func.min(Host.version), 0)).where(Host.version > 0), int
 )
@@ -43,6 +48,23 @@ def find(tx: Session, name: str | None) -> Host | None:
 def find_all(tx: Session) -> list[Host]:
     """Return every host, by name."""
     return _all.all(tx)
+
+
+def of_providers(tx: Session, provider_ids: Collection[str]) -> list[Host]:
+    """Return the hosts that are these resource providers, in no order."""
+    return _of_providers.among(tx, provider_ids)
+
+
+def names(tx: Session) -> list[str]:
+    """Return the name of every host, in order."""
+    tx.flush()
+    return _names.all(tx)
+
+
+def zones(tx: Session) -> set[str]:
+    """Return the availability zones that have a host."""
+    tx.flush()
+    return set(_zones.all(tx))
 
 
 def is_up(host: Host, now: datetime, down_after_s: float) -> bool:
@@ -88,9 +110,16 @@ def require_attachments(tx: Session) -> None:
         )
 
 
-def report(tx: Session, said: Report, zone: str, now: datetime) -> Host:
-    """Write down what an agent said about its host."""
-    host = find(tx, said.name)
+def report(tx: Session, reports: Sequence[Report], zone: str, now: datetime) -> list[Host]:
+    """Write down what agents said about their hosts, each of which is named once."""
+    # All are looked for before one is changed: a look writes what was changed before it.
+    known = [find(tx, said.name) for said in reports]
+    found = [_report(tx, said, host, zone, now) for said, host in zip(reports, known, strict=True)]
+    tx.flush()
+    return found
+
+
+def _report(tx: Session, said: Report, host: Host | None, zone: str, now: datetime) -> Host:
     if host is None:
         host = Host(
             name=said.name,
@@ -105,7 +134,6 @@ def report(tx: Session, said: Report, zone: str, now: datetime) -> Host:
     host.vcpus, host.memory_mib, host.disk_gib = said.vcpus, said.memory_mib, said.disk_gib
     host.traits = list(said.traits)
     host.last_seen_at = host.updated_at = now
-    tx.flush()
     return host
 
 

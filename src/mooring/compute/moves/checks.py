@@ -51,9 +51,11 @@ def check_wish(tx: Session, compute: Compute, source: Host, wished: str | None) 
 
 def check_reach(tx: Session, source: str | None, wished: str | None, reach: Reach) -> None:
     """Raise Invalid where no host that may be chosen reaches all of a server's volumes."""
-    others = [one.name for one in hosts.find_all(tx) if one.name != source]
+    if not reach:
+        return
+    others = [name for name in hosts.names(tx) if name != source]
     destinations = others if wished is None else [wished]
-    if not reach or any(not refusal(reach, name) for name in destinations):
+    if any(not refusal(reach, name) for name in destinations):
         return
     pools = " and ".join(
         f"pool {name} is reached by {', '.join(names)} only" for name, names in reach.items()

@@ -21,7 +21,7 @@ from mooring.limits import PLACEMENT_ATTEMPTS
 from mooring.saga.tables import SagaRow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from sqlalchemy.orm import Session
 
@@ -50,18 +50,13 @@ class Owner(Struct, frozen=True):
     user_id: str
 
 
-class _Known(Struct, frozen=True):
-    hosts: list[Host]
-    view: View
-
-
 async def pick(compute: Compute, needs: Needs) -> list[Chosen]:
     """Return the hosts that may have a server now, the best first; it holds nothing.
 
     Raises NoCapacity, which says of how many hosts what spoke against them.
     """
-    known = await compute.store.read(lambda tx: _look(tx, compute, needs))
-    return await _pick(compute, needs, known)
+    view = await compute.store.read(lambda tx: _look(tx, compute, needs))
+    return await _pick(compute, needs, view)
 
 
 async def claim(run: Run[Compute], needs: Needs, owner: Owner) -> Chosen:
@@ -71,13 +66,12 @@ async def claim(run: Run[Compute], needs: Needs, owner: Owner) -> Chosen:
     Raises NoCapacity.
     """
     compute, server_id = run.service, needs.server_id
-    known = await compute.store.read(lambda tx: _look(tx, compute, needs))
-    held = await compute.placement.allocations(server_id)
-    for host in known.hosts:
-        if host.provider_id in held.allocations:
-            return Chosen(host.name, host.zone, held.allocations)
+    held = (await compute.placement.allocations(server_id)).allocations
+    for host in await _hosts_of(compute, held):
+        return Chosen(host.name, host.zone, held)
     for _ in range(PLACEMENT_ATTEMPTS):
-        for chosen in await _pick(compute, needs, known):
+        view = await compute.store.read(lambda tx: _look(tx, compute, needs))
+        for chosen in await _pick(compute, needs, view):
             if not await _take_place(run, needs, chosen.host):
                 continue
             try:
@@ -91,7 +85,6 @@ async def claim(run: Run[Compute], needs: Needs, owner: Owner) -> Chosen:
             except NoCapacity:
                 continue
             return chosen
-        known = await compute.store.read(lambda tx: _look(tx, compute, needs))
     raise Unavailable(f"{filters.NO_HOST} Others took the room on each of them first. Try again.")
 
 
@@ -107,10 +100,15 @@ async def release(run: Run[Compute], server_id: str, group_id: str = "") -> None
         await run.service.store.write(leave)
 
 
-def _look(tx: Session, compute: Compute, needs: Needs) -> _Known:
+def _look(tx: Session, compute: Compute, needs: Needs) -> View:
     group = affinity.find(tx, needs.group_id, needs.server_id) if needs.group_id else None
-    view = View(compute.clock.now(), compute.settings.host_down_s, group, membership.by_host(tx))
-    return _Known(hosts.find_all(tx), view)
+    return View(compute.clock.now(), compute.settings.host_down_s, group, membership.by_host(tx))
+
+
+async def _hosts_of(compute: Compute, provider_ids: Collection[str]) -> list[Host]:
+    if not provider_ids:
+        return []
+    return await compute.store.read(lambda tx: hosts.of_providers(tx, provider_ids))
 
 
 async def _take_place(run: Run[Compute], needs: Needs, host: str) -> bool:
@@ -135,25 +133,28 @@ def _require_lease(tx: Session, run: Run[Compute]) -> None:
         raise Conflict("The operation was taken over by another process, which goes on with it.")
 
 
-async def _pick(compute: Compute, needs: Needs, known: _Known) -> list[Chosen]:
+async def _pick(compute: Compute, needs: Needs, view: View) -> list[Chosen]:
     candidates = await compute.placement.candidates(needs.resources, needs.traits, CANDIDATES)
-    found = _fitting(candidates, needs, known)
+    found = await _fitting(compute, candidates, needs, view)
     if not found and len(candidates) >= CANDIDATES:
         candidates = await compute.placement.candidates(needs.resources, needs.traits)
-        found = _fitting(candidates, needs, known)
+        found = await _fitting(compute, candidates, needs, view)
     if not found:
-        raise NoCapacity(filters.explain(await _reasons(compute, needs, known, candidates)))
+        raise NoCapacity(filters.explain(await _reasons(compute, needs, view, candidates)))
     return found
 
 
-def _fitting(candidates: Sequence[Candidate], needs: Needs, known: _Known) -> list[Chosen]:
-    by_provider = {host.provider_id: host for host in known.hosts}
+async def _fitting(
+    compute: Compute, candidates: Sequence[Candidate], needs: Needs, view: View
+) -> list[Chosen]:
+    known = await _hosts_of(compute, [candidate.provider_id for candidate in candidates])
+    by_provider = {host.provider_id: host for host in known}
     found: list[Chosen] = []
     for candidate in candidates:
         host = by_provider.get(candidate.provider_id)
-        if host is not None and not filters.refusal(host, needs, known.view):
+        if host is not None and not filters.refusal(host, needs, view):
             found.append(Chosen(host.name, host.zone, candidate.allocations))
-    group = known.view.group
+    group = view.group
 
     def order(chosen: Chosen) -> tuple[int, bool]:
         return group.cost(chosen.host) if group else 0, chosen.host != needs.preferred
@@ -162,18 +163,19 @@ def _fitting(candidates: Sequence[Candidate], needs: Needs, known: _Known) -> li
 
 
 async def _reasons(
-    compute: Compute, needs: Needs, known: _Known, candidates: Sequence[Candidate]
+    compute: Compute, needs: Needs, view: View, candidates: Sequence[Candidate]
 ) -> dict[str, str]:
     """Return what speaks against each host, by its name."""
+    known = await compute.store.read(hosts.find_all)
     fitting = {candidate.provider_id for candidate in candidates}
-    reasons = {host.name: filters.refusal(host, needs, known.view) for host in known.hosts}
+    reasons = {host.name: filters.refusal(host, needs, view) for host in known}
     if all(reasons.values()):
         return reasons
     roomy: dict[str, set[str]] = {}
     for name, amount in needs.resources.items():
         found = await compute.placement.candidates({name: amount})
         roomy[name] = {candidate.provider_id for candidate in found}
-    for host in known.hosts:
+    for host in known:
         if reasons[host.name]:
             continue
         lacking = [name for name, having in roomy.items() if host.provider_id not in having]

@@ -65,7 +65,7 @@ async def list_providers(call: Call[Placement]) -> Reply:
     def read(tx: Session) -> list[providers.Provider]:
         candidates.check_names(tx, [wanted])
         asked = wanted != query.Wanted()
-        ids = candidates.matching(tx, [wanted], [wanted.resources]) if asked else None
+        ids = list(candidates.matching(tx, [wanted], [wanted.resources])) if asked else None
         return providers.listed(tx, ids=ids, name=name, provider_id=provider_id)
 
     shown = await call.service.store.read(read)

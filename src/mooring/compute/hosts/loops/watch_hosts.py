@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import structlog
@@ -21,12 +21,19 @@ from mooring.compute.hosts import hosts
 from mooring.compute.tables import Host
 from mooring.errors import MooringError, NotFound
 from mooring.fence import debts
+from mooring.store.together import Together
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.orm import Session
+
     from mooring.agent_api.client import AgentClient
     from mooring.agent_api.hosts import Host as Report
     from mooring.compute.service import Compute
     from mooring.fence.debts import Debt
+
+    Reports: TypeAlias = Together[Report, Host | None]
 
 log = structlog.get_logger()
 
@@ -35,34 +42,54 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 
 async def run(compute: Compute) -> None:
     """Look at all hosts, again and again, until cancelled; a slow one delays no other."""
-    rounds = Rounds()
+    rounds, reports = Rounds(), _gather_reports(compute)
     try:
         while True:
-            rounds.begin(list(compute.agents), lambda name: look_at(compute, name))
+            rounds.begin(list(compute.agents), lambda name: _look_at(compute, name, reports))
             await compute.clock.sleep(compute.settings.host_poll_s)
     finally:
         await rounds.end()
+        await reports.end()
 
 
 async def look_once(compute: Compute) -> None:
     """Look at every host once; one that fails keeps none of the others waiting."""
-    await asyncio.gather(*(look_at(compute, name) for name in list(compute.agents)))
+    reports = _gather_reports(compute)
+    await asyncio.gather(*(_look_at(compute, name, reports) for name in list(compute.agents)))
 
 
 async def look_at(compute: Compute, name: str) -> None:
     """Look at one host; one that fails is logged."""
+    await _look_at(compute, name, _gather_reports(compute))
+
+
+async def _look_at(compute: Compute, name: str, reports: Reports) -> None:
     try:
         agent = compute.agents[name]
         said = await agent.host()
         if "compute" not in said.roles:
             return
-        await _pay_debts(compute, agent)
-        host = await compute.store.write(
-            lambda tx: hosts.report(tx, said, compute.settings.default_zone, compute.clock.now())
-        )
+        while (host := await reports(said)) is None:
+            await _pay_debts(compute, agent)
         await _announce(compute, host, said)
     except MooringError as error:
         log.warning("a host could not be looked at", host=name, error=str(error))
+
+
+def _gather_reports(compute: Compute) -> Reports:
+    """Return what writes down reports: the host of each, None for one that owes something.
+
+    With a thousand hosts, a transaction for each would take a core of its own.
+    """
+
+    def write(tx: Session, reports: Sequence[Report]) -> list[Host | None]:
+        owing = set(debts.hosts_in_debt(tx))
+        clear = [said for said in reports if said.name not in owing]
+        zone, now = compute.settings.default_zone, compute.clock.now()
+        written = {host.name: host for host in hosts.report(tx, clear, zone, now)}
+        return [written.get(said.name) for said in reports]
+
+    return Together(lambda reports: compute.store.write(lambda tx: write(tx, reports)))
 
 
 async def _announce(compute: Compute, host: Host, said: Report) -> None:
