@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.agent_api import transport as agents
 from mooring.clients.transport import Forward, Request, Response, deliver_once
-from mooring.errors import Unavailable
+from mooring.errors import Conflict, Unavailable
 from mooring.neighbour import NoAnswer
 from tests.compute.cloud import ComputeCloud
 
@@ -49,10 +50,10 @@ class Silence:
         return await forward(request)
 
 
-async def begin(cloud: ComputeCloud) -> str:
-    """Begin to make a server with a volume of its own; return its id a few seconds later."""
+async def begin(cloud: ComputeCloud, *, volumes: int = 1) -> str:
+    """Begin to make a server with volumes of its own; return its id a few seconds later."""
     body = {"name": "s", "flavorRef": "1", "imageRef": cloud.image_id, "networks": "none"}
-    wanted = {"server": {**body, "block_device_mapping_v2": [BLANK]}}
+    wanted = {"server": {**body, "block_device_mapping_v2": [BLANK] * volumes}}
     made = await cloud.ask("POST", "/servers", wanted)
     for _ in range(5):
         await cloud.volume.sagas.settle(1.0)
@@ -101,4 +102,27 @@ async def test_a_volume_that_is_still_being_made_goes_with_its_server(cloud: Com
     cloud.deliver_to_host = agents.deliver_once
     await cloud.settle()
     assert (await cloud.server(server_id))["status"] == "gone"
+    assert await left_in_volumes(cloud) == ([], [])
+
+
+async def test_a_volume_that_is_made_just_after_its_deletion_was_refused_goes_too(
+    cloud: ComputeCloud,
+) -> None:
+    refused: list[str] = []
+
+    async def deliver(request: Request, forward: Forward) -> Response:
+        if request.method != "DELETE" or "/volumes/" not in request.path or refused:
+            return await forward(request)
+        # As it is when asked a moment before the volume was made.
+        refused.append(request.path)
+        fault = {"badRequest": {"code": 400, "message": "Invalid volume: it is creating."}}
+        content = {"content-type": "application/json"}
+        return Response(400, msgspec.json.encode(fault), content)
+
+    cloud.deliver = deliver
+    cloud.hypervisor().knobs.fail("power_on", Conflict("The hypervisor says no."))
+    server_id = await begin(cloud, volumes=2)
+    await cloud.settle()
+    assert refused
+    assert (await cloud.server(server_id))["status"] == "ERROR"
     assert await left_in_volumes(cloud) == ([], [])

@@ -94,15 +94,17 @@ async def _delete_made(
 ) -> None:
     volumes, remembered = run.service.volumes, find(notes, item).volume_id
     made = await volumes.bury_volumes(run.user, making, name=_name(notes, item), known=())
+    deletion = guests.other(making, "delete")
     for volume_id in sorted({*made, remembered} - {""}):
         try:
-            await volumes.delete(None, volume_id, operation=guests.other(making, "delete"))
+            await volumes.delete(None, volume_id, operation=deletion)
         except Invalid as error:
             volume = await volumes.show(None, volume_id)
-            if volume.status in _SETTLED:
-                raise
-            # A volume that is still being made cannot be deleted yet.
-            raise Unavailable(error.public, private=error.private) from error
+            if volume.status not in _SETTLED:
+                # A volume that is still being made cannot be deleted yet.
+                raise Unavailable(error.public, private=error.private) from error
+            # It may have been made between the two: what is refused now is refused for good.
+            await volumes.delete(None, volume_id, operation=deletion)
 
 
 def save_volume(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
