@@ -205,3 +205,17 @@ def test_a_revision_is_written_from_the_tables(
     assert revise.write_revision("common", "again", remake=False) is None
     assert revise.write_revision("common", "anew", remake=True) == tree / "common" / "0001_anew.py"
     assert [file.name for file in (tree / "common").glob("0*")] == ["0001_anew.py"]
+
+
+def test_a_revision_is_numbered_after_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "migrations"
+    (tree / "common").mkdir(parents=True)
+    (tree / "common" / "__init__.py").write_text('"""The revisions."""\n')
+    (tree / "env.py").write_text((migrate.MIGRATIONS / "env.py").read_text())
+    first = 'revision = "common_0005"\ndown_revision = None\n\n\ndef upgrade(): pass\n'
+    (tree / "common" / "0005_first.py").write_text(first)
+    monkeypatch.setattr(migrate, "MIGRATIONS", tree)
+    path = revise.write_revision("common", "more tables", remake=False)
+    assert path == tree / "common" / "0006_more_tables.py"

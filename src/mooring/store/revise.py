@@ -141,7 +141,9 @@ def write_revision(chain: str, message: str, *, remake: bool) -> Path | None:
             engine.dispose()
     if not body:
         return None
-    number = f"{len(done) + 1:04}"
+    # Not how many there are: a number may be missing in between.
+    last = int(done[-1].rpartition("_")[2]) if done else 0
+    number = f"{last + 1:04}"
     slug = re.sub(r"\W+", "_", message.lower()).strip("_")
     path = folder / f"{number}_{slug}.py"
     folder.mkdir(exist_ok=True)
