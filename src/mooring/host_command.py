@@ -137,12 +137,15 @@ def _drain_path(name: str) -> str:
 
 def _progress(found: Drain) -> str:
     counts = {
-        "moved": found.moved,
-        "on the way": found.moving,
-        "waiting": found.waiting,
-        "staying": len(found.left),
+        "moved": (found.moved, found.moved_stopped),
+        "on the way": (found.moving, found.moving_stopped),
+        "waiting": (found.waiting, 0),
+        "staying": (len(found.left), 0),
     }
-    words = ", ".join(f"{count} {what}" for what, count in counts.items())
+    words = ", ".join(
+        f"{count} {what}" + (f" ({stopped} stopped)" if stopped else "")
+        for what, (count, stopped) in counts.items()
+    )
     return f"{found.host} {found.status}: {words}{'. ' if found.note else ''}{found.note}"
 
 

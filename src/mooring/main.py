@@ -196,7 +196,7 @@ def renew_host(state_dir: str | None, name: str) -> None:
 @click.argument("name")
 @click.option("--status", "only_look", is_flag=True, help="Only show how far it is.")
 def drain_host(state_dir: str | None, name: str, *, only_look: bool) -> None:
-    """Keep new servers from a host, move its running ones away, and follow that to its end.
+    """Keep new servers from a host, move those that it has away, and follow that to its end.
 
     It goes on when this command is interrupted. Exit 1 when servers stay, each with the reason.
     """

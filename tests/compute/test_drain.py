@@ -11,11 +11,14 @@ import pytest
 from sqlalchemy import update
 
 from mooring.compute.hosts import draining
+from mooring.compute.moves import cold_migrating
 from mooring.errors import Conflict
 from mooring.saga import ownership
 from mooring.saga.tables import SagaRow
+from mooring.who import Who
 from tests.compute.cloud import ComputeCloud
 from tests.compute.moving import Moving, server_that_moves
+from tests.compute.verifying import ask
 
 pytestmark = pytest.mark.anyio
 _HOSTS = ("host1", "host2", "host3")
@@ -94,6 +97,141 @@ async def test_a_host_that_is_drained_has_no_servers_left(on_both: ComputeCloud)
     assert (service["status"], service["disabled_reason"]) == ("disabled", "It is being drained.")
 
 
+async def test_stopped_servers_move_stopped_and_nobody_has_to_confirm_that(
+    on_both: ComputeCloud,
+) -> None:
+    cloud = on_both
+    [runs, stopped, gone] = await _on_one_host(cloud, 3)
+    await _stop(stopped)
+    await _stop(gone)
+    await _ask(cloud, "PUT", "host1")
+    await draining.advance_all(cloud.compute)
+    shown = await _shown(cloud, "host1")
+    assert (shown["moving"], shown["waiting"]) == (2, 1)
+    assert shown["moving_stopped"] >= 1
+    shown = await _run(cloud, "host1")
+    assert (shown["status"], shown["left"]) == ("drained", [])
+    assert (shown["moved"], shown["moved_stopped"]) == (3, 2)
+    assert await runs.status() == "completed"
+    assert (await runs.connected())[0] == 0
+    assert (await runs.claims())[0] == set()
+    for one in (stopped, gone):
+        one.destination = await one.host()
+        assert await one.states() == ["absent", "stopped"]
+        assert (await one.status(), await one.attachments()) == ("confirmed", 1)
+        assert (await cloud.server(one.server_id))["status"] == "SHUTOFF"
+
+
+async def test_what_a_user_has_to_confirm_is_left_to_the_user(cloud: ComputeCloud) -> None:
+    [moving] = await _on_one_host(cloud, 1)
+    await _stop(moving)
+    await _act(moving, "migrate", {"host": "host2"})
+    await cloud.settle()
+    for host in ("host1", "host2"):
+        await _ask(cloud, "PUT", host)
+        shown = await _run(cloud, host)
+        assert (shown["status"], shown["moved"]) == ("drained", 0)
+    [left] = shown["left"]
+    assert left["reason"].startswith("It waits for its user")
+    assert (await cloud.server(moving.server_id))["status"] == "VERIFY_RESIZE"
+    assert await moving.status() == "finished"
+
+
+async def test_a_server_that_was_started_meanwhile_is_not_taken_down(cloud: ComputeCloud) -> None:
+    [moving] = await _on_one_host(cloud, 1)
+    await _stop(moving)
+    assert await moving.cloud.act(moving.server_id, "os-start") == 202
+    await cloud.settle()
+    who = Who(user_id="admin", project_id="p", is_admin=True)
+    with pytest.raises(Conflict, match="vm_state active"):
+        await cold_migrating.migrate(cloud.compute, who, moving.server_id, None, by_drain=True)
+    assert await moving.states() == ["running", "absent"]
+    assert await moving.migrations() == []
+
+
+async def test_what_a_drain_has_moved_is_confirmed_though_the_host_was_enabled(
+    cloud: ComputeCloud,
+) -> None:
+    [moving] = await _on_one_host(cloud, 1)
+    await _stop(moving)
+    await _ask(cloud, "PUT", "host1")
+    await draining.advance_all(cloud.compute)
+    await cloud.settle()
+    assert await moving.status() == "finished"
+    assert (await _ask(cloud, "DELETE", "host1")).status == 204
+    await draining.advance_all(cloud.compute)
+    await cloud.settle()
+    assert await moving.status() == "confirmed"
+
+
+async def test_a_stopped_server_whose_user_takes_it_back_moves_again(cloud: ComputeCloud) -> None:
+    [moving] = await _on_one_host(cloud, 1)
+    await _stop(moving)
+    await _ask(cloud, "PUT", "host1")
+    await draining.advance_all(cloud.compute)
+    await cloud.settle()
+    assert await ask(moving, "revertResize") == 202
+    assert (await moving.host(), await moving.status()) == ("host1", "reverted")
+    shown = await _run(cloud, "host1")
+    assert (shown["moved"], shown["moved_stopped"]) == (1, 1)
+    assert [one["status"] for one in await moving.migrations()] == ["confirmed", "reverted"]
+
+
+async def test_a_stopped_server_that_starts_nowhere_else_is_left_after_three_moves(
+    cloud: ComputeCloud,
+) -> None:
+    [moving] = await _on_one_host(cloud, 1)
+    await _stop(moving)
+    for host in _HOSTS[1:]:
+        cloud.hypervisor(host).knobs.fail("define", Conflict("It is too small here."), times=9)
+    await _ask(cloud, "PUT", "host1")
+    [left] = (await _run(cloud, "host1"))["left"]
+    assert left["reason"] == "3 moves came to nothing. It is too small here."
+    assert len(await moving.migrations()) == 3
+    assert (await cloud.server(moving.server_id))["status"] == "SHUTOFF"
+    assert await moving.states() == ["stopped", "absent"]
+
+
+async def test_a_drain_confirms_what_its_dead_predecessor_moved(on_both: ComputeCloud) -> None:
+    cloud = on_both
+    [moving] = await _on_one_host(cloud, 1)
+    await _stop(moving)
+    await _ask(cloud, "PUT", "host1")
+    await draining.advance_all(cloud.compute)
+    await cloud.restart()
+    await _take_over(cloud)
+    await cloud.settle()
+    assert await moving.status() == "finished"
+    await draining.advance_all(cloud.compute)
+    await cloud.restart()
+    await _take_over(cloud)
+    shown = await _run(cloud, "host1")
+    assert (shown["moved"], shown["moved_stopped"], shown["left"]) == (1, 1, [])
+    assert [one["status"] for one in await moving.migrations()] == ["confirmed"]
+
+
+async def test_nothing_is_confirmed_while_the_host_that_is_left_is_silent(
+    cloud: ComputeCloud,
+) -> None:
+    [moving] = await _on_one_host(cloud, 1)
+    await _stop(moving)
+    await _ask(cloud, "PUT", "host1")
+    await draining.advance_all(cloud.compute)
+    await cloud.settle()
+    cloud.clock.advance(61.0)
+    await draining.advance_all(cloud.compute)
+    await cloud.settle()
+    shown = await _shown(cloud, "host1")
+    assert (shown["status"], shown["moving"]) == ("draining", 1)
+    assert await moving.status() == "finished"
+    assert (await _run(cloud, "host1"))["moved"] == 1
+
+
+async def _stop(moving: Moving) -> None:
+    assert await ask(moving, "os-stop") == 202
+    assert (await moving.cloud.server(moving.server_id))["status"] == "SHUTOFF"
+
+
 async def test_only_some_servers_leave_a_host_at_a_time(cloud: ComputeCloud) -> None:
     await _on_one_host(cloud, 3)
     await _ask(cloud, "PUT", "host1")
@@ -106,23 +244,26 @@ async def test_only_some_servers_leave_a_host_at_a_time(cloud: ComputeCloud) -> 
 
 
 async def test_servers_that_cannot_move_stay_each_with_the_reason(cloud: ComputeCloud) -> None:
-    [moving, stopped] = await _on_one_host(cloud, 2)
+    [moving, broken] = await _on_one_host(cloud, 2)
     for host in _HOSTS[1:]:
         await _switch(cloud, host, "disable")
     local = await cloud.make_server(name="local")
     for host in _HOSTS[1:]:
         await _switch(cloud, host, "enable")
-    assert await cloud.act(stopped.server_id, "os-stop") == 202
+    path = f"/servers/{broken.server_id}/action"
+    assert (
+        await cloud.ask("POST", path, {"os-resetState": {"state": "error"}}, user="admin")
+    ).status == 202
     await cloud.settle()
     await _ask(cloud, "PUT", "host1")
     shown = await _run(cloud, "host1")
     assert (shown["status"], shown["moved"]) == ("drained", 1)
     reasons = {one["id"]: one["reason"] for one in shown["left"]}
-    assert reasons.keys() == {stopped.server_id, local}
-    assert reasons[stopped.server_id].startswith("It is stopped")
+    assert reasons.keys() == {broken.server_id, local}
+    assert reasons[broken.server_id].startswith("It is error")
     assert "has a local disk on its host" in reasons[local]
     assert await moving.host() != "host1"
-    assert await stopped.host() == "host1"
+    assert await broken.host() == "host1"
 
 
 async def test_a_server_whose_moves_come_to_nothing_is_left_after_three(

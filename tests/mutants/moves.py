@@ -12,7 +12,25 @@ COLD, RESIZE = "tests/compute/test_cold_migration.py", "tests/compute/test_resiz
 VERIFYING, SWITCHING = f"{MOVES}/verifying.py", f"{MOVES}/switching.py"
 LIVE, KEEPER = "tests/compute/test_live_migration.py", "tests/compute/test_keeper.py"
 
+DRAIN = "tests/compute/test_drain.py"
+
 MUTANTS = [
+    Mutant(
+        "a drain confirms what a user is to confirm",
+        "compute/moves/migrations.py",
+        "    waiting = Migration.status == FINISHED, Migration.by_drain\n",
+        "    waiting = (Migration.status == FINISHED,)\n",
+        DRAIN,
+        "is_left_to_the_user",
+    ),
+    Mutant(
+        "a drain takes down a server that was started meanwhile",
+        "compute/moves/cold_migrating.py",
+        "        vm_states = _STOPPED if by_drain else _FROM\n",
+        "        vm_states = _FROM\n",
+        DRAIN,
+        "is_not_taken_down",
+    ),
     Mutant(
         "a guest starts at the destination while it runs at the source",
         SWITCHING,

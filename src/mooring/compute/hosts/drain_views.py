@@ -18,6 +18,9 @@ class Left(Struct, frozen=True):
 class Drain(Struct, frozen=True, kw_only=True):
     """How far it is. `status`: draining, drained (it has ended, whatever is left), stopped.
 
+    `moved` and `moving` count servers that run and those that are stopped; `moved_stopped` and
+    `moving_stopped` count the latter alone.
+
     `moving` and `waiting` count servers; what `waiting` ones wait for is another operation, a
     place among those that move at once, or the host, which says so in `note` when it is silent.
     """
@@ -25,7 +28,9 @@ class Drain(Struct, frozen=True, kw_only=True):
     host: str
     status: str
     moved: int
+    moved_stopped: int = 0
     moving: int = 0
+    moving_stopped: int = 0
     waiting: int = 0
     left: list[Left] = []
     note: str = ""

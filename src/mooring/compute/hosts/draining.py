@@ -1,7 +1,9 @@
-"""Emptying a host: it gets no new servers, and those that it has move away while they run.
+"""Emptying a host: it gets no new servers, and those that it has move away, each as it is.
 
-What is wanted stands in a row, and how far it is is read from the servers and the records of their
-moves. So it goes on whoever is killed; `advance` is one look, by the loop of any process.
+Those that run do so while they run. Stopped ones move stopped, and what would wait for their users'
+word is confirmed here: a mark on the record of the move tells it from a move by its user. What is
+wanted stands in a row, and how far it is is read from the servers and the records of their moves.
+So it goes on whoever is killed; `advance` is one look, by the loop of any process.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ import msgspec
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, or_, select
 
 from mooring import typed
 from mooring.compute.hosts import host_changes, hosts
 from mooring.compute.hosts.drain_views import Drain, Left
 from mooring.compute.hosts.host_changes import HostChanges
-from mooring.compute.moves import live_migrating, migrations
+from mooring.compute.moves import cold_migrating, live_migrating, migrations
 from mooring.compute.tables import (
     Host,
     HostDrain,
@@ -45,17 +47,26 @@ TRIES = 3
 """Moves of one server that come to nothing before it is left."""
 PAUSE = timedelta(seconds=10)
 """After a move that came to nothing, before the next one of the same server."""
-_RUNS = frozenset({"active", "paused"})
-_UNFINISHED = migrations.UNDER_WAY | {"accepted"}
+_STOPPED = "stopped"
+_MOVABLE = frozenset({"active", "paused", _STOPPED})
+_ENDED_WELL = frozenset({"completed", "confirmed"})
 _ENDED_BADLY = frozenset({"error", "failed", "cancelled"})
 REASON = "It is being drained."
+
+
+class _Ready(Struct, frozen=True):
+    """A server that may begin to move now, running or stopped."""
+
+    id: str
+    runs: bool
 
 
 class _Seen(Struct, kw_only=True):
     """A host's servers by what is to be done about each."""
 
-    ready: list[str] = []
+    ready: list[_Ready] = []
     moving: int = 0
+    moving_stopped: int = 0
     waiting: int = 0
     left: list[Left] = []
 
@@ -124,7 +135,12 @@ async def show(compute: Compute, host: str) -> Drain:
 
 
 async def advance_all(compute: Compute) -> None:
-    """Look once at every host that is being emptied."""
+    """Look once at every host that is being emptied, and confirm what drains have moved.
+
+    That outlives the draining: what is on the way when a host is enabled arrives.
+    """
+    for row in await compute.store.read(lambda tx: _find_to_confirm(tx, compute)):
+        await _confirm(compute, row)
     query = select(HostDrain.host).where(HostDrain.status == "draining")
     for host in await compute.store.read(lambda tx: tx.execute(query).scalars().all()):
         try:
@@ -139,25 +155,53 @@ async def advance(compute: Compute, host: str) -> None:
     if row is None:
         return
     asker, ready = row
-    for server_id in ready:
-        # Each move is an action of its own in its server's list.
-        who = replace(asker, request_id=f"req-{uuid.uuid4()}")
+    for one in ready:
         try:
-            await live_migrating.live_migrate(
-                compute, who, server_id, host=None, block_migration="auto"
-            )
+            await _begin_move(compute, asker, one)
         except MooringError as error:
             # After a Conflict somebody else was faster, or it has changed: the next look tells.
             if isinstance(error, Invalid | Forbidden):
-                reason = error.public
-                await compute.store.write(
-                    partial(_refuse, host=host, server_id=server_id, why=reason)
-                )
+                refuse = partial(_refuse, host=host, server_id=one.id, why=error.public)
+                await compute.store.write(refuse)
             else:
-                log.info("a server could not be moved yet", server=server_id, error=str(error))
+                log.info("a server could not be moved yet", server=one.id, error=str(error))
 
 
-def _look_and_end(tx: Session, compute: Compute, host: str) -> tuple[Who, list[str]] | None:
+async def _begin_move(compute: Compute, asker: Who, one: _Ready) -> None:
+    """Begin to move a server as it is. Raises what the API would answer."""
+    who = _anew(asker)
+    if one.runs:
+        await live_migrating.live_migrate(compute, who, one.id, host=None, block_migration="auto")
+    else:
+        await cold_migrating.migrate(compute, who, one.id, None, by_drain=True)
+
+
+def _find_to_confirm(tx: Session, compute: Compute) -> list[Migration]:
+    """Return the moves that drains have made, of hosts that can let go of the servers now."""
+    found: list[Migration] = []
+    for row in migrations.to_confirm(tx):
+        host = hosts.find(tx, row.source)
+        if host is None or host.forced_down or _is_up(compute, host):
+            found.append(row)
+    return found
+
+
+async def _confirm(compute: Compute, row: Migration) -> None:
+    """Confirm a move that a drain began. One that cannot be now is looked at again."""
+    user = Who(user_id=row.user_id, project_id=row.project_id, is_admin=True)
+    try:
+        await cold_migrating.confirm(compute, _anew(user), row.server_id)
+    except MooringError as error:
+        # Its host may be silent; or its user was faster, with a word or a deletion.
+        log.info("a move could not be confirmed yet", server=row.server_id, error=str(error))
+
+
+def _anew(who: Who) -> Who:
+    """Return who asks, in a request of its own: each move is an action in its server's list."""
+    return replace(who, request_id=f"req-{uuid.uuid4()}")
+
+
+def _look_and_end(tx: Session, compute: Compute, host: str) -> tuple[Who, list[_Ready]] | None:
     """Return who asked and which servers may begin to move now; None when it is over."""
     row = _find(tx, host, hold=True)
     if row is None or row.status != "draining":
@@ -182,9 +226,13 @@ def _look(tx: Session, row: HostDrain, now: datetime) -> _Seen:
     moves = _moves_since(tx, row)
     # Who was on the way here before will go away again.
     coming = select(func.count()).select_from(Migration).where(migrations.comes_to(row.host))
-    leaving = {server_id for server_id, mine in moves.items() if _lasts(mine)}
+    leaving = {server_id: mine[-1] for server_id, mine in moves.items() if _lasts(mine)}
     # One whose guest has arrived still leaves things behind, which its move takes away.
-    seen = _Seen(waiting=tx.execute(coming).scalar_one(), moving=len(leaving))
+    seen = _Seen(
+        waiting=tx.execute(coming).scalar_one(),
+        moving=len(leaving),
+        moving_stopped=sum(move.by_drain for move in leaving.values()),
+    )
     of_host = select(Server).where(Server.host == row.host, Server.deleted_at.is_(None))
     for server in tx.execute(of_host.order_by(Server.created_at, Server.id)).scalars():
         mine = moves.get(server.id, [])
@@ -198,18 +246,20 @@ def _look(tx: Session, row: HostDrain, now: datetime) -> _Seen:
         elif vain and now < vain[-1].updated_at + PAUSE:
             seen.waiting += 1
         else:
-            seen.ready.append(server.id)
+            seen.ready.append(_Ready(server.id, runs=server.vm_state != _STOPPED))
     return seen
 
 
 def _lasts(moves: list[Migration]) -> bool:
-    return any(one.status in _UNFINISHED for one in moves)
+    return moves[-1].status in migrations.LEAVING
 
 
 def _why_not(tx: Session, server: Server, vain: list[Migration]) -> str:
     """Return why an idle server stays; "" when it may move."""
-    if server.vm_state not in _RUNS:
-        return f"It is {server.vm_state}; only servers that run move while they do."
+    if server.vm_state == "resized":
+        return "It waits for its user, who is to confirm or to revert its move."
+    if server.vm_state not in _MOVABLE:
+        return f"It is {server.vm_state}; only servers that run or are stopped can move."
     if len(vain) < TRIES:
         return ""
     query = (
@@ -222,11 +272,15 @@ def _why_not(tx: Session, server: Server, vain: list[Migration]) -> str:
 
 
 def _moves_since(tx: Session, row: HostDrain) -> dict[str, list[Migration]]:
-    """Return the moves away from a host since it is being drained, oldest first, by server."""
+    """Return the moves away from a host since it is being drained, oldest first, by server.
+
+    Of servers that were off those of drains alone, an earlier one's too until it has ended.
+    """
+    own = and_(Migration.by_drain, Migration.status.in_(migrations.LEAVING))
     query = select(Migration).where(
-        Migration.type == migrations.LIVE,
         Migration.source == row.host,
-        Migration.created_at >= row.started_at,
+        or_(Migration.type == migrations.LIVE, Migration.by_drain),
+        or_(Migration.created_at >= row.started_at, own),
     )
     found: dict[str, list[Migration]] = {}
     for move in tx.execute(query.order_by(Migration.id)).scalars():
@@ -236,11 +290,13 @@ def _moves_since(tx: Session, row: HostDrain) -> dict[str, list[Migration]]:
 
 def _view(tx: Session, compute: Compute, row: HostDrain) -> Drain:
     moves = _moves_since(tx, row)
-    done = [each for each in moves.values() if any(one.status == "completed" for one in each)]
+    away = ([one for one in each if one.status in _ENDED_WELL] for each in moves.values())
+    done = [each[-1] for each in away if each]
     shown = Drain(
         host=row.host,
         status=row.status,
         moved=len(done),
+        moved_stopped=sum(one.by_drain for one in done),
         left=[typed.convert(one, Left) for one in row.stayed],
         started_at=row.started_at,
         ended_at=row.ended_at,
@@ -252,6 +308,7 @@ def _view(tx: Session, compute: Compute, row: HostDrain) -> Drain:
     return replace(
         shown,
         moving=seen.moving,
+        moving_stopped=seen.moving_stopped,
         waiting=seen.waiting + len(seen.ready),
         left=seen.left,
         note=silent,

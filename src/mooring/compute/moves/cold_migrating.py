@@ -40,13 +40,17 @@ if TYPE_CHECKING:
     from mooring.compute.tables import Flavor, Host, Migration
     from mooring.who import Who
 
-_FROM = frozenset({"active", "stopped"})
+_STOPPED = frozenset({"stopped"})
+_FROM = _STOPPED | {"active"}
 _RESIZED = frozenset({"resized"})
 
 
-async def migrate(compute: Compute, who: Who, server_id: str, host: str | None) -> None:
+async def migrate(
+    compute: Compute, who: Who, server_id: str, host: str | None, *, by_drain: bool = False
+) -> None:
     """Begin to move a server to a host, or to any other one than its own.
 
+    A drain, which no user has asked to take the server down, moves it only while it is stopped.
     Raises NotFound, Conflict: locked, wrong state, host down; Invalid: the host will not do, or a
     disk of the server's is on its host only.
     """
@@ -54,12 +58,15 @@ async def migrate(compute: Compute, who: Who, server_id: str, host: str | None) 
 
     def begin(tx: Session) -> None:
         server = servers.visible(tx, who, server_id)
-        source = _require(tx, compute, who, server, "migrate")
+        vm_states = _STOPPED if by_drain else _FROM
+        source = _require(tx, compute, who, server, "migrate", vm_states=vm_states)
         checks.check_wish(tx, compute, source, host)
         rows = devices.of_server(tx, server.id)
         checks.check_local(server, rows)
         checks.check_reach(tx, source.name, host, reached)
         notes = _begin(tx, compute, who, server, sizes.of_server(server))
+        if by_drain:
+            migrations.change(tx, notes.migration_id, compute.clock.now(), by_drain=True)
         _start(tx, compute, who, replace(notes, known=attached, wished_host=host))
 
     await servers.submit(compute, "migrate", server_id, begin)
@@ -146,9 +153,17 @@ async def revert(compute: Compute, who: Who, server_id: str) -> None:
 # -- checks ------------------------------------------------------------------------------------
 
 
-def _require(tx: Session, compute: Compute, who: Who, server: Server, action: str) -> Host:
+def _require(
+    tx: Session,
+    compute: Compute,
+    who: Who,
+    server: Server,
+    action: str,
+    *,
+    vm_states: frozenset[str] = _FROM,
+) -> Host:
     """Raise Conflict unless a server can move now; return its host."""
-    states.require(server, who, action, _FROM)
+    states.require(server, who, action, vm_states)
     return hosts.require_up(tx, server.host, compute.clock.now(), compute.settings.host_down_s)
 
 

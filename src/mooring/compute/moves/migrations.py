@@ -34,6 +34,8 @@ UNDER_WAY = frozenset({"queued", "preparing", "running", "post-migrating"})
 _COLD = frozenset({"pre-migrating", "migrating", FINISHED, "confirming", "reverting"})
 _UNFINISHED = UNDER_WAY | _COLD | {"accepted"}
 _COMING = UNDER_WAY | {"accepted", "pre-migrating", "migrating"}
+LEAVING = _COMING | {FINISHED, "confirming"}
+"""Statuses of a move, to be confirmed by who began it, whose server is to leave a host for good."""
 ABORT, FORCE_COMPLETE = "abort", "force_complete"
 """What may be asked of one that lasts."""
 
@@ -128,6 +130,12 @@ def to_verify(tx: Session, server_id: str) -> Migration | None:
 def waiting_since(tx: Session, since: datetime) -> Sequence[Migration]:
     """Return the moves that wait for their users' word since then, or longer; the oldest first."""
     waiting = Migration.status == FINISHED, Migration.updated_at <= since
+    return tx.execute(select(Migration).where(*waiting).order_by(Migration.id)).scalars().all()
+
+
+def to_confirm(tx: Session) -> Sequence[Migration]:
+    """Return the moves by drains that nobody has confirmed or reverted yet, the oldest first."""
+    waiting = Migration.status == FINISHED, Migration.by_drain
     return tx.execute(select(Migration).where(*waiting).order_by(Migration.id)).scalars().all()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, func, select
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, false, func, select
 from sqlalchemy.orm import Mapped, column_property, declared_attr, mapped_column
 
 from mooring.compute.tables.base import Base
@@ -319,6 +319,7 @@ class Migration(Base):
     __table_args__ = (
         Index("migrations_of_server", "server_id"),
         Index("migrations_by_time", "created_at", "id"),
+        Index("migrations_by_status", "status"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
@@ -338,6 +339,8 @@ class Migration(Base):
     """The size to go back to (`flavors.sizes.Size`); None where a move cannot be reverted."""
     old_vm_state: Mapped[str] = mapped_column(default="", server_default="")
     """active or stopped, as the server was before such a move."""
+    by_drain: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether a drain of the host moves the server while it is off, and is to confirm that."""
     memory_total_bytes: Mapped[int] = mapped_column(default=0)
     memory_processed_bytes: Mapped[int] = mapped_column(default=0)
     memory_remaining_bytes: Mapped[int] = mapped_column(default=0)
