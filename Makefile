@@ -9,7 +9,7 @@ ON_EVERY_CORE := -n $(shell expr $$(nproc) + 1) --maxprocesses 8 --dist workstea
 # The processes that tests start read what the first one has compiled.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test check laws kill faults tempest bench golden migration pins
+.PHONY: help demo test check laws kill faults guests tempest bench golden migration pins
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -18,10 +18,10 @@ demo: ## start a cloud and run the story with the openstack command and a real g
 	@scripts/setup demo
 	@scripts/demo
 
-test: ## set everything up, check the house rules, run every test
+test: ## set everything up, check the house rules, run the tests, of cases and guests a sample
 	@scripts/setup test
 	@scripts/check
-	$(PYTEST) $(ON_EVERY_CORE)
+	$(PYTEST) $(ON_EVERY_CORE) --brief
 
 check: ## formatting, lint, types, layers and the house rules
 	@scripts/setup test
@@ -39,6 +39,10 @@ faults: ## seed every fault, and see it noticed by the tests it names
 kill: ## kill processes at every kill point, not only at the sample of make test
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) -m kill --every
+
+guests: ## run every test with real guests
+	@scripts/setup test
+	$(PYTEST) $(ON_EVERY_CORE) --every -m hosts
 
 tempest: ## run Tempest's own tests of rebuild, attach and extend, in an environment of its own
 	@scripts/setup demo

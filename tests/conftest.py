@@ -19,7 +19,7 @@ from tests.postgres import (
     postgres_wire,
     wired_url,
 )
-from tests.sampling import choose
+from tests.sampling import choose, choose_guests
 
 __all__ = ["database", "location", "postgres_server", "postgres_url", "postgres_wire", "wired_url"]
 
@@ -37,13 +37,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run every kill point, pair and seed instead of a sample",
     )
+    parser.addoption(
+        "--brief",
+        action="store_true",
+        help="of the tests with real guests run only those that the commit chooses",
+    )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the fixture `golden`, so that `make golden` finds it."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses the fixture `golden`, so that `make golden` finds it; choose if asked to."""
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.golden)
+    if config.getoption("--brief") and not config.getoption("--every"):
+        left = choose_guests(items)
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        items[:] = [item for item in items if item not in left]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say what a brief run leaves out: `make guests` leaves out nothing."""
+    is_brief = config.getoption("--brief") and not config.getoption("--every")
+    return "real guests: those that the commit chooses; make guests: all" if is_brief else ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

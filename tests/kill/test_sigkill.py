@@ -30,9 +30,9 @@ from tests.postgres import Server
 pytestmark = pytest.mark.kill
 
 DIES_S = 120.0
-SAMPLE = 34
-SAMPLE_OF_AGENT = 8
-SAMPLE_ON_POSTGRESQL = 6
+SAMPLE = 20
+SAMPLE_OF_AGENT = 6
+SAMPLE_ON_POSTGRESQL = 4
 SAGAS = laws.sagas_of(*(each.name for each in SERVICES))
 UNUSED = {
     *("claim_server", "claim_volume", "delete_image", "fence_holder", "hasten_departure"),
