@@ -274,7 +274,7 @@ async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
         )
         cloud.apps[f"/{each.name}"] = app
         cloud.outside.network.serve(url, app)
-    hosts = fleet_app.build(cloud.fleet, validator, cloud.outside.joins_at)
+    hosts = fleet_app.build(cloud.fleet, cloud.agents, validator, cloud.outside.joins_at)
     if len(cloud.services) == len(SERVICES):
         # The doctor holds what all services say against each other.
         cloud.apps["/mooring"] = fleet_app.beside(hosts, doctor_app.build(cloud, validator))

@@ -16,7 +16,7 @@ from mooring.clients.transport import Network
 from mooring.clock import RealClock
 from mooring.compute.hosts.drain_views import Drain
 from mooring.errors import Unavailable
-from mooring.fleet.app import PATH, HostView, Invitation, Invited
+from mooring.fleet.app import BESIDE, PATH, HostView, Invitation, Invited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,14 +41,14 @@ async def add_host(settings: Settings, name: str, role: str) -> None:
 
 
 async def list_hosts(settings: Settings) -> None:
-    """Print the hosts on other machines, by name."""
+    """Print the hosts by name: those on other machines, and those beside the control plane."""
     answer = await _ask(settings, "GET", PATH)
     found = typed.convert(answer["hosts"], list[HostView])
     rows = [("NAME", "ROLES", "STATUS", "ADDRESS", "CERTIFIED UNTIL", "SILENT SINCE")]
     rows += [
         (
             one.name,
-            ",".join(one.roles),
+            ",".join(one.roles) or "-",
             one.status,
             one.address or "-",
             _time(one.certified_until),
@@ -56,7 +56,10 @@ async def list_hosts(settings: Settings) -> None:
         )
         for one in found
     ]
-    click.echo(_columns(rows) if found else "No host on another machine was invited.")
+    if found:
+        click.echo(_columns(rows))
+    if all(one.status == BESIDE for one in found):
+        click.echo("No host on another machine was invited.")
 
 
 async def show_host(settings: Settings, name: str) -> None:

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from mooring.agent.hypervisor import Facts
 from mooring.compute.hosts import hosts
-from mooring.compute.hosts.loops import heal_servers
+from mooring.compute.hosts.loops import heal_servers, watch_hosts
 from mooring.errors import Bug, NoCapacity
 from mooring.fence import debts
 from mooring.fence.operation import Operation
@@ -31,6 +33,32 @@ async def test_host_is_told_to_placement_once(cloud: ComputeCloud) -> None:
     before = cloud.stores["placement"].commits
     await cloud.look_at_hosts()
     assert cloud.stores["placement"].commits == before
+
+
+async def test_host_whose_hypervisor_does_not_answer_keeps_its_room(
+    wide: ComputeCloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server_id = await wide.make_server()
+    name = (await wide.server(server_id))["OS-EXT-SRV-ATTR:host"]
+    provider = (await wide.compute.placement.providers(name=name))[0]
+    before = await wide.compute.placement.inventory(provider.uuid)
+    whole = await wide.hypervisor(name).facts()
+    lost = replace(whole, vcpus=0, memory_mib=0, problem="libvirt does not answer.")
+
+    async def facts() -> Facts:
+        return lost
+
+    with monkeypatch.context() as patch:
+        patch.setattr(wide.hypervisor(name), "facts", facts)
+        await wide.look_at_hosts()
+        await wide.look_at_hosts()
+        assert await wide.compute.placement.inventory(provider.uuid) == before
+        said = capsys.readouterr().out
+        assert said.count("libvirt does not answer.") == 1
+        assert "could not be looked at" not in said
+        assert watch_hosts.DISABLED in await wide.compute.placement.traits(provider.uuid)
+    await wide.look_at_hosts()
+    assert watch_hosts.DISABLED not in await wide.compute.placement.traits(provider.uuid)
 
 
 async def test_host_that_does_not_answer_is_down_after_a_minute(cloud: ComputeCloud) -> None:

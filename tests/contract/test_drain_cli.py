@@ -41,6 +41,7 @@ def test_a_host_is_emptied_and_used_again(tmp_path: Path) -> None:
     with two_hosts(tmp_path) as (cloud, server):
         operator = cloud.shell("mooring")
         source = operator.ask("server", "show", server)[HOST]
+        names = sorted(one["Hypervisor Hostname"] for one in operator.ask("hypervisor", "list"))
         unknown = _run(cloud, "drain", "nowhere")
         assert (unknown.returncode, "no compute host nowhere" in unknown.stderr) == (1, True)
         drained = _run(cloud, "drain", source)
@@ -53,6 +54,12 @@ def test_a_host_is_emptied_and_used_again(tmp_path: Path) -> None:
         assert (status.returncode, "drained: 1 moved" in status.stdout) == (0, True)
         listed = operator.ask("compute", "service", "list", "--host", source)
         assert [one["Status"] for one in listed] == ["disabled"]
+        listed = _run(cloud, "list").stdout
+        assert [line.split()[0] for line in listed.splitlines() if " beside " in line] == names
+        assert "No host on another machine was invited." in listed
+        assert "beside" in _run(cloud, "show", source).stdout
+        refused = _run(cloud, "remove", source)
+        assert (refused.returncode, "runs beside the control plane" in refused.stderr) == (1, True)
         assert _run(cloud, "enable", source).stdout == f"Host {source} may have servers again.\n"
         listed = operator.ask("compute", "service", "list", "--host", source)
         assert [one["Status"] for one in listed] == ["enabled"]

@@ -19,11 +19,14 @@ from mooring.web.identity import TokenValidator, who_from_request
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from mooring.agent_api.client import Agents
     from mooring.fleet.fleet import Fleet
     from mooring.fleet.tables import HostRow
 
 PATH = "/mooring/hosts"
 _RENEWAL = "/renewal"
+BESIDE = "beside"
+"""The status of a host that runs beside the control plane, on its machine."""
 _STATUS = {
     "invalid": 400,
     "unauthenticated": 401,
@@ -50,41 +53,48 @@ class Invited(Struct, frozen=True):
 
 
 class HostView(Struct, frozen=True, kw_only=True):
-    """One host on another machine. Times are None until it has joined."""
+    """One host. Of one beside the control plane only the name and its silence are known here.
+
+    Times are None until it has joined.
+    """
 
     name: str
-    roles: list[str]
+    roles: list[str] = []
     status: str
-    address: str
-    invited_until: datetime
-    joined_at: datetime | None
-    certified_until: datetime | None
-    fingerprint: str
+    address: str = ""
+    invited_until: datetime | None = None
+    joined_at: datetime | None = None
+    certified_until: datetime | None = None
+    fingerprint: str = ""
     """Of its certificate: SHA-256, in hex."""
-    silent_since: datetime | None
+    silent_since: datetime | None = None
     """As the process that was asked sees it."""
 
 
-def build(fleet: Fleet | None, validator: TokenValidator, joins_at: str) -> ASGIApp:
-    """Return the application; without a fleet it says how to get one."""
+def build(fleet: Fleet | None, agents: Agents, validator: TokenValidator, joins_at: str) -> ASGIApp:
+    """Return the application; without a fleet it knows the hosts beside it, and how to get one."""
 
     async def answer(request: Request) -> tuple[int, object]:
         who = await who_from_request(request.headers, validator, "")
         if not who.is_admin:
             raise Forbidden("Hosts are an administrator's business.")
+        name, method = request.url.path.removeprefix(PATH).strip("/"), request.method
+        beside = [each for each in agents if fleet is None or fleet.is_beside(each)]
+        if method == "GET" and not name:
+            joined = [_view(fleet, row) for row in await fleet.hosts()] if fleet else []
+            return 200, {"hosts": [*joined, *(_beside(agents, each) for each in beside)]}
+        if (wanted := name.removesuffix(_RENEWAL)) in beside:
+            return _answer_for_neighbour(agents, method, wanted)
         if fleet is None:
             raise Conflict(
                 "This cloud takes no hosts on other machines. Give every process of it the setting "
                 "hosts_listen, as ADDRESS:PORT, and start it again."
             )
-        name = request.url.path.removeprefix(PATH).strip("/")
         if name:
-            return await _answer_for_host(fleet, request.method, name)
-        if request.method == "POST":
+            return await _answer_for_host(fleet, method, name)
+        if method == "POST":
             asked = await _read(request)
             return 201, Invited(*await fleet.invite(asked.name, asked.roles, joins_at))
-        if request.method == "GET":
-            return 200, {"hosts": [_view(fleet, row) for row in await fleet.hosts()]}
         raise NotFound(f"There is no {request.method} of {PATH}.")
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,6 +108,16 @@ def build(fleet: Fleet | None, validator: TokenValidator, joins_at: str) -> ASGI
         await response(scope, receive, send)
 
     return application
+
+
+def _answer_for_neighbour(agents: Agents, method: str, name: str) -> tuple[int, object]:
+    if method != "GET":
+        raise Conflict(
+            f"Host {name} runs beside the control plane, without an invitation or a certificate. "
+            "Nothing was changed; it is in the cloud as long as the control plane is started with "
+            "it."
+        )
+    return 200, _beside(agents, name)
 
 
 async def _answer_for_host(fleet: Fleet, method: str, name: str) -> tuple[int, object]:
@@ -135,9 +155,16 @@ async def _read(request: Request) -> Invitation:
         raise Invalid(f"That is no invitation: {error}.") from error
 
 
+def _beside(agents: Agents, name: str) -> HostView:
+    return HostView(name=name, status=BESIDE, silent_since=_silent(agents).get(name))
+
+
+def _silent(agents: Agents) -> dict[str, datetime | None]:
+    return {each.host: each.since for each in agents.doors.silent()}
+
+
 def _view(fleet: Fleet, row: HostRow) -> HostView:
     certificate = row.certificate.encode() if row.certificate else None
-    silent = {each.host: each.since for each in fleet.agents.doors.silent()}
     return HostView(
         name=row.name,
         roles=list(row.roles),
@@ -147,5 +174,5 @@ def _view(fleet: Fleet, row: HostRow) -> HostView:
         joined_at=row.joined_at,
         certified_until=certificates.expiry(certificate) if certificate else None,
         fingerprint=certificates.fingerprint(certificate) if certificate else "",
-        silent_since=silent.get(row.name),
+        silent_since=_silent(fleet.agents).get(row.name),
     )

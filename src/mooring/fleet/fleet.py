@@ -69,7 +69,7 @@ class Fleet:
         Raises Invalid, Conflict when there is a host of this name, OverQuota.
         """
         joining.check_wish(name, roles)
-        if name in self.agents and name not in self._places:
+        if self.is_beside(name):
             raise Conflict(
                 f"Host {name} runs beside the control plane already. Choose another name."
             )
@@ -79,6 +79,10 @@ class Fleet:
         root = certificates.fingerprint(self.authority)
         token = JoinToken(address=joins_at, authority=root, host=name, secret=secret)
         return write_token(token), until
+
+    def is_beside(self, name: str) -> bool:
+        """Whether a host runs beside the control plane, and has not joined."""
+        return name in self.agents and name not in self._places
 
     async def join(self, asked: JoinRequest) -> Joined:
         """Let a host in. Raises as `joining.join` does."""

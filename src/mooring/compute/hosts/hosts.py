@@ -120,18 +120,23 @@ def report(tx: Session, reports: Sequence[Report], zone: str, now: datetime) -> 
 
 
 def _report(tx: Session, said: Report, host: Host | None, zone: str, now: datetime) -> Host:
+    """Write down what one said; room that it cannot count now is as large as it was."""
     if host is None:
         host = Host(
             name=said.name,
             service_uuid=str(uuid.uuid4()),
             provider_id=str(uuid.uuid4()),
             zone=zone,
+            vcpus=0,
+            memory_mib=0,
+            disk_gib=0,
             created_at=now,
         )
         tx.add(host)
     host.version, host.incarnation = said.version, said.incarnation
     host.hypervisor, host.accelerator = said.hypervisor, said.accelerator
-    host.vcpus, host.memory_mib, host.disk_gib = said.vcpus, said.memory_mib, said.disk_gib
+    if not said.problem:
+        host.vcpus, host.memory_mib, host.disk_gib = said.vcpus, said.memory_mib, said.disk_gib
     host.traits = list(said.traits)
     host.last_seen_at = host.updated_at = now
     return host

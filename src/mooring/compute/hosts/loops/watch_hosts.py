@@ -94,11 +94,13 @@ def _gather_reports(compute: Compute) -> Reports:
 
 async def _announce(compute: Compute, host: Host, said: Report) -> None:
     """Tell placement what the host has, when that is not what placement was told last."""
-    inventories, traits = _inventories(compute, said), _traits(host, said)
+    inventories, traits = _inventories(compute, host), _traits(host, said)
     told = msgspec.json.encode((inventories, traits), order="sorted")
     digest = hashlib.sha256(told).hexdigest()
     if host.announced == digest:
         return
+    if said.problem:
+        log.warning("a host can start no guests now", host=host.name, reason=said.problem)
     placement = compute.placement
     await placement.put_provider(host.name, host.provider_id)
     await placement.put_inventory(host.provider_id, inventories)
@@ -107,12 +109,12 @@ async def _announce(compute: Compute, host: Host, said: Report) -> None:
     await compute.store.write(lambda tx: tx.execute(this) and None)
 
 
-def _inventories(compute: Compute, said: Report) -> dict[str, Inventory]:
+def _inventories(compute: Compute, host: Host) -> dict[str, Inventory]:
     settings = compute.settings
     amounts = {
-        "VCPU": (said.vcpus, settings.cpu_allocation_ratio),
-        "MEMORY_MB": (said.memory_mib, settings.memory_allocation_ratio),
-        "DISK_GB": (said.disk_gib, settings.disk_allocation_ratio),
+        "VCPU": (host.vcpus, settings.cpu_allocation_ratio),
+        "MEMORY_MB": (host.memory_mib, settings.memory_allocation_ratio),
+        "DISK_GB": (host.disk_gib, settings.disk_allocation_ratio),
     }
     return {
         name: Inventory(total=total, max_unit=total, allocation_ratio=ratio)
@@ -122,7 +124,9 @@ def _inventories(compute: Compute, said: Report) -> dict[str, Inventory]:
 
 
 def _traits(host: Host, said: Report) -> list[str]:
-    return sorted({*said.traits, *([DISABLED] if host.disabled else [])})
+    """Return what placement is told to choose by; one that can start no guest is as disabled."""
+    closed = host.disabled or said.problem
+    return sorted({*said.traits, *([DISABLED] if closed else [])})
 
 
 async def _pay_debts(compute: Compute, agent: AgentClient) -> None:
