@@ -170,3 +170,50 @@ async def test_what_was_kept_is_forgotten(pair: Pair) -> None:
     await client.restore_kept(pair.server_id, operation=operation())
     with pytest.raises(Invalid, match="not made smaller"):
         await client.put_server(pair.server_id, spec(1, copied=True), operation=operation())
+
+
+async def test_what_was_restored_is_taken_back(pair: Pair) -> None:
+    client, named = pair.here.client, operation()
+    await client.keep_disks(pair.server_id, operation=operation())
+    await client.put_server(pair.server_id, spec(2, copied=True), operation=operation())
+    await pair.here.hears(pair.server_id, f"disk vda {2 * GIB} bytes")
+    await client.set_power(pair.server_id, OFF, operation=operation())
+    await client.restore_kept(pair.server_id, operation=named)
+    await client.take_back_restored(pair.server_id, operation=named)
+    with pytest.raises(Conflict, match="undone"):
+        await client.restore_kept(pair.server_id, operation=named)
+    await client.take_back_restored(pair.server_id, operation=operation())
+    await client.put_server(pair.server_id, spec(0, copied=True), operation=operation())
+    await pair.here.hears(pair.server_id, f"disk vda {2 * GIB} bytes", times=2)
+    await client.set_power(pair.server_id, OFF, operation=operation())
+    await client.restore_kept(pair.server_id, operation=operation())
+    await client.forget_kept(pair.server_id, operation=operation())
+    await client.put_server(pair.server_id, spec(1, copied=True), operation=operation())
+    await pair.here.hears(pair.server_id, f"disk vda {GIB} bytes", times=2)
+    # What was put aside is gone: a running guest is in nobody's way.
+    await client.take_back_restored(pair.server_id, operation=operation())
+
+
+async def test_a_guest_ends_and_leaves_its_disk_to_one_that_comes_back(pair: Pair) -> None:
+    client, starting = pair.here.client, operation()
+    await client.delete_server(pair.server_id, keeps_disks=True, operation=starting)
+    with pytest.raises(Conflict, match="undone"):
+        await client.put_server(pair.server_id, spec(copied=True), operation=starting)
+    assert await client.show_server(pair.server_id) is None
+    (left,) = (await client.inventory()).leftovers
+    assert Path(left).name == pair.server_id
+    with pytest.raises(NotFound):
+        await client.put_offer(pair.server_id, operation=operation())
+    guest = await client.put_server(pair.server_id, spec(copied=True), operation=operation())
+    assert (guest.state, guest.image_id) == ("running", IMAGE_ID)
+    await client.delete_server(pair.server_id, keeps_disks=True, operation=operation())
+    await client.delete_server(pair.server_id, operation=operation())
+    assert (await client.inventory()).leftovers == []
+
+
+async def test_the_disk_of_a_running_guest_does_not_grow(pair: Pair) -> None:
+    client = pair.here.client
+    await client.set_power(pair.server_id, ON, operation=operation())
+    await pair.here.hears(pair.server_id, f"disk vda {GIB} bytes", times=2)
+    with pytest.raises(Conflict):
+        await client.put_server(pair.server_id, spec(2, copied=True), operation=operation())

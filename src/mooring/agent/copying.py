@@ -6,13 +6,15 @@ control plane's order, with a key that is good for these disks and this operatio
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mooring.agent import blocks, files
 from mooring.agent.copies import Copies, check_room
 from mooring.agent.door import Door
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import Hypervisor
 from mooring.agent.images import ImageCache
-from mooring.agent.local_disks import LocalDisk
+from mooring.agent.local_disks import LocalDisk, check_off
 from mooring.agent.offers import Offers
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.settings import AgentSettings
@@ -24,7 +26,7 @@ from mooring.fence.threads import run_to_end
 from mooring.probe import Probe
 
 handlers = Handlers[Agent]()
-KEPT = ".kept"
+KEPT, ASIDE = ".kept", ".aside"
 
 
 class Copying:
@@ -113,7 +115,7 @@ async def discard_copy(call: Call[Agent]) -> Answer:
 async def keep_disks(call: Call[Agent]) -> Answer:
     """Copy what the guest writes to, beside it."""
     for disk in await _written(call):
-        kept = disk.path.with_name(disk.name + KEPT)
+        kept = _beside(disk.path, KEPT)
         if await run_to_end(kept.exists):
             continue
         check_room(kept.parent, call.path["server_id"], disk.path.stat().st_blocks * 512)
@@ -129,23 +131,63 @@ async def keep_disks(call: Call[Agent]) -> Answer:
 
 @handlers.of(verbs.FORGET_KEPT)
 async def forget_kept(call: Call[Agent]) -> Answer:
-    """Remove what was kept, also of a guest that is gone."""
-    hypervisor = call.agent.hypervisor
-    own = hypervisor.guest_directory / call.path["server_id"]
-    for name in hypervisor.local_names:
-        (own / f"{name}{KEPT}").unlink(missing_ok=True)
+    """Remove what was kept and what was put aside, also of a guest that is gone."""
+    for own in _own_paths(call):
+        if await run_to_end(own.exists):
+            for other in (_beside(own, KEPT), _beside(own, ASIDE)):
+                await run_to_end(lambda one=other: one.unlink(missing_ok=True))
     return Answer(status=204)
 
 
 @handlers.of(verbs.RESTORE_KEPT)
 async def restore_kept(call: Call[Agent]) -> Answer:
-    """Give back what was kept."""
-    await call.agent.copying.withdraw(call.path["server_id"])
-    for disk in await _written(call):
-        kept = disk.path.with_name(disk.name + KEPT)
-        if await run_to_end(kept.exists):
-            await run_to_end(lambda one=kept, to=disk.path: files.finish(one, to))
+    """Give back what was kept, and put aside what is in its place."""
+    await _exchange(call, KEPT, ASIDE)
     return Answer(status=204)
+
+
+@handlers.of(verbs.TAKE_BACK_RESTORED)
+async def take_back_restored(call: Call[Agent]) -> Answer:
+    """Give back what was put aside, and keep what is in its place as before."""
+    await _exchange(call, ASIDE, KEPT)
+    return Answer(status=204)
+
+
+async def _exchange(call: Call[Agent], wanted: str, other: str) -> None:
+    """Give disks' names to the files beside them that are wanted, if there are any.
+
+    Raises Conflict while a guest may write to them.
+    """
+    server_id = call.path["server_id"]
+    found = [own for own in _own_paths(call) if await run_to_end(_beside(own, wanted).exists)]
+    if not found:
+        return
+    await call.agent.copying.withdraw(server_id)
+    if (guest := await call.agent.hypervisor.guest(server_id)) is not None:
+        check_off(server_id, guest.state)
+    for own in found:
+        await run_to_end(lambda one=own: _swap(one, wanted, other))
+
+
+def _own_paths(call: Call[Agent]) -> list[Path]:
+    """Return where the disks of a guest are, whether it is defined or not."""
+    hypervisor = call.agent.hypervisor
+    own = hypervisor.guest_directory / call.path["server_id"]
+    return [own / name for name in hypervisor.local_names]
+
+
+def _beside(own: Path, suffix: str) -> Path:
+    return own.with_name(own.name + suffix)
+
+
+def _swap(own: Path, wanted: str, other: str) -> None:
+    """Give a disk's name to the file beside it that is wanted; what had it is the other one now.
+
+    It may be repeated: a process that died in between left no file of that name.
+    """
+    if own.exists():
+        files.finish(own, _beside(own, other))
+    files.finish(_beside(own, wanted), own)
 
 
 async def _written(call: Call[Agent]) -> list[LocalDisk]:

@@ -200,8 +200,11 @@ class Hypervisor(Protocol):
         """Stop the guest: ask it for so long, then switch it off; 0 asks not. Raises NotFound."""
         ...
 
-    async def remove(self, server_id: str) -> None:
-        """End the guest, forget it, remove its files; nothing when there is none."""
+    async def remove(self, server_id: str, *, keeps_disks: bool = False) -> None:
+        """End the guest, forget it, remove its files; nothing when there is none.
+
+        With `keeps_disks` its own disks stay as they are, for `find_root`.
+        """
         ...
 
     async def until_quiet(self, server_id: str) -> None:

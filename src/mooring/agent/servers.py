@@ -56,10 +56,11 @@ async def put_server(call: Call[Agent]) -> Answer:
 
 @handlers.of(verbs.DELETE_SERVER)
 async def delete_server(call: Call[Agent]) -> Answer:
-    """End the guest and remove its files."""
+    """End the guest and remove its files, or leave the disks to one that comes back."""
     server_id = call.path["server_id"]
     await call.agent.copying.withdraw(server_id)
-    await call.agent.hypervisor.remove(server_id)
+    keeps_disks = bool(call.number("keeps_disks", 0))
+    await call.agent.hypervisor.remove(server_id, keeps_disks=keeps_disks)
     call.agent.connections.release(server_id)
     return Answer(status=204)
 

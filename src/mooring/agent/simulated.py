@@ -121,9 +121,10 @@ class SimulatedHypervisor(SimulatedDisks):
         how = "shut down" if presses else "switched off"
         await self.emulators.end(server_id, lambda: self._switch_off(server_id, how))
 
-    async def remove(self, server_id: str) -> None:
+    async def remove(self, server_id: str, *, keeps_disks: bool = False) -> None:
         await self.knobs.at("remove")
-        await self.emulators.end(server_id, lambda: self._remove(server_id))
+        forget = self._forget if keeps_disks else self._remove
+        await self.emulators.end(server_id, lambda: forget(server_id))
 
     async def until_quiet(self, server_id: str) -> None:
         await self.emulators.calls.until_quiet(server_id)

@@ -14,9 +14,12 @@ from pathlib import Path
 from mooring.agent import files
 from mooring.agent.hypervisor import RootPlan
 from mooring.agent.local_disks import LocalDisk, check_growth, check_off, no_copy
+from mooring.agent.qemu_img import InUse
 from mooring.agent.simulated_moves import SimulatedMoves
+from mooring.agent.world import SimulatedGuest
 
 _ROOT = "root"
+_HAS_OPEN = frozenset({"running", "paused", "prelaunched"})
 
 
 class SimulatedDisks(SimulatedMoves):
@@ -41,12 +44,7 @@ class SimulatedDisks(SimulatedMoves):
         check_off(server_id, guest.state)
         if not guest.image_id:
             return []
-        path = self._root_path(server_id)
-        if not path.exists():
-            path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
-            path.write_bytes(f"root of {server_id}, from {guest.image_id}".encode())
-            os.truncate(path, guest.root_bytes)
-        return [LocalDisk(name=_ROOT, path=path)]
+        return [LocalDisk(name=_ROOT, path=self._lay_down(guest))]
 
     async def take_in(self, server_id: str, brought: Sequence[Path]) -> None:
         await self.knobs.at("take_in")
@@ -57,15 +55,37 @@ class SimulatedDisks(SimulatedMoves):
         self, server_id: str, image_id: str, size_bytes: int, operation_key: str
     ) -> RootPlan:
         await self.knobs.at("find_root")
-        path = self._root_path(server_id)
+        path, guest = self._root_path(server_id), self._world.find(server_id)
+        if guest is not None and guest.image_id:
+            self._lay_down(guest)
         if not path.exists():
             raise no_copy(server_id)
-        size_bytes = check_growth(server_id, path.stat().st_size, size_bytes)
-        os.truncate(path, size_bytes)
+        has_bytes = path.stat().st_size
+        size_bytes = check_growth(server_id, has_bytes, size_bytes)
+        if size_bytes > has_bytes:
+            if guest is not None and guest.state in _HAS_OPEN:
+                raise InUse(f"The root disk of server {server_id} is open in its emulator.")
+            os.truncate(path, size_bytes)
         return RootPlan(path=path, format="raw", image_id=image_id, size_bytes=size_bytes)
 
     def _root_path(self, server_id: str) -> Path:
         return self.guest_directory / server_id / _ROOT
+
+    def _lay_down(self, guest: SimulatedGuest) -> Path:
+        """Return the root disk of a guest that has one, made if nobody has asked for it yet."""
+        path = self._root_path(guest.server_id)
+        # It may stand beside its name, between two steps of who exchanges it for another one.
+        if not path.exists() and not any(path.parent.glob(f"{_ROOT}.*")):
+            path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+            path.write_bytes(f"root of {guest.server_id}, from {guest.image_id}".encode())
+            os.truncate(path, guest.root_bytes)
+        return path
+
+    def _forget(self, server_id: str) -> None:
+        guest = self._world.find(server_id)
+        if guest is not None and guest.image_id:
+            self._lay_down(guest)
+        self._world.remove(server_id)
 
     def _remove(self, server_id: str) -> None:
         self._world.remove(server_id)

@@ -125,11 +125,20 @@ class AgentClient(CopyCalls, DiskCalls, MoveCalls, OverlayCalls, SnapshotCalls, 
         self,
         server_id: str,
         *,
+        keeps_disks: bool = False,
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
-        """End the guest, forget it and remove its own files. Its volumes stay connected."""
-        await self.ask(verbs.DELETE_SERVER, server_id, operation=operation, timeout_s=timeout_s)
+        """End the guest, forget it and remove its own files. Its volumes stay connected.
+
+        With `keeps_disks` its root disk stays, for `put_server` with `RootDisk(copied=True)`. An
+        agent of the release before removes it all the same: ask only one that has given or kept
+        disks, which such an agent does not.
+        """
+        query = {"keeps_disks": 1} if keeps_disks else {}
+        await self.ask(
+            verbs.DELETE_SERVER, server_id, operation=operation, timeout_s=timeout_s, **query
+        )
 
     async def claim_server(
         self, server_id: str, *, operation: Operation, timeout_s: float = AGENT_LONG_CALL_S

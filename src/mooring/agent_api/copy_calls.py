@@ -86,12 +86,22 @@ class CopyCalls(Calls):
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
-        """Remove what was kept; what the guest uses stays."""
+        """Remove what was kept, or put aside; what the guest uses stays."""
         await self.ask(verbs.FORGET_KEPT, server_id, operation=operation, timeout_s=timeout_s)
 
     async def restore_kept(self, server_id: str, *, operation: Operation | None = None) -> None:
         """Give a guest that is off what was kept, in place of what it uses; nothing when none was.
 
-        Define it anew after that: the disks may be smaller. NotFound; Conflict: it is not off.
+        What it used is put aside until `forget_kept`. Define it anew after that: the disks may be
+        smaller. Conflict: it is not off.
         """
         await self.ask(verbs.RESTORE_KEPT, server_id, operation=operation)
+
+    async def take_back_restored(
+        self, server_id: str, *, operation: Operation | None = None
+    ) -> None:
+        """Give a guest that is off what was put aside, and keep what was restored once more.
+
+        Nothing when nothing was restored. Conflict: it is not off.
+        """
+        await self.ask(verbs.TAKE_BACK_RESTORED, server_id, operation=operation)

@@ -128,7 +128,10 @@ PUT_COPY = Verb("put_copy", "PUT", _COPY, Offer, CopyProgress, "discard_copy")
 DISCARD_COPY = Verb("discard_copy", "DELETE", _COPY, None, NoneType)
 KEEP_DISKS = Verb("keep_disks", "PUT", _KEPT, None, NoneType, "forget_kept")
 FORGET_KEPT = Verb("forget_kept", "DELETE", _KEPT, None, NoneType)
-RESTORE_KEPT = Verb("restore_kept", "PUT", f"{_KEPT}/restored", None, NoneType)
+RESTORE_KEPT = Verb(
+    "restore_kept", "PUT", f"{_KEPT}/restored", None, NoneType, "take_back_restored"
+)
+TAKE_BACK_RESTORED = Verb("take_back_restored", "DELETE", f"{_KEPT}/restored", None, NoneType)
 
 CONNECT = Verb("connect", "PUT", _CONNECTION, ConnectRequest, Connected, "disconnect")
 DISCONNECT = Verb("disconnect", "DELETE", _CONNECTION, None, NoneType)

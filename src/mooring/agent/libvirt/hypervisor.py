@@ -166,7 +166,7 @@ class LibvirtHypervisor(LibvirtDisks):
             await self._look(server_id, power.switch_off)
             await self._asked.until_quiet(server_id, was_ended=True)
 
-    async def remove(self, server_id: str) -> None:
+    async def remove(self, server_id: str, *, keeps_disks: bool = False) -> None:
         handle = self._connection.handle
 
         def remove() -> None:
@@ -175,7 +175,8 @@ class LibvirtHypervisor(LibvirtDisks):
                 power.switch_off(domain)
                 power.undefine(domain)
             self._connection.remove_log(server_id)
-            self._files.remove(server_id)
+            if not keeps_disks:
+                self._files.remove(server_id)
 
         async with self._lock(server_id):
             await self._call(remove)
