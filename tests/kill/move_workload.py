@@ -26,15 +26,29 @@ STAYS = {f"{COLD}/{step}" for step in ("disconnect_left", "delete_left", "forget
 Act = Callable[[], Answer]
 
 
-def move_operations(cloud: KilledCloud, booted: str, volume: str) -> dict[str, list[Act]]:
-    """Return, by saga or step, what to do besides: `booted` has its root disk on a volume.
+COPY, GROW = "copies", "grows"
+"""What to do besides for the verbs of hosts that give, take and keep disks."""
 
-    The other `volume` is free.
+
+def move_operations(
+    cloud: KilledCloud, booted: str, local: str, volume: str
+) -> dict[str, list[Act]]:
+    """Return, by saga, step or kind, what to do besides: `booted` has its root disk on a volume.
+
+    That of `local` is on its host. The other `volume` is free.
     """
     return {
-        COLD: [lambda: _move_off(cloud, booted)],
-        CONFIRM: [lambda: _say(cloud, booted, "confirmResize")],
-        REVERT: [lambda: _say(cloud, booted, "revertResize", volume)],
+        COLD: [lambda: _move_off(cloud, booted), lambda: _move_off(cloud, local)],
+        CONFIRM: [
+            lambda: _say(cloud, booted, "confirmResize"),
+            lambda: _say(cloud, local, "confirmResize"),
+        ],
+        REVERT: [
+            lambda: _say(cloud, booted, "revertResize", volume),
+            lambda: _say(cloud, local, "revertResize"),
+        ],
+        COPY: [lambda: _move_off(cloud, local)],
+        GROW: [lambda: _grow(cloud, local)],
         MOVE: [lambda: _move(cloud, booted)],
         DELETE_MOVING: [lambda: _delete_moving(cloud, booted)],
     }
@@ -64,6 +78,14 @@ def _say(cloud: KilledCloud, server: str, word: str, volume: str = "") -> Answer
         seen = f"{VOLUME}/volumes/{volume}"
         cloud.until(lambda: _shows(cloud, seen, "volume", "in-use"), "it has the volume")
     return cloud.ask("POST", f"{path}/action", {word: None})
+
+
+def _grow(cloud: KilledCloud, server: str) -> Answer:
+    """Give a server a larger disk, and take that back."""
+    path = f"{COMPUTE}/servers/{server}"
+    cloud.ask("POST", f"{path}/action", {"resize": {"flavorRef": "2"}})
+    cloud.until(lambda: _shows(cloud, path, "server", "VERIFY_RESIZE"), "the disk has grown")
+    return cloud.ask("POST", f"{path}/action", {"revertResize": None})
 
 
 def _shows(cloud: KilledCloud, path: str, kind: str, status: str) -> bool:

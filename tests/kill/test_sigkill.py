@@ -15,14 +15,24 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from mooring.agent import disks, moves, servers, volumes
+from mooring.agent import copying, disks, moves, servers, volumes
 from mooring.agent_api import verbs
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
-from tests.kill.move_workload import DELETE_MOVING, HELD, IN_VAIN, MOVE, MOVES, STAYS, UNDONE
+from tests.kill.move_workload import (
+    COPY,
+    DELETE_MOVING,
+    GROW,
+    HELD,
+    IN_VAIN,
+    MOVE,
+    MOVES,
+    STAYS,
+    UNDONE,
+)
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
 from tests.kill.workload import load_project, prepare, rarer_operations, ten_operations
 from tests.postgres import Server
@@ -36,14 +46,15 @@ SAMPLE_ON_POSTGRESQL = 4
 SAGAS = laws.sagas_of(*(each.name for each in SERVICES))
 UNUSED = {
     *("claim_server", "claim_volume", "delete_image", "fence_holder", "hasten_departure"),
-    "lift_fence",
+    *("lift_fence", "withdraw_offer", "discard_copy", "take_back_restored"),
 }
 """Verbs that no operation asks for here: servers and volumes are claimed from deletions that their
-hosts left unanswered, a guest is hastened that has been on its way for long, and the others, which
-take an image out of a host's cache or from its holder, are for operators."""
+hosts left unanswered, a guest is hastened that has been on its way for long, a disk's copy is taken
+back where its server stays, and the others, which take an image out of a host's cache or from its
+holder, are for operators."""
 VERBS = [
     name
-    for module in (servers, disks, volumes, moves)
+    for module in (servers, disks, volumes, moves, copying)
     for name in module.handlers.by_name
     if verbs.VERBS[name].method != "GET" and name not in UNUSED
 ]
@@ -54,9 +65,12 @@ UNWINDING = {
     "delete_arrival": UNDONE,
 }
 """What has to fail so that an agent is asked for a verb that only takes back."""
-AT_DESTINATION = {"connect", "put_arrival", "delete_arrival"}
+AT_DESTINATION = {"connect", "put_arrival", "delete_arrival", "put_copy"}
 """Verbs that the host is asked which a server moves to."""
-OF_MOVES = {*AT_DESTINATION, *moves.handlers.by_name}
+OF_COPIES = {"put_offer": COPY, "put_copy": COPY} | dict.fromkeys(
+    ("keep_disks", "restore_kept", "forget_kept"), GROW
+)
+OF_MOVES = {*AT_DESTINATION, *moves.handlers.by_name, *OF_COPIES}
 POINTS = [(saga, point) for saga in SAGAS for point in laws.points_of(saga)]
 
 
@@ -193,7 +207,7 @@ def test_a_killed_agent_ends_every_operation(point: str, template: Path) -> None
         if "_content/" in point:
             besides = rarer["volume.reimage_volume"]
         if verb in OF_MOVES:
-            besides = rarer[MOVE]
+            besides = rarer[OF_COPIES.get(verb, MOVE)]
         dying = cloud.other if there else cloud.agent
         assert dying is not None
         with cloud.meanwhile(*ten_operations(cloud, project), *besides):

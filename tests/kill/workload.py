@@ -104,7 +104,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **growing,
         **pictured,
         **rebuilding,
-        **move_operations(cloud, project.booted, volume),
+        **move_operations(cloud, project.booted, server, volume),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],

@@ -42,6 +42,7 @@ class Wants(Struct, frozen=True):
 _SERVER, _BOTH = "server volume", "server volume"
 _BOOTED = "server volume root new_image"
 _MOVING = "server volume data"
+_LOCAL = "server data"
 WANTS = {
     "attach": Wants(_SERVER, _BOTH),
     "detach": Wants(_SERVER, _BOTH),
@@ -89,6 +90,16 @@ WANTS = {
     "confirm": Wants(f"{_MOVING} later", _MOVING, "later"),
     "delete a moved server": Wants(f"{_MOVING} later", "server", "later"),
     "revert": Wants(f"{_MOVING} later", f"{_MOVING} later"),
+    "local migration": Wants(_LOCAL, _LOCAL),
+    "local migration in vain": Wants(_LOCAL, _LOCAL),
+    "local resize": Wants(_LOCAL, _LOCAL),
+    "local resize in vain": Wants(_LOCAL, _LOCAL),
+    "local confirm": Wants(_LOCAL, _LOCAL),
+    "local revert": Wants(_LOCAL, _LOCAL),
+    "delete two disks": Wants(_LOCAL, "server"),
+    "confirm growth": Wants(_LOCAL, "server"),
+    "revert growth": Wants(_LOCAL, "server"),
+    "delete a grown disk": Wants(_LOCAL, "server"),
     "take snapshot": Wants("volume", "volume"),
     "take snapshot in use": Wants(_SERVER, _BOTH),
     "delete snapshot": Wants("volume snapshot", "volume", "snapshot"),

@@ -13,6 +13,8 @@ from tests.laws.sites import COMPUTE, FOURTH, SERVER_OR_NONE, THIRD, VOLUME, Sce
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _HOST = "OS-EXT-SRV-ATTR:host"
+LARGER = "2"
+"""A flavor with a larger root disk than that of the server."""
 
 
 async def a_server_that_moves(site: Site) -> None:
@@ -36,6 +38,38 @@ async def a_server_that_moves(site: Site) -> None:
     )
     await site.cloud.settle()
     await _set_others(site, "enabled")
+
+
+async def a_server_with_a_local_disk(site: Site) -> None:
+    """A server on the first host with its root disk there and a volume, and another host."""
+    await _set_others(site, "disabled")
+    made = await site.get("POST", f"{VOLUME}/volumes", {"volume": {"size": 1, "name": "data"}})
+    site.names["data"] = made["volume"]["id"]
+    server = {"name": "new", "flavorRef": site.names["flavor"], "imageRef": site.names["image"]}
+    made = await site.get("POST", f"{COMPUTE}/servers", {"server": server})
+    site.names["server"] = made["server"]["id"]
+    await site.get(
+        "POST",
+        f"{COMPUTE}/servers/{{server}}/os-volume_attachments",
+        {"volumeAttachment": {"volumeId": site.names["data"]}},
+    )
+    await site.cloud.settle()
+    await _set_others(site, "enabled")
+
+
+async def a_disk_that_moved(site: Site) -> None:
+    """The same server on the other host, before its user's word; its disk is on both."""
+    await a_server_with_a_local_disk(site)
+    shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
+    is_neighbour = shown["server"][_HOST] == "h2"
+    body = {"migrate": {"host": FOURTH if is_neighbour else THIRD}}
+    await site.get("POST", _ACTION, body, user="admin", version="2.90")
+
+
+async def a_disk_that_grew(site: Site) -> None:
+    """The same server with a larger disk on its host, before its user's word."""
+    await a_server_with_a_local_disk(site)
+    await site.get("POST", _ACTION, {"resize": {"flavorRef": LARGER}}, version="2.90")
 
 
 async def _set_others(site: Site, status: str) -> None:
@@ -71,6 +105,18 @@ async def cold_migrate_in_vain(site: Site) -> Any:
 async def resize(site: Site) -> Any:
     """Give the server a larger flavor on its host."""
     return await _act(site, "resize", {"flavorRef": "84"})
+
+
+async def grow(site: Site) -> Any:
+    """Give the server a flavor with a larger root disk, on its host."""
+    return await _act(site, "resize", {"flavorRef": LARGER})
+
+
+async def grow_in_vain(site: Site) -> Any:
+    """The same, and the host does not keep the disk as it is."""
+    shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
+    site.refuse_at(shown["server"][_HOST], "PUT", "/servers/{server}/kept")
+    return await grow(site)
 
 
 async def a_server_that_moved(site: Site) -> None:
@@ -128,6 +174,20 @@ async def _answer_again(site: Site) -> None:
     site.silence("", "", b"")
 
 
+_LOCAL, _THERE = a_server_with_a_local_disk, (THIRD,)
+LOCAL_MOVES = [
+    Scenario("local migration", COLD_MIGRATE, _LOCAL, cold_migrate, hosts=_THERE),
+    Scenario("local migration in vain", COLD_MIGRATE, _LOCAL, cold_migrate_in_vain, hosts=_THERE),
+    Scenario("local resize", COLD_MIGRATE, _LOCAL, grow),
+    Scenario("local resize in vain", COLD_MIGRATE, _LOCAL, grow_in_vain),
+    Scenario("local confirm", CONFIRM_RESIZE, a_disk_that_moved, confirm, hosts=_THERE),
+    Scenario("local revert", REVERT_RESIZE, a_disk_that_moved, revert, hosts=_THERE),
+    Scenario("delete two disks", DELETE_SERVER, a_disk_that_moved, delete, hosts=_THERE),
+    Scenario("confirm growth", CONFIRM_RESIZE, a_disk_that_grew, confirm),
+    Scenario("revert growth", REVERT_RESIZE, a_disk_that_grew, revert),
+    Scenario("delete a grown disk", DELETE_SERVER, a_disk_that_grew, delete),
+]
+"""Of servers whose root disk lies on their host."""
 _TOLD = ("faults", "instance_actions", "migrations")
 """What differs with SERVER_OR_NONE where the guest had been sent by then, or not."""
 MOVES = [
@@ -158,4 +218,5 @@ MOVES = [
         (*_TOLD, *SERVER_OR_NONE),
         hosts=(THIRD,),
     ),
+    *LOCAL_MOVES,
 ]

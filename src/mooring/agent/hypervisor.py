@@ -201,10 +201,7 @@ class Hypervisor(Protocol):
         ...
 
     async def remove(self, server_id: str, *, keeps_disks: bool = False) -> None:
-        """End the guest, forget it, remove its files; nothing when there is none.
-
-        With `keeps_disks` its own disks stay as they are, for `find_root`.
-        """
+        """End the guest, forget it, remove its files, or all but its disks, for `find_root`."""
         ...
 
     async def until_quiet(self, server_id: str) -> None:

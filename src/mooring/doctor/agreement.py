@@ -171,6 +171,15 @@ def _is_kept(books: Books, server_id: str, host: str) -> bool:
     return any(place["host"] == host for device in own for place in device["places"])
 
 
+def _may_go_back(books: Books, server_id: str, host: str) -> bool:
+    """Whether a server that waits for its user's word left its root disk at a host."""
+    server = books.servers.get(server_id)
+    if server is None or server["vm_state"] != "resized" or not server["image_id"]:
+        return False
+    moves = (move for move in books.moves.values() if move["server_id"] == server_id)
+    return any(move["source"] == host != move["destination"] for move in moves)
+
+
 def _guests(books: Books, inventory: Inventory) -> Iterator[Finding]:
     there = {guest.server_id: guest for guest in inventory.guests}
     for guest in inventory.guests:
@@ -260,7 +269,9 @@ def _storage(books: Books, inventory: Inventory) -> Iterator[Finding]:
         message = f"connected on host {inventory.name}, and no server has it"
         yield Finding(f"attachment {connected.attachment_id}", "orphan", message, _REPORT)
     for path in inventory.leftovers:
-        # The files of a guest that is being made or removed lie in a directory of its name.
-        if books.is_busy(f"server:{PurePath(path).name}"):
+        # The files of a guest that is being made or removed lie in a directory of its name, and so
+        # does the disk to which a server may go back.
+        server_id = PurePath(path).name
+        if books.is_busy(f"server:{server_id}") or _may_go_back(books, server_id, inventory.name):
             continue
         yield Finding(path, "orphan", f"a file on host {inventory.name} of nothing", _REPORT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mooring.agent_api.verbs import DELETE_SERVER
 from mooring.compute.hosts import hosts
 from mooring.errors import MooringError, Unavailable
 from mooring.fence import debts
@@ -39,17 +40,26 @@ async def connector(run: Run[Compute], host: str, mountpoint: str | None = None)
 
 
 async def destroy(
-    run: Run[Compute], host: str | None, server_id: str, operation: Operation | None = None
+    run: Run[Compute],
+    host: str | None,
+    server_id: str,
+    operation: Operation | None = None,
+    *,
+    keeps_disks: bool = False,
 ) -> None:
     """End the guest and remove what is its own on the host; nothing when there is none.
 
-    With the `operation` that made it there, that one cannot come late any more.
+    With the `operation` that made it there, that one cannot come late any more. Its root disk
+    stays where it `keeps_disks`.
     """
 
     async def verb(agent: AgentClient) -> None:
-        await agent.delete_server(server_id, operation=operation or run.operation)
+        await agent.delete_server(
+            server_id, keeps_disks=keeps_disks, operation=operation or run.operation
+        )
 
-    await take_back(run, host, f"/servers/{server_id}", verb)
+    query = {"keeps_disks": 1} if keeps_disks else {}
+    await take_back(run, host, DELETE_SERVER.target(server_id, **query), verb)
 
 
 async def take_back(

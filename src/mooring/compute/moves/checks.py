@@ -66,13 +66,29 @@ def check_reach(tx: Session, source: str | None, wished: str | None, reach: Reac
     )
 
 
-def check_local(server: Server, rows: Sequence[BlockDevice]) -> None:
-    """Raise Invalid when a disk of the server is on its host only."""
-    local = [row for row in rows if row.destination_type == "local"]
-    if server.image_id or local or server.ephemeral_gib or server.swap_mib:
+def check_local(server: Server) -> None:
+    """Raise Invalid for a running server that has a disk on its host."""
+    if server.image_id or server.ephemeral_gib or server.swap_mib:
         raise Invalid(
-            f"Instance {server.id} has a local disk on its host, which another host cannot reach. "
-            "Nothing was changed; only servers that boot from a volume go to other hosts."
+            f"Instance {server.id} has a local disk on its host, which is copied to another one "
+            "only while the instance is off. Nothing was changed; migrate it (openstack server "
+            "migrate), without asking for a live migration."
+        )
+
+
+def check_copied(tx: Session, server: Server, source: Host, wished: str | None) -> None:
+    """Raise Invalid where a server's own disks cannot be copied to the host that is asked for."""
+    if server.ephemeral_gib or server.swap_mib:
+        raise Invalid(
+            f"Instance {server.id} has ephemeral or swap disks, which are not copied. Nothing was "
+            "changed; only its root disk could go along."
+        )
+    host = hosts.find(tx, wished) if server.image_id and wished else None
+    if host is not None and host.hypervisor != source.hypervisor:
+        raise Invalid(
+            f"Host {host.name} runs guests with {host.hypervisor}, and the root disk of instance "
+            f"{server.id} is made for {source.hypervisor}. Nothing was changed; choose a host "
+            "with the same hypervisor."
         )
 
 

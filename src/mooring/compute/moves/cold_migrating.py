@@ -52,7 +52,7 @@ async def migrate(
 
     A drain, which no user has asked to take the server down, moves it only while it is stopped.
     Raises NotFound, Conflict: locked, wrong state, host down; Invalid: the host will not do, or a
-    disk of the server's is on its host only.
+    disk of the server's cannot be copied.
     """
     attached, reached = await checks.look_at_volumes(compute, who, server_id)
 
@@ -61,8 +61,7 @@ async def migrate(
         vm_states = _STOPPED if by_drain else _FROM
         source = _require(tx, compute, who, server, "migrate", vm_states=vm_states)
         checks.check_wish(tx, compute, source, host)
-        rows = devices.of_server(tx, server.id)
-        checks.check_local(server, rows)
+        checks.check_copied(tx, server, source, host)
         checks.check_reach(tx, source.name, host, reached)
         notes = _begin(tx, compute, who, server, sizes.of_server(server))
         if by_drain:
@@ -83,7 +82,8 @@ async def resize(
 
     def begin(tx: Session) -> None:
         server = servers.visible(tx, who, server_id)
-        _require(tx, compute, who, server, "resize")
+        source = _require(tx, compute, who, server, "resize")
+        checks.check_copied(tx, server, source, None)
         size = sizes.of_flavor(_find_flavor(tx, who, server, flavor_id))
         extra = verifying.held_besides(server, size)
         wanted = Usage(0, extra["held_vcpus"], extra["held_memory_mib"])
@@ -132,7 +132,8 @@ async def revert(compute: Compute, who: Who, server_id: str) -> None:
         if row.source != server.host:
             checks.check_reach(tx, server.host, row.source, reached)
         _require_answer(tx, compute, server.host or "")
-        checks.check_volumes(server, devices.of_server(tx, server_id))
+        rows = devices.of_server(tx, server_id)
+        checks.check_volumes(server, [row for row in rows if row.volume_id])
         states.begin(tx, server, "revertResize", "resize_reverting", now)
         notes = _plan(tx, compute, who, row, "revertResize")
         moved = _both(tx, server, row.source)
@@ -185,12 +186,6 @@ def _find_flavor(tx: Session, who: Who, server: Server, flavor_id: str) -> Flavo
     if server.image_id and flavor.disk_gib == 0:
         raise Invalid(
             "Resize to zero disk flavor is not allowed: the server's root disk is on its host."
-        )
-    if server.image_id and flavor.disk_gib != server.disk_gib:
-        raise Invalid(
-            f"Flavor {flavor.name} has a root disk of another size, and instance {server.id} has "
-            "its root disk on its host, which is not grown yet. Nothing was changed; choose a "
-            f"flavor with {server.disk_gib} GiB."
         )
     return flavor
 
@@ -249,7 +244,7 @@ def _plan(tx: Session, compute: Compute, who: Who, row: Migration, action: str) 
 
 def _describe(tx: Session, who: Who, row: Migration, action: str, now: datetime) -> ColdMove:
     server = tx.get_one(Server, row.server_id)
-    size = sizes.of_server(server)
+    size, host = sizes.of_server(server), hosts.find(tx, server.host)
     return ColdMove(
         server_id=server.id,
         action_id=actions.begin(tx, server.id, action, who, now, saga_id=row.saga_id),
@@ -263,6 +258,8 @@ def _describe(tx: Session, who: Who, row: Migration, action: str, now: datetime)
         group_id=affinity.group_of(tx, server.id),
         former=size,
         size=size,
+        is_local=bool(server.image_id),
+        hypervisor=host.hypervisor if server.image_id and host else "",
     )
 
 

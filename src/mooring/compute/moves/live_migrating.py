@@ -163,8 +163,9 @@ def _check_disks(
 ) -> None:
     if block_migration is True:
         raise Invalid(
-            "Block migration, which copies local disks, is not built. Nothing was changed; a "
-            "server whose disks are all volumes moves without it."
+            "Block migration, which copies local disks of running servers, is not built. Nothing "
+            "was changed; a server whose disks are all volumes moves without it, and others while "
+            "they are off (openstack server migrate)."
         )
-    checks.check_local(server, rows)
+    checks.check_local(server)
     checks.check_volumes(server, rows)

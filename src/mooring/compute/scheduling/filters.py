@@ -46,6 +46,7 @@ def refusal(host: Host, needs: Needs, view: View) -> str:
         (not hosts.is_up(host, view.now, view.down_after_s), "not answering"),
         (needs.host is None and host.disabled, "disabled"),
         (needs.zone not in {None, host.zone}, f"outside of zone {needs.zone}"),
+        (needs.hypervisor not in {"", host.hypervisor}, f"without {needs.hypervisor}"),
     )
     words = next((words for speaks_against, words in checks if speaks_against), "")
     words = words or reach.refusal(needs.reach, host.name)

@@ -23,6 +23,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     host        the only host that will do, when one was asked for; it may be disabled
     left_out    hosts that will not do: tried already, or where the server is now
     preferred   the host that comes first where it will do as well as others
+    hypervisor  what its root disk is made for, where that goes along; "" is any
     reach       by pool of its volumes that not every host reaches: the hosts that do
     group_id    its server group, whose policy counts the other members; "" is none
     project_id  whose it is: the metadata of an aggregate may keep its hosts for some projects
@@ -36,6 +37,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     host: str | None = None
     left_out: list[str] = []
     preferred: str = ""
+    hypervisor: str = ""
     reach: dict[str, list[str]] = {}
     group_id: str = ""
     project_id: str = ""

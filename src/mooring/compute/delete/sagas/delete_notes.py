@@ -42,6 +42,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     releases  block devices whose clean-up is taken over
     elsewhere other hosts that may have the guest, or a part of it
     moves     moves in whose name placement holds room besides
+    is_local  whether its root disk lies on a host, and may have been on its way to another one
     kept      volumes that were to go too and did not, and why
     lost      items that a failure freed all the same
     """
@@ -53,6 +54,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     elsewhere: list[str] = []
     moves: list[str] = []
     disks: list[OldDisk] = []
+    is_local: bool = False
     kept: list[str] = []
     lost: list[str] = []
 
@@ -78,11 +80,12 @@ def locks_of(notes: DeleteServer) -> list[Lock]:
     return [exclusive(key) for key in keys]
 
 
-def look_for_move(notes: DeleteServer, left: Migration | None) -> DeleteServer:
+def look_for_move(notes: DeleteServer, server: Server, left: Migration | None) -> DeleteServer:
     """Return the notes with every other host that may have a part of the server."""
     elsewhere = {disk.elsewhere for disk in notes.disks} | left_over.hosts_of(left)
     moves = [left.uuid] if left else []
-    return replace(notes, elsewhere=sorted(elsewhere - {"", notes.host}), moves=moves)
+    others = sorted(elsewhere - {"", notes.host})
+    return replace(notes, elsewhere=others, moves=moves, is_local=bool(server.image_id))
 
 
 def look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:

@@ -18,7 +18,7 @@ from mooring.compute.delete.sagas.delete_notes import (
     look_for_move,
 )
 from mooring.compute.groups import groups
-from mooring.compute.hosts import guests
+from mooring.compute.hosts import guest_disks, guests
 from mooring.compute.moves import left_over, migrations
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -43,7 +43,7 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     rows = devices.of_server(tx, notes.server_id)
     there = [disk for row in rows if row.volume_id for disk in look(tx, server, row)]
     left = migrations.left_over(tx, notes.server_id)
-    return look_for_move(replace(notes, host=server.host, disks=there), left)
+    return look_for_move(replace(notes, host=server.host, disks=there), server, left)
 
 
 def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
@@ -60,7 +60,7 @@ async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> None:
 
 async def destroy_elsewhere(notes: DeleteServer, host: str, run: Run[Compute]) -> None:
     """End what another host has of the guest: it was on its way from the one to the other."""
-    await guests.destroy(run, host, notes.server_id)
+    await guest_disks.remove_all(run, host, notes.server_id, is_local=notes.is_local)
 
 
 def mark_released(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:

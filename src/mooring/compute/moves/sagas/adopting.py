@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.agent_api.verbs import DELETE_ARRIVAL
+from mooring.agent_api.servers import PowerRequest
+from mooring.agent_api.verbs import DELETE_ARRIVAL, TAKE_BACK_RESTORED, WITHDRAW_OFFER
 from mooring.compute.groups import affinity
-from mooring.compute.hosts import guests, hosts
+from mooring.compute.hosts import guest_disks, guests, hosts
 from mooring.compute.moves import migrations, turns
 from mooring.compute.moves.sagas import leaving
 from mooring.compute.scheduling.needs import resources_of
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
 
 
 class _Left(Struct, frozen=True):
-    """A move that nobody ends any more; `host` is where its server says it is."""
+    """A move that nobody ends any more; `host` is where its server says it is.
+
+    is_local       whether its root disk lies on its host
+    is_to_be_back  whether it was about to get its former size back on its host, and has not got it
+    """
 
     id: int
     uuid: str
@@ -42,6 +47,8 @@ class _Left(Struct, frozen=True):
     host: str
     is_live: bool
     status: str
+    is_local: bool
+    is_to_be_back: bool
 
 
 class _Other(Struct, frozen=True):
@@ -81,12 +88,21 @@ async def adopt(run: Run[Compute], server_id: str) -> Together | None:
 
 
 def _find(tx: Session, server_id: str) -> _Left | None:
-    row, host = migrations.left_over(tx, server_id), states.host_of(tx, server_id) or ""
+    row, server = migrations.left_over(tx, server_id), tx.get_one(Server, server_id)
     if row is None:
         return None
-    is_live = row.type == migrations.LIVE
-    hosts = row.source, row.destination or ""
-    return _Left(row.id, row.uuid, *hosts, host, is_live, row.status)
+    is_new = server.flavor_id == row.new_flavor_id != row.old_flavor_id
+    return _Left(
+        id=row.id,
+        uuid=row.uuid,
+        source=row.source,
+        destination=row.destination or "",
+        host=server.host or "",
+        is_live=row.type == migrations.LIVE,
+        status=row.status,
+        is_local=bool(server.image_id),
+        is_to_be_back=row.status == "reverting" and is_new and row.source == row.destination,
+    )
 
 
 async def _find_live(run: Run[Compute], server_id: str, left: _Left) -> str:
@@ -111,12 +127,38 @@ async def _keep(run: Run[Compute], server_id: str, left: _Left) -> str:
     operation = guests.other(run.operation, "room")
     await run.service.placement.release(left.uuid, operation=operation)
     for host in sorted({left.source, left.destination} - {left.host, ""}):
-        await guests.destroy(run, host, server_id)
+        await guest_disks.remove_all(run, host, server_id, is_local=left.is_local)
     if not await guests.is_lost(run, left.host):
         await guests.ask(
             run, left.host, lambda agent: agent.claim_server(server_id, operation=run.operation)
         )
+    if left.is_local:
+        await _leave_disk(run, server_id, left)
     return left.host
+
+
+async def _leave_disk(run: Run[Compute], server_id: str, left: _Left) -> None:
+    """Leave a host the one root disk that its server has, as large as the server is.
+
+    Nobody copies it any more, and what was kept beside it is removed.
+    """
+    if left.is_to_be_back:
+
+        async def take_back(agent: AgentClient) -> None:
+            if await agent.show_server(server_id):
+                # It may run from the disk that it is not to have.
+                off = PowerRequest(state="off")
+                await agent.set_power(server_id, off, operation=run.operation)
+            await agent.take_back_restored(server_id, operation=run.operation)
+
+        path = TAKE_BACK_RESTORED.target(server_id)
+        await guests.take_back(run, left.host, path, take_back)
+
+    async def withdraw(agent: AgentClient) -> None:
+        await agent.withdraw_offer(server_id, operation=run.operation)
+
+    await guests.take_back(run, left.host, WITHDRAW_OFFER.target(server_id), withdraw)
+    await guest_disks.forget_kept(run, left.host, server_id)
 
 
 def _find_others(tx: Session, server_id: str, kept: str) -> list[_Other]:

@@ -18,6 +18,7 @@ from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
 from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.tables import Server
+from mooring.errors import Invalid
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -52,21 +53,29 @@ async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrat
 
 
 async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
-    """Choose a host with room for the new size, and hold it there. Raises NoCapacity.
+    """Choose a host with room for the new size, and hold it there.
 
     A resize stays where it is as long as there is room for both sizes; no volume goes along then.
+    Raises NoCapacity; Invalid: a disk is not made smaller (facts/compute.md 1.4: accepted, then
+    refused, the server as it was).
     """
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     resizes = notes.action == "resize"
-    is_bound = bool(server.image_id) and resizes
+    if notes.is_local and notes.size.disk_gib < notes.former.disk_gib:
+        raise Invalid(
+            f"The root disk of server {server.id} has {notes.former.disk_gib} GiB, and flavor "
+            f"{notes.size.flavor_name} has {notes.size.disk_gib}: it is not made smaller. Nothing "
+            "was changed; choose a flavor with as large a disk."
+        )
     needs = Needs(
         server_id=server.id,
         resources=resources_of(notes.size, root_is_volume=not server.image_id),
         traits=traits_of(notes.size.extra_specs),
         zone=server.pinned_zone,
-        host=notes.source if is_bound else notes.wished_host,
+        host=notes.wished_host,
         left_out=[] if resizes else [notes.source],
         preferred=notes.source,
+        hypervisor=notes.hypervisor,
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
         group_id=notes.group_id,
         project_id=notes.project_id,

@@ -1,6 +1,6 @@
 """Move a server to another host, or give it another size, while it is off (specs 001).
 
-Both hosts have its volumes until its user confirms the move or takes it back. Until the guest is to
+Both hosts have its disks until its user confirms the move or takes it back. Until the guest is to
 stop, a failure undoes what was made ready; then there is only forward, and a guest that does not
 start at the destination goes on where it was (facts/compute.md 4.9).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, switching, verifying
+from mooring.compute.moves.sagas import claiming, root_disk, switching, verifying
 from mooring.compute.moves.sagas.both_places import BOTH_PLACES
 from mooring.compute.moves.sagas.cold_telling import MOVED
 from mooring.compute.moves.sagas.leaving import LEFT
@@ -47,6 +47,7 @@ COLD_MIGRATE = Saga(
     Step("begin_switch", switching.begin_switch),
     Step("stop_guest", switching.stop_guest, deadline_s=700.0),
     Step("begin_start", switching.begin_start),
+    Step("bring_disk", root_disk.bring, deadline_s=900.0),
     Step("start_there", switching.start_there, deadline_s=900.0),
     Step("settle_guest", switching.settle_guest, deadline_s=900.0),
     Step("place_server", verifying.place_server),

@@ -1,4 +1,4 @@
-"""Confirm a move: the host that the server left lets its volumes and its room go (specs 001).
+"""Confirm a move: the host that the server left lets its disks and its room go (specs 001).
 
 What it does not let go of stays attached, for an operator, and the server is in ERROR.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, leaving, verifying
+from mooring.compute.moves.sagas import claiming, leaving, root_disk, verifying
 from mooring.compute.moves.sagas.cold_migrate import locks_of
 from mooring.compute.moves.sagas.cold_telling import CONFIRMED
 from mooring.compute.moves.sagas.move_notes import ColdMove
@@ -29,6 +29,7 @@ CONFIRM_RESIZE = Saga(
     "compute.confirm_resize",
     ColdMove,
     Step("begin_confirm", begin_confirm),
+    Step("forget_disk", root_disk.forget, deadline_s=900.0),
     leaving.LEFT,
     Step("settle_claim", claiming.settle_claim),
     Step("record_end", verifying.record_confirmed),

@@ -87,6 +87,10 @@ class ColdMove(Move, frozen=True, kw_only=True):
     to_make   the volumes that are given to the destination by this move, by their block devices
     reverted  the state to which a reverted server goes back: active or stopped; its volumes are at
               both hosts from the start
+    is_local  whether its root disk lies on its host
+    hypervisor  what that disk is made for; "" where any will do
+    brought   whether that one is where the guest is to start, as the guest is to find it
+    copied    how much of it had come when that was last looked at, in bytes
     """
 
     action: str
@@ -94,11 +98,25 @@ class ColdMove(Move, frozen=True, kw_only=True):
     size: Size
     to_make: list[str] = []
     reverted: str = ""
+    is_local: bool = False
+    hypervisor: str = ""
+    brought: bool = False
+    copied: int = 0
 
     @property
     def stays(self) -> bool:
         """Whether the server only gets another size, on the host where it is: no volume goes."""
         return self.source == self.destination
+
+    @property
+    def goes_with_disk(self) -> bool:
+        """Whether the root disk is at both hosts: one has it as it was when the guest stopped."""
+        return self.is_local and not self.stays
+
+    @property
+    def exchanges_disk(self) -> bool:
+        """Whether there are two root disks on the one host, of different sizes."""
+        return self.is_local and self.stays and self.former.disk_gib != self.size.disk_gib
 
 
 def moving(row: BlockDevice) -> MovingDisk:

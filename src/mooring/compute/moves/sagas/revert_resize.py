@@ -1,7 +1,8 @@
 """Take a move back: the guest starts where it was before, as large as it was (specs 001).
 
 The host that it left still has its volumes; those that were attached since are given to it first.
-Each is connected anew by its attachment, as it may have grown.
+Each is connected anew by its attachment, as it may have grown. A root disk on its host is there as
+it was when the server left, or beside the one that has grown.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, switching, verifying
+from mooring.compute.moves.sagas import claiming, root_disk, switching, verifying
 from mooring.compute.moves.sagas.both_places import BOTH_PLACES
 from mooring.compute.moves.sagas.cold_migrate import locks_of
 from mooring.compute.moves.sagas.cold_telling import REVERTED
@@ -36,6 +37,7 @@ REVERT_RESIZE = Saga(
     Step("begin_revert", begin_revert, undo=verifying.give_back),
     BOTH_PLACES,
     Step("stop_guest", switching.stop_guest, deadline_s=700.0),
+    Step("bring_disk", root_disk.bring_back, deadline_s=900.0),
     Step("start_there", switching.start_there, deadline_s=900.0),
     Step("settle_guest", switching.settle_guest, deadline_s=900.0),
     Step("place_server", verifying.place_server),

@@ -14,6 +14,7 @@ from mooring.agent_api.servers import PowerRequest
 from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
 from mooring.compute.moves import migrations
+from mooring.compute.moves.sagas import root_disk
 from mooring.compute.moves.sagas.move_notes import ColdMove, items, there
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -98,24 +99,43 @@ async def settle_guest(notes: ColdMove, run: Run[Compute]) -> ColdMove:
     if await guests.is_lost(run, notes.source):
         # A server that goes back may try that again: it was to leave this host anyway.
         return replace(notes, kept=notes.source, lost=_runs(notes) and not notes.reverted)
+    if notes.exchanges_disk:
+        await _take_disk_back(notes, run)
     await _put(notes, run, notes.source, notes.former)
     return replace(notes, kept=notes.source)
 
 
 async def end_there(notes: ColdMove, run: Run[Compute]) -> None:
-    """Remove what the destination has of the guest, and see that it does not start late."""
+    """Remove what the destination has of the guest, and see that it does not start late.
+
+    One that was to go back may be asked to once more: its own disk stays.
+    """
+    if notes.goes_with_disk and not notes.reverted:
+        await root_disk.drop_copy(notes, run)
     starting = replace(run.operation, step=_START)
-    await guests.destroy(run, notes.destination, notes.server_id, starting)
+    keeps_disks = notes.goes_with_disk and bool(notes.reverted)
+    await guests.destroy(run, notes.destination, notes.server_id, starting, keeps_disks=keeps_disks)
+
+
+async def _take_disk_back(notes: ColdMove, run: Run[Compute]) -> None:
+    """Give the server the disk that it had, once no call can start it with the other one."""
+    if notes.brought:
+        starting = replace(run.operation, step=_START)
+        await guests.destroy(run, notes.source, notes.server_id, starting, keeps_disks=True)
+    await root_disk.take_back(notes, run)
 
 
 async def _put(notes: ColdMove, run: Run[Compute], host: str, size: Size) -> None:
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
-    if server.image_id:
+    is_there = notes.goes_with_disk or notes.brought
+    if server.image_id and not is_there:
         await spawning.bring_image(run, host, server.image_id)
     given = await _specify(notes, run, host)
     spec = spawning.specify_guest(
         server, server.image_id, given, power="on" if _runs(notes) else "off"
     )
+    if is_there:
+        spec = replace(spec, root=root_disk.specify(notes, host, server.image_id))
     metadata = {**spec.metadata, "flavor": size.flavor_name}
     sized = replace(spec, vcpus=size.vcpus, memory_mib=size.memory_mib, metadata=metadata)
 

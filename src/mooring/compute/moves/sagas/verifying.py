@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.compute.groups import affinity
-from mooring.compute.hosts import guests, hosts
+from mooring.compute.hosts import guest_disks, guests, hosts
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, leaving, switching
+from mooring.compute.moves.sagas import claiming, leaving, root_disk, switching
 from mooring.compute.moves.sagas.move_notes import ColdMove
 from mooring.compute.servers import states
 from mooring.saga.define import Step
@@ -65,9 +65,18 @@ def place_server(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
 
 
 async def drop_guest(notes: ColdMove, run: Run[Compute]) -> None:
-    """Remove what the host that is left still has of the guest; its volumes stay connected."""
-    if notes.has_moved and not notes.stays:
+    """Remove what the host that is left still has of the guest; its volumes stay connected.
+
+    So does its disk, until the server cannot go back to it any more.
+    """
+    if not notes.has_moved:
+        return
+    if notes.goes_with_disk and not notes.reverted:
+        await guests.destroy(run, notes.source, notes.server_id, keeps_disks=True)
+    elif not notes.stays:
         await guests.destroy(run, notes.source, notes.server_id)
+    elif notes.exchanges_disk and notes.reverted:
+        await guest_disks.forget_kept(run, notes.source, notes.server_id)
 
 
 async def settle_claim(notes: ColdMove, run: Run[Compute]) -> None:
@@ -108,11 +117,21 @@ def _settle(tx: Session, notes: ColdMove, run: Run[Compute], vm_state: str, ende
 
 
 async def end_elsewhere(notes: ColdMove, run: Run[Compute]) -> None:
-    """See that no other host has anything of the guest, and that nothing of it comes late."""
-    if notes.has_moved:
-        await drop_guest(notes, run)
+    """See that no other host has anything of the guest, and that nothing of it comes late.
+
+    The server goes back to no other disk any more.
+    """
+    if notes.has_moved and not notes.stays:
+        await guests.destroy(run, notes.source, notes.server_id)
+    elif notes.has_moved:
+        await root_disk.forget(notes, run)
     elif notes.destination and not notes.stays:
         await switching.end_there(notes, run)
+        if notes.goes_with_disk and notes.reverted:
+            await guests.destroy(run, notes.destination, notes.server_id)
+    elif notes.exchanges_disk:
+        await root_disk.take_back(notes, run)
+        await guest_disks.forget_kept(run, notes.source, notes.server_id)
 
 
 def place_found(tx: Session, notes: ColdMove, run: Run[Compute]) -> ColdMove:
