@@ -64,12 +64,12 @@ MUTANTS = [
         "comes_late",
     ),
     Mutant(
-        "a deleted server is copied all the same",
-        "compute/delete/sagas/delete_server.py",
-        "    if notes.is_local:\n",
-        "    if not notes.is_local:\n",
+        "a server that was deleted or reset is copied all the same",
+        "compute/hosts/guest_disks.py",
+        "    if is_local:\n",
+        "    if not is_local:\n",
         LOCAL,
-        "taken_over and delete",
+        "taken_over",
     ),
     Mutant(
         "a reset leaves a server the disk of another size",
