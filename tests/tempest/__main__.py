@@ -16,13 +16,15 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.contract.clients import MIB, Cloud
+from tests.contract.clients import COMPUTE, MIB, Answer, Cloud
+from tests.tempest.moves import MOVES
 from tests.tempest.network import CLOUD_PORT, PORT
 from tests.tempest.settings import (
+    MANAGER,
     OTHERS,
     READER,
     REBUILD,
@@ -66,25 +68,53 @@ def guests_stand_in(state_dir: Path, log: Path) -> Generator[None]:
 
 
 @contextmanager
-def running_cloud(work: Path) -> Generator[Cloud]:
-    """Start a cloud with simulated guests and volumes that are raw files; stop it in the end."""
+def guests_cloud(work: Path) -> Generator[Cloud]:
+    """Start a cloud with simulated guests that are logged in to; stop it in the end.
+
+    Its volumes are raw files, and all of it answers through the stand-in for guests.
+    """
     storage = work / "storage.toml"
     storage.write_text('[[pools]]\nname = "local"\ndriver = "directory"\nformat = "raw"\n', "utf-8")
     os.environ["MOORING_STORAGE"] = str(storage)
     os.environ["MOORING_PUBLIC_URL"] = f"http://127.0.0.1:{PORT}"
-    cloud = Cloud(work / "state", work / "cloud.log", listen=f"127.0.0.1:{CLOUD_PORT}")
+    # It comes first: the cloud's services reach each other through it.
+    with guests_stand_in(work / "state", work / "guests.log"):
+        cloud = Cloud(work / "state", work / "cloud.log", listen=f"127.0.0.1:{CLOUD_PORT}")
+        del os.environ["MOORING_STORAGE"], os.environ["MOORING_PUBLIC_URL"]
+        try:
+            yield cloud
+        finally:
+            cloud.stop()
+
+
+@contextmanager
+def hosts_cloud(work: Path) -> Generator[Cloud]:
+    """Start a cloud of two simulated hosts, which share volumes; stop it in the end."""
+    listen = f"127.0.0.1:{CLOUD_PORT}"
+    cloud = Cloud(work / "state", work / "cloud.log", listen=listen, hosts=2)
     try:
+        until_both_are_up(cloud)
         yield cloud
     finally:
         cloud.stop()
 
 
+def until_both_are_up(cloud: Cloud) -> None:
+    """Wait for the first answers of a cloud's two hosts."""
+
+    def up(got: Answer) -> bool:
+        return [one["state"] for one in got.key("hypervisors")] == ["up", "up"]
+
+    cloud.http("admin").until(f"{COMPUTE}/os-hypervisors", up)
+
+
 def prepare(cloud: Cloud, work: Path) -> tuple[str, str]:
-    """Make what the tests need to find: a reader, a volume type, and the two images returned."""
+    """Make what the tests need to find: users, a volume type, and the two images returned."""
     password = secrets.token_urlsafe()
     with cloud.connect("mooring") as admin:
-        admin.create_user(name=READER, password=password, domain_id="default")
-        admin.grant_role("reader", user=READER, project="demo")
+        for user in (READER, MANAGER):
+            admin.create_user(name=user, password=password, domain_id="default")
+            admin.grant_role(user, user=user, project="demo")
         admin.block_storage.create_type(name=SHARED, extra_specs={"multiattach": "<is> True"})
     write_accounts(cloud, password, work / "accounts.yaml")
     demo = cloud.http("demo")
@@ -115,28 +145,35 @@ def run_part(part: Part, work: Path, configuration: Path) -> int:
     return process.returncode
 
 
-def run(work: Path) -> int:
-    """Run everything in a directory, and let the doctor look at what is left."""
-    raise_loopback()
+def run(parts: Sequence[Part], cloud: Cloud, work: Path, port: int) -> int:
+    """Run parts against a cloud that answers at a port; let the doctor look at what is left."""
     workspace = ("--workspace-path", work / "workspaces.yaml", work / "tempest")
     subprocess.run([PROGRAMS / "tempest", "init", *workspace], check=True, capture_output=True)
-    with ExitStack() as stack:
-        # It comes first: the cloud's services reach each other through it.
-        stack.enter_context(guests_stand_in(work / "state", work / "guests.log"))
-        cloud = stack.enter_context(running_cloud(work))
-        images = prepare(cloud, work)
-        code = 0
-        for part in (REBUILD, OTHERS):
-            configuration = write_configuration(part, f"http://127.0.0.1:{PORT}", images, work)
-            code = run_part(part, work, configuration) or code
-        doctor = [sys.executable, "-m", "mooring.main", "doctor", "--state-dir", cloud.state_dir]
-        return subprocess.run(doctor, check=False).returncode or code
+    images = prepare(cloud, work)
+    code = 0
+    for part in parts:
+        configuration = write_configuration(part, f"http://127.0.0.1:{port}", images, work)
+        code = run_part(part, work, configuration) or code
+    doctor = [sys.executable, "-m", "mooring.main", "doctor", "--state-dir", cloud.state_dir]
+    return subprocess.run(doctor, check=False).returncode or code
+
+
+def run_all(work: Path) -> int:
+    """Run everything, each cloud in a directory of its own; the first failure gives the code."""
+    raise_loopback()
+    guests, hosts = work / "guests", work / "hosts"
+    for directory in (guests, hosts):
+        directory.mkdir()
+    with guests_cloud(guests) as cloud:
+        code = run((REBUILD, OTHERS), cloud, guests, PORT)
+    with hosts_cloud(hosts) as cloud:
+        return run((MOVES,), cloud, hosts, CLOUD_PORT) or code
 
 
 def main() -> int:
     """Run it all in a directory that is kept only when something failed."""
     work = Path(tempfile.mkdtemp(prefix="mooring-tempest-"))
-    code = run(work)
+    code = run_all(work)
     if code:
         sys.stdout.write(f"tempest: failed; logs and configuration are in {work}\n")
     else:

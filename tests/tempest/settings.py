@@ -14,8 +14,11 @@ from msgspec import Struct
 from tests.contract.clients import Cloud
 from tests.tempest.network import STAND_IN
 
-READER = "reader"
-"""Tempest reads with a user of its own who may do nothing else, in the project of `demo`."""
+READER, MANAGER = "reader", "manager"
+"""Tempest reads with a user of its own who may do nothing else, in the project of `demo`.
+
+So it does what a project's manager may; tests that need one ask for it though they do not use it.
+"""
 
 SHARED = "shared"
 """The type of volumes that several servers may have."""
@@ -102,11 +105,16 @@ OTHERS = Part(
 )
 
 
-def write_accounts(cloud: Cloud, reader_password: str, file: Path) -> None:
-    """Write down the users that the tests log in as."""
+def write_accounts(cloud: Cloud, password: str, file: Path) -> None:
+    """Write down the users that the tests log in as; `password` is that of those made for them."""
     known = msgspec.json.decode((cloud.state_dir / "passwords.json").read_bytes())
-    passwords = {**known, READER: reader_password}
-    users = {"demo": ("demo", "member"), READER: ("demo", "reader"), "admin": ("admin", "admin")}
+    passwords = {**known, READER: password, MANAGER: password}
+    users = {
+        "demo": ("demo", "member"),
+        READER: ("demo", "reader"),
+        MANAGER: ("demo", "manager"),
+        "admin": ("admin", "admin"),
+    }
     accounts = [
         {
             "username": user,
@@ -151,9 +159,10 @@ def write_configuration(part: Part, url: str, images: tuple[str, str], directory
             "extend_attached_volume": "true",
             "extend_volume_with_snapshot": "true",
         },
-        "service_available": {"swift": "false", **part.settings["service_available"]},
-        "validation": {**part.settings["validation"]},
+        "service_available": {"swift": "false"},
     }
+    for section, options in part.settings.items():
+        sections[section] = {**sections.get(section, {}), **options}
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_dict(sections)
     file = directory / f"{part.name}.conf"

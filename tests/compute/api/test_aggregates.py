@@ -83,6 +83,8 @@ async def test_what_is_not_there_is_404_and_no_number_is_400(cloud: ComputeAlone
     at = await made(cloud, "a")
     assert fault_of(await cloud.ask("GET", f"{PATH}/{at + 1}", user="admin"))[0] == 404
     assert fault_of(await cloud.ask("GET", f"{PATH}/a", user="admin"))[0] == 400
+    for method in ("GET", "DELETE"):
+        assert fault_of(await cloud.ask(method, f"{PATH}/-1", user="admin"))[0] == 404
     for action in ("add_host", "remove_host"):
         assert fault_of(await act(cloud, at, action, {"host": "nobody"}))[0] == 404
         assert fault_of(await act(cloud, at + 1, action, {"host": "nobody"}))[0] == 404

@@ -10,7 +10,7 @@ from tests.compute.api.cloud import ComputeAlone, fault_of
 pytestmark = pytest.mark.anyio
 
 PATH = f"/os-quota-sets/{PROJECT}"
-NETWORK = {"fixed_ips", "floating_ips", "networks", "security_group_rules", "security_groups"}
+NETWORK = {"fixed_ips", "floating_ips", "security_group_rules", "security_groups"}
 INJECTED = {"injected_files", "injected_file_content_bytes", "injected_file_path_bytes"}
 
 
@@ -40,6 +40,9 @@ async def test_the_usual_limits_hold(cloud: ComputeAlone) -> None:
 async def test_later_versions_show_less(cloud: ComputeAlone, version: str, more: set[str]) -> None:
     plain = set((await cloud.get(PATH, version="2.57"))["quota_set"])
     assert set((await cloud.get(PATH, version=version))["quota_set"]) == plain | more
+    networks = await change(cloud, version="2.35", networks=3)
+    assert (networks.status, "networks" in networks.body["quota_set"]) == (200, False)
+    assert (await change(cloud, version="2.36", networks=3)).status == 400
     refused = await change(cloud, version="2.57", injected_files=1)
     assert fault_of(refused)[:2] == (400, "badRequest")
 

@@ -14,6 +14,7 @@ from mooring.compute.service import Compute
 from mooring.compute.tables import Aggregate
 from mooring.compute.wire.api import queries
 from mooring.compute.wire.api.values import (
+    LARGEST,
     MetadataKey,
     MetadataValue,
     Name,
@@ -166,7 +167,8 @@ async def _write(call: Call[Compute], write: Callable[[Session], Aggregate]) -> 
 
 
 def _id(call: Call[Compute]) -> int:
-    return whole(call.path["aggregate_id"], "aggregate_id")
+    # One below zero is a number, of which there is no aggregate: 404.
+    return whole(call.path["aggregate_id"], "aggregate_id", least=-LARGEST)
 
 
 def _shown(tx: Session, version: Version, rows: Sequence[Aggregate]) -> list[dict[str, Any]]:

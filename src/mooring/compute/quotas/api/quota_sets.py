@@ -21,7 +21,8 @@ _RULE = "os_compute_api:os-quota-sets:"
 _CLASS_RULE = "os_compute_api:os-quota-class-sets:"
 _STRICT_SINCE: Version = (2, 75)
 _INJECTED = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
-_NETWORK = ("fixed_ips", "floating_ips", "networks", "security_group_rules", "security_groups")
+_NETWORK = ("fixed_ips", "floating_ips", "security_group_rules", "security_groups")
+"""Limits of the network service. That of networks may be set as well, and is not shown."""
 _ALWAYS = (
     "cores",
     "instances",
@@ -158,7 +159,7 @@ def _read_limits(asked: Mapping[str, Any], version: Version) -> dict[str, int]:
     known = {*_ALWAYS}
     if version <= (2, 56):
         known |= {*_INJECTED}
-    network = _NETWORK if version <= (2, 35) else ()
+    network = (*_NETWORK, "networks") if version <= (2, 35) else ()
     unknown = sorted(set(asked) - known - set(network))
     if unknown:
         raise Invalid(
