@@ -127,14 +127,18 @@ async def test_what_a_user_has_to_confirm_is_left_to_the_user(cloud: ComputeClou
     await _stop(moving)
     await _act(moving, "migrate", {"host": "host2"})
     await cloud.settle()
-    for host in ("host1", "host2"):
+    reasons = {"host1": "It is on host2, and may still go back", "host2": "It waits for its user"}
+    for host, reason in reasons.items():
         await _ask(cloud, "PUT", host)
         shown = await _run(cloud, host)
         assert (shown["status"], shown["moved"]) == ("drained", 0)
-    [left] = shown["left"]
-    assert left["reason"].startswith("It waits for its user")
+        [left] = shown["left"]
+        assert left["reason"].startswith(reason)
     assert (await cloud.server(moving.server_id))["status"] == "VERIFY_RESIZE"
     assert await moving.status() == "finished"
+    assert await ask(moving, "confirmResize") == 204
+    await _ask(cloud, "PUT", "host1")
+    assert (await _run(cloud, "host1"))["left"] == []
 
 
 async def test_a_server_that_was_started_meanwhile_is_not_taken_down(cloud: ComputeCloud) -> None:

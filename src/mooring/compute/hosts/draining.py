@@ -247,7 +247,31 @@ def _look(tx: Session, row: HostDrain, now: datetime) -> _Seen:
             seen.waiting += 1
         else:
             seen.ready.append(_Ready(server.id, runs=server.vm_state != _STOPPED))
+    seen.left += _may_come_back(tx, row.host)
     return seen
+
+
+def _may_come_back(tx: Session, host: str) -> list[Left]:
+    """Return the servers that users have moved away, and may still take back to where they were."""
+    query = (
+        select(Server, Migration.destination)
+        .join(Migration, Migration.server_id == Server.id)
+        .where(
+            Migration.source == host,
+            Migration.destination != host,
+            Migration.status == migrations.FINISHED,
+            Migration.by_drain.is_(False),
+            Server.deleted_at.is_(None),
+        )
+    )
+    return [
+        Left(
+            server.id,
+            server.name,
+            f"It is on {there}, and may still go back: its user is to confirm or revert its move.",
+        )
+        for server, there in tx.execute(query.order_by(Server.created_at, Server.id))
+    ]
 
 
 def _lasts(moves: list[Migration]) -> bool:
