@@ -9,7 +9,7 @@ ON_EVERY_CORE := -n $(shell expr $$(nproc) + 1) --maxprocesses 8 --dist workstea
 # The processes that tests start read what the first one has compiled.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test check laws kill faults guests tempest bench golden migration pins
+.PHONY: help demo test check laws kill faults guests soak tempest bench golden migration pins
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -43,6 +43,10 @@ kill: ## kill processes at every kill point, not only at the sample of make test
 guests: ## run every test with real guests
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every -m hosts
+
+soak: ## live through 2000 random histories of three hosts whose servers move
+	@scripts/setup test
+	$(PYTEST) $(ON_EVERY_CORE) --every -m soak
 
 tempest: ## run Tempest's own tests of rebuild, attach and extend, in an environment of its own
 	@scripts/setup demo

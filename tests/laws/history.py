@@ -42,8 +42,9 @@ _VOLUME = {
 _SERVER = {
     "nothing": {"building"},
     "building": {"active", "error", "deleted", "gone"},
-    "active": {"stopped", "error", "deleted"},
-    "stopped": {"active", "error", "deleted"},
+    "active": {"stopped", "resized", "error", "deleted"},
+    "stopped": {"active", "resized", "error", "deleted"},
+    "resized": {"active", "stopped", "error", "deleted"},
     "error": {"active", "stopped", "deleted"},
 }
 _MACHINES = {"volume": _VOLUME, "compute": _SERVER}

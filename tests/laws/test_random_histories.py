@@ -8,21 +8,28 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.agent.simulated import SimulatedHypervisor
+from mooring.agent.world import Written
 from mooring.saga import laws
 from mooring.saga.laws import Crash
-from tests.laws import history, scenarios
-from tests.laws.sites import Call, Scenario, Site, Trial
+from tests.laws import history, move_scenarios, scenarios
+from tests.laws.sites import COMPUTE, FOURTH, THIRD, Call, Scenario, Site, Trial
 from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 SEEDS = [f"seed-{number}" for number in range(60)]
-ACTS, AT_ONCE, CRASHES = 24, 3, 0.12
+SEEDS_OF_MOVES = [f"seed-{number}" for number in range(2000)]
+ACTS, AT_ONCE, CRASHES, RESTS = 36, 3, 0.12, 0.4
 SERVERS, VOLUMES = ("server", "other"), ("volume", "spare", "third")
+ROOTS = ("root", "other root")
+Act = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class Weather:
@@ -59,11 +66,58 @@ async def busy_place(site: Site) -> None:
         await scenarios.a_volume(site, name)
 
 
+async def roomy_place(site: Site) -> None:
+    """Two servers that boot from volumes, three volumes of which one is attached, three hosts."""
+    for name, root in zip(SERVERS, ROOTS, strict=True):
+        await scenarios.a_volume(site, root, imageRef=site.names["image"])
+        disk = scenarios.disk("volume", site.names[root], boot_index=0)
+        made = await site.get(*scenarios.new_server(site, disk))
+        site.names[name] = made["server"]["id"]
+    for name in VOLUMES:
+        await scenarios.a_volume(site, name)
+    await scenarios.attach(site)
+
+
 def choose_act(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
     """Return what some user does next."""
+    there, usual, rare = _acts(chance, site)
+    usual += [
+        lambda: scenarios.create_server(there),
+        lambda: scenarios.boot_from_new_volumes(there),
+        lambda: scenarios.create_volume(there),
+    ]
+    return chance.choice(rare if chance.random() < 0.08 else usual)()
+
+
+def choose_move(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
+    """Return what some user or administrator does next where servers can move."""
+    there, usual, rare = _acts(chance, site)
+    host = chance.choice([None, "h1", THIRD, FOURTH])
+    size = chance.choice(["42", "84"])
+    live = {"host": host, "block_migration": False}
+    act = partial(_act, there)
+    moves: list[Act] = [
+        *[lambda: act("os-migrateLive", live, "admin")] * 2,
+        *[lambda: act("migrate", {"host": host}, "admin")] * 2,
+        lambda: act("resize", {"flavorRef": size}),
+        *[lambda: act("confirmResize")] * 3,
+        *[lambda: act("revertResize")] * 3,
+    ]
+    rare.append(lambda: act("os-resetState", {"state": "active"}, "admin"))
+    chosen = rare if chance.random() < 0.06 else chance.choice([moves, usual])
+    return chance.choice(chosen)()
+
+
+async def _act(site: Site, action: str, value: Any = None, user: str = "demo") -> Any:
+    path = f"{COMPUTE}/servers/{{server}}/action"
+    return await site.ask("POST", path, {action: value}, user=user, version="2.90")
+
+
+def _acts(chance: random.Random, site: Site) -> tuple[Site, list[Act], list[Act]]:
+    """Return the site as seen by who acts, what users do often, and what they do seldom."""
     volume, server = chance.choice(VOLUMES), site.names[chance.choice(SERVERS)]
     there = Site.beside(site, server=server)
-    acts: list[Callable[[], Coroutine[Any, Any, Any]]] = [
+    usual: list[Act] = [
         lambda: scenarios.attach(there, volume),
         lambda: scenarios.attach(there, volume),
         lambda: scenarios.detach(there, volume),
@@ -72,29 +126,42 @@ def choose_act(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
         lambda: scenarios.start(there),
         lambda: scenarios.reboot(there),
         lambda: scenarios.reboot_hard(there),
-        lambda: scenarios.create_server(there),
-        lambda: scenarios.boot_from_new_volumes(there),
-        lambda: scenarios.create_volume(there),
     ]
-    rare: list[Callable[[], Coroutine[Any, Any, Any]]] = [
+    rare: list[Act] = [
         lambda: scenarios.delete_server(there),
         lambda: scenarios.delete_volume(there, volume),
         lambda: scenarios.act_on_volume(there, "os-force_delete", {}, "admin", name=volume),
     ]
-    return chance.choice(rare if chance.random() < 0.08 else acts)()
+    return there, usual, rare
+
+
+Choose = Callable[[random.Random, Site], Coroutine[Any, Any, Any]]
 
 
 @pytest.mark.cases(SEEDS, 2)
 async def test_nothing_forbidden_ever_happens(trials: Trials, case: str) -> None:
-    chance = random.Random(case)
     scene = Scenario(case, scenarios.SCENARIOS[0].saga, busy_place, scenarios.nothing)
-    replay = f"pytest tests/laws/test_random_histories.py --every -k '{case}]'"
+    await play(trials, scene, choose_act, "test_nothing_forbidden_ever_happens")
+
+
+@pytest.mark.soak
+@pytest.mark.cases(SEEDS_OF_MOVES, 12)
+async def test_nothing_forbidden_happens_where_servers_move(trials: Trials, case: str) -> None:
+    saga, hosts = move_scenarios.MOVES[0].saga, (THIRD, FOURTH)
+    scene = Scenario(case, saga, roomy_place, scenarios.nothing, hosts=hosts)
+    await play(trials, scene, choose_move, "test_nothing_forbidden_happens_where_servers_move")
+
+
+async def play(trials: Trials, scene: Scenario, choose: Choose, test: str) -> None:
+    """Let a seed's users, crashes and weather do what they will, and hold what comes of it."""
+    chance = random.Random(scene.name)
+    replay = f"pytest 'tests/laws/test_random_histories.py::{test}[{scene.name}]' --every"
     async with trials.begin(scene) as trial:
         state_dir = trial.cloud.settings.state_path
         history.watch(state_dir)
         weather = Weather(chance)
         trial.site.meddler = weather
-        await live(trial, chance)
+        await live(trial, chance, choose)
         weather.is_fair = True
         await recover(trial)
         for late in weather.held:
@@ -102,22 +169,35 @@ async def test_nothing_forbidden_ever_happens(trials: Trials, case: str) -> None
         await recover(trial)
         await laws.require_peace(trial, replay)
         assert history.find_forbidden(state_dir) == [], replay
-        hypervisor = trial.cloud.agents["h1"].agent.hypervisor
-        assert isinstance(hypervisor, SimulatedHypervisor)
-        assert history.find_overlaps(hypervisor.ledger()) == [], replay
+        assert history.find_overlaps(find_ledger(trial)) == [], replay
 
 
-async def live(trial: Trial, chance: random.Random) -> None:
+def find_ledger(trial: Trial) -> list[Written]:
+    """Return which guest of which host could write to which volume, and when."""
+    found: list[Written] = []
+    for name, running in trial.cloud.agents.items():
+        if running.agent.runs_guests:
+            hypervisor = running.agent.hypervisor
+            assert isinstance(hypervisor, SimulatedHypervisor)
+            spans = hypervisor.ledger()
+            found += [replace(span, writer=f"{span.writer} on {name}") for span in spans]
+    return found
+
+
+async def live(trial: Trial, chance: random.Random, choose: Choose) -> None:
     """Let users act, a few at once, while processes die now and then."""
     acting: set[asyncio.Task[Any]] = set()
     for _ in range(ACTS):
-        acting.add(asyncio.create_task(choose_act(chance, trial.site)))
+        acting.add(asyncio.create_task(choose(chance, trial.site)))
         if chance.random() < CRASHES:
             points = [point for point in trial.probe.passed if not point.startswith("store.")]
             if points:
                 trial.probe.arm(chance.choice(points), Crash)
         if len(acting) >= AT_ONCE or chance.random() < 0.5:
             _, acting = await asyncio.wait(acting, return_when=asyncio.FIRST_COMPLETED)
+        if chance.random() < RESTS:
+            with suppress(Crash):  # restarted below
+                await trial.settle()
         if trial.probe.crashed:
             await asyncio.gather(*acting, return_exceptions=True)
             acting = set()
