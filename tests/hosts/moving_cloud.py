@@ -65,7 +65,10 @@ class MovingCloud(PooledCloud):
         storage = _STORAGE.format(here=shares.directory) + (_POOL if is_first else "")
         (root / "storage.toml").write_text(storage)
         address = host.namespace.address
-        settings = f'storage = "{root}/storage.toml"\nmove_address = "{address}"\n'
+        settings = (
+            f'storage = "{root}/storage.toml"\nmove_address = "{address}"\n'
+            f'copy_listen = "{address}:0"\n'
+        )
         (root / "agent.toml").write_text(settings)
         agent = CommandProcess(
             "agent",

@@ -78,6 +78,18 @@ PAGES = [
         "cold migration",
     ),
     Page(
+        "cold-migrate-disk",
+        "Migrate a server cold with its root disk (spec 001.5, ADR 8)",
+        "POST /servers/{server}/action (migrate)",
+        "local migration",
+    ),
+    Page(
+        "resize-disk",
+        "Resize a server whose root disk grows on its host (ADR 9)",
+        "POST /servers/{server}/action (resize)",
+        "local resize",
+    ),
+    Page(
         "confirm",
         "Confirm a migration or resize (spec 001.5)",
         "POST /servers/{server}/action (confirmResize)",
