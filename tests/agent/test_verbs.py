@@ -39,7 +39,6 @@ def test_what_is_put_and_has_no_undo_is_known() -> None:
         "put_certificate",
         "set_power",
         "hasten_departure",
-        "restore_kept",
         "record_merge",
     ]
 
