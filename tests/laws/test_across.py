@@ -125,15 +125,16 @@ async def follow_advice(trial: Trial, site: Site) -> None:
 
 
 async def name_things(site: Site) -> Site:
-    """Return the site with names for the server and the volume that stand in it.
+    """Return the site with names for the server and the volume that stand in it without one.
 
     Where a server boots from a volume, that is the one which both work on.
     """
     found = {"volume": site.names["root"]} if "root" in site.names else {}
+    known = set(site.names.values())
     for name, path in (("server", f"{COMPUTE}/servers"), ("volume", f"{VOLUME}/volumes")):
         answer = await site.ask("GET", path)
         listed: list[dict[str, str]] = answer.body[f"{name}s"] if answer else []
-        if name not in {*site.names, *found} and listed:
+        if name not in {*site.names, *found} and listed and listed[0]["id"] not in known:
             found[name] = listed[0]["id"]
     return Site.beside(site, **found)
 

@@ -144,7 +144,8 @@ async def hold_refusal(
     """Law *refusal*: an undo that is refused for good leads to its end, also through a crash.
 
     Returns whether the undo was come to. Nothing is undone behind the refusal, and every step of
-    `undo_ends` is run.
+    `undo_ends` is run. A first step may be in the request's own transaction: when it fails, there
+    never was an operation.
     """
     world.probe.arm(failing, lambda: Conflict("A law let this step fail."))
     world.probe.arm(refused, lambda: Conflict("A law refused this undo."))
@@ -155,7 +156,9 @@ async def hold_refusal(
     if refused not in passed:
         return False
     await require_peace(world, when)
-    if (ending := await world.ending(saga)) != "failed":
+    if not (ending := await world.ending(saga)):
+        return False
+    if ending != "failed":
         message = f"{when}: it ended '{ending}'"
         raise Broken(message)
     behind = passed[passed.index(refused) + 1 :]
