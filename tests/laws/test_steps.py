@@ -41,8 +41,15 @@ FAILING = [point for point in FORWARD if not point.name.endswith("/saved")]
 BACK = [point for point in POINTS if "/back/" in point.name]
 LEAVING = [point for point in POINTS if "/leaving/" in point.name]
 REFUSED = [point for point in BACK if point.saga.undo_ends and not point.name.endswith("/saved")]
-STRANDED = {("delete two disks", "compute.delete_server/destroy_elsewhere/forward/before")}
-"""Where a host that refuses for good keeps a disk that only the doctor names (docs/status.md)."""
+STRANDED = {
+    ("delete two disks", f"compute.delete_server/{point}")
+    for point in (
+        "destroy_guest/forward/before",
+        "destroy_guest/forward/after",
+        "destroy_elsewhere/forward/before",
+    )
+}
+"""Where a deletion that is refused for good leaves a disk that only the doctor names (docs/status.md)."""
 BAD_END = [point for point in POINTS if "/failing/" in point.name]
 
 
