@@ -49,7 +49,7 @@ STRANDED = {
         "destroy_elsewhere/forward/before",
     )
 }
-"""Where a deletion that is refused for good leaves a disk that only the doctor names (docs/status.md)."""
+"""Where a refused deletion leaves a disk that only the doctor names (docs/status.md)."""
 BAD_END = [point for point in POINTS if "/failing/" in point.name]
 
 
