@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.agent_api.servers import RootDisk
+from mooring.agent_api.servers import PowerRequest, RootDisk
 from mooring.agent_api.verbs import TAKE_BACK_RESTORED
 from mooring.compute.hosts import guest_disks, guests
 from mooring.errors import MooringError
@@ -75,6 +75,19 @@ async def bring_back(notes: ColdMove, run: Run[Compute]) -> ColdMove | None:
             raise
         return replace(notes, reason=error.public)
     return replace(notes, brought=True)
+
+
+async def switch_off(notes: ColdMove, run: Run[Compute]) -> None:
+    """See that the guest does not run from the disk that its server is not to have."""
+
+    async def verb(agent: AgentClient) -> None:
+        if await agent.show_server(notes.server_id):
+            off = PowerRequest(state="off")
+            operation = guests.other(run.operation, "off")
+            await agent.set_power(notes.server_id, off, operation=operation)
+
+    if not await guests.is_lost(run, notes.source):
+        await guests.ask(run, notes.source, verb)
 
 
 async def take_back(notes: ColdMove, run: Run[Compute]) -> None:

@@ -130,6 +130,7 @@ async def end_elsewhere(notes: ColdMove, run: Run[Compute]) -> None:
         if notes.goes_with_disk and notes.reverted:
             await guests.destroy(run, notes.destination, notes.server_id)
     elif notes.exchanges_disk:
+        await root_disk.switch_off(notes, run)
         await root_disk.take_back(notes, run)
         await guest_disks.forget_kept(run, notes.source, notes.server_id)
 
