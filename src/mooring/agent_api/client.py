@@ -24,6 +24,7 @@ from mooring.agent_api.move_calls import MoveCalls
 from mooring.agent_api.overlay_calls import OverlayCalls
 from mooring.agent_api.remote import Place, RemoteSocket
 from mooring.agent_api.servers import Guest, PowerRequest, ServerSpec
+from mooring.agent_api.share_calls import ShareCalls
 from mooring.agent_api.snapshot_calls import SnapshotCalls
 from mooring.agent_api.transport import (
     App,
@@ -43,7 +44,9 @@ from mooring.fence.operation import Operation
 from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S
 
 
-class AgentClient(CopyCalls, DiskCalls, MoveCalls, OverlayCalls, SnapshotCalls, VolumeCalls):
+class AgentClient(
+    CopyCalls, DiskCalls, MoveCalls, OverlayCalls, ShareCalls, SnapshotCalls, VolumeCalls
+):
     """Speaks to the agent of one host.
 
     It names, with each verb, the incarnation that `host()` read last. An agent of another one does

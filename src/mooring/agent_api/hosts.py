@@ -7,6 +7,7 @@ from msgspec import Struct
 from mooring.agent_api.disks import Connected, SeenDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
+from mooring.agent_api.shares import HostedShare, SharePool
 from mooring.agent_api.volumes import VolumeFile
 
 AGENT_VERSION = 74
@@ -54,6 +55,7 @@ class Host(Struct, frozen=True, kw_only=True):
     disk_gib: int = 0
     traits: list[str] = []
     pools: list[Pool] = []
+    share_pools: list[SharePool] = []
     ip: str = "127.0.0.1"
     problem: str = ""
     """Why no guest can be started here now, and what to do; empty when one can."""
@@ -66,6 +68,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
     incarnation: str
     guests: list[Guest] = []
     volumes: list[VolumeFile] = []
+    shares: list[HostedShare] = []
     images: list[CachedImage] = []
     connections: list[Connected] = []
     disks: list[SeenDisk] = []

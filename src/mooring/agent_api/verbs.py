@@ -29,6 +29,16 @@ from mooring.agent_api.images import CachedImage
 from mooring.agent_api.moves import Arrival, Portrait, Progress
 from mooring.agent_api.overlays import ActiveFile, MergeRequest, OverlayRequest
 from mooring.agent_api.servers import Console, Guest, PowerRequest, ServerSpec
+from mooring.agent_api.shares import (
+    AccessGranted,
+    AccessRule,
+    HostedShare,
+    ShareExports,
+    ShareSize,
+    ShareSizeRequest,
+    ShareSnapshotSpec,
+    ShareSpec,
+)
 from mooring.agent_api.snapshots import SnapshotFile, SnapshotSpec
 from mooring.agent_api.volumes import (
     ContentRequest,
@@ -89,6 +99,9 @@ _VOLUME = "/volumes/{volume_id}"
 _EXPORT = f"{_VOLUME}/exports/{{attachment_id}}"
 _FENCE = f"{_VOLUME}/fences/{{attachment_id}}"
 _SNAPSHOT = f"{_VOLUME}/snapshots/{{snapshot_id}}"
+_SHARE = "/shares/{share_id}"
+_ACCESS = f"{_SHARE}/access/{{rule_id}}"
+_SHARE_SNAPSHOT = f"{_SHARE}/snapshots/{{snapshot_id}}"
 
 SHOW_HOST = Verb("show_host", "GET", "/host", None, Host)
 SHOW_CONNECTOR = Verb("show_connector", "GET", "/connector", None, dict[str, Any])
@@ -173,6 +186,27 @@ SHOW_SNAPSHOT = Verb("show_snapshot", "GET", _SNAPSHOT, None, SnapshotFile)
 PUT_SNAPSHOT = Verb("put_snapshot", "PUT", _SNAPSHOT, SnapshotSpec, SnapshotFile, "delete_snapshot")
 DELETE_SNAPSHOT = Verb("delete_snapshot", "DELETE", _SNAPSHOT, None, NoneType)
 RECORD_MERGE = Verb("record_merge", "PUT", f"{_SNAPSHOT}/merge", None, NoneType)
+
+# Those that take something back name the pool in their query, as debts do; without it all pools.
+SHOW_SHARE = Verb("show_share", "GET", _SHARE, None, HostedShare)
+PUT_SHARE = Verb("put_share", "PUT", _SHARE, ShareSpec, ShareExports, "delete_share")
+DELETE_SHARE = Verb("delete_share", "DELETE", _SHARE, None, NoneType)
+CLAIM_SHARE = Verb("claim_share", "POST", _SHARE, None, NoneType)
+RESIZE_SHARE = Verb(
+    "resize_share", "PUT", f"{_SHARE}/size", ShareSizeRequest, ShareSize, "forget_share_size"
+)
+FORGET_SHARE_SIZE = Verb("forget_share_size", "DELETE", f"{_SHARE}/size", None, NoneType)
+GRANT_ACCESS = Verb("grant_access", "PUT", _ACCESS, AccessRule, AccessGranted, "revoke_access")
+REVOKE_ACCESS = Verb("revoke_access", "DELETE", _ACCESS, None, NoneType)
+PUT_SHARE_SNAPSHOT = Verb(
+    "put_share_snapshot",
+    "PUT",
+    _SHARE_SNAPSHOT,
+    ShareSnapshotSpec,
+    NoneType,
+    "delete_share_snapshot",
+)
+DELETE_SHARE_SNAPSHOT = Verb("delete_share_snapshot", "DELETE", _SHARE_SNAPSHOT, None, NoneType)
 
 VERBS: dict[str, Verb[Any]] = {
     one.name: one for one in list(globals().values()) if isinstance(one, Verb)
