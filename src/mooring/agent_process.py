@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 _LISTEN = "0.0.0.0:8471"
 BOTH: tuple[Role, ...] = ("compute", "volume")
-ROLES: dict[str, tuple[Role, ...]] = {"compute": ("compute",), "volume": ("volume",), "both": BOTH}
+ROLES: dict[str, tuple[Role, ...]] = {
+    "compute": ("compute",),
+    "volume": ("volume",),
+    "share": ("share",),
+    "both": BOTH,
+    "all": (*BOTH, "share"),
+}
 """What a host does, by the word that the command line has for it."""
 
 
@@ -121,6 +127,7 @@ def _wanted(
         hypervisor=settings.hypervisor,
         roles=roles,
         pools=storage.pools,
+        share_pools=storage.share_pools,
         mounts=storage.mounts,
         ip=ip,
         move_address=settings.move_address,

@@ -93,9 +93,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     storage: Annotated[
         str,
         Meta(
-            description="A TOML file with the pools of volumes of this machine, and how it mounts"
-            " shares; [drivers](drivers.md) lists what it may say. Empty: one pool in the state"
-            " directory."
+            description="A TOML file with the pools of volumes and of shares of this machine, and"
+            " how it mounts shares; [drivers](drivers.md) and [shares](shares.md) list what it may"
+            " say. Empty: one pool of each in the state directory."
         ),
     ] = ""
     move_address: Annotated[

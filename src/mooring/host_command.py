@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from mooring.config import Settings
 
 _LOOK_S, _PATIENCE_S = 1.0, 60.0
-ROLES = {"compute": ["compute"], "volume": ["volume"], "both": ["compute", "volume"]}
+ROLES = {
+    "compute": ["compute"],
+    "volume": ["volume"],
+    "share": ["share"],
+    "both": ["compute", "volume"],
+    "all": ["compute", "volume", "share"],
+}
 
 
 async def add_host(settings: Settings, name: str, role: str) -> None:

@@ -94,8 +94,8 @@ def serve(file: Path | None, **given: Option) -> None:
 )
 @click.option(
     "--role",
-    type=click.Choice(["compute", "volume", "both"]),
-    help="With --socket: run servers, keep volumes, or both [both].",
+    type=click.Choice(["compute", "volume", "share", "both", "all"]),
+    help="With --socket: run servers, keep volumes, give shares; the first two [both], or all.",
 )
 @_hypervisor
 def agent(
@@ -130,10 +130,10 @@ def host() -> None:
 @click.argument("name")
 @click.option(
     "--role",
-    type=click.Choice(["compute", "volume", "both"]),
+    type=click.Choice(["compute", "volume", "share", "both", "all"]),
     default="both",
     show_default=True,
-    help="What the host does: run servers, keep volumes, or both.",
+    help="What the host does: run servers, keep volumes, give shares; the first two, or all.",
 )
 def add_host(state_dir: str | None, name: str, role: str) -> None:
     """Print a token with which one host may join, once and within an hour.

@@ -92,7 +92,7 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
     from mooring.agent.storage_file import read_storage
 
     storage = read_storage(settings.storage)
-    if storage.pools and settings.hosts > 1:
+    if (storage.pools or storage.share_pools) and settings.hosts > 1:
         raise Invalid(
             f"The setting storage names the pools of one host, and there are {settings.hosts}. "
             "Leave --hosts out."
@@ -112,7 +112,9 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
         name=name,
         state_dir=directory,
         hypervisor=kind,
+        roles=("compute", "volume", "share"),
         pools=storage.pools,
+        share_pools=storage.share_pools,
         mounts=storage.mounts,
         move_address=settings.move_address,
         copy_listen=settings.copy_listen,

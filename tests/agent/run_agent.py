@@ -23,7 +23,9 @@ if __name__ == "__main__":
         name=sys.argv[5] if len(sys.argv) > 5 else "host-1",
         state_dir=state_dir,
         hypervisor=hypervisor,
+        roles=("compute", "volume", "share"),
         pools=storage.pools,
+        share_pools=storage.share_pools,
         mounts=storage.mounts,
         move_address=sys.argv[6] if len(sys.argv) > 6 else "",
     )

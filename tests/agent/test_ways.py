@@ -55,7 +55,8 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
 
 async def test_every_way_brings_answers_streams_and_refusals(client: AgentClient) -> None:
     host = await client.host()
-    assert (host.name, host.roles) == ("host-1", ["compute", "volume"])
+    assert host.name == "host-1"
+    assert host.roles[:2] == ["compute", "volume"]
     data = b"x" * 3_000_000
     spec = ImageSpec(disk_format="raw", size_bytes=len(data))
     image = await client.put_image(IMAGE_ID, spec, stream(data), operation=operation())

@@ -21,6 +21,7 @@ from mooring.agent import (
     host,
     moves,
     servers,
+    shares,
     snapshots,
     volume_snapshots,
     volumes,
@@ -40,9 +41,10 @@ from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
 from mooring.agent.run import Runner
 from mooring.agent.serving import build_app
-from mooring.agent.settings import AgentSettings, PoolSettings
+from mooring.agent.settings import AgentSettings, PoolSettings, check_names
+from mooring.agent.share_drivers.opening import open_share_pools
 from mooring.agent.simulated import SimulatedHypervisor
-from mooring.errors import Conflict, Invalid, Unavailable
+from mooring.errors import Conflict, Unavailable
 from mooring.fence.journal import Journal
 from mooring.fence.threads import run_to_end
 from mooring.limits import FENCE_KEEP_S
@@ -67,6 +69,7 @@ class RunningAgent:
             disks.handlers,
             copying.handlers,
             moves.handlers,
+            shares.handlers,
             snapshots.handlers,
             volume_snapshots.handlers,
             volumes.handlers,
@@ -124,10 +127,9 @@ async def _build(
     mounts.prepare()
     stack.push_async_callback(mounts.close)
     tools = Tools(settings.name, qemu_img, mounts, runner)
-    pools = _pools(settings, simulated=simulated)
-    drivers = [driver for pool in pools for driver in _drivers(settings, pool, tools)]
-    _check_names(settings, drivers)
-    for driver in drivers:
+    drivers = _drivers(settings, tools, simulated=simulated)
+    share_drivers = open_share_pools(settings, runner, simulated=simulated)
+    for driver in (*drivers, *share_drivers):
         await driver.setup()
         stack.push_async_callback(driver.close)
     images = ImageCache(settings.state_dir / "images", _look if simulated else qemu_img.check)
@@ -141,6 +143,7 @@ async def _build(
         journal=journal,
         hypervisor=hypervisor,
         drivers=drivers,
+        share_drivers=share_drivers,
         images=images,
         connections=connections,
         mounts=mounts,
@@ -224,7 +227,15 @@ def _pools(settings: AgentSettings, *, simulated: bool) -> tuple[PoolSettings, .
     return settings.pools or (replace(usual, driver="simulated") if simulated else usual,)
 
 
-def _drivers(settings: AgentSettings, pool: PoolSettings, tools: Tools) -> list[VolumeDriver]:
+def _drivers(settings: AgentSettings, tools: Tools, *, simulated: bool) -> list[VolumeDriver]:
+    """Return the drivers of all pools of volumes. Raises Invalid."""
+    pools = _pools(settings, simulated=simulated)
+    drivers = [driver for pool in pools for driver in _open_pool(settings, pool, tools)]
+    check_names(settings, [driver.pool.name for driver in drivers])
+    return drivers
+
+
+def _open_pool(settings: AgentSettings, pool: PoolSettings, tools: Tools) -> list[VolumeDriver]:
     """Return the driver of a pool, or those of its shares. Raises Invalid."""
     if pool.driver == "simulated":
         return [SimulatedDriver(pool, settings.state_dir / f"pool-{pool.name}.sqlite")]
@@ -232,15 +243,6 @@ def _drivers(settings: AgentSettings, pool: PoolSettings, tools: Tools) -> list[
         directory = settings.state_dir / pool.path
         return [DirectoryDriver(pool, directory, settings.name, tools.qemu_img)]
     return [*open_remote_pools(pool, tools)]
-
-
-def _check_names(settings: AgentSettings, drivers: list[VolumeDriver]) -> None:
-    names = [driver.pool.name for driver in drivers]
-    if len(set(names)) < len(names):
-        raise Invalid(
-            f"Host {settings.name} has several pools of one name: {', '.join(sorted(names))}. Give "
-            "each a name of its own."
-        )
 
 
 async def _look(path: Path, disk_format: str) -> ImageInfo:

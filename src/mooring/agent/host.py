@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -16,15 +15,18 @@ from mooring.agent.events import EventLog
 from mooring.agent.hypervisor import Facts, Hypervisor
 from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
+from mooring.agent.pools import Pools, look_at_shares
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.settings import AgentSettings
+from mooring.agent.share_drivers.base import ShareDriver
+from mooring.agent.turns import Turns
 from mooring.agent_api import verbs
 from mooring.agent_api.disks import SeenDisk
-from mooring.agent_api.hosts import Events, Host, Inventory, Pool
+from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.servers import Guest
-from mooring.errors import Forbidden, Invalid, MooringError, NotFound, Unavailable
+from mooring.errors import Forbidden, MooringError, NotFound
 from mooring.fence.journal import Answer, Journal
-from mooring.limits import AGENT_POLL_S, AGENT_POOL_ANSWER_S
+from mooring.limits import AGENT_POLL_S
 from mooring.probe import NoProbe, Probe
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Agent:
         journal: Journal,
         hypervisor: Hypervisor | None,
         drivers: Sequence[VolumeDriver],
+        share_drivers: Sequence[ShareDriver],
         images: ImageCache,
         connections: Connections,
         mounts: Mounts,
@@ -53,9 +56,11 @@ class Agent:
         self.settings, self.journal = settings, journal
         self._hypervisor = hypervisor
         self.drivers = {driver.pool.name: driver for driver in drivers}
+        self.share_drivers = {driver.pool.name: driver for driver in share_drivers}
+        self.share_turns = Turns()
         self.images, self.connections, self.mounts = images, connections, mounts
         self.events, self._copying = events, copying
-        self._asked: dict[str, asyncio.Task[Pool]] = {}
+        self.pools = Pools()
         self.probe: Probe = NoProbe()
         self.credentials: Credentials | None = None
         """Of a host that joined, set by whoever serves it over TLS."""
@@ -79,26 +84,19 @@ class Agent:
         """Whether the host has the role compute."""
         return self._hypervisor is not None
 
-    async def ask_stats(self, driver: VolumeDriver) -> Pool:
-        """Return a pool's numbers. Raises Unavailable when they do not come soon, and OSError.
-
-        One that keeps its callers waiting is asked once, however many wait.
-        """
-        name = driver.pool.name
-        if (asked := self._asked.get(name)) is None:
-            asked = self._asked[name] = asyncio.ensure_future(driver.stats())
-            # Nobody may come back for what it raises.
-            asked.add_done_callback(lambda done: done.cancelled() or done.exception())
-        done, _ = await asyncio.wait({asked}, timeout=AGENT_POOL_ANSWER_S)
-        if not done:
-            raise Unavailable(f"Pool {name} does not answer. See to its storage.")
-        self._asked.pop(name, None)
-        return asked.result()
-
     def driver(self, pool: str) -> VolumeDriver:
         """Return the driver of a pool. Raises NotFound."""
         if (driver := self.drivers.get(pool)) is None:
             raise NotFound(f"Host {self.settings.name} has no pool {pool}.")
+        return driver
+
+    def share_driver(self, pool: str) -> ShareDriver:
+        """Return the driver of a pool of shares. Raises NotFound."""
+        if (driver := self.share_drivers.get(pool)) is None:
+            raise NotFound(
+                f"Host {self.settings.name} has no pool of shares {pool}. Nothing was changed; see "
+                "to the pools of that host."
+            )
         return driver
 
 
@@ -116,7 +114,8 @@ async def show_host(call: Call[Agent]) -> Answer:
         incarnation=agent.journal.incarnation,
         version=facts.agent_version if facts else settings.version,
         roles=list(settings.roles),
-        pools=await asyncio.gather(*(_stats(agent, one) for one in agent.drivers.values())),
+        pools=await agent.pools.volume_pools([*agent.drivers.values()]),
+        share_pools=await agent.pools.share_pools([*agent.share_drivers.values()]),
         ip=settings.ip,
         architecture=platform.machine(),
         **_offers(facts),
@@ -149,15 +148,22 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     if agent.runs_guests:
         leftovers += await agent.hypervisor.leftovers()
     guests = await agent.hypervisor.guests() if agent.runs_guests else []
+    seen = await look_at_shares(agent.share_drivers)
     inventory = Inventory(
         name=agent.settings.name,
         incarnation=agent.journal.incarnation,
         guests=guests,
         disks=[seen async for seen in _disks(agent, guests)],
         volumes=[volume for driver in drivers for volume in await driver.volumes()],
+        shares=seen.shares,
         images=agent.images.images(),
         connections=agent.connections.connected(),
-        leftovers=leftovers + agent.images.leftovers() + await agent.mounts.unused(),
+        leftovers=[
+            *(leftovers + seen.leftovers),
+            *agent.images.leftovers(),
+            *await agent.mounts.unused(),
+        ],
+        unread_share_pools=seen.unread,
     )
     return Answer(body=inventory)
 
@@ -182,25 +188,6 @@ async def _disks(agent: Agent, guests: Sequence[Guest]) -> AsyncIterator[SeenDis
                 log.info("a disk cannot be read", volume=disk.volume_id, error=str(error))
                 continue
             yield SeenDisk(server_id=guest.server_id, volume_id=disk.volume_id, size=size)
-
-
-async def _stats(agent: Agent, driver: VolumeDriver) -> Pool:
-    """Return a pool's numbers; one that cannot be read says so and hides no other."""
-    try:
-        return await agent.ask_stats(driver)
-    except OSError as error:
-        problem = f"The pool cannot be read: {error.strerror}."
-    except (Unavailable, Invalid) as error:
-        log.warning("a pool cannot be used", pool=driver.pool.name, reason=str(error))
-        problem = error.public
-    return Pool(
-        name=driver.pool.name,
-        driver=driver.pool.driver,
-        total_gib=0,
-        free_gib=0,
-        hosts=driver.hosts,
-        problem=problem,
-    )
 
 
 def _offers(facts: Facts | None) -> dict[str, Any]:

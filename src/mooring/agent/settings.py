@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,9 +16,11 @@ from mooring.agent.drivers.remote_options import (
     QuobyteOptions,
 )
 from mooring.agent_api.hosts import AGENT_VERSION
+from mooring.agent_api.shares import Protocol
+from mooring.errors import Invalid
 
 HypervisorKind = Literal["auto", "libvirt", "simulated"]
-Role = Literal["compute", "volume"]
+Role = Literal["compute", "volume", "share"]
 
 
 class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +50,25 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Of a simulated pool: who makes a volume grow that a running guest has."""
 
 
+class SharePoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One pool of shares. `path` is absolute, or relative to the agent's state directory."""
+
+    name: str = "shared"
+    driver: Literal["directory", "simulated"] = "directory"
+    protocol: Protocol = "NFS"
+    """Of a simulated pool; every other driver has its own."""
+    path: str = "shares"
+    reserved_percent: int = 5
+    """Of the storage: kept free for everybody else who writes there."""
+    oversubscription: float = 1.0
+    """How many times its size the pool may promise. A share's size is a promise to its clients:
+    above 1 they may find the storage full before."""
+    any_address: bool = False
+    """Whether a rule may let in every address there is: 0.0.0.0/0 or ::/0."""
+    total_gib: int = 0
+    """Of a simulated pool: its size."""
+
+
 class MountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a host mounts shares (facts/block_storage.md 10.2)."""
 
@@ -72,6 +94,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     roles: tuple[Role, ...] = ("compute", "volume")
     pools: tuple[PoolSettings, ...] = ()
     """Without any, a host with the role volume has the pool `local` in its state directory."""
+    share_pools: tuple[SharePoolSettings, ...] = ()
+    """Without any, a host with the role share has the pool `shared` in its state directory."""
     mounts: MountSettings = MountSettings()
     ip: str = "127.0.0.1"
     reserved_memory_mib: int = 512
@@ -94,3 +118,12 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """How much it gives in a second, to all of them together; 0 for no bound."""
     guest_start_s: float = limits.AGENT_GUEST_START_S
     """How long one may take to start."""
+
+
+def check_names(settings: AgentSettings, names: Sequence[str]) -> None:
+    """Raise Invalid when pools of one kind have the same name."""
+    if len(set(names)) < len(names):
+        raise Invalid(
+            f"Host {settings.name} has several pools of one name: {', '.join(sorted(names))}. Give "
+            "each a name of its own."
+        )

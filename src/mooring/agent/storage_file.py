@@ -10,14 +10,15 @@ import msgspec
 from msgspec import Struct
 
 from mooring import typed
-from mooring.agent.settings import MountSettings, PoolSettings
+from mooring.agent.settings import MountSettings, PoolSettings, SharePoolSettings
 from mooring.errors import Invalid
 
 
 class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file's content: `[[pools]]` and `[mounts]`, with the fields of the two structs."""
+    """The file's content: `[[pools]]`, `[[share_pools]]` and `[mounts]`, by the structs' fields."""
 
     pools: tuple[PoolSettings, ...] = ()
+    share_pools: tuple[SharePoolSettings, ...] = ()
     mounts: MountSettings = MountSettings()
 
 

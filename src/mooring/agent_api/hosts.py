@@ -74,7 +74,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
     disks: list[SeenDisk] = []
     """The guests' volumes whose sizes could be read."""
     leftovers: list[str] = []
-    """Paths that belong to no guest, volume or image, and to no running operation."""
+    """Paths that belong to no guest, volume, share or image, and to no running operation."""
+    unread_share_pools: list[str] = []
+    """Pools of shares that do not answer: what is in them stands in no list."""
 
 
 class Event(Struct, frozen=True, kw_only=True):

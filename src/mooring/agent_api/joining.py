@@ -26,7 +26,7 @@ from mooring.limits import JOIN_BODY_BYTES, JOIN_TOKEN_CHARACTERS, JOIN_WAIT_S
 
 _PREFIX = "mooring-join-1."
 _SECRET_BYTES = 32
-Role = Literal["compute", "volume"]
+Role = Literal["compute", "volume", "share"]
 
 
 class JoinToken(Struct, frozen=True, forbid_unknown_fields=True):

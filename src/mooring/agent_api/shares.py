@@ -72,6 +72,9 @@ class AccessRule(Struct, frozen=True, kw_only=True):
     type: AccessType
     to: str
     level: AccessLevel = "rw"
+    project_id: str = ""
+    """Whose share it is. A cephx id belongs to one project: needed for it, else everybody who knows
+    an id would get its key."""
 
 
 class AccessGranted(Struct, frozen=True):
@@ -102,7 +105,8 @@ class HostedShare(Struct, frozen=True, kw_only=True):
     pool: str
     protocol: Protocol
     size_gb: int
-    used_bytes: int = 0
+    used_bytes: int | None = None
+    """None: nobody has looked, as in an inventory of some drivers."""
     exports: list[ExportLocation] = []
     rules: list[GrantedRule] = []
     """By id. What was granted by others than this host's pool is not among them."""

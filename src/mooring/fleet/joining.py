@@ -21,7 +21,7 @@ from mooring.limits import CERTIFICATE_LIFETIME_S, CERTIFICATE_RENEW_S, FLEET_HO
 if TYPE_CHECKING:
     from mooring.certificates import Held
 
-ROLES: tuple[Role, ...] = ("compute", "volume")
+ROLES: tuple[Role, ...] = ("compute", "volume", "share")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9][A-Za-z0-9.-]{0,252}):([0-9]{1,5})")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 
@@ -57,7 +57,7 @@ def check_wish(name: str, roles: Sequence[str]) -> None:
             "first and last neither dot nor hyphen."
         )
     if not roles or len(set(roles)) < len(roles) or set(roles) - set(ROLES):
-        raise Invalid(f"A host has the roles {' or '.join(ROLES)}, or both.")
+        raise Invalid(f"A host has one or more of the roles {', '.join(ROLES)}, each once.")
 
 
 def invite(tx: Session, name: str, roles: Sequence[str], secret: str, now: datetime) -> datetime:

@@ -47,6 +47,7 @@ def _simulated(settings: Settings, name: str) -> HostCommand:
         name=name,
         directory=settings.state_path / "hosts" / name,
         hypervisor="simulated",
+        options=("--role", "all"),
         settings={
             "log_level": settings.log_level,
             "copy_mib_per_s": str(settings.copy_mib_per_s),

@@ -120,7 +120,7 @@ def _command(settings: Settings, host: RealHost, keeper: Path) -> HostCommand:
         directory=host.directory,
         before=host.before(),
         hypervisor="libvirt",
-        options=("--role", "both" if keeps else "compute"),
+        options=("--role", "all" if keeps else "compute"),
         settings={
             "log_level": settings.log_level,
             "move_address": host.namespace.address,

@@ -1,0 +1,114 @@
+"""What a host tells of its pools, of volumes and of shares; a silent one hides no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import structlog
+from msgspec import Struct
+
+from mooring.agent.drivers.base import VolumeDriver
+from mooring.agent.share_drivers.base import ShareDriver
+from mooring.agent_api.hosts import Pool
+from mooring.agent_api.shares import HostedShare, SharePool
+from mooring.errors import Invalid, Unavailable
+from mooring.limits import AGENT_POOL_ANSWER_S
+
+log = structlog.get_logger()
+P_co = TypeVar("P_co", covariant=True)
+P = TypeVar("P")
+
+
+class Counted(Protocol[P_co]):
+    """What a driver has, of volumes or of shares, as far as its numbers go."""
+
+    async def stats(self) -> P_co:
+        """Return what the pool has and holds."""
+        ...
+
+
+class SeenShares(Struct):
+    """What stands in a host's pools of shares."""
+
+    shares: list[HostedShare] = []
+    leftovers: list[str] = []
+    unread: list[str] = []
+    """The pools that do not answer."""
+
+
+class Pools:
+    """Asks pools for their numbers. One that keeps its callers waiting is asked once."""
+
+    def __init__(self) -> None:
+        self._asked: dict[object, asyncio.Task[Any]] = {}
+
+    async def volume_pools(self, drivers: Sequence[VolumeDriver]) -> list[Pool]:
+        """Return the numbers of all; of one that cannot be read, why."""
+        return list(await asyncio.gather(*(self._volume_pool(one) for one in drivers)))
+
+    async def share_pools(self, drivers: Sequence[ShareDriver]) -> list[SharePool]:
+        """Return the numbers of all; of one that cannot be read, why."""
+        return list(await asyncio.gather(*(self._share_pool(one) for one in drivers)))
+
+    async def _volume_pool(self, driver: VolumeDriver) -> Pool:
+        def tell(problem: str) -> Pool:
+            return Pool(
+                name=driver.pool.name,
+                driver=driver.pool.driver,
+                total_gib=0,
+                free_gib=0,
+                hosts=driver.hosts,
+                problem=problem,
+            )
+
+        return await self._ask(driver, driver.pool.name, tell)
+
+    async def _share_pool(self, driver: ShareDriver) -> SharePool:
+        def tell(problem: str) -> SharePool:
+            return SharePool(
+                name=driver.pool.name,
+                driver=driver.pool.driver,
+                protocol=driver.protocol,
+                total_gib=0,
+                free_gib=0,
+                problem=problem,
+            )
+
+        return await self._ask(driver, driver.pool.name, tell)
+
+    async def _ask(self, driver: Counted[P], name: str, tell: Callable[[str], P]) -> P:
+        try:
+            return await self._wait(driver, name)
+        except OSError as error:
+            return tell(f"The pool cannot be read: {error.strerror}.")
+        except (Unavailable, Invalid) as error:
+            log.warning("a pool cannot be used", pool=name, reason=str(error))
+            return tell(error.public)
+
+    async def _wait(self, driver: Counted[P], name: str) -> P:
+        if (asked := self._asked.get(driver)) is None:
+            asked = self._asked[driver] = asyncio.ensure_future(driver.stats())
+            # Nobody may come back for what it raises.
+            asked.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait({asked}, timeout=AGENT_POOL_ANSWER_S)
+        if not done:
+            raise Unavailable(f"Pool {name} does not answer. See to its storage.")
+        self._asked.pop(driver, None)
+        return asked.result()
+
+
+async def look_at_shares(drivers: Mapping[str, ShareDriver]) -> SeenShares:
+    """Return what stands in all pools of shares."""
+    seen = SeenShares()
+    for name, driver in drivers.items():
+        try:
+            shares, leftovers = await driver.shares(), await driver.leftovers()
+        except (Unavailable, OSError) as error:
+            log.warning("a pool of shares cannot be read", pool=name, reason=str(error))
+            seen.unread.append(name)
+            continue
+        seen.shares += shares
+        seen.leftovers += leftovers
+    return seen

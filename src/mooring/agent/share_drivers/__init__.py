@@ -1,0 +1,1 @@
+"""Shares in the pools of a host, one module for each driver."""
