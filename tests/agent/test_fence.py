@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -105,6 +106,29 @@ async def test_a_call_of_an_older_lock_or_owner_does_nothing(world: World) -> No
             await world.client.delete_volume(volume_id, operation=late)
         assert caught.value.detail["status"] == 412
     assert await world.client.show_volume(volume_id) is not None
+
+
+async def test_what_a_detach_disconnected_is_not_connected_again_by_a_late_call(
+    world: World,
+) -> None:
+    server_id, disk, moved = new_id(), await world.host.make_disk(), operation("connect_there")
+    connect = partial(
+        world.client.connect,
+        disk.attachment_id,
+        disk.volume_id,
+        disk.connection,
+        server_id=server_id,
+        operation=moved,
+    )
+    await connect()
+    await world.host.boot(server_id, [disk])
+    await world.client.unplug_disk(
+        server_id, disk.volume_id, disk.attachment_id, operation=operation("take")
+    )
+    with pytest.raises(Conflict, match="came too late") as caught:
+        await connect()
+    assert caught.value.detail["status"] == 412
+    assert (await world.client.inventory()).connections == []
 
 
 async def test_a_delete_ends_the_put_that_runs(world: World) -> None:

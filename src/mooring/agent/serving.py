@@ -139,7 +139,10 @@ async def _answer(
 
     # The path without its first slash is the resource that the fence knows.
     resource = verb.target(*ids.values()).removeprefix("/")
-    work = agent.journal.perform(call.operation, verb.method, resource, act, shared=verb.shared)
+    also = verb.ended_also(ids, call.query).removeprefix("/")
+    work = agent.journal.perform(
+        call.operation, verb.method, resource, act, shared=verb.shared, also=also
+    )
     return _reply(await work) if verb.patient else await tickets.be_patient(work)
 
 

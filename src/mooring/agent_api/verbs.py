@@ -6,7 +6,7 @@ What a host still owes while it is dead (`fence.debts`) is the path of one of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -68,6 +68,8 @@ class Verb(Struct, Generic[A], frozen=True):
                "" where what was done stays
     shared     used under different locks at once (`fence.journal`)
     patient    never answered 202: its body comes as a stream
+    also       the path of what a DELETE ends besides, named by a word of its query; late calls for
+               that are fenced off with it
     """
 
     name: str
@@ -78,6 +80,7 @@ class Verb(Struct, Generic[A], frozen=True):
     undone_by: str = ""
     shared: bool = False
     patient: bool = False
+    also: str = ""
 
     def target(self, *ids: str, **query: str | float) -> str:
         """Return the path of one resource, its ids in their order; what is "" is left out."""
@@ -85,6 +88,17 @@ class Verb(Struct, Generic[A], frozen=True):
         path = _PLACE.sub(lambda _: quote(next(left), safe=""), self.path)
         words = {key: value for key, value in query.items() if value != ""}
         return f"{path}?{urlencode(words)}" if words else path
+
+    def ended_also(self, ids: Mapping[str, str], query: Mapping[str, str]) -> str:
+        """Return the path of what this one ends besides; "" when the query does not name it.
+
+        A volume of the old calls is its own attachment, for all servers that have it: its
+        connection ends with the last of them, whose calls know nothing of each other's locks.
+        """
+        words = [query.get(name, "") for name in _PLACE.findall(self.also)]
+        if not words or not all(words) or any(word in ids.values() for word in words):
+            return ""
+        return _PLACE.sub(lambda place: quote(query[place[1]], safe=""), self.also)
 
 
 _IMAGE = "/images/{image_id}"
@@ -150,7 +164,7 @@ CONNECT = Verb("connect", "PUT", _CONNECTION, ConnectRequest, Connected, "discon
 DISCONNECT = Verb("disconnect", "DELETE", _CONNECTION, None, NoneType)
 
 PLUG_DISK = Verb("plug_disk", "PUT", _DISK, DiskSpec, GuestDisk, "unplug_disk")
-UNPLUG_DISK = Verb("unplug_disk", "DELETE", _DISK, None, Unplugged)
+UNPLUG_DISK = Verb("unplug_disk", "DELETE", _DISK, None, Unplugged, also=_CONNECTION)
 SHOW_DISK_SIZE = Verb("show_disk_size", "GET", f"{_DISK}/size", None, DiskSize)
 RESIZE_DISK = Verb(
     "resize_disk", "PUT", f"{_DISK}/size", DiskSizeRequest, DiskSize, "forget_resize"

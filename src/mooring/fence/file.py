@@ -82,6 +82,7 @@ class JournalFile(Marks):
         verb: Verb,
         *,
         shared: bool = False,
+        also: str = "",
         acts: bool = True,
     ) -> Answer | None:
         """Let a call act (None) and note that it does, or return its earlier answer.
@@ -90,7 +91,9 @@ class JournalFile(Marks):
         only joins another does not act. Raises Gone and Outdated, as `rules.admit`.
         """
         with self._transaction():
-            earlier = rules.admit(self, operation, resource, verb, shared=shared)
+            earlier = rules.admit(
+                self, operation, resource, verb, shared=shared, also=also
+            )
             if acts and (earlier is None or earlier.secret):
                 self._begin(operation.key, resource, verb)
             return earlier

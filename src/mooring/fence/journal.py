@@ -36,12 +36,19 @@ class _Call:
     task: asyncio.Task[Answer]
 
     def __init__(
-        self, operation: Operation | None, verb: Verb, resource: str, *, turn: str, shared: bool
+        self,
+        operation: Operation | None,
+        verb: Verb,
+        resource: str,
+        *,
+        turn: str,
+        shared: bool,
+        also: str,
     ) -> None:
         self.operation, self.resource = operation, resource
         self.key = operation.key if operation is not None else ""
         self.verb: Verb = verb
-        self.turn, self.shared = turn or resource, shared
+        self.turn, self.shared, self.also = turn or resource, shared, also
         self.order = 0
         self.ended = False
 
@@ -56,7 +63,8 @@ class _Call:
             return False
         if later.shared:
             return self.key != "" and self.key == later.key
-        return self.resource == later.resource or self.resource.startswith(f"{later.resource}/")
+        ended = later.resource, later.also
+        return self.resource in ended or self.resource.startswith(f"{later.resource}/")
 
 
 class Journal:
@@ -88,6 +96,7 @@ class Journal:
         *,
         turn: str = "",
         shared: bool = False,
+        also: str = "",
     ) -> Answer:
         """Let `work` act for the operation and return its answer, or return its earlier answer.
 
@@ -99,9 +108,10 @@ class Journal:
         `turn` names what verbs wait for instead of their resource, such as `servers/1` for its
         disks. A `shared` resource is used under different locks at once: no generations are
         compared, and a DELETE ends only its own operation's PUT. Without an operation nothing is
-        fenced, but turns hold. Raises Gone (410) and Outdated (412).
+        fenced, but turns hold. `also` names another resource that a DELETE ends: what comes late
+        for that one is fenced off too. Raises Gone (410) and Outdated (412).
         """
-        call = _Call(operation, verb, resource, turn=turn, shared=shared)
+        call = _Call(operation, verb, resource, turn=turn, shared=shared, also=also)
         while running := next((one for one in self._calls if one.is_same(call)), None):
             answer = await self._join(call, running)
             if answer is not None:
@@ -216,7 +226,12 @@ class Journal:
             return None
         return await self._in_thread(
             lambda: self._file.admit(
-                operation, call.resource, call.verb, shared=call.shared, acts=acts
+                operation,
+                call.resource,
+                call.verb,
+                shared=call.shared,
+                also=call.also,
+                acts=acts,
             )
         )
 

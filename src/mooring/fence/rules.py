@@ -98,7 +98,13 @@ class Records(Protocol):
 
 
 def admit(
-    records: Records, operation: Operation, resource: str, verb: Verb, *, shared: bool = False
+    records: Records,
+    operation: Operation,
+    resource: str,
+    verb: Verb,
+    *,
+    shared: bool = False,
+    also: str = "",
 ) -> Answer | None:
     """Let a call act (None), or return the answer that the same call got before.
 
@@ -107,9 +113,13 @@ def admit(
     then on, so one that comes late does nothing.
     `shared` resources (an image that many servers need) are used under different locks at once, so
     their generations are not compared; nor is the generation of a saga without a lock, 0.
+    `also` is another resource that the call ends: its generation counts, and is raised, as well.
     Raises Gone (410) behind a tombstone, Outdated (412) for a lower epoch or generation.
     """
-    _check_marks(records, operation, resource, shared=shared)
+    _check_epoch(records, operation)
+    if operation.generation and not shared:
+        for taken in filter(None, (resource, also)):
+            _check_generation(records, operation, taken)
     if verb == "DELETE":
         records.bury(operation.key, resource)
     elif records.is_buried(operation.key, resource):
@@ -141,7 +151,7 @@ def gone(operation: Operation, resource: str) -> Gone:
     )
 
 
-def _check_marks(records: Records, operation: Operation, resource: str, *, shared: bool) -> None:
+def _check_epoch(records: Records, operation: Operation) -> None:
     epoch = records.raise_epoch(operation.saga, operation.epoch)
     if epoch > operation.epoch:
         raise Outdated(
@@ -149,8 +159,9 @@ def _check_marks(records: Records, operation: Operation, resource: str, *, share
             "effect.",
             private=f"epoch {operation.epoch}, newest {epoch}",
         )
-    if not resource or shared or not operation.generation:
-        return
+
+
+def _check_generation(records: Records, operation: Operation, resource: str) -> None:
     generation = records.raise_generation(resource, operation.generation)
     if generation > operation.generation:
         raise Outdated(
