@@ -34,6 +34,7 @@ from mooring.agent.drivers.remote import open_remote_pools
 from mooring.agent.drivers.remote_files import Tools
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.events import EventLog
+from mooring.agent.files import finish
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import GONE, Hypervisor, News, Tell
 from mooring.agent.images import ImageCache
@@ -182,7 +183,10 @@ def _has_rebooted(boot_file: Path) -> bool:
     """Return whether the machine started anew since the last agent did, and note this start."""
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
     known = boot_file.read_text("ascii") if boot_file.exists() else boot_id
-    boot_file.write_text(boot_id, "ascii")
+    # Were it lost with a power failure, answers from before would count after it.
+    fresh = boot_file.with_suffix(".new")
+    fresh.write_text(boot_id, "ascii")
+    finish(fresh, boot_file)
     return known != boot_id
 
 

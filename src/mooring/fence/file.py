@@ -71,8 +71,10 @@ class JournalFile(Marks):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with _failing(path):
             self._marks = _connect(path, "FULL")
-            # A process dies with its machine, so its note need not wait for the disk.
+            # What a reboot makes void need not wait for the disk: answers, and processes.
+            self._answers = _connect(path, "NORMAL")
             self._notes = _connect(path, "NORMAL")
+            self._open = self._marks
             self.incarnation = self._prepare(path)
 
     def admit(
@@ -91,23 +93,21 @@ class JournalFile(Marks):
         only joins another does not act. Raises Gone and Outdated, as `rules.admit`.
         """
         with self._transaction():
-            earlier = rules.admit(
-                self, operation, resource, verb, shared=shared, also=also
-            )
+            earlier = rules.admit(self, operation, resource, verb, shared=shared, also=also)
             if acts and (earlier is None or earlier.secret):
                 self._begin(operation.key, resource, verb)
             return earlier
 
     def finish(self, operation: Operation, resource: str, verb: Verb, answer: Answer) -> None:
         """Keep the answer of a call that has ended. Raises Gone if it was undone meanwhile."""
-        with self._transaction():
+        with self._transaction(waits=False):
             rules.finish(self, operation, resource, verb, answer)
             if answer.status >= 400:
                 self._drop_call(operation.key, resource, verb)
 
     def fail(self, operation: Operation, resource: str, verb: Verb) -> None:
         """Forget a call that failed: it may be run again."""
-        with self._transaction():
+        with self._transaction(waits=False):
             self._drop_call(operation.key, resource, verb)
 
     def unfinished(self) -> list[Unfinished]:
@@ -155,10 +155,11 @@ class JournalFile(Marks):
         """Close the file."""
         with self._turn:
             self._marks.close()
+            self._answers.close()
             self._notes.close()
 
     def _ask(self, statement: str, given: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-        return self._marks.execute(_STATEMENTS[statement], dict(given)).fetchall()
+        return self._open.execute(_STATEMENTS[statement], dict(given)).fetchall()
 
     def _time(self) -> float:
         return self._now()
@@ -177,20 +178,22 @@ class JournalFile(Marks):
         statement = (
             "DELETE FROM calls WHERE key = ? AND resource = ? AND verb = ? AND answer IS NULL"
         )
-        self._marks.execute(statement, (key, resource, verb))
+        self._open.execute(statement, (key, resource, verb))
 
     @contextmanager
-    def _transaction(self) -> Generator[None]:
+    def _transaction(self, *, waits: bool = True) -> Generator[None]:
+        """One transaction, which `waits` for the disk or else outlives the agent, not a reboot."""
         with self._turn, _failing():
-            self._marks.execute("BEGIN IMMEDIATE")
+            self._open = self._marks if waits else self._answers
+            self._open.execute("BEGIN IMMEDIATE")
             try:
                 yield
-                self._marks.execute("COMMIT")
-                self.commits += 1
+                self._open.execute("COMMIT")
+                self.commits += waits
             except BaseException:
                 # A full disk makes SQLite roll back by itself.
-                if self._marks.in_transaction:
-                    self._marks.execute("ROLLBACK")
+                if self._open.in_transaction:
+                    self._open.execute("ROLLBACK")
                 raise
 
     def _prepare(self, path: Path) -> str:

@@ -84,7 +84,7 @@ class Journal:
 
     @property
     def commits(self) -> int:
-        """Transactions committed so far."""
+        """Transactions that waited for the disk, so far."""
         return self._file.commits
 
     async def perform(
