@@ -114,8 +114,8 @@ async def grow(site: Site) -> Any:
 
 async def grow_in_vain(site: Site) -> Any:
     """The same, and the host does not keep the disk as it is."""
-    shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
-    site.refuse_at(shown["server"][_HOST], "PUT", "/servers/{server}/kept")
+    host = "h2" if "asker" in site.names else "h1"
+    site.refuse_at(host, "PUT", "/servers/{server}/kept")
     return await grow(site)
 
 

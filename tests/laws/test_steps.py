@@ -41,15 +41,6 @@ FAILING = [point for point in FORWARD if not point.name.endswith("/saved")]
 BACK = [point for point in POINTS if "/back/" in point.name]
 LEAVING = [point for point in POINTS if "/leaving/" in point.name]
 REFUSED = [point for point in BACK if point.saga.undo_ends and not point.name.endswith("/saved")]
-STRANDED = {
-    ("delete two disks", f"compute.delete_server/{point}")
-    for point in (
-        "destroy_guest/forward/before",
-        "destroy_guest/forward/after",
-        "destroy_elsewhere/forward/before",
-    )
-}
-"""Where a refused deletion leaves a disk that only the doctor names (docs/status.md)."""
 BAD_END = [point for point in POINTS if "/failing/" in point.name]
 
 
@@ -99,9 +90,8 @@ async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(
     trials: Trials, case: Point
 ) -> None:
     async for scenario, outcome in passing(trials, case):
-        if (scenario.name, case.name) not in STRANDED:
-            async with trials.begin(scenario) as trial:
-                await laws.hold_failure(trial, case.saga, case.name, outcome)
+        async with trials.begin(scenario) as trial:
+            await laws.hold_failure(trial, case.saga, case.name, outcome)
 
 
 @pytest.mark.cases(FAILING, 8)

@@ -150,6 +150,22 @@ async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
     return replace(notes, lost=lost)
 
 
+async def end_elsewhere(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
+    """End what other hosts still have of the guest: nobody moves it any more, nor asks them again.
+
+    A host that refuses for good keeps it; the operation says so, and the doctor names it.
+    """
+    kept = list(notes.kept)
+    for host in notes.elsewhere:
+        try:
+            await guest_disks.remove_all(run, host, notes.server_id, is_local=notes.is_local)
+        except MooringError as error:
+            if is_unavailable(error):
+                raise
+            kept.append(f"Host {host} kept what it had of the server: {error.public}")
+    return replace(notes, kept=kept)
+
+
 def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     """Leave the server in ERROR with what is left of it: it can be deleted again."""
     for disk in notes.disks:
@@ -194,6 +210,7 @@ DELETE_SERVER = Saga(
     pivot="find_belongings",
     failed_end=(
         Step("find_lost", find_lost),
+        Step("end_elsewhere", end_elsewhere, deadline_s=900.0),
         Step("release_moves", rooms.release_moves),
         Step("fail_deletion", fail_deletion),
     ),
