@@ -201,18 +201,6 @@ async def test_a_delete_ends_the_puts_that_wait_and_those_below(journal: Journal
     assert await puts[3] == Answer(body="done")
 
 
-async def test_a_delete_ends_what_it_names_besides(journal: Journal) -> None:
-    connect = Work().hold()
-    connecting = asyncio.create_task(journal.perform(PLUG, "PUT", "connections/3", connect))
-    await connect.began.wait()
-    newer = Operation("s2", "unplug", 1, PLUG.generation + 1)
-    await journal.perform(newer, "DELETE", DISK, Work(), also="connections/3")
-    with pytest.raises(Gone):
-        await connecting
-    with pytest.raises(Outdated):
-        await journal.perform(PLUG, "PUT", "connections/3", Work())
-
-
 async def test_an_outdated_delete_ends_nothing(journal: Journal) -> None:
     work = Work().hold()
     plugging = asyncio.create_task(journal.perform(PLUG, "PUT", DISK, work))

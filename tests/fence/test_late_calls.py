@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from mooring.errors import Conflict
 from mooring.fence.file import JournalFile
-from mooring.fence.journal import Answer, Journal, Verb
+from mooring.fence.journal import Answer, Gone, Journal, Outdated, Verb
 from mooring.fence.operation import Operation
 
 pytestmark = pytest.mark.anyio
@@ -110,3 +110,25 @@ async def test_calls_at_once(calls: list[Call]) -> None:
     newest = max(effect.saga for effect in effects)
     undone = any(call.verb == "DELETE" and call.saga == newest for call in effects)
     assert present == ([] if undone else [newest])
+
+
+async def test_a_delete_ends_what_it_names_besides(tmp_path: Path) -> None:
+    older, newer = Operation("s1", "connect", 1, 1000), Operation("s2", "unplug", 1, 1001)
+    journal, connecting = Journal(tmp_path / "journal.sqlite"), asyncio.Event()
+
+    async def connect() -> Answer:
+        connecting.set()
+        await asyncio.Event().wait()
+        return Answer()
+
+    async def act() -> Answer:
+        return Answer()
+
+    running = asyncio.create_task(journal.perform(older, "PUT", "connections/3", connect))
+    await connecting.wait()
+    await journal.perform(newer, "DELETE", RESOURCE, act, also="connections/3")
+    with pytest.raises(Gone):
+        await running
+    with pytest.raises(Outdated):
+        await journal.perform(older, "PUT", "connections/3", act)
+    await journal.close()

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
-from mooring.compute.delete.sagas import rooms
+from mooring.compute.delete.sagas import elsewhere, rooms
 from mooring.compute.delete.sagas.delete_notes import (
     DeleteServer,
     disk_of,
@@ -18,7 +18,7 @@ from mooring.compute.delete.sagas.delete_notes import (
     look_for_move,
 )
 from mooring.compute.groups import groups
-from mooring.compute.hosts import guest_disks, guests
+from mooring.compute.hosts import guests
 from mooring.compute.moves import left_over, migrations
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -56,11 +56,6 @@ def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
 async def destroy_guest(notes: DeleteServer, run: Run[Compute]) -> None:
     """End the guest and remove what is its own."""
     await guests.destroy(run, notes.host, notes.server_id)
-
-
-async def destroy_elsewhere(notes: DeleteServer, host: str, run: Run[Compute]) -> None:
-    """End what another host has of the guest: it was on its way from the one to the other."""
-    await guest_disks.remove_all(run, host, notes.server_id, is_local=notes.is_local)
 
 
 def mark_released(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
@@ -150,22 +145,6 @@ async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
     return replace(notes, lost=lost)
 
 
-async def end_elsewhere(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
-    """End what other hosts still have of the guest: nobody moves it any more, nor asks them again.
-
-    A host that refuses for good keeps it; the operation says so, and the doctor names it.
-    """
-    kept = list(notes.kept)
-    for host in notes.elsewhere:
-        try:
-            await guest_disks.remove_all(run, host, notes.server_id, is_local=notes.is_local)
-        except MooringError as error:
-            if is_unavailable(error):
-                raise
-            kept.append(f"Host {host} kept what it had of the server: {error.public}")
-    return replace(notes, kept=kept)
-
-
 def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     """Leave the server in ERROR with what is left of it: it can be deleted again."""
     for disk in notes.disks:
@@ -191,7 +170,7 @@ DELETE_SERVER = Saga(
     Each(
         "elsewhere",
         lambda notes: notes.elsewhere,
-        Step("destroy_elsewhere", destroy_elsewhere, deadline_s=900.0),
+        Step("destroy_elsewhere", elsewhere.destroy, deadline_s=900.0),
     ),
     Step("mark_released", mark_released),
     Each(
@@ -210,7 +189,7 @@ DELETE_SERVER = Saga(
     pivot="find_belongings",
     failed_end=(
         Step("find_lost", find_lost),
-        Step("end_elsewhere", end_elsewhere, deadline_s=900.0),
+        Step("end_elsewhere", elsewhere.end, deadline_s=900.0),
         Step("release_moves", rooms.release_moves),
         Step("fail_deletion", fail_deletion),
     ),
