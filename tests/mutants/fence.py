@@ -78,9 +78,25 @@ MUTANTS = [
     Mutant(
         "shared resources are fenced by generation",
         "fence/rules.py",
-        "if not resource or shared or not operation.generation:",
-        "if not resource or not operation.generation:",
+        "if operation.generation and not shared:",
+        "if operation.generation:",
         "tests/fence/test_rules.py",
         "test_generations_of_a_shared_resource_are_not_compared",
+    ),
+    Mutant(
+        "what a DELETE ends besides is not fenced",
+        "fence/rules.py",
+        "for taken in filter(None, (resource, also)):",
+        "for taken in filter(None, (resource,)):",
+        "tests/agent/test_fence.py",
+        "test_what_a_detach_disconnected_is_not_connected_again_by_a_late_call",
+    ),
+    Mutant(
+        "a DELETE leaves what runs for what it ends besides",
+        "fence/journal.py",
+        "ended = later.resource, later.also",
+        "ended = (later.resource,)",
+        "tests/fence/test_late_calls.py",
+        "test_a_delete_ends_what_it_names_besides",
     ),
 ]

@@ -15,6 +15,14 @@ CONTRACT = "tests/contract/test_copies.py"
 
 MUTANTS = [
     Mutant(
+        "a deletion that fails leaves what other hosts have",
+        "compute/delete/sagas/elsewhere.py",
+        "    for host in notes.elsewhere:\n",
+        "    for host in list[str]():\n",
+        "tests/laws/test_steps.py",
+        "failing_anywhere and delete_server/destroy_guest/forward/before",
+    ),
+    Mutant(
         "the disk that a server left is removed before its user's word",
         VERIFYING,
         "        await guests.destroy(run, notes.source, notes.server_id, keeps_disks=True)\n",
