@@ -42,6 +42,10 @@ class GuestFiles:
         """Return the file that takes a guest's serial console."""
         return self._directory / server_id / "console.log"
 
+    def root_path(self, server_id: str) -> Path:
+        """Return the file of a guest's root disk."""
+        return self._directory / server_id / ROOT
+
     async def make_root(
         self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
     ) -> RootPlan:
@@ -67,6 +71,14 @@ class GuestFiles:
         finally:
             await run_to_end(lambda: written.unlink(missing_ok=True))
         return plan
+
+    async def make_root_anew(
+        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
+    ) -> None:
+        """Make the root disk, and nothing that stood in its place before."""
+        path = self.root_path(server_id)
+        await run_to_end(lambda: path.unlink(missing_ok=True))
+        await self.make_root(server_id, image, source, size_bytes, operation_key)
 
     async def take_in(self, brought: Sequence[Path]) -> None:
         """Make files of another host's guest this one's, if QEMU opens no others for them.

@@ -6,7 +6,7 @@ must do: facts/compute.md 14.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -16,7 +16,7 @@ from mooring.agent.local_disks import LocalDisk
 from mooring.agent.sources import FileSource, Source
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
-from mooring.agent_api.moves import Arrival, Portrait, Progress
+from mooring.agent_api.moves import Arrival, LocalRoot, Portrait, Progress
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, Invalid, NotFound
@@ -108,6 +108,8 @@ class Landing(Struct, frozen=True, kw_only=True):
 
     address: str
     console: str = ""
+    root: str = ""
+    """The file of the root disk that was made for it, if any."""
 
 
 Tell = Callable[[News], None]
@@ -282,6 +284,21 @@ class Hypervisor(Protocol):
         """
         ...
 
+    async def expect_root(
+        self,
+        server_id: str,
+        image: CachedImage,
+        source: Path,
+        root: LocalRoot,
+        operation_key: str,
+    ) -> None:
+        """Make an empty root disk over a cached image's file, for a guest that is expected.
+
+        It is as large as the guest's own; one that was made before is made anew. Raises NoCapacity,
+        Conflict: an emulator here may have one open.
+        """
+        ...
+
     async def find_landing(self, server_id: str) -> Landing:
         """Return where a guest that is expected is to be sent. Raises Conflict: none can be."""
         ...
@@ -364,10 +381,15 @@ def check_portrait(portrait: Portrait, facts: Facts, name: str) -> None:
         )
 
 
-def check_disks(server_id: str, disks: Collection[GuestDisk], arrival: Arrival) -> None:
-    """Raise Conflict unless all volumes of a running guest are connected where it is to go."""
-    there = {disk.volume_id for disk in arrival.disks}
-    missing = sorted(disk.volume_id for disk in disks if disk.volume_id not in there)
+def check_disks(guest: Guest, arrival: Arrival) -> None:
+    """Raise Conflict unless all disks of a running guest are ready where it is to go."""
+    server_id, there = guest.server_id, {disk.volume_id for disk in arrival.disks}
+    if guest.image_id and not arrival.root:
+        raise Conflict(
+            f"The host that server {server_id} is to go to has made no root disk for it. The guest "
+            "stays."
+        )
+    missing = sorted(disk.volume_id for disk in guest.disks if disk.volume_id not in there)
     if missing:
         raise Conflict(
             f"The host that server {server_id} is to go to has not connected volume "

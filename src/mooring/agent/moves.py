@@ -6,8 +6,10 @@ tells that to the one that sends.
 
 from __future__ import annotations
 
+from mooring.agent.copies import check_room
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import check_disks
+from mooring.agent.servers import find_image
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.moves import Arrival
@@ -25,8 +27,14 @@ async def show_portrait(call: Call[Agent]) -> Answer:
 
 @handlers.of(verbs.PUT_ARRIVAL)
 async def put_arrival(call: Call[Agent]) -> Answer:
-    """Expect a guest, if it can run here."""
-    await call.agent.hypervisor.expect(call.path["server_id"], call.body)
+    """Expect a guest, if it can run here, and its root disk."""
+    agent, server_id, root = call.agent, call.path["server_id"], call.body.root
+    await agent.hypervisor.expect(server_id, call.body)
+    if root is not None:
+        image = find_image(agent, root.image_id)
+        check_room(agent.hypervisor.guest_directory, server_id, root.data_bytes)
+        source = agent.images.path(root.image_id)
+        await agent.hypervisor.expect_root(server_id, image, source, root, call.operation_key)
     return Answer(status=204)
 
 
@@ -35,8 +43,13 @@ async def show_arrival(call: Call[Agent]) -> Answer:
     """Answer where a guest is to be sent, and which volumes it finds connected."""
     server_id = call.path["server_id"]
     landing = await call.agent.hypervisor.find_landing(server_id)
-    disks = call.agent.connections.of_server(server_id)
-    return Answer(body=Arrival(address=landing.address, console=landing.console, disks=disks))
+    arrival = Arrival(
+        address=landing.address,
+        console=landing.console,
+        disks=call.agent.connections.of_server(server_id),
+        root=landing.root,
+    )
+    return Answer(body=arrival)
 
 
 @handlers.of(verbs.DELETE_ARRIVAL)
@@ -55,7 +68,7 @@ async def put_departure(call: Call[Agent]) -> Answer:
     guest = await agent.hypervisor.guest(server_id)
     if guest is None:
         raise NotFound(f"Host {agent.settings.name} has no guest {server_id}.")
-    check_disks(server_id, guest.disks, call.body)
+    check_disks(guest, call.body)
     await agent.hypervisor.send(server_id, call.body)
     return Answer(status=204)
 

@@ -8,6 +8,7 @@ from mooring.agent.qemu_img import GIB
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Console, Guest, RootDisk, ServerSpec
 from mooring.errors import Invalid, NotFound
 from mooring.fence.journal import Answer
@@ -99,6 +100,15 @@ async def read_console(call: Call[Agent]) -> Answer:
     return Answer(body=Console(await call.agent.hypervisor.console(call.path["server_id"], lines)))
 
 
+def find_image(agent: Agent, image_id: str) -> CachedImage:
+    """Return an image that a root disk is to lie over. Raises NotFound."""
+    if (image := agent.images.find(image_id)) is None:
+        raise NotFound(
+            f"Image {image_id} is not in the cache of host {agent.settings.name}; push it first."
+        )
+    return image
+
+
 async def _get(call: Call[Agent]) -> Guest:
     server_id = call.path["server_id"]
     if (guest := await call.agent.hypervisor.guest(server_id)) is None:
@@ -117,12 +127,7 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
         return await hypervisor.find_root(
             server_id, root.image_id, wanted_bytes, call.operation_key
         )
-    image = call.agent.images.find(root.image_id)
-    if image is None:
-        raise NotFound(
-            f"Image {root.image_id} is not in the cache of host {call.agent.settings.name}; push "
-            "it first."
-        )
+    image = find_image(call.agent, root.image_id)
     size_bytes = root.size_gib * GIB or image.virtual_bytes
     if size_bytes < image.virtual_bytes:
         raise Invalid(

@@ -1,13 +1,8 @@
-"""The root disks of simulated guests as files that can be copied from host to host.
-
-A simulated guest writes to no disk, so its file is made when it is first asked for: as large as it
-should be, and almost all of it a hole.
-"""
+"""The root disks of simulated guests that are off, as files that are copied from host to host."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,9 +11,8 @@ from mooring.agent.hypervisor import RootPlan
 from mooring.agent.local_disks import LocalDisk, check_growth, check_off, no_copy
 from mooring.agent.qemu_img import InUse
 from mooring.agent.simulated_moves import SimulatedMoves
-from mooring.agent.world import SimulatedGuest
+from mooring.agent.simulated_roots import ROOT
 
-_ROOT = "root"
 _HAS_OPEN = frozenset({"running", "paused", "prelaunched"})
 
 
@@ -26,12 +20,8 @@ class SimulatedDisks(SimulatedMoves):
     """A part of `SimulatedHypervisor`. `knobs` points: local_disks, take_in, find_root."""
 
     @property
-    def guest_directory(self) -> Path:
-        return self._settings.state_dir / "guests"
-
-    @property
     def local_names(self) -> tuple[str, ...]:
-        return (_ROOT,)
+        return (ROOT,)
 
     async def leftovers(self) -> list[str]:
         there = {guest.server_id for guest in self._world.guests()}
@@ -44,7 +34,7 @@ class SimulatedDisks(SimulatedMoves):
         check_off(server_id, guest.state)
         if not guest.image_id:
             return []
-        return [LocalDisk(name=_ROOT, path=self._lay_down(guest))]
+        return [LocalDisk(name=ROOT, path=self._lay_down(guest))]
 
     async def take_in(self, server_id: str, brought: Sequence[Path]) -> None:
         await self.knobs.at("take_in")
@@ -68,25 +58,8 @@ class SimulatedDisks(SimulatedMoves):
             os.truncate(path, size_bytes)
         return RootPlan(path=path, format="raw", image_id=image_id, size_bytes=size_bytes)
 
-    def _root_path(self, server_id: str) -> Path:
-        return self.guest_directory / server_id / _ROOT
-
-    def _lay_down(self, guest: SimulatedGuest) -> Path:
-        """Return the root disk of a guest that has one, made if nobody has asked for it yet."""
-        path = self._root_path(guest.server_id)
-        # It may stand beside its name, between two steps of who exchanges it for another one.
-        if not path.exists() and not any(path.parent.glob(f"{_ROOT}.*")):
-            path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
-            path.write_bytes(f"root of {guest.server_id}, from {guest.image_id}".encode())
-            os.truncate(path, guest.root_bytes)
-        return path
-
     def _forget(self, server_id: str) -> None:
         guest = self._world.find(server_id)
         if guest is not None and guest.image_id:
             self._lay_down(guest)
         self._world.remove(server_id)
-
-    def _remove(self, server_id: str) -> None:
-        self._world.remove(server_id)
-        shutil.rmtree(self.guest_directory / server_id, ignore_errors=True)

@@ -6,6 +6,7 @@ memory is there; then it stands still here, runs there, and is left here as `mig
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +14,20 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mooring.agent import simulated_pool
-from mooring.agent.hypervisor import TRAITS, Facts, Landing, News, Tell, check_portrait
-from mooring.agent.knobs import Knobs
+from mooring.agent.hypervisor import (
+    SECTOR_BYTES,
+    TRAITS,
+    Facts,
+    Landing,
+    News,
+    Tell,
+    check_portrait,
+)
 from mooring.agent.settings import AgentSettings
-from mooring.agent.simulated_emulators import Emulators
+from mooring.agent.simulated_roots import SimulatedRoots
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, World
-from mooring.agent_api.moves import Arrival, Portrait, Progress
+from mooring.agent_api.images import CachedImage
+from mooring.agent_api.moves import Arrival, LocalRoot, Portrait, Progress
 from mooring.errors import Conflict, NotFound, Unavailable
 
 VCPUS = 64
@@ -28,14 +37,16 @@ _SCHEME = "simulated:"
 _ALIVE = frozenset({"running", "paused"})
 
 
-class SimulatedMoves:
-    """A part of `SimulatedHypervisor`. `knobs` points: expect, send, send_memory, turn_away."""
+class SimulatedMoves(SimulatedRoots):
+    """A part of `SimulatedHypervisor`.
+
+    `knobs` points: expect, expect_root, send, send_disk, send_memory, turn_away.
+    """
 
     def __init__(self, settings: AgentSettings, tell: Tell) -> None:
-        self._settings, self._tell = settings, tell
-        self._world = World(settings.state_dir / "simulated.sqlite")
-        self.knobs, self.emulators = Knobs(), Emulators(settings.guest_answer_s)
-        self._sent: set[str] = set()
+        super().__init__(settings, tell)
+        self._sent: dict[str, bool] = {}
+        """The guests that are sent, and whether their root disks are there by now."""
 
     async def facts(self) -> Facts:
         vcpus = self._settings.vcpus or VCPUS
@@ -51,9 +62,18 @@ class SimulatedMoves:
         )
 
     async def portrait(self, server_id: str) -> Portrait:
-        self._get_alive(server_id)
-        facts = await self.facts()
-        return Portrait(hypervisor=facts.kind, accelerator=facts.accelerator, version=facts.version)
+        guest, facts = self._get_alive(server_id), await self.facts()
+        root = None
+        if guest.image_id:
+            found = self._lay_down(guest).stat()
+            root = LocalRoot(
+                image_id=guest.image_id,
+                size_bytes=found.st_size,
+                data_bytes=found.st_blocks * SECTOR_BYTES,
+            )
+        return Portrait(
+            hypervisor=facts.kind, accelerator=facts.accelerator, version=facts.version, root=root
+        )
 
     async def expect(self, server_id: str, portrait: Portrait) -> None:
         await self.knobs.at("expect")
@@ -62,9 +82,32 @@ class SimulatedMoves:
         if guest is not None and guest.state in _ALIVE:
             raise Conflict(f"Host {self._settings.name} has a guest {server_id} already.")
 
+    async def expect_root(
+        self,
+        server_id: str,
+        image: CachedImage,
+        source: Path,
+        root: LocalRoot,
+        operation_key: str,
+    ) -> None:
+        del image, source, operation_key
+        await self.knobs.at("expect_root")
+        guest, path = self._world.find(server_id), self._root_path(server_id)
+        if guest is not None and guest.state in _ALIVE | {"prelaunched"}:
+            raise Conflict(
+                f"An emulator of host {self._settings.name} may have the root disk of server "
+                f"{server_id} open; it was left as it is."
+            )
+        path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+        path.write_bytes(b"")
+        os.truncate(path, root.size_bytes)
+
     async def find_landing(self, server_id: str) -> Landing:
-        del server_id
-        return Landing(address=f"{_SCHEME}{self._world.path.absolute()}")
+        root = self._root_path(server_id)
+        return Landing(
+            address=f"{_SCHEME}{self._world.path.absolute()}",
+            root=str(root.absolute()) if root.exists() else "",
+        )
 
     async def send(self, server_id: str, arrival: Arrival) -> None:
         await self.knobs.at("send")
@@ -73,12 +116,16 @@ class SimulatedMoves:
         guest = self._get_alive(server_id)
         with _open_there(arrival.address) as there:
             there.save(_arriving(guest, arrival))
-        self._sent.add(server_id)
+        self._sent[server_id] = False
         try:
+            if guest.image_id:
+                self._mirror(guest, Path(arrival.root))
+                await self.knobs.at("send_disk")
+            self._sent[server_id] = True
             await self.knobs.at("send_memory")
             await self.emulators.ask(server_id, lambda: self._hand_over(server_id, arrival))
         finally:
-            self._sent.discard(server_id)
+            del self._sent[server_id]
             with _open_there(arrival.address) as there:
                 _forget_unfinished(there, server_id)
 
@@ -86,12 +133,17 @@ class SimulatedMoves:
         guest = self._get(server_id)
         if server_id not in self._sent:
             return Progress()
-        total = guest.memory_mib << 20
-        half = total // 2
+        # The disk goes first, and what is under way is half there.
+        memory, disk = guest.memory_mib << 20, guest.root_bytes if guest.image_id else 0
+        is_there = self._sent[server_id]
+        memory_left, disk_left = memory // 2 if is_there else memory, 0 if is_there else disk // 2
         return Progress(
-            memory_total_bytes=total,
-            memory_processed_bytes=half,
-            memory_remaining_bytes=total - half,
+            memory_total_bytes=memory,
+            memory_processed_bytes=memory - memory_left,
+            memory_remaining_bytes=memory_left,
+            disk_total_bytes=disk,
+            disk_processed_bytes=disk - disk_left,
+            disk_remaining_bytes=disk_left,
         )
 
     async def hasten(self, server_id: str) -> None:
@@ -99,7 +151,8 @@ class SimulatedMoves:
         if server_id not in self._sent:
             raise Conflict(f"The guest of server {server_id} is not on its way to another host.")
         # A guest that stands still changes no memory any more: what is left is sent.
-        self.knobs.release("send_memory")
+        for point in ("send_disk", "send_memory"):
+            self.knobs.release(point)
 
     async def stop_sending(self, server_id: str) -> None:
         await self.emulators.calls.until_quiet(server_id)
@@ -109,7 +162,7 @@ class SimulatedMoves:
         guest = self._world.find(server_id)
         if guest is not None and guest.state in _ALIVE:
             raise Conflict(f"Host {self._settings.name} has the guest {server_id} by now.")
-        self._world.remove(server_id)
+        self._remove(server_id)
 
     def _hand_over(self, server_id: str, arrival: Arrival) -> None:
         """Let the guest stand still here, run there, and be gone from here."""
@@ -123,6 +176,9 @@ class SimulatedMoves:
                 disk.live = False
             guest.state = "paused"
             self._world.save(guest)
+            if guest.image_id:
+                # What it wrote meanwhile: the emulator brings that, too, before it lets it go.
+                self._mirror(guest, Path(arrival.root))
             arrived.state = state
             for disk in arrived.disks:
                 disk.live = True

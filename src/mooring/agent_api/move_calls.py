@@ -24,7 +24,11 @@ class MoveCalls(Calls):
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
-        """Have a host expect a guest. Conflict: it cannot run it, or cannot be sent any."""
+        """Have a host expect a guest, with an empty root disk where that one's is on its host.
+
+        Conflict: it cannot run it, or cannot be sent any; NotFound: the image of its root disk is
+        not in the cache; NoCapacity.
+        """
         await self.ask(
             verbs.PUT_ARRIVAL, server_id, body=portrait, operation=operation, timeout_s=timeout_s
         )

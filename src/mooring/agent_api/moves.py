@@ -7,6 +7,19 @@ from msgspec import Struct
 from mooring.agent_api.disks import Connected
 
 
+class LocalRoot(Struct, frozen=True, kw_only=True):
+    """A root disk that a running guest has on its host.
+
+    image_id    the image that it was made from
+    size_bytes  how large the guest sees it
+    data_bytes  what it takes on its host beside the image
+    """
+
+    image_id: str
+    size_bytes: int
+    data_bytes: int
+
+
 class Portrait(Struct, frozen=True, kw_only=True):
     """What a running guest needs of the host that is to take it, as its host says."""
 
@@ -16,6 +29,8 @@ class Portrait(Struct, frozen=True, kw_only=True):
     """Of QEMU, as QEMU counts: an older one takes no guest of a newer one."""
     cpu: str = ""
     """The guest's processor as libvirt writes it; empty where every host has the same one."""
+    root: LocalRoot | None = None
+    """What its host is to make a disk for; None where all of its disks are volumes."""
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
@@ -24,11 +39,13 @@ class Arrival(Struct, frozen=True, kw_only=True):
     address  of what runs guests there, for the host that sends
     console  the file that takes the serial console there
     disks    the volumes that are connected there for the guest, by other attachments than before
+    root     the file of the root disk that was made there for what the guest's has; "" for none
     """
 
     address: str
     console: str = ""
     disks: list[Connected] = []
+    root: str = ""
 
 
 class Progress(Struct, frozen=True, kw_only=True):

@@ -51,6 +51,8 @@ class DefinedDisk(Struct, frozen=True, kw_only=True):
     boot_index: int | None = None
     read_only: bool = False
     shareable: bool = False
+    is_root: bool = False
+    """Whether it is the root disk on the host."""
 
 
 class OpenFile(Struct, frozen=True, kw_only=True):
@@ -162,7 +164,13 @@ def arrive(xml: str, arrival: Arrival) -> str:
     domain = _parse(xml)
     there = {disk.volume_id: disk for disk in arrival.disks}
     for element in domain.findall("devices/disk"):
-        disk = there.get(_read_disk(element).volume_id)
+        known = _read_disk(element)
+        if arrival.root and known.is_root:
+            _child(element, "source").set("file", arrival.root)
+            # The layers below are those of the file there.
+            for chain in element.findall("backingStore"):
+                element.remove(chain)
+        disk = there.get(known.volume_id)
         if disk is not None:
             _child(element, "alias").set("name", f"{_ATTACHMENT_ALIAS}{disk.attachment_id}")
         if disk is not None and disk.path:
@@ -171,6 +179,12 @@ def arrive(xml: str, arrival: Arrival) -> str:
         for source in domain.findall(f"devices/{kind}[@type='file']/source"):
             source.set("path", arrival.console)
     return ET.tostring(domain, encoding="unicode")
+
+
+def find_root(xml: str) -> DefinedDisk | None:
+    """Return the root disk that a guest has on its host, if it has one."""
+    disks = (_read_disk(element) for element in _parse(xml).findall("devices/disk"))
+    return next((disk for disk in disks if disk.is_root), None)
 
 
 def read_cpu(xml: str) -> str:
@@ -339,6 +353,7 @@ def _read_disk(element: ET.Element) -> DefinedDisk:
         boot_index=None if boot is None else int(boot.get("order", "1")) - 1,
         read_only=element.find("readonly") is not None,
         shareable=element.find("shareable") is not None,
+        is_root=is_root,
     )
 
 

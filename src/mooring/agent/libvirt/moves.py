@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import libvirt
 import structlog
 
 from mooring.agent.guest_calls import run_apart
-from mooring.agent.hypervisor import Landing, check_portrait
+from mooring.agent.hypervisor import SECTOR_BYTES, Landing, check_portrait
 from mooring.agent.libvirt import domain_xml, power, states
 from mooring.agent.libvirt.connection import guarded
+from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.libvirt.host import LibvirtHost, find_domain
+from mooring.agent.sources import file_of
 from mooring.agent.waiting import until_told
-from mooring.agent_api.moves import Arrival, Portrait, Progress
+from mooring.agent_api.images import CachedImage
+from mooring.agent_api.moves import Arrival, LocalRoot, Portrait, Progress
 from mooring.agent_api.servers import GuestState
 from mooring.errors import Conflict, NotFound, Unavailable
+from mooring.fence.threads import run_to_end
 from mooring.limits import AGENT_LONG_CALL_S
 
 log = structlog.get_logger()
@@ -33,6 +38,12 @@ _FLAGS = (
     # That both hosts see the disks is known: each has them connected. libvirt only knows NFS.
     | libvirt.VIR_MIGRATE_UNSAFE
 )
+_COPIES = (
+    # What the guest wrote over the image, which the other host has by itself.
+    libvirt.VIR_MIGRATE_NON_SHARED_INC
+    # The guest waits for both disks, so that one which writes all the time is copied to an end.
+    | libvirt.VIR_MIGRATE_NON_SHARED_SYNCHRONOUS_WRITES
+)
 _ALIVE = frozenset({"running", "paused"})
 _FITS = frozenset({libvirt.VIR_CPU_COMPARE_IDENTICAL, libvirt.VIR_CPU_COMPARE_SUPERSET})
 _XML = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
@@ -42,15 +53,20 @@ class LibvirtMoves(LibvirtHost):
     """A part of `LibvirtHypervisor`."""
 
     async def portrait(self, server_id: str) -> Portrait:
-        def read(domain: Any) -> str:
+        def read(domain: Any) -> tuple[str, LocalRoot | None]:
             _check_alive(server_id, states.state_of(domain))
+            xml = domain.XMLDesc(_XML)
             # An emulated processor is the same on every host.
-            is_real = self._accelerator == "kvm"
-            return domain_xml.read_cpu(domain.XMLDesc(_XML)) if is_real else ""
+            cpu = domain_xml.read_cpu(xml) if self._accelerator == "kvm" else ""
+            return cpu, _measure_root(domain, xml)
 
-        cpu, facts = await self._look(server_id, read), await self.facts()
+        (cpu, root), facts = await self._with(server_id, read), await self.facts()
         return Portrait(
-            hypervisor=facts.kind, accelerator=facts.accelerator, version=facts.version, cpu=cpu
+            hypervisor=facts.kind,
+            accelerator=facts.accelerator,
+            version=facts.version,
+            cpu=cpu,
+            root=root,
         )
 
     async def expect(self, server_id: str, portrait: Portrait) -> None:
@@ -72,6 +88,30 @@ class LibvirtMoves(LibvirtHost):
         async with self._lock(server_id):
             await self._call(prepare)
 
+    async def expect_root(
+        self,
+        server_id: str,
+        image: CachedImage,
+        source: Path,
+        root: LocalRoot,
+        operation_key: str,
+    ) -> None:
+        handle = self._connection.handle
+
+        def check_free() -> None:
+            domain = find_domain(handle, server_id)
+            if domain is not None and domain.isActive():
+                raise Conflict(
+                    f"An emulator of host {self._settings.name} may have the root disk of server "
+                    f"{server_id} open; it was left as it is."
+                )
+
+        async with self._lock(server_id):
+            await self._call(check_free)
+            await self._files.make_root_anew(
+                server_id, image, source, root.size_bytes, operation_key
+            )
+
     async def find_landing(self, server_id: str) -> Landing:
         address = self._settings.move_address
         if self._connection.uri != "qemu:///system" or not address:
@@ -79,8 +119,9 @@ class LibvirtMoves(LibvirtHost):
                 f"Host {self._settings.name} takes no running guests from other hosts: for that it "
                 "needs a libvirt daemon, and the agent's setting move_address. Choose another host."
             )
-        console = self._files.console_path(server_id)
-        return Landing(address=address, console=str(console))
+        console, root = self._files.console_path(server_id), self._files.root_path(server_id)
+        has_root = await run_to_end(root.exists)
+        return Landing(address=address, console=str(console), root=str(root) if has_root else "")
 
     async def send(self, server_id: str, arrival: Arrival) -> None:
         async with self._lock(server_id):
@@ -96,12 +137,17 @@ class LibvirtMoves(LibvirtHost):
             domain = self._domain(server_id)
             live = domain_xml.arrive(domain.XMLDesc(_XML), arrival)
             rest = domain.XMLDesc(_XML | libvirt.VIR_DOMAIN_XML_INACTIVE)
-            parameters = {
+            parameters: dict[str, Any] = {
                 libvirt.VIR_MIGRATE_PARAM_URI: f"tcp://{arrival.address}",
                 libvirt.VIR_MIGRATE_PARAM_DEST_XML: live,
                 libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: domain_xml.arrive(rest, arrival),
             }
-            domain.migrateToURI3(f"qemu+tcp://{arrival.address}/system", parameters, _FLAGS)
+            flags = _FLAGS
+            if (root := domain_xml.find_root(live)) is not None:
+                # Only this one is copied: volumes are connected at both hosts.
+                parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [_target(root)]
+                flags |= _COPIES
+            domain.migrateToURI3(f"qemu+tcp://{arrival.address}/system", parameters, flags)
 
         work = asyncio.create_task(run_apart(guarded(migrate), f"send-{server_id}"))
         try:
@@ -175,6 +221,24 @@ async def _insist(server_id: str, holds: Callable[[], Any], timeout_s: float) ->
         raise Unavailable(
             f"The guest of server {server_id} is still on its way to another host. Ask again."
         )
+
+
+def _measure_root(domain: Any, xml: str) -> LocalRoot | None:
+    """Return the root disk that a running guest has on its host, if it has one."""
+    definition, root = domain_xml.read_domain(xml), domain_xml.find_root(xml)
+    if definition is None or root is None:
+        return None
+    seen, _, _ = domain.blockInfo(_target(root))
+    file = Path(file_of(root.source, "a move").path)
+    return LocalRoot(
+        image_id=definition.image_id,
+        size_bytes=seen,
+        data_bytes=file.stat().st_blocks * SECTOR_BYTES,
+    )
+
+
+def _target(disk: DefinedDisk) -> str:
+    return disk.device.removeprefix("/dev/")
 
 
 def _check_alive(server_id: str, state: GuestState) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mooring.compute.hosts import hosts
 from mooring.compute.scheduling.reach import find_reach, refusal
@@ -66,13 +66,21 @@ def check_reach(tx: Session, source: str | None, wished: str | None, reach: Reac
     )
 
 
-def check_local(server: Server) -> None:
-    """Raise Invalid for a running server that has a disk on its host."""
-    if server.image_id or server.ephemeral_gib or server.swap_mib:
+def check_block_migration(server: Server, *, wanted: bool | Literal["auto"]) -> None:
+    """Raise Invalid unless what goes along of a running server's disks is what was asked for.
+
+    "auto" is as its disks are (facts/compute.md 1.5): one on its host is copied.
+    """
+    if wanted is True and not server.image_id:
         raise Invalid(
-            f"Instance {server.id} has a local disk on its host, which is copied to another one "
-            "only while the instance is off. Nothing was changed; migrate it (openstack server "
-            "migrate), without asking for a live migration."
+            f"All disks of instance {server.id} are volumes, and none is on its host: there is "
+            "nothing to copy by block migration. Nothing was changed; migrate it without."
+        )
+    if wanted is False and server.image_id:
+        raise Invalid(
+            f"Instance {server.id} has its root disk on its host, which goes along by block "
+            "migration only. Nothing was changed; ask for that (openstack server migrate "
+            "--live-migration --block-migration)."
         )
 
 

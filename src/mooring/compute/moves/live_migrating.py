@@ -20,12 +20,10 @@ from mooring.compute.volumes import devices
 from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
-    from mooring.compute.tables import BlockDevice, Migration, Server
+    from mooring.compute.tables import Migration
     from mooring.who import Who
 
 _ACTION = "os-migrateLive"
@@ -45,7 +43,7 @@ async def live_migrate(
     """Begin to move a running server, to a host or to any other one.
 
     Raises NotFound, Conflict: locked, wrong state, host down; Invalid: the host is the server's
-    own, unknown or down, or a disk of the server's is on its host only.
+    own, unknown or down, or the server's disks are others than `block_migration` says.
     """
     attached, reached = await checks.look_at_volumes(compute, who, server_id)
 
@@ -56,8 +54,10 @@ async def live_migrate(
         source = hosts.require_up(tx, server.host, now, compute.settings.host_down_s)
         checks.check_wish(tx, compute, source, host)
         checks.check_reach(tx, source.name, host, reached)
-        rows = list(devices.of_server(tx, server_id))
-        _check_disks(server, rows, block_migration=block_migration)
+        checks.check_block_migration(server, wanted=block_migration)
+        checks.check_copied(tx, server, source, host)
+        rows = [row for row in devices.of_server(tx, server_id) if row.volume_id]
+        checks.check_volumes(server, rows)
         states.begin(tx, server, _ACTION, "migrating", now)
         move_id = str(uuid.uuid4())
         row = migrations.add(tx, server, who, now, New(uuid=move_id, saga_id=saga_id))
@@ -73,7 +73,9 @@ async def live_migrate(
             source=source.name,
             wished_host=host,
             group_id=affinity.group_of(tx, server_id),
-            disks=[moving(one) for one in rows if one.volume_id],
+            disks=[moving(one) for one in rows],
+            is_local=bool(server.image_id),
+            hypervisor=source.hypervisor if server.image_id else "",
             known=attached,
         )
         compute.sagas.start(tx, LIVE_MIGRATE, notes, who=who, saga_id=saga_id)
@@ -156,16 +158,3 @@ def _find_live(tx: Session, who: Who, server_id: str, move: str) -> Migration:
     if row.type != migrations.LIVE:
         raise Invalid(f"Migration {move} of instance {server_id} is no live migration.")
     return row
-
-
-def _check_disks(
-    server: Server, rows: Sequence[BlockDevice], *, block_migration: bool | Literal["auto"]
-) -> None:
-    if block_migration is True:
-        raise Invalid(
-            "Block migration, which copies local disks of running servers, is not built. Nothing "
-            "was changed; a server whose disks are all volumes moves without it, and others while "
-            "they are off (openstack server migrate)."
-        )
-    checks.check_local(server)
-    checks.check_volumes(server, rows)

@@ -38,11 +38,12 @@ async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrat
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     needs = Needs(
         server_id=server.id,
-        resources=resources_of(server, root_is_volume=True),
+        resources=resources_of(server, root_is_volume=not notes.is_local),
         traits=traits_of(server.extra_specs),
         zone=server.pinned_zone,
         host=notes.wished_host,
         left_out=[notes.source],
+        hypervisor=notes.hypervisor,
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
         group_id=notes.group_id,
         project_id=notes.project_id,

@@ -3,6 +3,9 @@
 Until the guest is sent, a failure undoes what was made ready. From then on only the two hosts can
 tell where it is, so there is only forward: it is seen where the guest is, and the other host is
 left, which is the source's after a move and the destination's after one that came to nothing.
+
+A root disk on its host goes along with the guest's memory (block migration): there are two until
+then, and whichever host is left loses its own.
 """
 
 from __future__ import annotations
@@ -56,6 +59,7 @@ LIVE_MIGRATE = Saga(
         sending.prepare_destination,
         undo=leaving.turn_away,
         undo_attempts=COMPUTE_UNDO_ATTEMPTS,
+        deadline_s=900.0,
     ),
     BOTH_PLACES,
     Step("begin_sending", sending.begin_sending),

@@ -73,9 +73,16 @@ class Move(Struct, frozen=True, kw_only=True):
 
 
 class LiveMigrate(Move, frozen=True, kw_only=True):
-    """The notes. `aborted`: the guest stayed because its user asked for that."""
+    """The notes.
+
+    aborted     the guest stayed because its user asked for that
+    is_local    whether its root disk lies on its host, and goes along by block migration
+    hypervisor  what that disk is made for; "" where any will do
+    """
 
     aborted: bool = False
+    is_local: bool = False
+    hypervisor: str = ""
 
 
 class ColdMove(Move, frozen=True, kw_only=True):

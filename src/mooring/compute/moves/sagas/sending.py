@@ -8,6 +8,7 @@ import structlog
 from msgspec.structs import replace
 
 from mooring.agent_api.moves import Progress
+from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
 from mooring.compute.moves import migrations, turns
 from mooring.compute.moves.sagas.move_notes import LiveMigrate
@@ -46,13 +47,22 @@ async def await_turn(notes: LiveMigrate, run: Run[Compute]) -> None:
 
 
 async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
-    """Ask the source what the guest needs, and the destination to expect it. Raises Conflict."""
+    """Ask the source what the guest needs, and the destination to expect it. Raises Conflict.
+
+    Where its root disk goes along, an empty one is made there over the same image.
+    """
     portrait = await guests.ask(
         run, notes.source, lambda agent: agent.show_portrait(notes.server_id)
     )
+    if notes.is_local:
+        if portrait.root is None:
+            raise _too_old(notes.source)
+        await spawning.bring_image(run, notes.destination, portrait.root.image_id)
 
     async def verb(agent: AgentClient) -> None:
         await agent.put_arrival(notes.server_id, portrait, operation=run.operation)
+        if notes.is_local and not (await agent.show_arrival(notes.server_id)).root:
+            raise _too_old(notes.destination)
 
     await guests.ask(run, notes.destination, verb)
 
@@ -174,6 +184,13 @@ def _find(tx: Session, notes: LiveMigrate) -> Migration:
         message = f"The record of migration {notes.migration_id} is gone."
         raise Conflict(message)
     return row
+
+
+def _too_old(host: str) -> Conflict:
+    return Conflict(
+        f"The agent of host {host} is of a release that copies no disks of running guests. The "
+        "server is where it was; upgrade the agent, or migrate the server while it is off."
+    )
 
 
 def _aborted(notes: LiveMigrate) -> Conflict:

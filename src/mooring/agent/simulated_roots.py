@@ -1,0 +1,67 @@
+"""The root disks of simulated guests, as files on their host.
+
+A simulated guest writes to no disk, so its file is made when it is first asked for: as large as it
+should be, and almost all of it a hole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from mooring.agent import files
+from mooring.agent.blocks import copy_now
+from mooring.agent.hypervisor import Tell
+from mooring.agent.knobs import Knobs
+from mooring.agent.settings import AgentSettings
+from mooring.agent.simulated_emulators import Emulators
+from mooring.agent.world import SimulatedGuest, World
+from mooring.errors import Unavailable
+
+ROOT = "root"
+
+
+class SimulatedRoots:
+    """A part of `SimulatedHypervisor`, with what all of its parts work with."""
+
+    def __init__(self, settings: AgentSettings, tell: Tell) -> None:
+        self._settings, self._tell = settings, tell
+        self._world = World(settings.state_dir / "simulated.sqlite")
+        self.knobs, self.emulators = Knobs(), Emulators(settings.guest_answer_s)
+
+    @property
+    def guest_directory(self) -> Path:
+        return self._settings.state_dir / "guests"
+
+    def _root_path(self, server_id: str) -> Path:
+        return self.guest_directory / server_id / ROOT
+
+    def _lay_down(self, guest: SimulatedGuest) -> Path:
+        """Return the root disk of a guest that has one, made if nobody has asked for it yet."""
+        path = self._root_path(guest.server_id)
+        # It may stand beside its name, between two steps of who exchanges it for another one.
+        if not path.exists() and not any(path.parent.glob(f"{ROOT}.*")):
+            path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+            path.write_bytes(f"root of {guest.server_id}, from {guest.image_id}".encode())
+            os.truncate(path, guest.root_bytes)
+        return path
+
+    def _mirror(self, guest: SimulatedGuest, there: Path) -> None:
+        """Bring what a guest has written to the disk that another host has made for it.
+
+        Raises Unavailable where there is none, or one of another size, as an emulator does.
+        """
+        own = self._lay_down(guest)
+        if not there.exists() or there.stat().st_size != own.stat().st_size:
+            raise Unavailable(
+                f"The host that the guest of server {guest.server_id} is to go to has no root disk "
+                "as large as the guest's. The guest stays."
+            )
+        written = files.partial(there, "mirror")
+        copy_now(own, written)
+        written.replace(there)
+
+    def _remove(self, server_id: str) -> None:
+        self._world.remove(server_id)
+        shutil.rmtree(self.guest_directory / server_id, ignore_errors=True)
