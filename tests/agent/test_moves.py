@@ -6,6 +6,7 @@ Real guests between two daemons: tests/hosts/test_real_moves.py.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -21,7 +22,7 @@ from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.moves import Portrait
 from mooring.agent_api.servers import PowerRequest
 from mooring.errors import Conflict, NotFound, Unavailable
-from tests.agent.hosts import TestHost, new_id, open_host, operation, why_no_real_guests
+from tests.agent.hosts import IMAGE_ID, TestHost, new_id, open_host, operation, why_no_real_guests
 from tests.agent.processes import agent_process
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +76,7 @@ async def pair(tmp_path: Path) -> AsyncGenerator[Pair]:
             disk.volume_id, second, connector, operation=operation()
         )
         portrait = await here.client.show_portrait(server_id)
+        await there.push_image()
         await there.client.put_arrival(server_id, portrait, operation=operation())
         await there.client.connect(
             second, disk.volume_id, connection, server_id=server_id, operation=operation()
@@ -135,6 +137,7 @@ async def test_a_cancelled_departure_leaves_the_guest_where_it_was(pair: Pair) -
     await pair.there.client.delete_arrival(pair.server_id, operation=operation())
     await pair.there.client.disconnect(pair.second, operation=operation())
     assert await pair.states() == ("running", "absent")
+    assert (await pair.there.client.inventory()).leftovers == []
 
 
 async def test_nobody_turns_away_a_guest_that_has_arrived(pair: Pair) -> None:
@@ -148,6 +151,29 @@ async def test_a_guest_is_sent_only_where_its_volumes_are(pair: Pair) -> None:
     with pytest.raises(Conflict, match="has not connected volume"):
         await pair.send()
     assert await pair.states() == ("running", "absent")
+
+
+async def test_a_guest_is_sent_only_where_a_disk_was_made_for_its_own(pair: Pair) -> None:
+    """One that is missing, or of another size, is no disk to send to."""
+    client, arrival = pair.here.client, await pair.there.client.show_arrival(pair.server_id)
+    with pytest.raises(Conflict, match="made no root disk"):
+        await client.put_departure(pair.server_id, replace(arrival, root=""), operation=operation())
+    os.truncate(arrival.root, 1 << 20)
+    with pytest.raises(Unavailable, match="as large as"):
+        await client.put_departure(pair.server_id, arrival, operation=operation())
+    portrait = await client.show_portrait(pair.server_id)
+    await pair.there.client.put_arrival(pair.server_id, portrait, operation=operation())
+    await pair.send()
+    assert await pair.states() == ("migrated", "running")
+    with pytest.raises(Conflict, match="has a guest"):
+        await pair.there.client.put_arrival(pair.server_id, portrait, operation=operation())
+
+
+async def test_a_guest_is_expected_with_its_disk_only_where_its_image_is(pair: Pair) -> None:
+    await pair.there.client.delete_image(IMAGE_ID, operation=operation())
+    portrait = await pair.here.client.show_portrait(pair.server_id)
+    with pytest.raises(NotFound, match="push it first"):
+        await pair.there.client.put_arrival(pair.server_id, portrait, operation=operation())
 
 
 async def test_what_does_not_run_does_not_move(pair: Pair) -> None:

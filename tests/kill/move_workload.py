@@ -49,14 +49,14 @@ def move_operations(
         ],
         COPY: [lambda: _move_off(cloud, local)],
         GROW: [lambda: _grow(cloud, local)],
-        MOVE: [lambda: _move(cloud, booted)],
+        MOVE: [lambda: _move(cloud, booted), lambda: _move(cloud, local, block_migration=True)],
         DELETE_MOVING: [lambda: _delete_moving(cloud, booted)],
     }
 
 
-def _move(cloud: KilledCloud, server: str) -> Answer:
+def _move(cloud: KilledCloud, server: str, *, block_migration: bool = False) -> Answer:
     cloud.until(lambda: _is_up(cloud), "the other host is up")
-    body = {"os-migrateLive": {"host": OTHER, "block_migration": False}}
+    body = {"os-migrateLive": {"host": OTHER, "block_migration": block_migration}}
     path = f"{COMPUTE}/servers/{server}/action"
     return cloud.ask("POST", path, body, user="admin", version="2.90")
 

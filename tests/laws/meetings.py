@@ -90,6 +90,8 @@ WANTS = {
     "confirm": Wants(f"{_MOVING} later", _MOVING, "later"),
     "delete a moved server": Wants(f"{_MOVING} later", "server", "later"),
     "revert": Wants(f"{_MOVING} later", f"{_MOVING} later"),
+    "block migration": Wants(_LOCAL, _LOCAL),
+    "block migration in vain": Wants(_LOCAL, _LOCAL),
     "local migration": Wants(_LOCAL, _LOCAL),
     "local migration in vain": Wants(_LOCAL, _LOCAL),
     "local resize": Wants(_LOCAL, _LOCAL),

@@ -9,7 +9,7 @@ from mooring.compute.moves.sagas.cold_migrate import COLD_MIGRATE
 from mooring.compute.moves.sagas.confirm_resize import CONFIRM_RESIZE
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
 from mooring.compute.moves.sagas.revert_resize import REVERT_RESIZE
-from tests.laws.sites import COMPUTE, FOURTH, SERVER_OR_NONE, THIRD, VOLUME, Scenario, Site
+from tests.laws.sites import COMPUTE, FOURTH, SERVER_OR_NONE, THIRD, VOLUME, Do, Scenario, Site
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _HOST = "OS-EXT-SRV-ATTR:host"
@@ -84,9 +84,30 @@ async def _set_others(site: Site, status: str) -> None:
 async def live_migrate(site: Site) -> Any:
     """Move the server while it runs; a neighbour's to a host where the first one's does not go."""
     host = FOURTH if "asker" in site.names else THIRD
-    body = {"os-migrateLive": {"host": host, "block_migration": False}}
-    path = f"{COMPUTE}/servers/{{server}}/action"
-    return await site.ask("POST", path, body, user="admin", version="2.90")
+    value = {"host": host, "block_migration": False}
+    return await _act(site, "os-migrateLive", value, user="admin")
+
+
+async def block_migrate(site: Site) -> Any:
+    """The same with the root disk on its host."""
+    host = FOURTH if "asker" in site.names else THIRD
+    value = {"host": host, "block_migration": True}
+    return await _act(site, "os-migrateLive", value, user="admin")
+
+
+async def block_migrate_in_vain(site: Site) -> Any:
+    """The same, and the guest is not sent."""
+    shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
+    site.refuse_at(shown["server"][_HOST], "PUT", "/servers/{server}/departure")
+    return await block_migrate(site)
+
+
+async def delete_with_a_disk_on_the_way(site: Site) -> Any:
+    """Delete the server while its host does not say whether it still sends guest and disk."""
+    await _send_in_vain(site, block_migrate)
+    answer = await delete(site)
+    await _answer_again(site)
+    return answer
 
 
 async def cold_migrate(site: Site) -> Any:
@@ -156,15 +177,15 @@ async def _act(site: Site, action: str, value: Any, user: str = "demo") -> Any:
 
 async def delete_on_the_way(site: Site) -> Any:
     """Delete the server while its host does not say whether it still sends the guest."""
-    await _send_in_vain(site)
-    answer = await site.ask("DELETE", f"{COMPUTE}/servers/{{server}}")
+    await _send_in_vain(site, live_migrate)
+    answer = await delete(site)
     await _answer_again(site)
     return answer
 
 
-async def _send_in_vain(site: Site) -> None:
+async def _send_in_vain(site: Site, move: Do) -> None:
     site.silence("DELETE", "/departure", b"")
-    await live_migrate(site)
+    await move(site)
     await site.until_waiting(LIVE_MIGRATE.name)
 
 
@@ -175,7 +196,19 @@ async def _answer_again(site: Site) -> None:
 
 
 _LOCAL, _THERE = a_server_with_a_local_disk, (THIRD,)
+_TOLD = ("faults", "instance_actions", "migrations")
+"""What differs with SERVER_OR_NONE where the guest had been sent by then, or not."""
 LOCAL_MOVES = [
+    Scenario("block migration", LIVE_MIGRATE, _LOCAL, block_migrate, hosts=_THERE),
+    Scenario("block migration in vain", LIVE_MIGRATE, _LOCAL, block_migrate_in_vain, hosts=_THERE),
+    Scenario(
+        "delete a disk on the way",
+        DELETE_SERVER,
+        _LOCAL,
+        delete_with_a_disk_on_the_way,
+        (*_TOLD, *SERVER_OR_NONE),
+        hosts=_THERE,
+    ),
     Scenario("local migration", COLD_MIGRATE, _LOCAL, cold_migrate, hosts=_THERE),
     Scenario("local migration in vain", COLD_MIGRATE, _LOCAL, cold_migrate_in_vain, hosts=_THERE),
     Scenario("local resize", COLD_MIGRATE, _LOCAL, grow),
@@ -188,8 +221,6 @@ LOCAL_MOVES = [
     Scenario("delete a grown disk", DELETE_SERVER, a_disk_that_grew, delete),
 ]
 """Of servers whose root disk lies on their host."""
-_TOLD = ("faults", "instance_actions", "migrations")
-"""What differs with SERVER_OR_NONE where the guest had been sent by then, or not."""
 MOVES = [
     Scenario("cold migration", COLD_MIGRATE, a_server_that_moves, cold_migrate, hosts=(THIRD,)),
     Scenario(

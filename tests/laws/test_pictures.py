@@ -72,6 +72,12 @@ PAGES = [
         "live migration",
     ),
     Page(
+        "live-migrate-disk",
+        "Migrate a server live with its root disk (spec 001.4)",
+        "POST /servers/{server}/action (os-migrateLive)",
+        "block migration",
+    ),
+    Page(
         "cold-migrate",
         "Migrate a server cold (spec 001.5)",
         "POST /servers/{server}/action (migrate)",

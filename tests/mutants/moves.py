@@ -11,6 +11,7 @@ QUEUE = "tests/compute/test_move_queue.py"
 COLD, RESIZE = "tests/compute/test_cold_migration.py", "tests/compute/test_resize.py"
 VERIFYING, SWITCHING = f"{MOVES}/verifying.py", f"{MOVES}/switching.py"
 LIVE, KEEPER = "tests/compute/test_live_migration.py", "tests/compute/test_keeper.py"
+BLOCKS = "tests/compute/test_block_migration.py"
 
 DRAIN = "tests/compute/test_drain.py"
 
@@ -173,6 +174,47 @@ MUTANTS = [
         "        del run\n",
         LIVE,
         "moves_with_its_volumes",
+    ),
+    Mutant(
+        "a host is chosen without room for the disk that comes",
+        CLAIMING,
+        "        resources=resources_of(server, root_is_volume=not notes.is_local),\n",
+        "        resources=resources_of(server, root_is_volume=True),\n",
+        BLOCKS,
+        "no_room_for_the_disk",
+    ),
+    Mutant(
+        "a disk on its host is copied though nobody asked for that",
+        "compute/moves/checks.py",
+        "    if wanted is False and server.image_id:\n",
+        "    if wanted is False and not server.id:\n",
+        BLOCKS,
+        "only_when_that_is_asked_for",
+    ),
+    Mutant(
+        "a host of an older release is sent a guest without its disk",
+        SENDING,
+        "        if notes.is_local and not (await agent.show_arrival(notes.server_id)).root:\n",
+        "        if notes.is_local and not (await agent.show_arrival(notes.server_id)).address:\n",
+        BLOCKS,
+        "copies_no_disks",
+    ),
+    Mutant(
+        "a host keeps the disk that was made for a guest which did not come",
+        "agent/simulated_moves.py",
+        "        self._remove(server_id)\n",
+        "        self._world.remove(server_id)\n",
+        BLOCKS,
+        "stays_with_its_disk",
+    ),
+    Mutant(
+        "what a guest writes while its disk is copied is lost",
+        "agent/simulated_moves.py",
+        "                # What it wrote meanwhile is brought, too, before it runs there.\n"
+        "                self._mirror(guest, Path(arrival.root))\n",
+        "                pass\n",
+        BLOCKS,
+        "writes_on_its_way",
     ),
     Mutant(
         "the destination stays connected when nothing comes of a move",

@@ -177,7 +177,7 @@ class SimulatedMoves(SimulatedRoots):
             guest.state = "paused"
             self._world.save(guest)
             if guest.image_id:
-                # What it wrote meanwhile: the emulator brings that, too, before it lets it go.
+                # What it wrote meanwhile is brought, too, before it runs there.
                 self._mirror(guest, Path(arrival.root))
             arrived.state = state
             for disk in arrived.disks:

@@ -29,6 +29,7 @@ class SimulatedRoots:
         self._settings, self._tell = settings, tell
         self._world = World(settings.state_dir / "simulated.sqlite")
         self.knobs, self.emulators = Knobs(), Emulators(settings.guest_answer_s)
+        self.guest_directory.mkdir(mode=0o711, exist_ok=True)
 
     @property
     def guest_directory(self) -> Path:

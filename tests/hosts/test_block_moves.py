@@ -1,0 +1,149 @@
+"""A real guest moves between two real hosts while it writes to the root disk on its host.
+
+Its root disk is the writer's, so it is started from a volume, which goes along by its attachments.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.clients import COMPUTE
+from tests.hosts.conftest import require_guests
+from tests.hosts.moving_cloud import HOSTS, POOL, MovingCloud, two_real_hosts
+from tests.hosts.real_cloud import GIB
+from tests.hosts.writer import HOST
+from tests.hosts.written import BLOCK, LABEL, read_written
+
+pytestmark = pytest.mark.hosts
+MIGRATE = ("server", "migrate", "--live-migration", "--block-migration")
+MIGRATION = ("server", "migration")
+FAST_MIB_S, SLOW_MIB_S = 10_000, 1
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory, several_hosts: None) -> Generator[MovingCloud]:
+    del several_hosts
+    require_guests()
+    with two_real_hosts(tmp_path_factory.mktemp("cloud")) as cloud:
+        yield cloud
+
+
+class RootWriter:
+    """A server that writes to the root disk on its host, and what befalls it while it runs."""
+
+    def __init__(self, cloud: MovingCloud, image: bytes) -> None:
+        self.cloud, self.operator = cloud, cloud.operator()
+        boots = cloud.make_volume(cloud.make_type(POOL), cloud.demo.image("guest", image, "qcow2"))
+        label = cloud.demo.image("label", LABEL.ljust(BLOCK, b"\0"))
+        volume = {"uuid": boots, "source_type": "volume", "destination_type": "volume"}
+        root = {"uuid": label, "source_type": "image", "destination_type": "local"}
+        mapping = [{**root, "boot_index": 0}, {**volume, "boot_index": 1}]
+        self.guest = cloud.boot("writer", imageRef=label, block_device_mapping_v2=mapping)
+        self.server_id = self.guest.server_id
+        self.counts: list[int] = []
+        """How many blocks the guest said it had written, as it was heard."""
+
+    @property
+    def host(self) -> str:
+        """Where it is."""
+        shown = self.cloud.admin.ask("GET", f"{COMPUTE}/servers/{self.server_id}")
+        return shown.key("server")[HOST]
+
+    def directory(self, host: str) -> Path:
+        """Where a host keeps what is the server's own."""
+        return self.cloud.state_dir / "hosts" / host / "guests" / self.server_id
+
+    def is_only_at(self, host: str) -> None:
+        """See that one host has files of it, and it is there."""
+        assert [one for one in HOSTS if self.directory(one).exists()] == [host]
+        assert self.host == host
+
+    def writes_on(self) -> None:
+        """Wait until the guest has written once more."""
+        self.guest.forget()
+        self.counts.append(int(self.guest.hear(r"writer has written (\d+)")[1]))
+
+    def begin(self) -> str:
+        """Begin to move it slowly, and return the move's number once its disk is on its way."""
+        self.cloud.pace(self.host, self.server_id, SLOW_MIB_S)
+        self.operator.run(*MIGRATE, self.server_id)
+        path = f"{COMPUTE}/servers/{self.server_id}/migrations"
+        got = self.cloud.admin.until(
+            path,
+            lambda answer: any(one["disk_total_bytes"] for one in answer.key("migrations")),
+            version="2.90",
+        )
+        [found] = got.key("migrations")
+        assert found["status"] == "running"
+        assert 0 < found["disk_processed_bytes"] <= found["disk_total_bytes"]
+        return str(found["id"])
+
+    def is_kept_back(self) -> None:
+        """Begin to move it, and abort that: it stays where it is."""
+        source = self.host
+        self.operator.run(*MIGRATION, "abort", self.server_id, self.begin())
+        self.guest.until("ACTIVE")
+        assert self.newest() == "cancelled"
+        self.is_only_at(source)
+
+    def moves(self) -> None:
+        """Move it to the other host, as fast as it goes."""
+        (there,) = {*HOSTS} - {self.host}
+        self.cloud.pace(self.host, self.server_id, FAST_MIB_S)
+        assert "Complete" in self.operator.run(*MIGRATE, "--wait", self.server_id)
+        assert self.newest() == "completed"
+        self.is_only_at(there)
+        self.guest.begin_anew()
+
+    def moves_without_control_plane(self) -> None:
+        """Begin to move it, kill the control plane, and start that again."""
+        source = self.host
+        (there,) = {*HOSTS} - {source}
+        self.begin()
+        self.cloud.process.popen.kill()
+        assert self.cloud.ended() == -signal.SIGKILL
+        self.cloud.pace(source, self.server_id, FAST_MIB_S)
+        self.cloud.start()
+        self.guest.until("ACTIVE")
+        assert self.newest() == "completed"
+        self.is_only_at(there)
+        self.guest.begin_anew()
+
+    def newest(self) -> str:
+        """Return how its newest move went."""
+        listed = self.operator.ask(*MIGRATION, "list", "--server", self.server_id)
+        return listed[0]["Status"]
+
+    def finds(self) -> int:
+        """Reboot it hard, and return how many blocks the guest finds on its disk."""
+        self.guest.forget()
+        self.guest.act("reboot", {"type": "HARD"})
+        return int(self.guest.hear(r"writer begins and finds (\d+) blocks")[1])
+
+
+def test_a_guest_writes_on_to_its_own_disk_while_it_moves(
+    cloud: MovingCloud, guest_image: bytes, tmp_path: Path
+) -> None:
+    writer = RootWriter(cloud, guest_image)
+    writer.writes_on()
+    for befall in (writer.is_kept_back, writer.moves, writer.moves_without_control_plane):
+        befall()
+        writer.writes_on()
+    assert writer.counts == sorted(set(writer.counts))
+    assert len(cloud.emulators(writer.server_id)) == 1
+    cloud.settle()
+    assert writer.finds() >= writer.counts[-1]
+    writer.guest.act("os-stop")
+    writer.guest.until("SHUTOFF")
+    own = shutil.copytree(writer.directory(writer.host), tmp_path / "own")
+    written = read_written(own / "root.qcow2", "qcow2", GIB, tmp_path)
+    assert written.before >= writer.counts[-1]
+    cloud.delete(writer.guest.path)
+    assert cloud.emulators(writer.server_id) == []
+    assert not any(writer.directory(host).exists() for host in HOSTS)
+    cloud.settle()
