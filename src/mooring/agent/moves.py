@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mooring.agent.copies import check_room
 from mooring.agent.host import Agent
-from mooring.agent.hypervisor import check_disks
+from mooring.agent.move_checks import check_disks
 from mooring.agent.servers import find_image
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs

@@ -21,8 +21,8 @@ from mooring.agent.hypervisor import (
     Landing,
     News,
     Tell,
-    check_portrait,
 )
+from mooring.agent.move_checks import check_portrait
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_roots import SimulatedRoots
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, World

@@ -15,11 +15,12 @@ import libvirt
 import structlog
 
 from mooring.agent.guest_calls import run_apart
-from mooring.agent.hypervisor import SECTOR_BYTES, Landing, check_portrait
+from mooring.agent.hypervisor import SECTOR_BYTES, Landing
 from mooring.agent.libvirt import domain_xml, power, states
 from mooring.agent.libvirt.connection import guarded
 from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.libvirt.host import LibvirtHost, find_domain
+from mooring.agent.move_checks import check_portrait
 from mooring.agent.sources import file_of
 from mooring.agent.waiting import until_told
 from mooring.agent_api.images import CachedImage

@@ -8,6 +8,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import replace
+
 from mooring.compute.actions import actions, notices
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
@@ -20,10 +22,12 @@ from mooring.compute.volumes import devices
 from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
-    from mooring.compute.tables import Migration
+    from mooring.compute.tables import Migration, Server
     from mooring.who import Who
 
 _ACTION = "os-migrateLive"
@@ -61,26 +65,33 @@ async def live_migrate(
         states.begin(tx, server, _ACTION, "migrating", now)
         move_id = str(uuid.uuid4())
         row = migrations.add(tx, server, who, now, New(uuid=move_id, saga_id=saga_id))
-        action = "live-migration"
-        notes = LiveMigrate(
-            server_id=server_id,
-            action_id=actions.begin(tx, server_id, action, who, now, saga_id=saga_id),
-            migration_id=row.id,
-            migration_uuid=row.uuid,
-            project_id=server.project_id,
-            user_id=server.user_id,
-            vm_state=server.vm_state,
-            source=source.name,
+        notes = replace(
+            _describe(tx, who, server, row, now),
             wished_host=host,
-            group_id=affinity.group_of(tx, server_id),
             disks=[moving(one) for one in rows],
-            is_local=bool(server.image_id),
             hypervisor=source.hypervisor if server.image_id else "",
             known=attached,
         )
         compute.sagas.start(tx, LIVE_MIGRATE, notes, who=who, saga_id=saga_id)
 
     await servers.submit(compute, _ACTION, server_id, begin)
+
+
+def _describe(tx: Session, who: Who, server: Server, row: Migration, now: datetime) -> LiveMigrate:
+    """Return what is known of a move by its server and its record."""
+    action = "live-migration"
+    return LiveMigrate(
+        server_id=server.id,
+        action_id=actions.begin(tx, server.id, action, who, now, saga_id=row.saga_id),
+        migration_id=row.id,
+        migration_uuid=row.uuid,
+        project_id=server.project_id,
+        user_id=server.user_id,
+        vm_state=server.vm_state,
+        source=row.source,
+        group_id=affinity.group_of(tx, server.id),
+        is_local=bool(server.image_id),
+    )
 
 
 async def abort(compute: Compute, who: Who, server_id: str, move: str, *, early: bool) -> None:
