@@ -8,21 +8,41 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from mooring.agent.settings import SharePoolSettings
 from mooring.agent.share_drivers.base import check_rule
 from mooring.agent_api.shares import IN_USE_SPACE, ShareSnapshotName
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
 from mooring.fence.journal import Journal
+from tests.agent.nfs_server import why_no_nfs_server
+from tests.agent.nfs_shares import real_nfs, recorded_nfs
 from tests.agent.share_pools import KINDS, SharesAtWork, gib, share_pool
 
 pytestmark = pytest.mark.anyio
 SOURCE = ShareSnapshotName("s1", "n1")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[
+        *KINDS,
+        "nfs recorded",
+        pytest.param("nfs real", marks=pytest.mark.hosts),
+    ]
+)
 async def pool(
     request: pytest.FixtureRequest, tmp_path: Path, journal: Journal
 ) -> AsyncGenerator[SharesAtWork]:
-    async with share_pool(request.param, tmp_path, journal) as opened:
+    kind: str = request.param
+    test = request.function.__name__
+    if kind in KINDS:
+        opening = share_pool(kind, tmp_path, journal)
+    elif kind == "nfs recorded":
+        opening = recorded_nfs(SharePoolSettings(), tmp_path, test)
+    elif reason := why_no_nfs_server():
+        pytest.skip(reason)
+    else:
+        record_as = test if request.config.getoption("--golden") else ""
+        opening = real_nfs(SharePoolSettings(), tmp_path, journal, record_as)
+    async with opening as opened:
         yield opened
 
 

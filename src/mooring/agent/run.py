@@ -53,6 +53,16 @@ class Notes(Protocol):
         ...
 
 
+class Programs(Protocol):
+    """What runs programs: a `Runner`, or what has recorded their answers."""
+
+    async def run(
+        self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
+    ) -> Output:
+        """Run a program to its end. Raises Unavailable when it takes too long or cannot start."""
+        ...
+
+
 class Budget(Struct, frozen=True, kw_only=True):
     """What one program may use; more ends it. Times in seconds, sizes in bytes, 0 for no limit."""
 
@@ -76,7 +86,8 @@ def find_program(name: str) -> str:
     if found is None:
         raise Unavailable(
             f"The program {name} is missing on this host; install the package that has it "
-            "(qemu-img: qemu-utils, qemu-system-x86_64: qemu-system-x86) and ask again."
+            "(qemu-img: qemu-utils, qemu-system-x86_64: qemu-system-x86, btrfs: btrfs-progs, "
+            "dbus-send: dbus-bin) and ask again."
         )
     return found
 

@@ -15,6 +15,7 @@ from mooring.agent.drivers.remote_options import (
     PowerstoreNfsOptions,
     QuobyteOptions,
 )
+from mooring.agent.share_drivers.options import NfsShareOptions
 from mooring.agent_api.hosts import AGENT_VERSION
 from mooring.agent_api.shares import Protocol
 from mooring.errors import Invalid
@@ -54,7 +55,7 @@ class SharePoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """One pool of shares. `path` is absolute, or relative to the agent's state directory."""
 
     name: str = "shared"
-    driver: Literal["directory", "simulated"] = "directory"
+    driver: Literal["directory", "nfs", "simulated"] = "directory"
     protocol: Protocol = "NFS"
     """Of a simulated pool; every other driver has its own."""
     path: str = "shares"
@@ -67,6 +68,8 @@ class SharePoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Whether a rule may let in every address there is: 0.0.0.0/0 or ::/0."""
     total_gib: int = 0
     """Of a simulated pool: its size."""
+    nfs: NfsShareOptions | None = None
+    """Of a pool of the driver nfs."""
 
 
 class MountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from mooring import limits
 from mooring.agent.files import sync_directory
 from mooring.agent.qemu_img import GIB
@@ -137,7 +139,7 @@ class DirectoryShares(WithoutSnapshots):
             raise refuse_smaller(share_id, size_gb)
 
         def write(record: Record) -> Record:
-            return Record(size_gb, record.rules)
+            return replace(record, size_gb=size_gb)
 
         await run_to_end(lambda: self._records.change(share_id, write))
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings, SharePoolSettings, check_names
 from mooring.agent.share_drivers.base import ShareDriver
 from mooring.agent.share_drivers.directory import DirectoryShares
+from mooring.agent.share_drivers.nfs import NfsShares
+from mooring.agent.share_drivers.options import NfsShareOptions
 from mooring.agent.share_drivers.simulated import SimulatedShares
 from mooring.errors import Invalid
+
+_NUMBERS = 65535
 
 
 def open_share_pools(
@@ -24,6 +32,7 @@ def open_share_pools(
     usual = SharePoolSettings()
     pools = settings.share_pools or (replace(usual, driver="simulated") if simulated else usual,)
     check_names(settings, [pool.name for pool in pools])
+    _check_numbers(pools)
     return [_open(settings, pool, runner) for pool in pools]
 
 
@@ -36,4 +45,34 @@ def _open(settings: AgentSettings, pool: SharePoolSettings, runner: Runner) -> S
             f"Pool {pool.name} has the driver {pool.driver}, whose shares are of NFS; leave "
             "`protocol` out."
         )
-    return DirectoryShares(pool, settings.state_dir / pool.path, settings.ip, runner)
+    directory = settings.state_dir.absolute() / pool.path
+    if pool.driver == "directory":
+        return DirectoryShares(pool, directory, settings.ip, runner)
+    if os.geteuid() != 0:
+        raise Invalid(f"Pool {pool.name} mounts its shares, which takes an agent that is root.")
+    return NfsShares(pool, _require(pool), directory, runner)
+
+
+def _require(pool: SharePoolSettings) -> NfsShareOptions:
+    if pool.nfs is None:
+        raise Invalid(
+            f"Pool {pool.name} has the driver nfs and no options for it; set `nfs` in the pool."
+        )
+    return pool.nfs
+
+
+def _check_numbers(pools: Sequence[SharePoolSettings]) -> None:
+    """Raise Invalid when exports of two pools of one Ganesha could get the same number."""
+    taken: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for pool in pools:
+        if pool.nfs is None:
+            continue
+        first, last = pool.nfs.export_ids
+        if not 1 <= first <= last <= _NUMBERS:
+            raise Invalid(f"Pool {pool.name} has export_ids that are not of 1 to {_NUMBERS}.")
+        if any(first <= high and low <= last for low, high in taken[pool.nfs.bus]):
+            raise Invalid(
+                f"Pool {pool.name} has export_ids that another pool of the same Ganesha has too; "
+                "give each its own."
+            )
+        taken[pool.nfs.bus].append((first, last))

@@ -29,6 +29,8 @@ class Record(Struct, frozen=True):
     size_gb: int
     rules: dict[str, KeptRule] = {}
     number: int = 0
+    snapshots: dict[str, int] = {}
+    """How big the share was when each was taken, in GiB; one may be noted and not be there."""
 
     def shown(self) -> list[GrantedRule]:
         """Return its rules, by id."""

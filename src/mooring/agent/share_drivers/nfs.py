@@ -1,0 +1,282 @@
+"""Shares given away by NFS-Ganesha, each a file system of its own (ADR 11).
+
+Ganesha and the agent are in one mount namespace, and the agent is root. Ganesha exports a directory
+inside the share's file system, which is there only while that is mounted: so an unmounted share is
+never taken for an empty one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import structlog
+from msgspec.structs import replace
+
+from mooring.agent.qemu_img import GIB
+from mooring.agent.run import Programs
+from mooring.agent.settings import SharePoolSettings
+from mooring.agent.share_drivers.base import (
+    Grant,
+    check_client_is_free,
+    check_room,
+    check_same,
+    check_source_fits,
+    refuse_with_snapshots,
+    require,
+    require_snapshot,
+)
+from mooring.agent.share_drivers.btrfs_images import BtrfsImages
+from mooring.agent.share_drivers.ganesha import Export, Ganesha
+from mooring.agent.share_drivers.options import NfsShareOptions
+from mooring.agent.share_drivers.records import KeptRule, Record, Records
+from mooring.agent_api.shares import (
+    ExportLocation,
+    HostedShare,
+    Protocol,
+    SharePool,
+    ShareSnapshotName,
+)
+from mooring.errors import MooringError, NoCapacity, Unavailable
+from mooring.fence.threads import run_to_end
+
+log = structlog.get_logger()
+_RECORDS, _EXPORTS = ".mooring", "exports"
+
+
+class NfsShares:
+    """Implements `ShareDriver`."""
+
+    def __init__(
+        self, pool: SharePoolSettings, options: NfsShareOptions, directory: Path, programs: Programs
+    ) -> None:
+        self._pool, self._options, self._directory = pool, options, directory
+        self._images = BtrfsImages(directory, programs)
+        self._ganesha = Ganesha(options.bus, directory / _EXPORTS, programs)
+        self._records = Records(directory / _RECORDS)
+        self._numbering = asyncio.Lock()
+
+    @property
+    def pool(self) -> SharePoolSettings:
+        return self._pool
+
+    @property
+    def protocol(self) -> Protocol:
+        return "NFS"
+
+    def data(self, share_id: str) -> Path:
+        """Return what clients see of a share."""
+        return self._images.data(share_id)
+
+    async def setup(self) -> None:
+        def prepare() -> None:
+            self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+            self._records.prepare()
+            self._ganesha.prepare()
+
+        try:
+            await run_to_end(prepare)
+            await self._images.prepare()
+        except OSError as error:
+            raise Unavailable(
+                f"Pool {self._pool.name} cannot use {self._directory}: {error.strerror}. See to "
+                "the directory and start the agent again.",
+                private=str(error),
+            ) from error
+        for share_id in await run_to_end(self._images.ids):
+            await self._restore(share_id)
+
+    async def close(self) -> None:
+        return
+
+    async def stats(self) -> SharePool:
+        await self._ganesha.check()
+        return await run_to_end(self._stats)
+
+    async def shares(self) -> list[HostedShare]:
+        found = [await self._find(one, measured=False) for one in await run_to_end(self._known)]
+        return [share for share in found if share is not None]
+
+    async def find(self, share_id: str) -> HostedShare | None:
+        return await self._find(share_id, measured=True)
+
+    async def create(
+        self, share_id: str, size_gb: int, source: ShareSnapshotName | None, operation_key: str
+    ) -> list[ExportLocation]:
+        if (known := await self._find(share_id, measured=False)) is not None:
+            check_same(known, size_gb)
+        else:
+            await self._check_source(source, size_gb)
+            check_room(await run_to_end(self._stats), self._pool, size_gb)
+            await self._number(share_id, size_gb)
+            names = None if source is None else (source.share, source.snapshot)
+            await self._images.make(share_id, size_gb, names, operation_key)
+        await self._images.mount(share_id)
+        await self._give(share_id, await self._record(share_id))
+        return self._exports(share_id)
+
+    async def delete(self, share_id: str) -> None:
+        record = await run_to_end(lambda: self._records.find(share_id))
+        if record is None:
+            return
+        if (known := await self._find(share_id, measured=False)) is not None:
+            refuse_with_snapshots(known)
+        await self._ganesha.remove(share_id, record.number)
+        await self._images.remove(share_id)
+        await run_to_end(lambda: self._records.forget(share_id))
+
+    async def resize(self, share_id: str, size_gb: int, operation_key: str) -> None:
+        del operation_key
+        known = require(await self._find(share_id, measured=False), share_id)
+        if size_gb > known.size_gb:
+            check_room(await run_to_end(self._stats), self._pool, size_gb - known.size_gb)
+        await self._images.mount(share_id)
+        await self._images.resize(share_id, size_gb)
+
+        def write(record: Record) -> Record:
+            return replace(record, size_gb=size_gb)
+
+        await run_to_end(lambda: self._records.change(share_id, write))
+
+    async def grant(self, share_id: str, grant: Grant) -> str | None:
+        known, rule = require(await self._find(share_id, measured=False), share_id), grant.rule
+        check_client_is_free(known.rules, rule)
+        kept = KeptRule(rule.type, rule.to, rule.level)
+        await run_to_end(lambda: self._records.keep_rule(share_id, rule.rule_id, kept))
+        await self._images.mount(share_id)
+        await self._give(share_id, await self._record(share_id))
+        return None
+
+    async def revoke(self, share_id: str, rule_id: str) -> None:
+        changed = await run_to_end(lambda: self._records.keep_rule(share_id, rule_id, None))
+        # Also when it was struck before: Ganesha may not have heard of that.
+        if changed is not None and await run_to_end(self._images.image(share_id).exists):
+            await self._images.mount(share_id)
+            await self._give(share_id, changed)
+
+    async def take_snapshot(self, share_id: str, snapshot_id: str) -> None:
+        known = require(await self._find(share_id, measured=False), share_id)
+
+        def write(record: Record) -> Record:
+            return replace(record, snapshots={**record.snapshots, snapshot_id: known.size_gb})
+
+        if snapshot_id not in known.snapshots:
+            await run_to_end(lambda: self._records.change(share_id, write))
+            await self._images.take_snapshot(share_id, snapshot_id)
+
+    async def delete_snapshot(self, share_id: str, snapshot_id: str) -> None:
+        if (known := await self._find(share_id, measured=False)) is None:
+            return
+        if snapshot_id in known.snapshots:
+            await self._images.delete_snapshot(share_id, snapshot_id)
+
+        def strike(record: Record) -> Record:
+            left = {key: size for key, size in record.snapshots.items() if key != snapshot_id}
+            return replace(record, snapshots=left)
+
+        await run_to_end(lambda: self._records.change(share_id, strike))
+
+    async def leftovers(self) -> list[str]:
+        def look() -> list[str]:
+            known = set(self._known())
+            return self._images.leftovers(known) + self._ganesha.leftovers(known)
+
+        return await run_to_end(look)
+
+    async def _restore(self, share_id: str) -> None:
+        """Have a share mounted and given away, as it was before this machine or agent ended."""
+        if (record := await run_to_end(lambda: self._records.find(share_id))) is None:
+            log.warning("a share's file has no record", pool=self._pool.name, share=share_id)
+            return
+        try:
+            await self._images.mount(share_id)
+            await self._give(share_id, record)
+        except MooringError as error:
+            log.warning("a share is not given away", share=share_id, reason=str(error))
+
+    async def _check_source(self, source: ShareSnapshotName | None, size_gb: int) -> None:
+        if source is None:
+            return
+        of = require_snapshot(await self._find(source.share, measured=False), source)
+        record = await self._record(source.share)
+        check_source_fits(source, record.snapshots.get(source.snapshot, of.size_gb), size_gb)
+
+    async def _number(self, share_id: str, size_gb: int) -> None:
+        """Write a record of a share that is about to be made, with a number for its export."""
+        first, last = self._options.export_ids
+
+        def write() -> None:
+            known = (self._records.find(one) for one in self._records.ids() if one != share_id)
+            taken = {record.number for record in known if record is not None}
+            free = next((one for one in range(first, last + 1) if one not in taken), None)
+            if free is None:
+                raise NoCapacity(
+                    f"Pool {self._pool.name} has no number left for another export. Nothing was "
+                    "made; delete shares, or widen its export_ids."
+                )
+            self._records.keep(share_id, Record(size_gb, number=free))
+
+        async with self._numbering:
+            await run_to_end(write)
+
+    async def _record(self, share_id: str) -> Record:
+        record = await run_to_end(lambda: self._records.find(share_id))
+        if record is None:
+            raise Unavailable(f"Share {share_id} has lost its record. See to the pool's directory.")
+        return record
+
+    async def _give(self, share_id: str, record: Record) -> None:
+        path, pseudo = self.data(share_id), self._pseudo(share_id)
+        await self._ganesha.put(share_id, Export(record.number, pseudo, path, record.rules))
+
+    async def _find(self, share_id: str, *, measured: bool) -> HostedShare | None:
+        def look() -> Record | None:
+            # Its file comes last and goes first: a record alone is no share.
+            there = self._images.image(share_id).exists()
+            return self._records.find(share_id) if there else None
+
+        if (record := await run_to_end(look)) is None:
+            return None
+        await self._images.mount(share_id)
+        space = await self._images.space(share_id) if measured else None
+        return HostedShare(
+            share_id=share_id,
+            pool=self._pool.name,
+            protocol=self.protocol,
+            size_gb=space.size_bytes // GIB if space else record.size_gb,
+            used_bytes=space.used_bytes if space else None,
+            exports=self._exports(share_id),
+            rules=record.shown(),
+            snapshots=await self._images.snapshots(share_id),
+        )
+
+    def _known(self) -> list[str]:
+        return [one for one in self._images.ids() if self._records.find(one) is not None]
+
+    def _stats(self) -> SharePool:
+        held = [record for one in self._known() if (record := self._records.find(one))]
+        space = os.statvfs(self._directory)
+        total = space.f_blocks * space.f_frsize / GIB
+        reserve = total * self._pool.reserved_percent / 100
+        return SharePool(
+            name=self._pool.name,
+            driver=self._pool.driver,
+            protocol=self.protocol,
+            total_gib=round(total, 2),
+            free_gib=round(max(0.0, space.f_bavail * space.f_frsize / GIB - reserve), 2),
+            provisioned_gib=sum(record.size_gb for record in held),
+            shares=len(held),
+            reserved_percent=self._pool.reserved_percent,
+            oversubscription=self._pool.oversubscription,
+            snapshots=True,
+            from_snapshot=True,
+        )
+
+    def _pseudo(self, share_id: str) -> str:
+        return f"/shares/{share_id}"
+
+    def _exports(self, share_id: str) -> list[ExportLocation]:
+        address = self._options.address
+        server = f"[{address}]" if ":" in address else address
+        return [ExportLocation(f"{server}:{self._pseudo(share_id)}")]
