@@ -9,9 +9,10 @@ from sqlalchemy import ColumnElement, Text, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from mooring.errors import NotFound
+from mooring.store.pages import Column, has_pair, page_of
 from mooring.volume.tables import SnapshotRow, VolumeRow
 from mooring.volume.volumes import listing
-from mooring.volume.volumes.listing import Column, Query, Rows
+from mooring.volume.volumes.listing import Query, Rows
 
 COLUMNS: Mapping[str, Column] = {
     "availability_zone": VolumeRow.zone,
@@ -40,7 +41,7 @@ _ALL = tuple(SnapshotRow.__table__.columns)
 def snapshots(tx: Session, query: Query) -> Rows:
     """Return one page of snapshots. Raises NotFound for a bad marker."""
     wanted = select(*_ALL).join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
-    return listing.page_of(tx, wanted.where(*_found_by(tx, query)), SORTED_BY, query)
+    return page_of(tx, wanted.where(*_found_by(tx, query)), SORTED_BY, query.page)
 
 
 def count(tx: Session, query: Query) -> int:
@@ -64,8 +65,5 @@ def _found_by(tx: Session, query: Query) -> list[ColumnElement[bool]]:
         found.append(SnapshotRow.project_id == query.project_id)
     for name, text in query.like.items():
         found.append(type_coerce(COLUMNS[name], Text).icontains(text, autoescape=True))
-    found += [
-        listing.has_pair(tx, SnapshotRow.labels, key, value)
-        for key, value in query.metadata.items()
-    ]
+    found += [has_pair(tx, SnapshotRow.labels, key, value) for key, value in query.metadata.items()]
     return found

@@ -6,42 +6,24 @@ Source: facts/block_storage.md 7.4.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
-from sqlalchemy import (
-    Boolean,
-    ColumnElement,
-    Integer,
-    Row,
-    Select,
-    Text,
-    and_,
-    bindparam,
-    cast,
-    false,
-    func,
-    or_,
-    select,
-    true,
-    type_coerce,
-)
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy import ColumnElement, Row, Select, Text, bindparam, false, func, select, type_coerce
+from sqlalchemy.orm import Session
 
 from mooring.errors import NotFound
+from mooring.store.pages import Column, has_pair, in_order, page_of
 from mooring.store.prepared import Prepared, named
 from mooring.volume.tables import AttachmentRow, BackendRow, TypeRow, VolumeRow, total_gib
 from mooring.web.paging import Page
 from mooring.who import Who
 
-Column = InstrumentedAttribute[Any]
 Rows = Sequence[Row[Any]]
 Compare = Literal["gt", "gte", "eq", "neq", "lt", "lte"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VOLUME_COLUMNS = tuple(VolumeRow.__table__.columns)
 _ATTACHMENT_COLUMNS = tuple(AttachmentRow.__table__.columns)
 
@@ -116,7 +98,7 @@ class Surroundings(Struct, frozen=True):
 
 def volumes(tx: Session, query: Query) -> Rows:
     """Return one page of volumes, each with its `type_name`. Raises NotFound for a bad marker."""
-    return page_of(tx, _with_type().where(*_of_volumes(tx, query)), VOLUME_COLUMNS, query)
+    return page_of(tx, _with_type().where(*_of_volumes(tx, query)), VOLUME_COLUMNS, query.page)
 
 
 def count_volumes(tx: Session, query: Query) -> int:
@@ -163,7 +145,7 @@ def attachments(tx: Session, query: Query) -> Sequence[Any]:
         wanted = select(*_ATTACHMENT_COLUMNS).where(*equal_to(query, ATTACHMENT_COLUMNS))
         if of_project:
             wanted = wanted.where(AttachmentRow.project_id == query.project_id)
-        return page_of(tx, wanted, ATTACHMENT_COLUMNS, query)
+        return page_of(tx, wanted, ATTACHMENT_COLUMNS, query.page)
     given = {f"of_{name}": value for name, value in query.equal.items()}
     if of_project:
         given["of_project"] = query.project_id
@@ -180,7 +162,7 @@ def _first_page(
     if of_project:
         found.append(AttachmentRow.project_id == bindparam("of_project"))
     wanted = (
-        select(*_ATTACHMENT_COLUMNS).where(*found).order_by(*_in_order(sort, ATTACHMENT_COLUMNS))
+        select(*_ATTACHMENT_COLUMNS).where(*found).order_by(*in_order(sort, ATTACHMENT_COLUMNS))
     )
     wanted = wanted.offset(bindparam("of_offset")).limit(bindparam("of_limit"))
     return Prepared(wanted, named("Listed", _ATTACHMENT_COLUMNS))
@@ -243,54 +225,3 @@ def _compare(moment: Moment) -> ColumnElement[bool]:
         "lte": column <= time,
     }
     return made[moment.compare]
-
-
-def has_pair(tx: Session, column: Column, key: str, value: str) -> ColumnElement[bool]:
-    """Look for the pair in the JSON text: a quote inside of a string is escaped there."""
-    text = msgspec.json.encode({key: value}).decode()[1:-1]
-    postgresql = tx.get_bind().dialect.name == "postgresql"
-    position = func.strpos if postgresql else func.instr
-    return position(type_coerce(column, Text), text) > 0
-
-
-def page_of(
-    tx: Session, wanted: Select[Any], columns: Mapping[str, Column], query: Query
-) -> list[Row[Any]]:
-    """Return one page of what is wanted. Raises NotFound for a bad marker."""
-    page = query.page
-    if page.marker:
-        keys = [(_orderable(columns[name]), way == "desc") for name, way in page.sort]
-        wanted = wanted.where(_after(tx, columns["id"], keys, page.marker))
-    wanted = wanted.order_by(*_in_order(page.sort, columns))
-    return list(tx.execute(wanted.offset(page.offset).limit(page.limit)).all())
-
-
-def _in_order(
-    sort: Sequence[tuple[str, str]], columns: Mapping[str, Column]
-) -> list[ColumnElement[Any]]:
-    keys = [(_orderable(columns[name]), way) for name, way in sort]
-    return [key.desc() if way == "desc" else key.asc() for key, way in keys]
-
-
-def _after(
-    tx: Session, key_column: Column, keys: Sequence[tuple[ColumnElement[Any], bool]], marker: str
-) -> ColumnElement[bool]:
-    found = tx.execute(select(*(key for key, _ in keys)).where(key_column == marker)).first()
-    if found is None:
-        raise NotFound(f"Marker {marker} could not be found.")
-    after: ColumnElement[bool] = false()
-    same: ColumnElement[bool] = true()
-    for (key, down), value in zip(keys, found, strict=True):
-        after = or_(after, and_(same, key < value if down else key > value))
-        same = and_(same, key == value)
-    return after
-
-
-def _orderable(column: Column) -> ColumnElement[Any]:
-    """Return the column with what can be compared in the place of NULL and of a boolean."""
-    if isinstance(column.type, Boolean):
-        return cast(column, Integer)
-    if not column.property.columns[0].nullable:
-        return column.expression
-    missing: Any = _EPOCH if column.key.endswith("_at") else ""
-    return func.coalesce(column, missing, type_=column.type)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 from msgspec import Meta
 
@@ -12,10 +11,26 @@ from mooring import limits
 from mooring.errors import Invalid
 from mooring.volume.attachments.reserving import Asked
 from mooring.volume.volumes.listing import Compare, Moment
+from mooring.web.words import Flag, flag, is_set, pairs, whole_number
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
     from mooring.web.api import Call
+
+__all__ = [
+    "Flag",
+    "Metadata",
+    "Name",
+    "Uuid",
+    "asked",
+    "check_metadata",
+    "flag",
+    "is_set",
+    "moments",
+    "pairs",
+    "user_metadata",
+    "whole_number",
+]
 
 Name = Annotated[str, Meta(max_length=limits.VOLUME_NAME_LENGTH)]
 Metadata = dict[str, Name]
@@ -25,48 +40,14 @@ Uuid = Annotated[
         pattern=r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
     ),
 ]
-Flag = bool | int | str
 
 _SHOWN = frozenset(("readonly", "attached_mode"))
 _EXTENDS = frozenset(("extend_new_size", "extend_reservations"))
-_TRUE = frozenset(("1", "t", "true", "on", "y", "yes"))
-_FALSE = frozenset(("0", "f", "false", "off", "n", "no"))
 
 
 def asked(call: Call[Volume]) -> Asked:
     """Return on whose behalf the call is made."""
     return Asked(call.service, call.who, call.operation)
-
-
-def flag(value: Flag, name: str) -> bool:
-    """Read a boolean in any of its spellings. Raises Invalid."""
-    word = str(value).strip().lower()
-    if word in _TRUE:
-        return True
-    if word in _FALSE:
-        return False
-    raise Invalid(f"Invalid input for field/attribute {name}. Value: {value}. It is no boolean.")
-
-
-def is_set(text: str | None) -> bool:
-    """Whether a query parameter that is not checked says yes."""
-    return (text or "").strip().lower() in _TRUE
-
-
-def whole_number(value: int | str, name: str, *, least: int, most: int) -> int:
-    """Read a whole number that may come as text. Raises Invalid."""
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.removeprefix("-").isdecimal() or not text.isascii():
-        raise Invalid(
-            f"Invalid input for field/attribute {name}. Value: {value}. It is no whole number.",
-        )
-    number = int(text) if len(text) < 20 else most + 1
-    if not least <= number <= most:
-        raise Invalid(
-            f"Invalid input for field/attribute {name}. Value: {value}. It must be from {least} to "
-            f"{most}.",
-        )
-    return number
 
 
 def check_metadata(metadata: dict[str, str]) -> dict[str, str]:
@@ -97,18 +78,6 @@ def user_metadata(metadata: dict[str, str]) -> dict[str, str]:
     return {key: text for key, text in check_metadata(metadata).items() if key not in _SHOWN}
 
 
-def pairs(text: str, name: str) -> dict[str, str]:
-    """Read a filter that is a dictionary in Python's or JSON's spelling. Raises Invalid."""
-    try:
-        found: Any = ast.literal_eval(text[:4096])
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise _no_pairs(name) from error
-    if not isinstance(found, dict):
-        raise _no_pairs(name)
-    items = cast("dict[Any, Any]", found).items()
-    return {str(key): str(value) for key, value in items}
-
-
 def moments(text: str, column: str, *, comparisons: bool) -> list[Moment]:
     """Read a filter on a time, from 3.60 on as `gt:<time>,lt:<time>`. Raises Invalid."""
     if not comparisons:
@@ -131,10 +100,3 @@ def _time(text: str, name: str) -> datetime:
             f"Invalid input received: Invalid {name} value '{text}'. Use ISO 8601.",
         ) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _no_pairs(name: str) -> Invalid:
-    return Invalid(
-        f"Invalid input received: The filter {name} is no dictionary. Write it as "
-        "{'key': 'value'}.",
-    )

@@ -1,0 +1,66 @@
+"""Values as clients of OpenStack write them: numbers in strings, booleans in words, dictionaries.
+
+Source: facts/block_storage.md 7.4.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, TypeAlias, cast
+
+from mooring.errors import Invalid
+
+Flag: TypeAlias = bool | int | str
+
+_TRUE = frozenset(("1", "t", "true", "on", "y", "yes"))
+_FALSE = frozenset(("0", "f", "false", "off", "n", "no"))
+
+
+def flag(value: Flag, name: str) -> bool:
+    """Read a boolean in any of its spellings. Raises Invalid."""
+    word = str(value).strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise Invalid(f"Invalid input for field/attribute {name}. Value: {value}. It is no boolean.")
+
+
+def is_set(text: str | None) -> bool:
+    """Whether a query parameter that is not checked says yes."""
+    return (text or "").strip().lower() in _TRUE
+
+
+def whole_number(value: int | str, name: str, *, least: int, most: int) -> int:
+    """Read a whole number that may come as text. Raises Invalid."""
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.removeprefix("-").isdecimal() or not text.isascii():
+        raise Invalid(
+            f"Invalid input for field/attribute {name}. Value: {value}. It is no whole number.",
+        )
+    number = int(text) if len(text) < 20 else most + 1
+    if not least <= number <= most:
+        raise Invalid(
+            f"Invalid input for field/attribute {name}. Value: {value}. It must be from {least} to "
+            f"{most}.",
+        )
+    return number
+
+
+def pairs(text: str, name: str) -> dict[str, str]:
+    """Read a filter that is a dictionary in Python's or JSON's spelling. Raises Invalid."""
+    try:
+        found: Any = ast.literal_eval(text[:4096])
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise _no_pairs(name) from error
+    if not isinstance(found, dict):
+        raise _no_pairs(name)
+    items = cast("dict[Any, Any]", found).items()
+    return {str(key): str(value) for key, value in items}
+
+
+def _no_pairs(name: str) -> Invalid:
+    return Invalid(
+        f"Invalid input received: The filter {name} is no dictionary. Write it as "
+        "{'key': 'value'}.",
+    )
