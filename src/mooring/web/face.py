@@ -1,7 +1,7 @@
 """What differs between OpenStack services on the wire: headers, versions, codes, fault bodies.
 
 Source: facts/identity_image_placement.md 1.2 and 8.8, facts/compute.md 9 and 11.6,
-facts/block_storage.md 7 and 9.1.
+facts/block_storage.md 7 and 9.1, facts/shared_file_systems.md 1.1.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class Face(Struct, frozen=True, kw_only=True):
     maximum: Version = (0, 0)
     legacy_header: str = ""
     """An older header whose value is the bare version."""
+    ignores_common_header: bool = False
+    """Whether the older header alone counts, and the one that all services share says nothing."""
     unnamed_is_invalid: bool = False
     """Whether a version header without an entry for this service is 400."""
     request_id_header: str = ""

@@ -39,6 +39,18 @@ VOLUME = Face(
     request_id_header="x-compute-request-id",
     project_in_path=True,
 )
+SHARE = Face(
+    service="shared-file-system",
+    segment="v2",
+    shape=faults.named,
+    documents=versions.share,
+    minimum=(2, 0),
+    maximum=(2, 80),
+    legacy_header="x-openstack-manila-api-version",
+    ignores_common_header=True,
+    request_id_header="x-compute-request-id",
+    project_in_path=True,
+)
 COMPUTE = Face(
     service="compute",
     segment="v2.1",

@@ -60,6 +60,8 @@ def answer_headers(face: Face, version: Version | None) -> dict[str, str]:
     """Return the headers that echo the version; none where there is none to echo."""
     if version is None or not face.has_versions:
         return {}
+    if face.ignores_common_header:
+        return {face.legacy_header: text(version), "vary": face.legacy_header}
     echo = {HEADER.lower(): f"{face.service} {text(version)}", "vary": HEADER}
     if face.legacy_header:
         echo |= {face.legacy_header: text(version), "vary": f"{HEADER}, {face.legacy_header}"}
@@ -67,6 +69,9 @@ def answer_headers(face: Face, version: Version | None) -> dict[str, str]:
 
 
 def _asked(face: Face, headers: Headers) -> str | None:
+    if face.ignores_common_header:
+        older = headers.get(face.legacy_header)
+        return None if older is None else older.strip().lower()
     named = ",".join(headers.getlist(HEADER))
     for entry in named.split(","):
         words = entry.split()

@@ -1,6 +1,7 @@
 """The version documents that clients read before anything else, as each service writes them.
 
-Source: facts/identity_image_placement.md 1.2, facts/compute.md 9.2, facts/block_storage.md 7.1.
+Source: facts/identity_image_placement.md 1.2, facts/compute.md 9.2, facts/block_storage.md 7.1,
+facts/shared_file_systems.md 1.2.
 """
 
 from __future__ import annotations
@@ -72,6 +73,27 @@ def volume(face: Face, root: str) -> Mapping[str, Document]:
     }
     body = {"versions": [version]}
     return {"": Document(300, body), "/v3": Document(200, body)}
+
+
+def share(face: Face, root: str) -> Mapping[str, Document]:
+    """`/share` answers 300, `/share/v2` 200, both with the same list, to whoever asks.
+
+    Manila wants a token for the second one; its clients come without one first.
+    """
+    version: dict[str, Any] = {
+        "id": "v2.0",
+        "status": "CURRENT",
+        "version": text(face.maximum),
+        "min_version": text(face.minimum),
+        "updated": "2015-08-27T11:33:21Z",
+        "links": [
+            {"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/"},
+            {"rel": "self", "href": f"{root}/v2/"},
+        ],
+        "media-types": [_media("share+json;version=1", whole=True)],
+    }
+    body = {"versions": [version]}
+    return {"": Document(300, body), "/v2": Document(200, body)}
 
 
 def image(face: Face, root: str) -> Mapping[str, Document]:
