@@ -54,7 +54,7 @@ URL = "http://cloud"
 PATIENCE_S = 0.1
 HostDeliver = agent_transport.Deliver
 _WHOLE = tuple(f"/{each.name}/" for each in SERVICES)
-_BOTH: tuple[Role, ...] = ("compute", "volume")
+_ALL: tuple[Role, ...] = ("compute", "volume", "share")
 
 
 class SimulatedCloud:
@@ -78,13 +78,13 @@ class SimulatedCloud:
         inline: bool = False,
         **settings: Any,
     ) -> None:
-        """Make a cloud of `hosts`, each with both roles unless `roles` says otherwise.
+        """Make a cloud of `hosts`, each with all roles unless `roles` says otherwise.
 
         `stand_ins` are served in place of services that are not opened, by their names. `start` is
         when its clock begins; `inline` runs SQLite without threads.
         """
         self.settings = Settings(state_dir=str(directory), database=database, **settings)
-        roles = dict.fromkeys(hosts, _BOTH) if roles is None else roles
+        roles = dict.fromkeys(hosts, _ALL) if roles is None else roles
         self.hosts = {name: self._host(name, roles[name]) for name in roles}
         """What each host is started with; `change_host` changes it."""
         self.services, self.stand_ins, self.inline = services, dict(stand_ins or {}), inline
@@ -260,7 +260,9 @@ class SimulatedCloud:
         sent = {"x-auth-token": token}
         if user in self._users and user in {"compute", "volume"}:
             sent["x-service-token"] = token
-        if version:
+        if version and path.startswith("/share/"):
+            sent["x-openstack-manila-api-version"] = version
+        elif version:
             sent["openstack-api-version"] = f"{path.split('/')[1]} {version}"
         sent |= {name.lower(): value for name, value in (headers or {}).items()}
         media, content = encode(body)

@@ -23,7 +23,7 @@ from mooring.saga.operations import Operation, Summary
 if TYPE_CHECKING:
     from mooring.config import Settings
 
-SERVICES = ("compute", "volume")
+SERVICES = ("compute", "volume", "share")
 """Those that declare sagas. They are named, because importing them takes longer than asking."""
 SIGNS = {"forward": ">", "back": "<", "failing": "!", "leaving": "!", "owing": "$"}
 """How a timeline shows which way each step went."""

@@ -9,9 +9,10 @@ from mooring.identity.app import SERVICE as IDENTITY
 from mooring.image.app import SERVICE as IMAGE
 from mooring.placement.app import SERVICE as PLACEMENT
 from mooring.service import Service
+from mooring.share.app import SERVICE as SHARE
 from mooring.volume.app import SERVICE as VOLUME
 
-SERVICES: tuple[Service[Any], ...] = (IDENTITY, IMAGE, PLACEMENT, VOLUME, COMPUTE)
+SERVICES: tuple[Service[Any], ...] = (IDENTITY, IMAGE, PLACEMENT, VOLUME, SHARE, COMPUTE)
 FLEET = "fleet"
 """The database of the hosts on other machines, which are no service of OpenStack's."""
 

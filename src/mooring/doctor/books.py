@@ -56,6 +56,12 @@ class Books(Struct):
     """Made by the calls that know no attachment."""
     reservations: dict[str, dict[str, Any]]
     """What growing volumes may take besides."""
+    shares: dict[str, dict[str, Any]]
+    share_exports: dict[str, dict[str, Any]]
+    share_rules: dict[str, dict[str, Any]]
+    share_snapshots: dict[str, dict[str, Any]]
+    share_reservations: dict[str, dict[str, Any]]
+    """What growing shares may take besides."""
     images: dict[str, dict[str, Any]]
     uploads: dict[str, dict[str, Any]]
     """Who receives an image's data, by the image's id."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mooring.agent_api.client import Agents
 from mooring.clock import Clock
-from mooring.doctor import agreement, books, owners, snapshots
+from mooring.doctor import agreement, books, owners, shares, snapshots
 from mooring.doctor.findings import Finding
 from mooring.store.base import Store
 
@@ -27,4 +27,5 @@ async def examine(
 async def look(stores: Mapping[str, Store], agents: Agents, clock: Clock) -> set[Finding]:
     """Return what one look finds."""
     found = await books.read(stores, agents, clock.now())
-    return {*owners.look(found), *agreement.look(found), *snapshots.look(found)}
+    looks = (owners.look, agreement.look, snapshots.look, shares.look)
+    return {finding for look_at in looks for finding in look_at(found)}

@@ -1,0 +1,57 @@
+"""Whom an access rule may name, and when two rules name the same.
+
+Source: facts/shared_file_systems.md 4.1 and 4.3.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from mooring.errors import Invalid
+
+TYPES = ("ip", "user", "cert", "cephx")
+_V6_SINCE, _CEPHX_SINCE = (2, 38), (2, 13)
+_ACCOUNT = re.compile(r'[^"/\\\[\]:;|=,+*?<>@]{4,255}')
+_IDENTITY = re.compile(r"[\x21-\x2d\x2f-\x7e][\x20-\x2d\x2f-\x7e]*")
+"""Printable ASCII without a dot."""
+
+
+def check(access_type: str, access_to: str, version: tuple[int, int]) -> str:
+    """Return what tells a client from others of its type. Raises Invalid for none.
+
+    Whether a rule may let every address in is for the pool to say.
+    """
+    known = [name for name in TYPES if name != "cephx" or version >= _CEPHX_SINCE]
+    if access_type not in known:
+        raise Invalid(
+            f"Invalid input received: Only {', '.join(known)} access types are supported, not "
+            f"'{access_type[:64]}'. Nothing was changed.",
+        )
+    if access_type == "ip":
+        return _check_network(access_to, version)
+    client = access_to.strip() if access_type == "cert" else access_to
+    good = {
+        "user": bool(_ACCOUNT.fullmatch(client)) and bool(client.strip(". ")),
+        "cert": 0 < len(client) <= 64,
+        "cephx": bool(_IDENTITY.fullmatch(client)) and len(client) <= 255,
+    }
+    if not good[access_type]:
+        raise _refuse(access_to, f"a client of type {access_type}")
+    return client
+
+
+def _check_network(text: str, version: tuple[int, int]) -> str:
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError as error:
+        raise _refuse(text, "an address or a network whose host bits are zero") from error
+    if network.version == 6 and version < _V6_SINCE:
+        raise _refuse(text, "an IPv4 address or network; IPv6 needs microversion 2.38")
+    return str(network)
+
+
+def _refuse(text: str, wanted: str) -> Invalid:
+    return Invalid(
+        f"Invalid input received: '{text[:255]}' is not {wanted}. Nothing was changed.",
+    )

@@ -1,0 +1,41 @@
+"""Export locations: /shares/{share_id}/export_locations."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from mooring.errors import NotFound
+from mooring.share.exports import exports
+from mooring.share.service import Share
+from mooring.share.shares import share_rows
+from mooring.share.tables import ExportRow
+from mooring.share.wire import views
+from mooring.web.api import Api, Call, Reply
+
+api = Api[Share]()
+
+_PATH = "/shares/{share_id}/export_locations"
+_SINCE = (2, 9)
+
+
+@api.get(_PATH, policy="share_export_location:index", since=_SINCE)
+async def list_exports(call: Call[Share]) -> Reply:
+    """List where clients mount it from; nowhere before it is available."""
+    rows = await call.service.store.read(lambda tx: _find(tx, call))
+    return Reply(200, {"export_locations": [views.export(call, row) for row in rows]})
+
+
+@api.get(f"{_PATH}/{{location_id}}", policy="share_export_location:show", since=_SINCE)
+async def show_export(call: Call[Share]) -> Reply:
+    """Show one location."""
+    rows = await call.service.store.read(lambda tx: _find(tx, call))
+    wanted = call.path["location_id"]
+    found = next((row for row in rows if row.id == wanted), None)
+    if found is None:
+        raise NotFound(f"Export location {wanted} could not be found.")
+    return Reply(200, {"export_location": views.export(call, found, whole=True)})
+
+
+def _find(tx: Session, call: Call[Share]) -> list[ExportRow]:
+    row = share_rows.visible(tx, call.who, call.path["share_id"])
+    return exports.of_share(tx, row.id) if row.launched_at is not None else []

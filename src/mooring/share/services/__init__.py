@@ -1,0 +1,1 @@
+"""Pools, and the hosts that offer them."""

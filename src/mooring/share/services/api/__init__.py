@@ -1,0 +1,1 @@
+"""The routes of pools, and the hosts that offer them."""

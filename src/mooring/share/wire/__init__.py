@@ -1,0 +1,1 @@
+"""What clients write and read."""

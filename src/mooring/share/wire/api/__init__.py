@@ -1,0 +1,1 @@
+"""The routes of what clients write and read."""

@@ -1,0 +1,101 @@
+"""From the query string of a list to what is looked for. Source: facts/shared_file_systems.md 8.4.
+
+Unknown filters are dropped, as upstream does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from mooring import limits
+from mooring.share.shares import listing
+from mooring.share.shares.listing import Query
+from mooring.share.snapshots import snapshot_list
+from mooring.share.wire.api import values
+from mooring.web import paging
+
+if TYPE_CHECKING:
+    from mooring.share.service import Share
+    from mooring.web.api import Call
+    from mooring.web.paging import Page
+
+_EQUAL = (
+    *("name", "display_name", "status", "share_type_id", "snapshot_id", "description"),
+    *("share_proto", "id"),
+)
+_FOR_ADMINS = ("host", "user_id")
+_LIKE = ("name", "display_name", "description", "display_description")
+_NONE_HERE = ("share_network_id", "share_group_id", "share_server_id", "mount_point_name")
+"""What no share here has: who asks for it finds none."""
+_OF_SNAPSHOTS = ("name", "display_name", "status", "share_id", "size", "description")
+
+
+def shares(call: Call[Share]) -> Query:
+    """Read what shares are asked for. Raises Invalid."""
+    public = values.is_set(call.query.get("is_public"))
+    query = Query(
+        project_id=project(call),
+        page=page(call, listing.COLUMNS),
+        is_public=public,
+        nothing=call.version >= (2, 69) and values.is_set(call.query.get("is_soft_deleted")),
+    )
+    for key, value in call.query.items():
+        query = _filter(call, query, key, value)
+    return query
+
+
+def snapshots(call: Call[Share]) -> Query:
+    """Read what snapshots are asked for. Raises Invalid."""
+    query = Query(project_id=project(call), page=page(call, snapshot_list.COLUMNS))
+    for key, value in call.query.items():
+        name = key.removesuffix("~")
+        if key.endswith("~") and name in _LIKE and call.version >= (2, 36):
+            query = replace(query, like={**query.like, name: value})
+        elif key in _OF_SNAPSHOTS:
+            query = replace(query, equal={**query.equal, key: _read(key, value)})
+        elif key == "metadata" and call.version >= (2, 73):
+            query = replace(query, metadata=values.pairs(value, key))
+    return query
+
+
+def project(call: Call[Share]) -> str | None:
+    """Return whose rows are listed; None: everybody's. Users who ask for all get their own."""
+    if not call.who.is_admin:
+        return call.who.project_id
+    named = call.query.get("project_id")
+    if named is not None:
+        return named
+    return None if values.is_set(call.query.get("all_tenants")) else call.who.project_id
+
+
+def page(call: Call[Share], columns: Mapping[str, Any]) -> Page:
+    """Read which page is asked for. Raises Invalid."""
+    found = paging.read(call.query, keys=columns)
+    if any(name == "id" for name, _ in found.sort):
+        return found
+    # The id makes the order total, so that a marker names one place in it.
+    return replace(found, sort=(*found.sort, ("id", found.sort[0][1])))
+
+
+def _filter(call: Call[Share], query: Query, key: str, value: str) -> Query:
+    name = key.removesuffix("~")
+    if key.endswith("~") and name in _LIKE and call.version >= (2, 36):
+        return replace(query, like={**query.like, name: value})
+    if key in {"metadata", "extra_specs"}:
+        return replace(query, **{key: values.pairs(value, key)})
+    if key.startswith("export_location_") and call.version >= (2, 35):
+        return replace(query, exported={**query.exported, key.rpartition("_")[2]: value})
+    if key in _NONE_HERE:
+        return replace(query, nothing=query.nothing or value.lower() not in {"", "none", "null"})
+    if key in _EQUAL or (key in _FOR_ADMINS and call.who.is_admin):
+        return replace(query, equal={**query.equal, key: value})
+    return query
+
+
+def _read(key: str, value: str) -> Any:
+    if key != "size":
+        return value
+    return values.whole_number(value, key, least=0, most=limits.VOLUME_SIZE_GIB)
