@@ -108,6 +108,19 @@ WANTS = {
     "delete snapshot in use": Wants("server volume snapshot", _BOTH, "snapshot"),
     "await a busy server": Wants("server volume snapshot", _BOTH, "snapshot"),
     "copy snapshot": Wants("volume snapshot", "volume", "snapshot"),
+    "create share": Wants("", ""),
+    "delete share": Wants("share rule", "share"),
+    "force-delete share": Wants("share rule", "share"),
+    "extend share": Wants("share rule", "share"),
+    "shrink share": Wants("share rule", "share"),
+    "reset share": Wants("share rule", "share"),
+    "reset a deleted share": Wants("share rule", "share"),
+    "reset a growing share": Wants("share rule", "share"),
+    "allow": Wants("share", "share"),
+    "deny": Wants("share rule", "share", "rule"),
+    "take share snapshot": Wants("share rule", "share"),
+    "delete share snapshot": Wants("share picture", "share", "picture"),
+    "copy share snapshot": Wants("share picture", "share", "picture"),
 }
 """By the names of the scenarios; the law *across* sees that it is so."""
 

@@ -29,6 +29,7 @@ from tests.laws.extend_scenarios import EXTEND_SCENARIOS
 from tests.laws.move_scenarios import MOVES
 from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
+from tests.laws.share_scenarios import SHARES
 from tests.laws.sites import COMPUTE, SERVER_OR_NONE, VOLUME, Scenario, Site
 
 CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
@@ -321,4 +322,5 @@ SCENARIOS = [
     *assisted_scenarios.scenarios(a_server_with_volume),
     *EVENT_SCENARIOS,
     *volume_snapshot_scenarios.of(a_volume, a_server_with_volume),
+    *SHARES,
 ]

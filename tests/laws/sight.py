@@ -18,6 +18,7 @@ from mooring.compute.tables import Base as ComputeBase
 from mooring.identity.tables import Base as IdentityBase
 from mooring.image.tables import Base as ImageBase
 from mooring.placement.tables import Base as PlacementBase
+from mooring.share.tables import Base as ShareBase
 from mooring.store.base import UtcTime
 from mooring.volume.tables import Base as VolumeBase
 from tests.cloud import SimulatedCloud
@@ -27,6 +28,7 @@ _BASES = {
     "image": ImageBase,
     "placement": PlacementBase,
     "volume": VolumeBase,
+    "share": ShareBase,
     "compute": ComputeBase,
 }
 _COUNTERS = frozenset({"position", "action_id", "takings", "generation", "free_gib", "updated_at"})
@@ -53,6 +55,7 @@ async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]
         inventory = await cloud.known_agents[name].inventory()
         seen.setdefault("guests", []).extend(_plain(inventory.guests))
         seen.setdefault("storage", []).extend(_plain(inventory.volumes))
+        seen.setdefault("hosted_shares", []).extend(_plain(inventory.shares))
         seen.setdefault("connections", []).extend(_plain(inventory.connections))
         seen.setdefault("disk_sizes", []).extend(_plain(inventory.disks))
         seen.setdefault("leftovers", []).extend(inventory.leftovers)

@@ -29,13 +29,13 @@ from tests.cloud import SimulatedCloud
 from tests.laws import history, told
 from tests.laws.sight import see
 
-HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume",)}
+HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume", "share")}
 """A host for servers and another for storage: so each can die without the other."""
 THIRD, FOURTH = "h3", "h4"
 """Where a scenario has a second host for servers, to move to; and where its neighbour has one."""
 LOOKS = 20
 """How often to look, a second apart, whether an operation waits for its host."""
-COMPUTE, VOLUME, IMAGE = "/compute/v2.1", "/volume/v3", "/image/v2"
+COMPUTE, VOLUME, IMAGE, SHARE = "/compute/v2.1", "/volume/v3", "/image/v2", "/share/v2"
 
 
 class Meddler(Protocol):
@@ -184,7 +184,7 @@ class Site:
         if not isinstance(body, bytes):
             body = b"".join([chunk async for chunk in body])
         whole = HostRequest(request.method, request.target, request.headers, body)
-        host = "s1" if whole.target.startswith("/volumes/") else "h1"
+        host = "s1" if whole.target.startswith(("/volumes/", "/shares/")) else "h1"
         host = THIRD if request.headers["host"] == THIRD else host
         call = Call(
             f"{whole.method} {whole.target}",

@@ -38,6 +38,16 @@ STORIES = (
         "volume.delete",
         "volume_id",
     ),
+    Story(
+        frozenset({"share.create_share", "share.create_share_from_snapshot"}),
+        "share.create",
+        "share_id",
+    ),
+    Story(
+        frozenset({"share.delete_share", "share.force_delete_share"}), "share.delete", "share_id"
+    ),
+    Story(frozenset({"share.extend_share"}), "share.extend", "share_id"),
+    Story(frozenset({"share.shrink_share"}), "share.shrink", "share_id"),
     Story(frozenset({"compute.create_server"}), "instance.create", "server_id", has_error=True),
     Story(frozenset({"compute.delete_server"}), "instance.delete", "server_id"),
     Story(
@@ -82,7 +92,7 @@ STORIES = (
 async def complain(cloud: SimulatedCloud) -> list[str]:
     """Return where what was told is not what happened."""
     lines: list[str] = []
-    for service in ("volume", "compute"):
+    for service in ("volume", "share", "compute"):
         store = cloud.cloud.stores[service]
         sagas = await store.read(_sagas)
         told = await store.read(outbox.read)

@@ -1,0 +1,126 @@
+"""Scenarios of shares: of their rules, their sizes and their snapshots."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mooring.share.access.sagas.apply_rule import APPLY_RULE
+from mooring.share.access.sagas.deny_rule import DENY_RULE
+from mooring.share.shares.sagas.create_share import CREATE_SHARE, CREATE_SHARE_FROM_SNAPSHOT
+from mooring.share.shares.sagas.delete_share import DELETE_SHARE, FORCE_DELETE_SHARE
+from mooring.share.shares.sagas.reset_status import RESET_STATUS
+from mooring.share.shares.sagas.resize_share import EXTEND_SHARE, SHRINK_SHARE
+from mooring.share.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
+from mooring.share.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
+from tests.laws.sites import SHARE, Scenario, Site
+
+_NEWEST = "2.80"
+_CLIENT = {"access_type": "ip", "access_to": "10.0.0.1"}
+
+
+async def nothing(site: Site) -> None:
+    del site
+
+
+async def a_new_share(site: Site) -> None:
+    """A share of two GiB, which nobody may mount."""
+    body = {"share": {"size": 2, "share_proto": "NFS", "name": "share"}}
+    made = await site.get("POST", f"{SHARE}/shares", body, version=_NEWEST)
+    site.names["share"] = made["share"]["id"]
+
+
+async def a_share(site: Site) -> None:
+    """A share of two GiB, with a rule."""
+    await a_new_share(site)
+    path = f"{SHARE}/shares/{{share}}/action"
+    allowed = await site.get("POST", path, {"allow_access": _CLIENT}, version=_NEWEST)
+    site.names["rule"] = allowed["access"]["id"]
+
+
+async def a_picture(site: Site) -> None:
+    """A share of two GiB, with a snapshot."""
+    await a_share(site)
+    body = {"snapshot": {"share_id": site.names["share"]}}
+    made = await site.get("POST", f"{SHARE}/snapshots", body, version=_NEWEST)
+    site.names["picture"] = made["snapshot"]["id"]
+
+
+async def create(site: Site, **fields: str) -> Any:
+    named = {key: value.format(**site.names) for key, value in fields.items()}
+    body = {"share": {"size": 2, "share_proto": "NFS", "name": "new", **named}}
+    return await site.ask("POST", f"{SHARE}/shares", body, version=_NEWEST)
+
+
+async def delete(site: Site) -> Any:
+    return await site.ask("DELETE", f"{SHARE}/shares/{{share}}")
+
+
+async def act(site: Site, action: str, value: Any = None, user: str = "demo") -> Any:
+    path = f"{SHARE}/shares/{{share}}/action"
+    return await site.ask("POST", path, {action: value}, user=user, version=_NEWEST)
+
+
+async def deny(site: Site) -> Any:
+    return await act(site, "deny_access", {"access_id": site.names["rule"]})
+
+
+async def reset_deleting(site: Site) -> Any:
+    """Reset the status of a share that is being deleted; until then its host is silent."""
+    site.silence("DELETE", f"{site.names['share']}?pool=shared", b"")
+    await delete(site)
+    answer = await reset(site)
+    site.silence("", "", b"")
+    return answer
+
+
+async def reset_extending(site: Site) -> Any:
+    """Reset the status of a share that grows; until then its host does not answer to that."""
+    site.silence("PUT", "/size", b"size_gb")
+    await act(site, "extend", {"new_size": 3})
+    answer = await reset(site)
+    site.silence("", "", b"")
+    return answer
+
+
+async def take_snapshot(site: Site) -> Any:
+    body = {"snapshot": {"share_id": site.names["share"], "name": "new"}}
+    return await site.ask("POST", f"{SHARE}/snapshots", body, version=_NEWEST)
+
+
+async def delete_snapshot(site: Site) -> Any:
+    return await site.ask("DELETE", f"{SHARE}/snapshots/{{picture}}")
+
+
+reset = partial(act, action="reset_status", value={"status": "error"}, user="admin")
+_EITHER = ("shares", "hosted_shares", "export_locations", "access_rules", "messages")
+"""It may be gone, or have grown, before the reset gets there."""
+SHARES = [
+    Scenario("create share", CREATE_SHARE, nothing, create),
+    Scenario("delete share", DELETE_SHARE, a_share, delete),
+    Scenario(
+        "force-delete share",
+        FORCE_DELETE_SHARE,
+        a_share,
+        partial(act, action="force_delete", user="admin"),
+    ),
+    Scenario(
+        "extend share", EXTEND_SHARE, a_share, partial(act, action="extend", value={"new_size": 3})
+    ),
+    Scenario(
+        "shrink share", SHRINK_SHARE, a_share, partial(act, action="shrink", value={"new_size": 1})
+    ),
+    Scenario("reset share", RESET_STATUS, a_share, reset),
+    Scenario("reset a deleted share", RESET_STATUS, a_share, reset_deleting, _EITHER),
+    Scenario("reset a growing share", RESET_STATUS, a_share, reset_extending, _EITHER),
+    Scenario("allow", APPLY_RULE, a_new_share, partial(act, action="allow_access", value=_CLIENT)),
+    Scenario("deny", DENY_RULE, a_share, deny),
+    Scenario("take share snapshot", CREATE_SNAPSHOT, a_share, take_snapshot),
+    Scenario("delete share snapshot", DELETE_SNAPSHOT, a_picture, delete_snapshot),
+    Scenario(
+        "copy share snapshot",
+        CREATE_SHARE_FROM_SNAPSHOT,
+        a_picture,
+        partial(create, snapshot_id="{picture}"),
+    ),
+]
