@@ -15,7 +15,7 @@ import pytest
 
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
-from tests.crowd import compute, identity, image, placement, volume
+from tests.crowd import compute, identity, image, placement, share, volume
 from tests.crowd.case import CROWD, Ask, Case, fill, fill_body
 from tests.crowd.routes import writing_routes
 
@@ -26,6 +26,7 @@ SERVICES = {
     "image": ("/image/v2", image.CASES),
     "placement": ("/placement", placement.CASES),
     "volume": ("/volume/v3", volume.CASES),
+    "share": ("/share/v2", share.CASES),
     "compute": ("/compute/v2.1", compute.CASES),
 }
 
@@ -53,6 +54,11 @@ class Crowd:
         await self.ask("PUT", f"/compute/v2.1/{at}", {"quota_set": quota})
         quota = {"volumes": -1, "gigabytes": -1, "snapshots": -1}
         await self.ask("PUT", f"/volume/v3/{at}", {"quota_set": quota})
+        quota = {"shares": -1, "gigabytes": -1, "snapshots": -1, "snapshot_gigabytes": -1}
+        at = f"quota-sets/{self.names['project']}"
+        await self.ask("PUT", f"/share/v2/{at}", {"quota_set": quota})
+        [pool] = (await self.ask("GET", "/share/v2/services")).key("services")
+        self.names["shares_at"] = pool["host"]
         [backend, *_] = (await self.ask("GET", "/volume/v3/os-services")).key("services")
         [service] = (await self.ask("GET", "/compute/v2.1/os-services")).key("services")
         self.names |= {"backend": backend["host"], "host": "h1", "service": service["id"]}
@@ -76,7 +82,7 @@ class Crowd:
     ) -> Answer:
         """Send one request, while sagas move."""
         headers = {"Content-Type": media} if media else {}
-        known = path.split("/")[1] in {"compute", "volume", "placement"}
+        known = path.split("/")[1] in {"compute", "volume", "share", "placement"}
         told = version if known else ""
         return await self.cloud.ask(method, path, body, user=user, version=told, headers=headers)
 

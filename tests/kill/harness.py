@@ -53,7 +53,7 @@ class KilledCloud:
     def _start_host(self, name: str, kill_at: str) -> ForkedProcess:
         return ForkedProcess(
             "agent",
-            *("--name", name, "--hypervisor", "simulated"),
+            *("--name", name, "--hypervisor", "simulated", "--role", "all"),
             *("--state-dir", str(self.directory / name)),
             *("--socket", str(self._socket(name))),
             log=self.directory / "agent.log",
@@ -100,7 +100,9 @@ class KilledCloud:
     ) -> Answer:
         """Send one request; a process that dies meanwhile answers 0."""
         headers = {"X-Auth-Token": self._token(user)}
-        if version:
+        if version and path.startswith("/share/"):
+            headers["X-OpenStack-Manila-API-Version"] = version
+        elif version:
             headers["OpenStack-API-Version"] = f"{path.split('/')[1]} {version}"
         try:
             response = self._client.request(method, path, headers=headers, json=body)
@@ -161,7 +163,7 @@ class KilledCloud:
     def operations(self) -> list[dict[str, Any]]:
         """The operations that have not ended."""
         found: list[dict[str, Any]] = []
-        for root in ("/compute/v2.1", "/volume/v3"):
+        for root in ("/compute/v2.1", "/volume/v3", "/share/v2"):
             answer = self.ask("GET", f"{root}/mooring/operations", user="admin")
             found += answer.body["operations"]
         return found

@@ -12,6 +12,7 @@ from tests.kill.extend_workload import extend_operations
 from tests.kill.harness import Answer, KilledCloud
 from tests.kill.move_workload import move_operations
 from tests.kill.rebuild_workload import rebuild_operations
+from tests.kill.share_workload import share_operations
 from tests.kill.snapshot_workload import snapshot_operations
 
 COMPUTE = "/compute/v2.1"
@@ -104,6 +105,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **growing,
         **pictured,
         **rebuilding,
+        **share_operations(cloud),
         **move_operations(cloud, project.booted, server, volume),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
