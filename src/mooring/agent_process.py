@@ -131,6 +131,7 @@ def _wanted(
         mounts=storage.mounts,
         ip=ip,
         move_address=settings.move_address,
+        move_tls=settings.move_tls,
         copy_listen=settings.copy_listen,
         copy_mib_per_s=settings.copy_mib_per_s,
     )

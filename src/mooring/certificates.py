@@ -25,7 +25,8 @@ from mooring.limits import AUTHORITY_LIFETIME_S, CERTIFICATE_BACKDATE_S
 CONTROL_PLANE = "control-plane.mooring"
 """The name in the control plane's own certificates, which hosts ask for."""
 _HOST = ".host.mooring"
-_AUTHORITY = "Mooring host authority"
+HOSTS, MOVES = "Mooring host authority", "Mooring authority for moves"
+"""The names of a cloud's two authorities: what the one certifies counts nowhere for the other."""
 _PEM = serialization.Encoding.PEM
 _DER = serialization.Encoding.DER
 _SERVES, _ASKS = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
@@ -83,13 +84,13 @@ def read_request(pem: bytes) -> Wish:
     return Wish(str(names[0].value), _public(key))
 
 
-def make_authority(now: datetime) -> Held:
+def make_authority(now: datetime, name: str = HOSTS) -> Held:
     """Return a new authority, signed by itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     made = (
         _builder(now, AUTHORITY_LIFETIME_S)
-        .subject_name(_subject(_AUTHORITY))
-        .issuer_name(_subject(_AUTHORITY))
+        .subject_name(_subject(name))
+        .issuer_name(_subject(name))
         .public_key(key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
@@ -105,12 +106,35 @@ def sign_host(
     authority: Held, wish: Wish, enrolment: str, address: str, *, now: datetime, lifetime_s: float
 ) -> bytes:
     """Return a host's certificate, PEM: for one joining of it, and its address in the network."""
+    names = _names_of_host(wish, enrolment, address)
+    return _sign(authority, wish, names, [_SERVES], _builder(now, lifetime_s))
+
+
+def sign_for_moves(
+    authority: Held,
+    wish: Wish,
+    enrolment: str,
+    address: str,
+    *,
+    asks: bool,
+    now: datetime,
+    lifetime_s: float,
+) -> bytes:
+    """Return what a host's daemon and emulators serve with, or what they ask others with, PEM.
+
+    libvirt and QEMU want `keyEncipherment` in each, though TLS 1.3 has no use for it.
+    """
+    names, purpose = _names_of_host(wish, enrolment, address), _ASKS if asks else _SERVES
+    builder = _builder(now, lifetime_s)
+    return _sign(authority, wish, names, [purpose], builder, enciphers=True)
+
+
+def _names_of_host(wish: Wish, enrolment: str, address: str) -> list[x509.GeneralName]:
     names: list[x509.GeneralName] = [x509.DNSName(host_name(enrolment)), x509.DNSName(wish.name)]
     try:
-        names.append(x509.IPAddress(ipaddress.ip_address(address)))
+        return [*names, x509.IPAddress(ipaddress.ip_address(address))]
     except ValueError:
-        names.append(x509.DNSName(address))
-    return _sign(authority, wish, names, [_SERVES], _builder(now, lifetime_s))
+        return [*names, x509.DNSName(address)]
 
 
 def hold_control_plane(authority: Held, now: datetime, lifetime_s: float) -> Held:
@@ -199,6 +223,8 @@ def _sign(
     names: list[x509.GeneralName],
     purposes: list[x509.ObjectIdentifier],
     builder: x509.CertificateBuilder,
+    *,
+    enciphers: bool = False,
 ) -> bytes:
     issuer, key = _read(authority.certificate), serialization.load_der_public_key(wish.public_key)
     if not isinstance(key, ec.EllipticCurvePublicKey):
@@ -210,7 +236,7 @@ def _sign(
         .issuer_name(issuer.subject)
         .public_key(key)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(_usage(signs=False, enciphers=enciphers), critical=True)
         .add_extension(x509.ExtendedKeyUsage(purposes), critical=True)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
@@ -230,13 +256,13 @@ def _builder(now: datetime, lifetime_s: float) -> x509.CertificateBuilder:
     )
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def _usage(*, signs: bool, enciphers: bool = False) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs,
         key_cert_sign=signs,
         crl_sign=signs,
         content_commitment=False,
-        key_encipherment=False,
+        key_encipherment=enciphers,
         data_encipherment=False,
         key_agreement=False,
         encipher_only=False,

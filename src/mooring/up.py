@@ -117,6 +117,7 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
         share_pools=storage.share_pools,
         mounts=storage.mounts,
         move_address=settings.move_address,
+        move_tls=settings.move_tls,
         copy_listen=settings.copy_listen,
         copy_mib_per_s=settings.copy_mib_per_s,
     )

@@ -1,6 +1,6 @@
 """An agent as a process of its own, for tests that kill it.
 
-Arguments: STATE_DIR HYPERVISOR [KILL_AT [STORAGE [NAME [MOVE_ADDRESS]]]].
+Arguments: STATE_DIR HYPERVISOR [KILL_AT [STORAGE [NAME [MOVE_ADDRESS [tls]]]]].
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if __name__ == "__main__":
         share_pools=storage.share_pools,
         mounts=storage.mounts,
         move_address=sys.argv[6] if len(sys.argv) > 6 else "",
+        move_tls="tls" in sys.argv[7:],
     )
     probe = from_setting(sys.argv[3] if len(sys.argv) > 3 else "")
     asyncio.run(serve(settings, state_dir / "socket", probe=probe))

@@ -176,6 +176,21 @@ async def test_a_guest_is_expected_with_its_disk_only_where_its_image_is(pair: P
         await pair.there.client.put_arrival(pair.server_id, portrait, operation=operation())
 
 
+async def test_a_guest_is_sent_encrypted_or_not_as_both_hosts_want_it(pair: Pair) -> None:
+    client, arrival = pair.here.client, await pair.there.client.show_arrival(pair.server_id)
+    assert arrival.tls == ""
+    named = replace(arrival, tls="5.host.mooring")
+    with pytest.raises(Conflict, match="takes them only over it"):
+        await client.put_departure(pair.server_id, named, operation=operation())
+    settings = pair.source.agent.settings
+    pair.source.agent.settings = replace(settings, move_tls=True)
+    with pytest.raises(Conflict, match="takes them without it"):
+        await client.put_departure(pair.server_id, arrival, operation=operation())
+    assert await pair.states() == ("running", "absent")
+    with pytest.raises(Conflict, match="no certificate for moves"):
+        await client.put_arrival(new_id(), PORTRAIT, operation=operation())
+
+
 async def test_what_does_not_run_does_not_move(pair: Pair) -> None:
     with pytest.raises(NotFound):
         await pair.there.client.show_portrait(pair.server_id)

@@ -6,8 +6,41 @@ from tests.mutants.mutant import Mutant
 
 PLUGGING, IMAGES = "tests/contract/test_plugging.py", "tests/agent/test_images.py"
 FENCE = "tests/agent/test_fence.py"
+MOVING, CERTIFIED = "tests/agent/test_moves.py", "tests/fleet/test_move_certificates.py"
 
 MUTANTS = [
+    Mutant(
+        "a guest is sent plainly to a host that wants it encrypted",
+        "agent/move_checks.py",
+        "    if is_wanted != bool(arrival.tls):\n",
+        "    if is_wanted and not arrival.tls:\n",
+        MOVING,
+        "as_both_hosts_want_it",
+    ),
+    Mutant(
+        "a host takes guests with a certificate that has ended",
+        "agent/move_identity.py",
+        "        if held is None or min(ends) <= now:\n",
+        "        if held is None or max(ends) <= now:\n",
+        CERTIFIED,
+        "without_valid_ones",
+    ),
+    Mutant(
+        "a certificate to ask daemons with is renewed when it has ended",
+        "fleet/joining.py",
+        "    left = certificates.expiry(client) - now\n",
+        "    left = certificates.expiry(server) - now\n",
+        CERTIFIED,
+        "renewed_in_time",
+    ),
+    Mutant(
+        "a host asks others with what it is asked with",
+        "certificates.py",
+        "_names_of_host(wish, enrolment, address), _ASKS if asks else _SERVES\n",
+        "_names_of_host(wish, enrolment, address), _SERVES if asks else _SERVES\n",
+        CERTIFIED,
+        "wants_them_gets_them",
+    ),
     Mutant(
         "an unplugged disk stays connected",
         "agent/disks.py",

@@ -15,6 +15,7 @@ from mooring import certificates
 from mooring.agent import membership
 from mooring.agent.host import Agent
 from mooring.agent.membership import Membership
+from mooring.agent.move_identity import MoveIdentity
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.certificates import Shown
@@ -64,6 +65,20 @@ async def show_certificate(call: Call[Agent]) -> Answer:
 async def put_certificate(call: Call[Agent]) -> Answer:
     """Show another certificate from now on."""
     await run_to_end(lambda: _of(call).take(call.body.certificate))
+    return Answer(status=204)
+
+
+@handlers.of(verbs.SHOW_MOVE_CERTIFICATES)
+async def show_move_certificates(call: Call[Agent]) -> Answer:
+    """Answer what this host shows to other hosts, and what it wishes to be certified next."""
+    return Answer(body=await run_to_end(MoveIdentity(call.agent.settings).show))
+
+
+@handlers.of(verbs.PUT_MOVE_CERTIFICATES)
+async def put_move_certificates(call: Call[Agent]) -> Answer:
+    """Show other certificates from now on."""
+    identity = MoveIdentity(call.agent.settings)
+    await run_to_end(lambda: identity.take(call.body))
     return Answer(status=204)
 
 

@@ -23,6 +23,16 @@ def check_portrait(portrait: Portrait, facts: Facts, name: str) -> None:
         )
 
 
+def check_encryption(server_id: str, arrival: Arrival, *, is_wanted: bool) -> None:
+    """Raise Conflict unless both hosts of a move encrypt what is sent, or neither does."""
+    if is_wanted != bool(arrival.tls):
+        here, there = ("only over", "without") if is_wanted else ("without", "only over")
+        raise Conflict(
+            f"The host of server {server_id} sends guests {here} TLS, and the one that it is to go "
+            f"to takes them {there} it. The guest stays; give both the setting move_tls."
+        )
+
+
 def check_disks(guest: Guest, arrival: Arrival) -> None:
     """Raise Conflict unless all disks of a running guest are ready where it is to go."""
     server_id, there = guest.server_id, {disk.volume_id for disk in arrival.disks}

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from mooring.agent.copies import check_room
 from mooring.agent.host import Agent
-from mooring.agent.move_checks import check_disks
+from mooring.agent.move_checks import check_disks, check_encryption
+from mooring.agent.move_identity import MoveIdentity
 from mooring.agent.servers import find_image
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.moves import Arrival
 from mooring.errors import NotFound
 from mooring.fence.journal import Answer
+from mooring.fence.threads import run_to_end
 
 handlers = Handlers[Agent]()
 
@@ -29,6 +31,7 @@ async def show_portrait(call: Call[Agent]) -> Answer:
 async def put_arrival(call: Call[Agent]) -> Answer:
     """Expect a guest, if it can run here, and its root disk."""
     agent, server_id, root = call.agent, call.path["server_id"], call.body.root
+    await _name(agent)
     await agent.hypervisor.expect(server_id, call.body)
     if root is not None:
         image = find_image(agent, root.image_id)
@@ -48,6 +51,7 @@ async def show_arrival(call: Call[Agent]) -> Answer:
         console=landing.console,
         disks=call.agent.connections.of_server(server_id),
         root=landing.root,
+        tls=await _name(call.agent),
     )
     return Answer(body=arrival)
 
@@ -69,6 +73,7 @@ async def put_departure(call: Call[Agent]) -> Answer:
     if guest is None:
         raise NotFound(f"Host {agent.settings.name} has no guest {server_id}.")
     check_disks(guest, call.body)
+    check_encryption(server_id, call.body, is_wanted=agent.settings.move_tls)
     await agent.hypervisor.send(server_id, call.body)
     return Answer(status=204)
 
@@ -91,3 +96,12 @@ async def hasten_departure(call: Call[Agent]) -> Answer:
     """Hold a guest still until it has arrived."""
     await call.agent.hypervisor.hasten(call.path["server_id"])
     return Answer(status=204)
+
+
+async def _name(agent: Agent) -> str:
+    """Return the name in what this host shows to those who send; "" where nothing is encrypted.
+
+    Raises Conflict where it has nothing to show.
+    """
+    settings = agent.settings
+    return await run_to_end(MoveIdentity(settings).name) if settings.move_tls else ""

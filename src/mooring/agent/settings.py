@@ -112,8 +112,10 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     guest_answer_s: float = limits.AGENT_GUEST_ANSWER_S
     """How long a guest's emulator may take to answer one call."""
     move_address: str = ""
-    """At which this host's libvirt daemon takes running guests from other hosts, over plain TCP;
-    empty: it takes none. A simulated host needs none."""
+    """At which this host's libvirt daemon takes running guests from other hosts; empty: it takes
+    none. A simulated host needs none."""
+    move_tls: bool = False
+    """Whether running guests come and go over TLS, and in no other way."""
     copy_listen: str = ""
     """ADDRESS:PORT at which this host gives disks to other hosts, while it does; empty: at its own
     address, and any port that is free."""

@@ -16,3 +16,27 @@ class Renewed(Struct, frozen=True):
     """The body of `PUT /certificate`: what a wish was answered with, PEM."""
 
     certificate: str
+
+
+class MoveCertificates(Struct, frozen=True):
+    """What a host's guests come and go with; all PEM, and both for one key.
+
+    authority  of both, and of those of all other hosts
+    server     shown to those who send guests here
+    client     shown to those whom guests are sent to
+    """
+
+    authority: str
+    server: str
+    client: str
+
+
+class ShownForMoves(Struct, frozen=True):
+    """Those that a host has, if any, and its request for the next ones.
+
+    `is_wanted`: whether its guests come and go over TLS only; else it needs none.
+    """
+
+    is_wanted: bool
+    held: MoveCertificates | None
+    wish: str

@@ -15,7 +15,7 @@ import msgspec
 
 from mooring.agent_api import verbs
 from mooring.agent_api.calls import decode
-from mooring.agent_api.certificates import Renewed, Shown
+from mooring.agent_api.certificates import MoveCertificates, Renewed, Shown, ShownForMoves
 from mooring.agent_api.copy_calls import CopyCalls
 from mooring.agent_api.disk_calls import DiskCalls
 from mooring.agent_api.hosts import Events, Host, Inventory
@@ -74,6 +74,14 @@ class AgentClient(
     async def put_certificate(self, certificate: str) -> None:
         """Have the host show another certificate. Raises Conflict: not for the key it wished."""
         await self.ask(verbs.PUT_CERTIFICATE, body=Renewed(certificate))
+
+    async def move_certificates(self) -> ShownForMoves:
+        """Return what the host's guests come and go with, and what it wishes."""
+        return await self.ask(verbs.SHOW_MOVE_CERTIFICATES)
+
+    async def put_move_certificates(self, given: MoveCertificates) -> None:
+        """Have guests come and go with other certificates. Raises Conflict, as above."""
+        await self.ask(verbs.PUT_MOVE_CERTIFICATES, body=given)
 
     async def events(self, after: int = 0, wait_s: float = AGENT_POLL_S) -> Events:
         """Return the news after a number, waiting up to `wait_s` for the first."""

@@ -40,12 +40,14 @@ class Arrival(Struct, frozen=True, kw_only=True):
     console  the file that takes the serial console there
     disks    the volumes that are connected there for the guest, by other attachments than before
     root     the file of the root disk that was made there for what the guest's has; "" for none
+    tls      the name that has to be in the certificate shown there; "" where nothing is encrypted
     """
 
     address: str
     console: str = ""
     disks: list[Connected] = []
     root: str = ""
+    tls: str = ""
 
 
 class Progress(Struct, frozen=True, kw_only=True):

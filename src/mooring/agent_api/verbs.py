@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
 
-from mooring.agent_api.certificates import Renewed, Shown
+from mooring.agent_api.certificates import MoveCertificates, Renewed, Shown, ShownForMoves
 from mooring.agent_api.copies import CopyProgress, Offer
 from mooring.agent_api.disks import (
     Connected,
@@ -124,6 +124,12 @@ SHOW_EVENTS = Verb("show_events", "GET", "/events", None, Events)
 
 SHOW_CERTIFICATE = Verb("show_certificate", "GET", "/certificate", None, Shown)
 PUT_CERTIFICATE = Verb("put_certificate", "PUT", "/certificate", Renewed, NoneType)
+SHOW_MOVE_CERTIFICATES = Verb(
+    "show_move_certificates", "GET", "/certificate/moves", None, ShownForMoves
+)
+PUT_MOVE_CERTIFICATES = Verb(
+    "put_move_certificates", "PUT", "/certificate/moves", MoveCertificates, NoneType
+)
 
 SHOW_IMAGE = Verb("show_image", "GET", _IMAGE, None, CachedImage)
 PUT_IMAGE = Verb(

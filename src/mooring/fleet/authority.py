@@ -1,8 +1,8 @@
-"""The authority of a cloud: made once, kept sealed in the database, the same for every process."""
+"""The authorities of a cloud: each made once, kept sealed in the database, for all processes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 from sqlalchemy import select
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from mooring.saga.seal import Sealer
     from mooring.store.base import Store
 
-_NAME = "hosts"
+_TITLES = {"hosts": certificates.HOSTS, "moves": certificates.MOVES}
+Name = Literal["hosts", "moves"]
 
 
-async def ensure(store: Store, sealer: Sealer, clock: Clock) -> Held:
-    """Return the authority, made when there is none. Raises Bug when another key sealed it."""
-    found = await store.read(_find) or await _make(store, sealer, clock)
+async def ensure(store: Store, sealer: Sealer, clock: Clock, name: Name = "hosts") -> Held:
+    """Return an authority, made when there is none. Raises Bug when another key sealed it.
+
+    That for `hosts` certifies those who are asked and those who ask, that for `moves` what hosts
+    show each other while guests go between them.
+    """
+    found = await store.read(lambda tx: _find(tx, name)) or await _make(store, sealer, clock, name)
     certificate = found.certificate.encode("ascii")
     return Held(certificate, sealer.open(found.sealed_key), certificate)
 
@@ -36,13 +41,13 @@ class _Kept(Struct, frozen=True):
     sealed_key: bytes
 
 
-async def _make(store: Store, sealer: Sealer, clock: Clock) -> _Kept:
-    made = certificates.make_authority(clock.now())
+async def _make(store: Store, sealer: Sealer, clock: Clock, name: Name) -> _Kept:
+    made = certificates.make_authority(clock.now(), _TITLES[name])
     kept = _Kept(made.certificate.decode("ascii"), sealer.seal(made.key))
 
     def add(tx: Session) -> _Kept:
-        if (found := _find(tx)) is None:
-            row = AuthorityRow(name=_NAME, created_at=clock.now())
+        if (found := _find(tx, name)) is None:
+            row = AuthorityRow(name=name, created_at=clock.now())
             row.certificate, row.sealed_key = kept.certificate, kept.sealed_key
             tx.add(row)
             tx.flush()
@@ -55,7 +60,7 @@ async def _make(store: Store, sealer: Sealer, clock: Clock) -> _Kept:
         return await store.write(add)
 
 
-def _find(tx: Session) -> _Kept | None:
+def _find(tx: Session, name: Name) -> _Kept | None:
     query = select(AuthorityRow.certificate, AuthorityRow.sealed_key)
-    row = tx.execute(query.where(AuthorityRow.name == _NAME)).one_or_none()
+    row = tx.execute(query.where(AuthorityRow.name == name)).one_or_none()
     return None if row is None else _Kept(row.certificate, row.sealed_key)

@@ -19,6 +19,7 @@ from mooring.limits import (
     CERTIFICATE_LOOK_S,
     CERTIFICATE_RENEW_S,
     FLEET_POLL_S,
+    MOVE_CERTIFICATE_LOOK_S,
 )
 
 if TYPE_CHECKING:
@@ -41,10 +42,12 @@ log = structlog.get_logger()
 class Fleet:
     """Lets hosts join, and makes those that have joined known to this process."""
 
-    def __init__(self, store: Store, root: Held, agents: Agents, clock: Clock) -> None:
+    def __init__(self, store: Store, root: Held, moves: Held, agents: Agents, clock: Clock) -> None:
         self.store, self.clock, self.agents = store, clock, agents
         self.root = root
         """The authority, with its key."""
+        self.moves = moves
+        """That of what hosts show each other while guests go between them."""
         held = self.held = certificates.hold_control_plane(
             root, clock.now(), CERTIFICATE_LIFETIME_S
         )
@@ -125,6 +128,7 @@ class Fleet:
             self._again(self.look, FLEET_POLL_S),
             self._again(partial(removal.go_on, self), FLEET_POLL_S),
             self._again(partial(renewal.renew_due, self), CERTIFICATE_LOOK_S),
+            self._again(partial(renewal.renew_all_moves, self), MOVE_CERTIFICATE_LOOK_S),
         )
 
     async def _again(self, work: Callable[[], Awaitable[None]], pause_s: float) -> None:
@@ -164,7 +168,9 @@ class Fleet:
 
 async def open_fleet(store: Store, sealer: Sealer, agents: Agents, clock: Clock) -> Fleet:
     """Return the fleet of a database, its hosts known. The authority is made when it is missing."""
-    fleet = Fleet(store, await authority.ensure(store, sealer, clock), agents, clock)
+    root = await authority.ensure(store, sealer, clock)
+    moves = await authority.ensure(store, sealer, clock, "moves")
+    fleet = Fleet(store, root, moves, agents, clock)
     await fleet.look()
     return fleet
 

@@ -13,10 +13,18 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from mooring import certificates
+from mooring.agent_api.certificates import MoveCertificates
 from mooring.agent_api.joining import Joined, JoinRequest, Role
 from mooring.errors import Conflict, Forbidden, Invalid, OverQuota
 from mooring.fleet.tables import HostRow
-from mooring.limits import CERTIFICATE_LIFETIME_S, CERTIFICATE_RENEW_S, FLEET_HOSTS, JOIN_TOKEN_S
+from mooring.limits import (
+    CERTIFICATE_LIFETIME_S,
+    CERTIFICATE_RENEW_S,
+    FLEET_HOSTS,
+    JOIN_TOKEN_S,
+    MOVE_CERTIFICATE_LIFETIME_S,
+    MOVE_CERTIFICATE_RENEW_S,
+)
 
 if TYPE_CHECKING:
     from mooring.certificates import Held
@@ -145,6 +153,36 @@ def sign_again(authority: Held, row: HostRow, wish: certificates.Wish, now: date
         authority, wish, row.enrolment, address, now=now, lifetime_s=CERTIFICATE_LIFETIME_S
     )
     return made.decode("ascii")
+
+
+def sign_moves(
+    authority: Held, row: HostRow, wish: certificates.Wish, now: datetime
+) -> MoveCertificates:
+    """Return what a host's guests come and go with from now on. Raises Conflict."""
+    if row.status != "joined" or row.address is None or wish.name != row.name:
+        raise Conflict(f"Host {row.name} cannot be certified: it is {row.status}.")
+    address, _ = split_address(row.address)
+    lifetimes = {False: CERTIFICATE_LIFETIME_S, True: MOVE_CERTIFICATE_LIFETIME_S}
+    server, client = (
+        certificates.sign_for_moves(
+            authority, wish, row.enrolment, address, asks=asks, now=now, lifetime_s=lifetime_s
+        ).decode("ascii")
+        for asks, lifetime_s in lifetimes.items()
+    )
+    return MoveCertificates(authority.certificate.decode("ascii"), server, client)
+
+
+def lacks_moves(
+    authority: Held, row: HostRow, held: MoveCertificates | None, now: datetime
+) -> bool:
+    """Whether a host has no such certificates of this joining, or some that end soon."""
+    if held is None or held.authority != authority.certificate.decode("ascii"):
+        return True
+    server, client = held.server.encode(), held.client.encode()
+    if certificates.enrolled_name(server) != certificates.host_name(row.enrolment):
+        return True
+    left = certificates.expiry(client) - now
+    return left < timedelta(seconds=MOVE_CERTIFICATE_RENEW_S)
 
 
 def note(tx: Session, row: HostRow, wish: certificates.Wish, certificate: str) -> None:

@@ -16,7 +16,10 @@ from mooring.errors import Conflict, MooringError
 from mooring.fleet import joining
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from mooring.fleet.fleet import Fleet
+    from mooring.fleet.tables import HostRow
 
 log = structlog.get_logger()
 
@@ -40,11 +43,30 @@ async def renew_due(fleet: Fleet) -> None:
     now = fleet.clock.now()
     fleet.renew_own(now)
     due = [row.name for row in await fleet.hosts() if joining.is_due(row, now)]
-    await asyncio.gather(*(_try(fleet, name) for name in due))
+    await asyncio.gather(*(_try(name, renew(fleet, name)) for name in due))
 
 
-async def _try(fleet: Fleet, name: str) -> None:
+async def renew_moves(fleet: Fleet, row: HostRow) -> None:
+    """Bring a host that wants it what its guests come and go with, if that is missing or ends soon.
+
+    Raises NotFound of an agent of the release before, Conflict, Invalid, Unavailable.
+    """
+    agent, now = fleet.agents[row.name], fleet.clock.now()
+    shown = await agent.move_certificates()
+    if shown.is_wanted and joining.lacks_moves(fleet.moves, row, shown.held, now):
+        wish = certificates.read_request(shown.wish.encode())
+        await agent.put_move_certificates(joining.sign_moves(fleet.moves, row, wish, now))
+        log.info("a host was certified for moves", host=row.name)
+
+
+async def renew_all_moves(fleet: Fleet) -> None:
+    """Do so with every host that has joined."""
+    joined = [row for row in await fleet.hosts() if row.status == "joined"]
+    await asyncio.gather(*(_try(row.name, renew_moves(fleet, row)) for row in joined))
+
+
+async def _try(name: str, renewing: Awaitable[None]) -> None:
     try:
-        await renew(fleet, name)
+        await renewing
     except MooringError as error:
         log.warning("a certificate could not be renewed", host=name, error=str(error))

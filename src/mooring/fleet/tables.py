@@ -13,7 +13,7 @@ Base = service_base("fleet")
 
 
 class AuthorityRow(Base):
-    """The authority that certifies hosts; there is one. Its key is sealed (`saga.seal`)."""
+    """An authority: that for hosts, and that for their moves. Its key is sealed (`saga.seal`)."""
 
     __tablename__ = "authorities"
 

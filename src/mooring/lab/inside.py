@@ -14,6 +14,7 @@ import uuid
 from pathlib import Path
 
 from mooring.agent.libvirt.connection import QEMU_CONF, forget_the_dead
+from mooring.agent.move_identity import LINK as MOVES
 from mooring.agent.run import Budget, Runner
 from mooring.agent.waiting import until
 from mooring.errors import MooringError, Unavailable
@@ -24,10 +25,20 @@ from mooring.lab.residents import NOTES, find_residents
 _DIRECTORIES = ("etc/libvirt", "var/lib/libvirt", NOTES, "var/cache/libvirt")
 """What each host has of its own."""
 _SOCKET = f"{NOTES}/libvirt-sock"
-_DAEMON = """listen_tls = 0
+_PLAIN = """listen_tls = 0
 listen_tcp = 1
 auth_tcp = "none"
-auth_unix_rw = "none"
+"""
+_TLS = """listen_tls = 1
+listen_tcp = 0
+ca_file = "{moves}/cacert.pem"
+cert_file = "{moves}/servercert.pem"
+key_file = "{moves}/serverkey.pem"
+"""
+_EMULATORS_TLS = """migrate_tls_x509_cert_dir = "{moves}"
+migrate_tls_x509_verify = 1
+"""
+_DAEMON = """auth_unix_rw = "none"
 unix_sock_rw_perms = "0700"
 unix_sock_ro_perms = "0700"
 log_outputs = "3:file:{directory}/libvirtd.log"
@@ -60,10 +71,17 @@ async def prepare(directory: Path, name: str) -> None:
 
 
 def _configure(directory: Path, name: str) -> None:
+    """Write what daemon and emulators are told: of TLS where the agent has certificates for it."""
     host_uuid = uuid.uuid5(uuid.NAMESPACE_URL, f"{directory}/{name}")
-    daemon = _DAEMON.format(directory=directory, host_uuid=host_uuid)
+    daemon, emulators = _DAEMON.format(directory=directory, host_uuid=host_uuid), QEMU_CONF
+    moves = directory / MOVES
+    if moves.exists():
+        daemon += _TLS.format(moves=moves)
+        emulators += _EMULATORS_TLS.format(moves=moves)
+    else:
+        daemon += _PLAIN
     (directory / "etc/libvirt/libvirtd.conf").write_text(daemon, "utf-8")
-    (directory / "etc/libvirt/qemu.conf").write_text(QEMU_CONF, "utf-8")
+    (directory / "etc/libvirt/qemu.conf").write_text(emulators, "utf-8")
 
 
 def _answers() -> bool:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import libvirt
 import structlog
@@ -21,6 +22,7 @@ from mooring.agent.libvirt.connection import guarded
 from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.libvirt.host import LibvirtHost, find_domain
 from mooring.agent.move_checks import check_portrait
+from mooring.agent.move_identity import MoveIdentity
 from mooring.agent.sources import file_of
 from mooring.agent.waiting import until_told
 from mooring.agent_api.images import CachedImage
@@ -143,12 +145,18 @@ class LibvirtMoves(LibvirtHost):
                 libvirt.VIR_MIGRATE_PARAM_DEST_XML: live,
                 libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: domain_xml.arrive(rest, arrival),
             }
-            flags = _FLAGS
+            flags, daemon = _FLAGS, f"qemu+tcp://{arrival.address}/system"
+            if arrival.tls:
+                # Daemons know each other by address, emulators by the name of the other host.
+                flags |= libvirt.VIR_MIGRATE_TLS
+                parameters[libvirt.VIR_MIGRATE_PARAM_TLS_DESTINATION] = arrival.tls
+                files = quote(str(MoveIdentity(self._settings).directory), safe="/")
+                daemon = f"qemu+tls://{arrival.address}/system?pkipath={files}"
             if (root := domain_xml.find_root(live)) is not None:
                 # Only this one is copied: volumes are connected at both hosts.
                 parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [_target(root)]
                 flags |= _COPIES
-            domain.migrateToURI3(f"qemu+tcp://{arrival.address}/system", parameters, flags)
+            domain.migrateToURI3(daemon, parameters, flags)
 
         work = asyncio.create_task(run_apart(guarded(migrate), f"send-{server_id}"))
         try:

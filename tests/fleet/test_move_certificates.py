@@ -1,0 +1,172 @@
+"""Hosts that joined get what their guests come and go with over TLS, and get it anew in time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from mooring import certificates
+from mooring.agent.app import RunningAgent, open_agent
+from mooring.agent.move_identity import KEY, LINK, MoveIdentity
+from mooring.agent.settings import AgentSettings
+from mooring.agent_api.certificates import MoveCertificates
+from mooring.agent_api.client import Agents
+from mooring.agent_api.joining import JoinRequest, read_token
+from mooring.clock import SimulatedClock
+from mooring.errors import Conflict
+from mooring.fleet import joining, renewal
+from mooring.fleet.fleet import Fleet, open_fleet
+from mooring.limits import (
+    CERTIFICATE_LIFETIME_S,
+    MOVE_CERTIFICATE_LIFETIME_S,
+    MOVE_CERTIFICATE_RENEW_S,
+)
+from mooring.saga.seal import Sealer
+from mooring.store.base import Store
+from tests.fleet.stores import BOTH, open_fleet_store
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=BOTH)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Store]:
+    async with open_fleet_store(request, tmp_path) as opened:
+        yield opened
+
+
+class Members:
+    """A fleet with hosts whose agents run in this process."""
+
+    def __init__(self, fleet: Fleet, directory: Path, stack: AsyncExitStack) -> None:
+        self.fleet, self._directory, self._stack = fleet, directory, stack
+
+    async def join(self, name: str, *, move_tls: bool = True) -> RunningAgent:
+        """Let a host join at 10.0.0.2."""
+        token, _ = await self.fleet.invite(name, ["compute"], "10.0.0.1:8472")
+        wish = certificates.make_request(certificates.new_key(), name).decode()
+        settings = AgentSettings(
+            name=name,
+            state_dir=self._directory / name,
+            hypervisor="simulated",
+            move_tls=move_tls,
+        )
+        running = await self._stack.enter_async_context(open_agent(settings))
+        self.fleet.agents.in_process(name, running.app)
+        secret = read_token(token).secret
+        await self.fleet.join(JoinRequest(secret, wish, "10.0.0.2:8471"))
+        return running
+
+    def turn(self, seconds: float) -> None:
+        """Let time pass."""
+        assert isinstance(self.fleet.clock, SimulatedClock)
+        self.fleet.clock.advance(seconds)
+
+
+@pytest.fixture
+async def members(store: Store, tmp_path: Path) -> AsyncGenerator[Members]:
+    fleet = await open_fleet(store, Sealer(b"k" * 32), Agents(), SimulatedClock(datetime.now(UTC)))
+    async with AsyncExitStack() as stack:
+        yield Members(fleet, tmp_path, stack)
+
+
+def held(running: RunningAgent) -> MoveCertificates | None:
+    return MoveIdentity(running.agent.settings).read()
+
+
+def purposes(pem: str) -> list[x509.ObjectIdentifier]:
+    found = x509.load_pem_x509_certificate(pem.encode())
+    return list(found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+
+
+async def test_a_host_that_wants_them_gets_them_and_no_other(members: Members) -> None:
+    wants, plain = await members.join("h2"), await members.join("h3", move_tls=False)
+    assert held(wants) is None
+    await renewal.renew_all_moves(members.fleet)
+    given, row = held(wants), await members.fleet.host("h2")
+    assert given is not None
+    assert held(plain) is None
+    assert purposes(given.server) == [ExtendedKeyUsageOID.SERVER_AUTH]
+    assert purposes(given.client) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    name = certificates.enrolled_name(given.server.encode())
+    assert name == certificates.host_name(row.enrolment)
+    assert MoveIdentity(wants.agent.settings).name() == name
+    now = members.fleet.clock.now()
+    lifetimes = [certificates.expiry(one.encode()) - now for one in (given.server, given.client)]
+    wanted = [CERTIFICATE_LIFETIME_S, MOVE_CERTIFICATE_LIFETIME_S]
+    for found, seconds in zip(lifetimes, wanted, strict=True):
+        assert abs(found - timedelta(seconds=seconds)) < timedelta(seconds=2)
+
+
+async def test_what_they_are_shown_with_opens_no_agent(members: Members) -> None:
+    """ADR 7: a host's certificate asks nobody but other hosts' daemons."""
+    running = await members.join("h2")
+    await renewal.renew_all_moves(members.fleet)
+    given = held(running)
+    assert given is not None
+    assert given.authority.encode() != members.fleet.authority
+    issuer = x509.load_pem_x509_certificate(members.fleet.authority)
+    for one in (given.server, given.client):
+        with pytest.raises(Exception, match=r"(?i)issuer|signature"):
+            x509.load_pem_x509_certificate(one.encode()).verify_directly_issued_by(issuer)
+
+
+async def test_they_are_renewed_in_time_and_not_before(members: Members) -> None:
+    running = await members.join("h2")
+    await renewal.renew_all_moves(members.fleet)
+    first = held(running)
+    members.turn(MOVE_CERTIFICATE_LIFETIME_S - MOVE_CERTIFICATE_RENEW_S - 60)
+    await renewal.renew_all_moves(members.fleet)
+    assert held(running) == first
+    members.turn(120)
+    await renewal.renew_all_moves(members.fleet)
+    assert held(running) != first
+    identity = MoveIdentity(running.agent.settings)
+    sets = list(identity.directory.parent.glob(f"{LINK}.set-*"))
+    assert sets == [identity.directory.resolve()]
+
+
+async def test_a_host_that_joins_anew_is_certified_anew(members: Members) -> None:
+    running = await members.join("h2")
+    await renewal.renew_all_moves(members.fleet)
+    first, row = held(running), await members.fleet.host("h2")
+    row.enrolment = "5" * 32
+    await renewal.renew_moves(members.fleet, row)
+    assert held(running) != first
+    assert MoveIdentity(running.agent.settings).name() == certificates.host_name("5" * 32)
+
+
+async def test_a_host_keeps_its_key_and_takes_nothing_for_another(members: Members) -> None:
+    running = await members.join("h2")
+    identity = MoveIdentity(running.agent.settings)
+    await renewal.renew_all_moves(members.fleet)
+    given = held(running)
+    assert given is not None
+    files = sorted(path.name for path in identity.directory.iterdir())
+    assert len(files) == 10
+    assert not (identity.directory.parent / KEY).exists()
+    identity.take(given)
+    other = certificates.read_request(certificates.make_request(certificates.new_key(), "h2"))
+    row = await members.fleet.host("h2")
+    wrong = joining.sign_moves(members.fleet.moves, row, other, members.fleet.clock.now())
+    with pytest.raises(Conflict, match="another key"):
+        identity.take(wrong)
+    assert held(running) == given
+
+
+async def test_a_host_without_valid_ones_takes_no_guests(members: Members) -> None:
+    running = await members.join("h2")
+    identity = MoveIdentity(running.agent.settings)
+    with pytest.raises(Conflict, match="no certificate for moves"):
+        identity.name()
+    # That of its daemon is valid for long after the other one.
+    members.turn(-2 * MOVE_CERTIFICATE_LIFETIME_S)
+    await renewal.renew_all_moves(members.fleet)
+    assert held(running) is not None
+    with pytest.raises(Conflict, match="no certificate for moves"):
+        identity.name()
