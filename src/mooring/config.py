@@ -102,17 +102,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="The address at which this host's libvirt daemon takes running guests of "
-            "other hosts; without `move_tls` over TCP that is not encrypted, for a network of the "
-            "hosts' own. Empty: it takes none. Simulated hosts need none."
+            "other hosts ([how](hosts.md)). Empty: it takes none. Simulated hosts need none."
         ),
     ] = ""
     move_tls: Annotated[
-        bool,
-        Meta(
-            description="Whether running guests come to this host and go from it over TLS, and in "
-            "no other way, with certificates of the cloud ([hosts](hosts.md)). `move_address` is "
-            "then the address at which the host joined."
-        ),
+        bool, Meta(description="Whether running guests come and go over TLS ([how](hosts.md)).")
     ] = False
     copy_listen: Annotated[
         str,

@@ -371,17 +371,8 @@ CERTIFICATE_LIFETIME_S = 90 * 86400.0
 CERTIFICATE_RENEW_S = 30 * 86400.0
 """How long before its end a certificate is renewed: a host may be off for a month."""
 
-CERTIFICATE_LOOK_S = 3600.0
-"""How often a process of the control plane looks which certificates are to be renewed."""
-
-MOVE_CERTIFICATE_LIFETIME_S = 86400.0
-"""How long a host may ask other hosts' daemons for anything: a removed one loses that by itself."""
-
-MOVE_CERTIFICATE_RENEW_S = 43200.0
-"""How long before its end such a certificate is renewed."""
-
-MOVE_CERTIFICATE_LOOK_S = 300.0
-"""How often a process of the control plane looks whether a host lacks one."""
+CERTIFICATE_LOOK_S = 300.0
+"""How often a process of the control plane looks which certificates are missing, or end soon."""
 
 CERTIFICATE_BACKDATE_S = 600.0
 """How far the clocks of two machines may be apart: certificates are valid from so long ago."""

@@ -105,9 +105,7 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
     [name] = host_names(settings)
     directory = settings.state_path / "hosts" / name
     memory = directory / "hypervisor"
-    kind = _hypervisor(settings, memory)
-    if kind != "simulated" and not memory.exists():
-        say(f"host {name}: finding out what this machine can run, once; up to half a minute")
+    kind = _hypervisor(settings, name, memory, say)
     wanted = AgentSettings(
         name=name,
         state_dir=directory,
@@ -129,10 +127,12 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
     say(f"host {name}: {host.hypervisor}, {host.accelerator or 'no accelerator'}{note}")
 
 
-def _hypervisor(settings: Settings, memory: Path) -> HypervisorKind:
-    """Return what the host shall run guests with."""
+def _hypervisor(settings: Settings, name: str, memory: Path, say: Say) -> HypervisorKind:
+    """Return what the host shall run guests with; say so where finding that out takes long."""
     if settings.hypervisor == "auto" and memory.exists():
         return "simulated" if memory.read_text("ascii") == "simulated" else "libvirt"
+    if settings.hypervisor != "simulated" and not memory.exists():
+        say(f"host {name}: finding out what this machine can run, once; up to half a minute")
     return settings.hypervisor
 
 

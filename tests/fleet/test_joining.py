@@ -159,12 +159,14 @@ async def test_a_fleet_has_a_bound(fleet: Fleet, monkeypatch: pytest.MonkeyPatch
         await fleet.invite("h3", ["compute"], HERE)
 
 
-async def test_every_process_finds_one_authority_whose_key_is_sealed(store: Store) -> None:
+async def test_every_process_finds_the_same_authorities_whose_keys_are_sealed(store: Store) -> None:
     opening = (open_fleet(store, SEALER, Agents(), SimulatedClock()) for _ in range(6))
     fleets = await asyncio.gather(*opening)
-    assert len({fleet.authority for fleet in fleets}) == 1
-    sealed = await store.read(lambda tx: tx.execute(select(AuthorityRow.sealed_key)).scalar_one())
-    assert b"PRIVATE" in SEALER.open(sealed)
+    assert len({(fleet.authority, fleet.moves.certificate) for fleet in fleets}) == 1
+    query = select(AuthorityRow.sealed_key)
+    sealed = await store.read(lambda tx: tx.execute(query).scalars().all())
+    assert len(sealed) == 2
+    assert all(b"PRIVATE" in SEALER.open(one) for one in sealed)
     with pytest.raises(Bug, match="the key in the state directory is another one"):
         await open_fleet(store, Sealer(b"q" * 32), Agents(), SimulatedClock())
 

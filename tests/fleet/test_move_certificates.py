@@ -22,11 +22,8 @@ from mooring.clock import SimulatedClock
 from mooring.errors import Conflict
 from mooring.fleet import joining, renewal
 from mooring.fleet.fleet import Fleet, open_fleet
-from mooring.limits import (
-    CERTIFICATE_LIFETIME_S,
-    MOVE_CERTIFICATE_LIFETIME_S,
-    MOVE_CERTIFICATE_RENEW_S,
-)
+from mooring.fleet.joining import MOVES_LIFETIME_S, MOVES_RENEW_S
+from mooring.limits import CERTIFICATE_LIFETIME_S
 from mooring.saga.seal import Sealer
 from mooring.store.base import Store
 from tests.fleet.stores import BOTH, open_fleet_store
@@ -98,7 +95,7 @@ async def test_a_host_that_wants_them_gets_them_and_no_other(members: Members) -
     assert MoveIdentity(wants.agent.settings).name() == name
     now = members.fleet.clock.now()
     lifetimes = [certificates.expiry(one.encode()) - now for one in (given.server, given.client)]
-    wanted = [CERTIFICATE_LIFETIME_S, MOVE_CERTIFICATE_LIFETIME_S]
+    wanted = [CERTIFICATE_LIFETIME_S, MOVES_LIFETIME_S]
     for found, seconds in zip(lifetimes, wanted, strict=True):
         assert abs(found - timedelta(seconds=seconds)) < timedelta(seconds=2)
 
@@ -120,7 +117,7 @@ async def test_they_are_renewed_in_time_and_not_before(members: Members) -> None
     running = await members.join("h2")
     await renewal.renew_all_moves(members.fleet)
     first = held(running)
-    members.turn(MOVE_CERTIFICATE_LIFETIME_S - MOVE_CERTIFICATE_RENEW_S - 60)
+    members.turn(MOVES_LIFETIME_S - MOVES_RENEW_S - 60)
     await renewal.renew_all_moves(members.fleet)
     assert held(running) == first
     members.turn(120)
@@ -165,7 +162,7 @@ async def test_a_host_without_valid_ones_takes_no_guests(members: Members) -> No
     with pytest.raises(Conflict, match="no certificate for moves"):
         identity.name()
     # That of its daemon is valid for long after the other one.
-    members.turn(-2 * MOVE_CERTIFICATE_LIFETIME_S)
+    members.turn(-2 * MOVES_LIFETIME_S)
     await renewal.renew_all_moves(members.fleet)
     assert held(running) is not None
     with pytest.raises(Conflict, match="no certificate for moves"):

@@ -19,7 +19,6 @@ from mooring.limits import (
     CERTIFICATE_LOOK_S,
     CERTIFICATE_RENEW_S,
     FLEET_POLL_S,
-    MOVE_CERTIFICATE_LOOK_S,
 )
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class Fleet:
             self._again(self.look, FLEET_POLL_S),
             self._again(partial(removal.go_on, self), FLEET_POLL_S),
             self._again(partial(renewal.renew_due, self), CERTIFICATE_LOOK_S),
-            self._again(partial(renewal.renew_all_moves, self), MOVE_CERTIFICATE_LOOK_S),
+            self._again(partial(renewal.renew_all_moves, self), CERTIFICATE_LOOK_S),
         )
 
     async def _again(self, work: Callable[[], Awaitable[None]], pause_s: float) -> None:

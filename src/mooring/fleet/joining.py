@@ -22,13 +22,15 @@ from mooring.limits import (
     CERTIFICATE_RENEW_S,
     FLEET_HOSTS,
     JOIN_TOKEN_S,
-    MOVE_CERTIFICATE_LIFETIME_S,
-    MOVE_CERTIFICATE_RENEW_S,
 )
 
 if TYPE_CHECKING:
     from mooring.certificates import Held
 
+MOVES_LIFETIME_S = 86400.0
+"""How long a host may ask other hosts' daemons for anything: a removed one loses that by itself."""
+MOVES_RENEW_S = MOVES_LIFETIME_S / 2
+"""How long before its end what allows that is renewed."""
 ROLES: tuple[Role, ...] = ("compute", "volume", "share")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9][A-Za-z0-9.-]{0,252}):([0-9]{1,5})")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
@@ -162,7 +164,7 @@ def sign_moves(
     if row.status != "joined" or row.address is None or wish.name != row.name:
         raise Conflict(f"Host {row.name} cannot be certified: it is {row.status}.")
     address, _ = split_address(row.address)
-    lifetimes = {False: CERTIFICATE_LIFETIME_S, True: MOVE_CERTIFICATE_LIFETIME_S}
+    lifetimes = {False: CERTIFICATE_LIFETIME_S, True: MOVES_LIFETIME_S}
     server, client = (
         certificates.sign_for_moves(
             authority, wish, row.enrolment, address, asks=asks, now=now, lifetime_s=lifetime_s
@@ -182,7 +184,7 @@ def lacks_moves(
     if certificates.enrolled_name(server) != certificates.host_name(row.enrolment):
         return True
     left = certificates.expiry(client) - now
-    return left < timedelta(seconds=MOVE_CERTIFICATE_RENEW_S)
+    return left < timedelta(seconds=MOVES_RENEW_S)
 
 
 def note(tx: Session, row: HostRow, wish: certificates.Wish, certificate: str) -> None:
