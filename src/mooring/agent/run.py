@@ -87,7 +87,7 @@ def find_program(name: str) -> str:
         raise Unavailable(
             f"The program {name} is missing on this host; install the package that has it "
             "(qemu-img: qemu-utils, qemu-system-x86_64: qemu-system-x86, btrfs: btrfs-progs, "
-            "dbus-send: dbus-bin) and ask again."
+            "dbus-send: dbus-bin, ceph: ceph-common) and ask again."
         )
     return found
 

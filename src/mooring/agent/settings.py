@@ -15,7 +15,7 @@ from mooring.agent.drivers.remote_options import (
     PowerstoreNfsOptions,
     QuobyteOptions,
 )
-from mooring.agent.share_drivers.options import NfsShareOptions
+from mooring.agent.share_drivers.options import CephfsShareOptions, NfsShareOptions
 from mooring.agent_api.hosts import AGENT_VERSION
 from mooring.agent_api.shares import Protocol
 from mooring.errors import Invalid
@@ -55,7 +55,7 @@ class SharePoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """One pool of shares. `path` is absolute, or relative to the agent's state directory."""
 
     name: str = "shared"
-    driver: Literal["directory", "nfs", "simulated"] = "directory"
+    driver: Literal["directory", "nfs", "cephfs", "simulated"] = "directory"
     protocol: Protocol = "NFS"
     """Of a simulated pool; every other driver has its own."""
     path: str = "shares"
@@ -69,7 +69,8 @@ class SharePoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     total_gib: int = 0
     """Of a simulated pool: its size."""
     nfs: NfsShareOptions | None = None
-    """Of a pool of the driver nfs."""
+    """Of a pool of the driver nfs, as the one below is of its."""
+    cephfs: CephfsShareOptions | None = None
 
 
 class MountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ may be repeated. Calls about one share come one after the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_network
 from typing import Protocol
 
@@ -140,6 +140,23 @@ def no_snapshots(share_id: str, snapshot_id: str) -> Invalid:
     )
 
 
+def no_copies(source: ShareSnapshotName) -> Invalid:
+    """Return what a pool answers that takes snapshots and makes no share from one."""
+    return Invalid(
+        f"The pool of share {source.share} makes no share from snapshot {source.snapshot}: its "
+        "clients would reach the other share's data. Nothing was made; copy what is needed by a "
+        "client."
+    )
+
+
+def used_elsewhere(client: str) -> Conflict:
+    """Return what refuses a cephx id that the storage has given to somebody else."""
+    return Conflict(
+        f"The cephx id {client} is in use by another project, or by the storage. Nobody was let "
+        "in; choose another id."
+    )
+
+
 def check_rule(driver: ShareDriver, grant: Grant) -> Grant:
     """Return a rule as storage takes it, an address as its network. Raises Invalid."""
     rule, protocol = grant.rule, driver.protocol
@@ -219,12 +236,12 @@ def require_snapshot(known: HostedShare | None, name: ShareSnapshotName) -> Host
     return known
 
 
-def refuse_with_snapshots(known: HostedShare) -> None:
+def refuse_with_snapshots(share_id: str, snapshots: Sequence[str]) -> None:
     """Raise Conflict while a share has snapshots."""
-    if known.snapshots:
+    if snapshots:
         raise Conflict(
-            f"Share {known.share_id} has the snapshots {', '.join(known.snapshots)}; delete those "
-            "first. Nothing was changed."
+            f"Share {share_id} has the snapshots {', '.join(snapshots)}; delete those first. "
+            "Nothing was changed."
         )
 
 

@@ -121,7 +121,7 @@ class NfsShares:
         if record is None:
             return
         if (known := await self._find(share_id, measured=False)) is not None:
-            refuse_with_snapshots(known)
+            refuse_with_snapshots(share_id, known.snapshots)
         await self._ganesha.remove(share_id, record.number)
         await self._images.remove(share_id)
         await run_to_end(lambda: self._records.forget(share_id))

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings, SharePoolSettings, check_names
 from mooring.agent.share_drivers.base import ShareDriver
+from mooring.agent.share_drivers.cephfs import CephfsShares
 from mooring.agent.share_drivers.directory import DirectoryShares
 from mooring.agent.share_drivers.nfs import NfsShares
-from mooring.agent.share_drivers.options import NfsShareOptions
 from mooring.agent.share_drivers.simulated import SimulatedShares
 from mooring.errors import Invalid
 
 _NUMBERS = 65535
+T = TypeVar("T")
 
 
 def open_share_pools(
@@ -40,6 +42,8 @@ def _open(settings: AgentSettings, pool: SharePoolSettings, runner: Runner) -> S
     if pool.driver == "simulated":
         file = settings.state_dir / f"shares-{pool.name}.sqlite"
         return SimulatedShares(pool, file.absolute(), settings.ip)
+    if pool.driver == "cephfs":
+        return CephfsShares(pool, _require(pool, pool.cephfs), runner)
     if pool.protocol != "NFS":
         raise Invalid(
             f"Pool {pool.name} has the driver {pool.driver}, whose shares are of NFS; leave "
@@ -50,15 +54,16 @@ def _open(settings: AgentSettings, pool: SharePoolSettings, runner: Runner) -> S
         return DirectoryShares(pool, directory, settings.ip, runner)
     if os.geteuid() != 0:
         raise Invalid(f"Pool {pool.name} mounts its shares, which takes an agent that is root.")
-    return NfsShares(pool, _require(pool), directory, runner)
+    return NfsShares(pool, _require(pool, pool.nfs), directory, runner)
 
 
-def _require(pool: SharePoolSettings) -> NfsShareOptions:
-    if pool.nfs is None:
+def _require(pool: SharePoolSettings, options: T | None) -> T:
+    if options is None:
         raise Invalid(
-            f"Pool {pool.name} has the driver nfs and no options for it; set `nfs` in the pool."
+            f"Pool {pool.name} has the driver {pool.driver} and no options for it; set "
+            f"`{pool.driver}` in the pool."
         )
-    return pool.nfs
+    return options
 
 
 def _check_numbers(pools: Sequence[SharePoolSettings]) -> None:

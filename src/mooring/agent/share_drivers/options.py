@@ -17,3 +17,16 @@ class NfsShareOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     export_ids: tuple[int, int] = (1000, 65535)
     """The first and last number that exports of this pool get. Two pools of one Ganesha share
     none."""
+
+
+class CephfsShareOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A pool of subvolumes of CephFS."""
+
+    conf: str = "/etc/ceph/ceph.conf"
+    client: str = "mooring"
+    """The cephx id that asks for shares, without `client.`; its keyring is where `conf` says."""
+    filesystem: str = "cephfs"
+    group: str = "mooring"
+    """The group of subvolumes that are this pool's, all of them."""
+    mode: str = "755"
+    """Of a new share's root directory."""

@@ -22,10 +22,12 @@ from mooring.agent.share_drivers.base import (
     check_room,
     check_same,
     check_source_fits,
+    no_copies,
     refuse_smaller,
     refuse_with_snapshots,
     require,
     require_snapshot,
+    used_elsewhere,
 )
 from mooring.agent_api.shares import (
     ExportLocation,
@@ -94,7 +96,7 @@ class SimulatedShares:
             reserved_percent=self._pool.reserved_percent,
             oversubscription=self._pool.oversubscription,
             snapshots=True,
-            from_snapshot=True,
+            from_snapshot=self.protocol == "NFS",
         )
 
     async def shares(self) -> list[HostedShare]:
@@ -110,6 +112,8 @@ class SimulatedShares:
     ) -> list[ExportLocation]:
         del operation_key
         await self.knobs.at("create")
+        if source is not None and self.protocol == "CEPHFS":
+            raise no_copies(source)
         if (known := await self.find(share_id)) is not None:
             return check_same(known, size_gb)
         used_bytes = 0 if source is None else await self._copied_bytes(source, size_gb)
@@ -121,7 +125,7 @@ class SimulatedShares:
         await self.knobs.at("delete")
         if (known := await self.find(share_id)) is None:
             return
-        refuse_with_snapshots(known)
+        refuse_with_snapshots(share_id, known.snapshots)
         with self._db:
             self._db.execute("BEGIN")
             self._end_rules("share_id = ?", share_id)
@@ -209,10 +213,7 @@ class SimulatedShares:
             row = (grant.project_id, secrets.token_urlsafe(30))
             self._db.execute("INSERT INTO clients VALUES (?, ?, ?)", (grant.rule.to, *row))
         if row[0] != grant.project_id:
-            raise Conflict(
-                f"The cephx id {grant.rule.to} is in use by another project. Nobody was let in; "
-                "choose another id."
-            )
+            raise used_elsewhere(grant.rule.to)
         self._forget_clients()
         return row[1]
 
