@@ -19,6 +19,9 @@ _LISTED = "/share-access-rules?share_id={s}"
 _SNAP_AT, _SNAP_ALL = "/snapshots/{snap}", "/snapshots/{snapshot_id}"
 SNAPSHOT = Ask("POST", "/snapshots", {"snapshot": {"share_id": "{s}"}}, "snap", "snapshot.id")
 SNAPSHOTS = Ask("POST", "/snapshots", {"snapshot": {"share_id": "{s}"}}, "snap#", "snapshot.id")
+_LOCK = {"resource_lock": {"resource_id": "{s}"}}
+LOCK = Ask("POST", "/resource-locks", _LOCK, "lock", "resource_lock.id")
+LOCKS = Ask("POST", "/resource-locks", _LOCK, "lock#", "resource_lock.id")
 _TYPE_AT, _TYPE_ALL = "/types/{type}", "/types/{type_id}"
 _SPECS = {"driver_handles_share_servers": "False"}
 _PRIVATE = {"extra_specs": _SPECS, "share_type_access:is_public": False}
@@ -323,6 +326,28 @@ CASES = [
     ),
     *_renamed("PUT", "services/disable", "services/disable", {"host": "{shares_at}"}),
     *_renamed("PUT", "services/enable", "services/enable", {"host": "{shares_at}"}),
+    Case(
+        route="POST /resource-locks",
+        before=(SHARE,),
+        body={"resource_lock": {"resource_id": "{s}", "lock_reason": "{case}#"}},
+        look="/resource-locks",
+        kept='"{case}#"',
+    ),
+    Case(
+        route="PUT /resource-locks/{lock_id}",
+        before=(SHARE, LOCK),
+        path="/resource-locks/{lock}",
+        body={"resource_lock": {"lock_reason": "{case}-#"}},
+        look="/resource-locks/{lock}",
+        one='"{case}-#"',
+    ),
+    Case(
+        route="DELETE /resource-locks/{lock_id}",
+        before=(SHARE, LOCKS),
+        path="/resource-locks/{lock#}",
+        look="/resource-locks",
+        gone="{lock#}",
+    ),
     Case(
         route="DELETE /messages/{message_id}",
         path="/messages/00000000-0000-4000-8000-00000000000#",

@@ -8,7 +8,7 @@ from typing import Any
 from tests.kill.harness import Answer, KilledCloud
 
 SHARE = "/share/v2"
-NEWEST = "2.80"
+NEWEST = "2.82"
 Act = Callable[[], Answer]
 _CLIENT = {"access_type": "ip", "access_to": "10.0.0.1"}
 

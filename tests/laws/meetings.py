@@ -118,6 +118,7 @@ WANTS = {
     "reset a growing share": Wants("share rule", "share"),
     "allow": Wants("share", "share"),
     "deny": Wants("share rule", "share", "rule"),
+    "deny a locked rule": Wants("share rule", "share", "rule"),
     "take share snapshot": Wants("share rule", "share"),
     "delete share snapshot": Wants("share picture", "share", "picture"),
     "copy share snapshot": Wants("share picture", "share", "picture"),

@@ -15,7 +15,7 @@ from mooring.share.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
 from mooring.share.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
 from tests.laws.sites import SHARE, Scenario, Site
 
-_NEWEST = "2.80"
+_NEWEST = "2.82"
 _CLIENT = {"access_type": "ip", "access_to": "10.0.0.1"}
 
 
@@ -35,6 +35,15 @@ async def a_share(site: Site) -> None:
     await a_new_share(site)
     path = f"{SHARE}/shares/{{share}}/action"
     allowed = await site.get("POST", path, {"allow_access": _CLIENT}, version=_NEWEST)
+    site.names["rule"] = allowed["access"]["id"]
+
+
+async def a_locked_share(site: Site) -> None:
+    """A share whose one rule is locked, as compute does."""
+    await a_new_share(site)
+    locked = {"lock_visibility": True, "lock_deletion": True, "lock_reason": "mine"}
+    path, value = f"{SHARE}/shares/{{share}}/action", {"allow_access": {**_CLIENT, **locked}}
+    allowed = await site.get("POST", path, value, version=_NEWEST)
     site.names["rule"] = allowed["access"]["id"]
 
 
@@ -62,7 +71,8 @@ async def act(site: Site, action: str, value: Any = None, user: str = "demo") ->
 
 
 async def deny(site: Site) -> Any:
-    return await act(site, "deny_access", {"access_id": site.names["rule"]})
+    value = {"access_id": site.names["rule"], "unrestrict": True}
+    return await act(site, "deny_access", value)
 
 
 async def reset_deleting(site: Site) -> Any:
@@ -115,6 +125,7 @@ SHARES = [
     Scenario("reset a growing share", RESET_STATUS, a_share, reset_extending, _EITHER),
     Scenario("allow", APPLY_RULE, a_new_share, partial(act, action="allow_access", value=_CLIENT)),
     Scenario("deny", DENY_RULE, a_share, deny),
+    Scenario("deny a locked rule", DENY_RULE, a_locked_share, deny),
     Scenario("take share snapshot", CREATE_SNAPSHOT, a_share, take_snapshot),
     Scenario("delete share snapshot", DELETE_SNAPSHOT, a_picture, delete_snapshot),
     Scenario(

@@ -29,7 +29,7 @@ POOLS = (
 class ShareCloud(SimulatedCloud):
     """The service, its host `host1`, and whoever asks it."""
 
-    root, user, version = "/share/v2", "member", "2.80"
+    root, user, version = "/share/v2", "member", "2.82"
 
     def __init__(self, directory: Path, **how: Any) -> None:
         super().__init__(
@@ -56,7 +56,7 @@ class ShareCloud(SimulatedCloud):
         await self.settle()
         return answer.body["share"]["id"]
 
-    async def show(self, share_id: str, *, user: str = "admin", version: str = "2.80") -> Any:
+    async def show(self, share_id: str, *, user: str = "admin", version: str = "2.82") -> Any:
         answer = await self.ask("GET", f"/shares/{share_id}", user=user, version=version)
         assert answer.status == 200, answer.content
         return answer.body["share"]

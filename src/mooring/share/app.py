@@ -6,6 +6,7 @@ from mooring.saga.engine import Engine
 from mooring.service import Loop, Service, Surroundings, rows_of
 from mooring.share.access.api import access
 from mooring.share.exports.api import exports
+from mooring.share.locks.api import locks
 from mooring.share.messages.api import messages
 from mooring.share.policy import RULES
 from mooring.share.quotas.api import quotas
@@ -50,6 +51,7 @@ SERVICE = Service(
         share_actions.api,
         exports.api,
         access.api,
+        locks.api,
         snapshots.api,
         type_routes.api,
         quotas.api,

@@ -54,6 +54,8 @@ _BY_CHECK: dict[str, tuple[str, ...]] = {
         "share:delete_snapshot",
         "share:deny_access",
         "share:extend",
+        # Admin upstream; there is no state to reset here, and the stock `share set` ends with it.
+        "share:reset_task_state",
         "share:restore",
         "share:revert_to_snapshot",
         "share:shrink",
@@ -96,7 +98,6 @@ _BY_CHECK: dict[str, tuple[str, ...]] = {
         "share:migration_get_progress",
         "share:migration_start",
         "share:reset_status",
-        "share:reset_task_state",
         "share:set_public_share",
         "share:unmanage",
         "share_instance:force_delete",

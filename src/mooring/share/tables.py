@@ -272,3 +272,30 @@ class SnapshotRow(Base):
     saga_id: Mapped[str] = mapped_column(default="")
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class ResourceLockRow(Base):
+    """A lock on a share or an access rule, against its deletion or against showing its client.
+
+    `lock_context` is who made it: user, service or admin. `companion_of` is the lock of a rule that
+    locks the share as well; empty for one that stands for itself.
+    """
+
+    __tablename__ = "resource_locks"
+    __table_args__ = (
+        Index("resource_locks_of_resource", "resource_id", "resource_action"),
+        Index("resource_locks_of_project", "project_id", "created_at", "id"),
+        Index("resource_locks_by_companion", "companion_of"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[str]
+    project_id: Mapped[str]
+    lock_context: Mapped[str]
+    resource_type: Mapped[str]
+    resource_id: Mapped[str]
+    resource_action: Mapped[str]
+    lock_reason: Mapped[str | None]
+    companion_of: Mapped[str] = mapped_column(default="")
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime | None] = mapped_column(UtcTime)

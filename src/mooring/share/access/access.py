@@ -18,10 +18,12 @@ from mooring.errors import Invalid, NotFound
 from mooring.share.access import rule_rows
 from mooring.share.access.sagas.apply_rule import APPLY_RULE, ApplyRule
 from mooring.share.access.sagas.deny_rule import DENY_RULE, DenyRule
+from mooring.share.locks import locks
 from mooring.share.shares import share_rows, statuses
 from mooring.share.tables import RuleRow, ShareRow
 
 if TYPE_CHECKING:
+    from mooring.share.locks.locks import Action
     from mooring.share.service import Asked
     from mooring.who import Who
 
@@ -37,6 +39,9 @@ class NewRule(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
     is_new: bool = True
     """Whether a rule may be added while others are in error (from 2.28 on)."""
+    locked: tuple[Action, ...] = ()
+    """What of it is locked at once."""
+    lock_reason: str | None = None
 
 
 def visible(tx: Session, who: Who, rule_id: str) -> tuple[RuleRow, ShareRow]:
@@ -59,6 +64,7 @@ async def allow(asked: Asked, share_id: str, wanted: NewRule) -> str:
         _check_share(share)
         _check_health(tx, share, wanted)
         row = _add(tx, asked, share, wanted)
+        _lock(tx, asked, row, wanted)
         notes = ApplyRule(share_id=share.id, rule_id=row.id)
         row.saga_id = asked.share.sagas.start(tx, APPLY_RULE, notes, who=asked.who)
         return row.id
@@ -84,12 +90,30 @@ def _add(tx: Session, asked: Asked, share: ShareRow, wanted: NewRule) -> RuleRow
     return row
 
 
-async def deny(asked: Asked, share_id: str, rule_id: str) -> None:
-    """Start to deny a rule; one that is being denied already is fine."""
+def _lock(tx: Session, asked: Asked, row: RuleRow, wanted: NewRule) -> None:
+    for action in wanted.locked:
+        new = locks.NewLock(
+            kind="access_rule",
+            resource_id=row.id,
+            action=action,
+            who=asked.who,
+            reason=wanted.lock_reason,
+            now=asked.share.clock.now(),
+        )
+        locks.add(tx, new)
+
+
+async def deny(asked: Asked, share_id: str, rule_id: str, *, unrestrict: bool = False) -> None:
+    """Start to deny a rule; one that is being denied already is fine.
+
+    `unrestrict` passes over locks against its deletion that the caller may remove. The locks go
+    with the rule.
+    """
 
     def begin(tx: Session) -> None:
         share = share_rows.visible_to_change(tx, asked.who, share_id)
         row = _of_share(tx, share, rule_id)
+        locks.require_unrestricted(tx, asked.who, row.id, unrestrict=unrestrict)
         _check_share(share)
         if row.state in {rule_rows.QUEUED_TO_DENY, rule_rows.DENYING}:
             return

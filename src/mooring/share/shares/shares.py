@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from mooring.agent_api.shares import ShareSnapshotName
 from mooring.errors import Forbidden, Invalid, NotFound
+from mooring.share.locks import locks
 from mooring.share.quotas import quota
 from mooring.share.services import matching
 from mooring.share.shares import share_rows
@@ -205,6 +206,7 @@ async def delete(asked: Asked, share_id: str, *, force: bool = False) -> None:
                 f"Share status must be one of {', '.join(_DELETABLE)} to delete it, and it is "
                 f"{row.status}. Nothing was changed.",
             )
+        locks.require_none(tx, "share", row.id)
         if found := snapshot_rows.of_share(tx, row.id):
             raise Forbidden(
                 f"Share {row.id} has {len(found)} dependent snapshots and cannot be deleted. "

@@ -28,15 +28,11 @@ if TYPE_CHECKING:
 
 HIDDEN = "******"
 """In the place of what a restriction hides."""
-_BOOLEANS = (
-    "snapshot_support",
-    "create_share_from_snapshot_support",
-    "revert_to_snapshot_support",
-    "mount_snapshot_support",
-)
+_NOT_HERE = ("revert_to_snapshot_support", "mount_snapshot_support")
+"""What no share here can. Of snapshots a type that says nothing leaves it to the pool."""
 _VISIBLE = (
     REQUIRED,
-    *_BOOLEANS,
+    *("snapshot_support", "create_share_from_snapshot_support", *_NOT_HERE),
     *("mount_point_name_support", "replication_type", "availability_zones", "encryption_support"),
     *("provisioning:min_share_size", "provisioning:max_share_size"),
     *("provisioning:max_share_extend_size", "provisioning:mount_point_prefix", "default_qos_type"),
@@ -191,7 +187,7 @@ def share_type(call: Call[Share], row: TypeRow, default: str) -> dict[str, Any]:
     specs: dict[str, Any] = dict(row.extra_specs)
     if not call.allowed("share_types_extra_spec:index"):
         specs = {name: specs[name] for name in _VISIBLE if name in specs}
-        specs |= {name: False for name in _BOOLEANS if name not in specs}
+        specs |= {name: False for name in _NOT_HERE if name not in specs}
     public = "share_type_access:is_public" if call.version >= (2, 7) else _OLD_PUBLIC
     required = {REQUIRED: str(matching.is_true(row.extra_specs[REQUIRED]))}
     shown: dict[str, Any] = {
@@ -209,6 +205,23 @@ def share_type(call: Call[Share], row: TypeRow, default: str) -> dict[str, Any]:
 
 
 _OLD_PUBLIC = "os-share-type-access:is_public"
+
+
+def lock(call: Call[Share], row: Any) -> dict[str, Any]:
+    """Show a resource lock."""
+    return {
+        "id": row.id,
+        "user_id": row.user_id,
+        "project_id": row.project_id,
+        "lock_context": row.lock_context,
+        "resource_type": row.resource_type,
+        "resource_id": row.resource_id,
+        "resource_action": row.resource_action,
+        "lock_reason": row.lock_reason,
+        "created_at": time(row.created_at),
+        "updated_at": time(row.updated_at),
+        "links": _links(call, f"/resource-locks/{row.id}"),
+    }
 
 
 def message(call: Call[Share], row: MessageRow) -> dict[str, Any]:

@@ -5,27 +5,30 @@ Source: facts/shared_file_systems.md 4.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct
 from sqlalchemy.orm import Session
 
 from mooring.errors import Invalid, NotFound
 from mooring.share.access import access, clients, rule_rows
+from mooring.share.locks import locks
+from mooring.share.locks.locks import Action
 from mooring.share.service import Share
 from mooring.share.shares import share_rows
 from mooring.share.tables import RuleRow
 from mooring.share.wire import views
 from mooring.share.wire.api import values
-from mooring.share.wire.api.values import Metadata, asked, renamed_action
+from mooring.share.wire.api.values import Flag, Metadata, Text, asked, renamed_action
 from mooring.web.api import Api, Call, Reply
+from mooring.web.bodies import Since
 
 api = Api[Share]()
 
 _PATH = "/shares/{share_id}/action"
 _RULES = "/share-access-rules"
 _RULE = f"{_RULES}/{{access_id}}"
-_SINCE = (2, 45)
+_SINCE, _FILTERS_SINCE = (2, 45), (2, 82)
 
 
 class AllowBody(Struct, frozen=True):
@@ -35,12 +38,16 @@ class AllowBody(Struct, frozen=True):
     access_to: str
     access_level: str | None = None
     metadata: Metadata | None = None
+    lock_visibility: Annotated[Flag | None, Since(2, 82)] = None
+    lock_deletion: Annotated[Flag | None, Since(2, 82)] = None
+    lock_reason: Annotated[Text | None, Since(2, 82)] = None
 
 
 class DenyBody(Struct, frozen=True):
     """The value of `deny_access`."""
 
     access_id: str
+    unrestrict: Annotated[Flag | None, Since(2, 82)] = None
 
 
 @renamed_action(api.action, _PATH, "allow_access", AllowBody, policy="share:allow_access")
@@ -48,13 +55,15 @@ async def allow_access(call: Call[Share], body: AllowBody) -> Reply:
     """Let a client mount it; the rule is active soon."""
     share_id = call.path["share_id"]
     rule_id = await access.allow(asked(call), share_id, _read_rule(call, body))
-    return Reply(200, {"access": await _load(call, rule_id)})
+    return Reply(200, {"access": await _load(call, rule_id, is_made=True)})
 
 
 @renamed_action(api.action, _PATH, "deny_access", DenyBody, policy="share:deny_access")
 async def deny_access(call: Call[Share], body: DenyBody) -> Reply:
     """Keep a client out; the rule is gone once that is so."""
-    await access.deny(asked(call), call.path["share_id"], body.access_id)
+    unrestrict = body.unrestrict is not None and values.flag(body.unrestrict, "unrestrict")
+    share_id = call.path["share_id"]
+    await access.deny(asked(call), share_id, body.access_id, unrestrict=unrestrict)
     return Reply(202)
 
 
@@ -71,6 +80,8 @@ async def list_rules(call: Call[Share]) -> Reply:
     share_id = call.query.get("share_id")
     if not share_id:
         raise Invalid("Invalid input received: Name the share by the query's share_id.")
+    if call.version >= _FILTERS_SINCE and "access_to" in call.query:
+        _require_type(call)
     try:
         return Reply(200, {"access_list": await _list(call, share_id)})
     except NotFound as error:
@@ -104,6 +115,11 @@ async def delete_metadata(call: Call[Share]) -> Reply:
     return Reply(200)
 
 
+def _require_type(call: Call[Share]) -> None:
+    if "access_type" not in call.query:
+        raise Invalid("Invalid input received: The filter access_to needs access_type beside it.")
+
+
 def _read_rule(call: Call[Share], body: AllowBody) -> access.NewRule:
     client = clients.check(body.access_type, body.access_to, call.version)
     level = body.access_level or "rw"
@@ -119,23 +135,64 @@ def _read_rule(call: Call[Share], body: AllowBody) -> access.NewRule:
         access_level=level,
         metadata=values.check_metadata(metadata),
         is_new=call.version >= (2, 28),
+        locked=_read_locked(body),
+        lock_reason=body.lock_reason,
     )
 
 
-async def _load(call: Call[Share], rule_id: str) -> dict[str, Any]:
-    def look(tx: Session) -> tuple[RuleRow, str]:
-        row, _ = access.visible(tx, call.who, rule_id)
-        return row, rule_rows.statuses_of(tx, [row.share_id])[row.share_id]
+def _read_locked(body: AllowBody) -> tuple[Action, ...]:
+    wanted: tuple[tuple[Action, Flag | None, str], ...] = (
+        ("delete", body.lock_deletion, "lock_deletion"),
+        ("show", body.lock_visibility, "lock_visibility"),
+    )
+    locked: tuple[Action, ...] = tuple(
+        [action for action, value, name in wanted if value is not None and values.flag(value, name)]
+    )
+    if body.lock_reason and not locked:
+        raise Invalid(
+            "Invalid input received: lock_reason is the reason of lock_deletion or "
+            "lock_visibility. Nothing was changed; ask for one of them, or leave it out.",
+        )
+    return locked
 
-    row, status = await call.service.store.read(look)
-    return views.rule(call, row, status=status, whole=True)
+
+async def _load(call: Call[Share], rule_id: str, *, is_made: bool = False) -> dict[str, Any]:
+    """Show a rule; who has made it just now knows whom it lets in."""
+
+    def look(tx: Session) -> tuple[RuleRow, str, bool]:
+        row, _ = access.visible(tx, call.who, rule_id)
+        hidden = not is_made and bool(locks.find_hidden(tx, call.who, [row.id]))
+        return row, rule_rows.statuses_of(tx, [row.share_id])[row.share_id], hidden
+
+    row, status, hidden = await call.service.store.read(look)
+    return views.rule(call, row, status=status, is_hidden=hidden, whole=True)
 
 
 async def _list(call: Call[Share], share_id: str) -> list[dict[str, Any]]:
-    def look(tx: Session) -> list[RuleRow]:
+    def look(tx: Session) -> tuple[list[RuleRow], frozenset[str]]:
         share = share_rows.visible_to_change(tx, call.who, share_id)
-        return rule_rows.of_share(tx, share.id)
+        rows = rule_rows.of_share(tx, share.id)
+        return rows, locks.find_hidden(tx, call.who, [row.id for row in rows])
 
-    rows = await call.service.store.read(look)
+    rows, hidden = await call.service.store.read(look)
     status = rule_rows.status_of(row.state for row in rows)
-    return [views.rule(call, row, status=status) for row in rows]
+    return [
+        views.rule(call, row, status=status, is_hidden=row.id in hidden)
+        for row in rows
+        if _is_wanted(call, row, is_hidden=row.id in hidden)
+    ]
+
+
+def _is_wanted(call: Call[Share], row: RuleRow, *, is_hidden: bool) -> bool:
+    """Whether the query's filters find a rule; what is hidden is not found by it."""
+    labels = values.pairs(call.query.get("metadata", "{}"), "metadata")
+    if not labels.items() <= row.labels.items():
+        return False
+    if call.version < _FILTERS_SINCE:
+        return True
+    query = call.query
+    if "access_to" in query and (is_hidden or query["access_to"] != row.access_to):
+        return False
+    return all(
+        query.get(name) in (None, getattr(row, name)) for name in ("access_type", "access_level")
+    )

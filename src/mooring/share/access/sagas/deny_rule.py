@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from mooring.saga.define import Run, Saga, Step, Together, exclusive
 from mooring.share.access import rule_rows
+from mooring.share.locks import locks
 from mooring.share.services import pools
 from mooring.share.shares.story import Message, tell
 from mooring.share.tables import RuleRow, ShareRow
@@ -59,9 +60,10 @@ async def revoke(notes: DenyRule, run: Run[Share]) -> None:
 
 
 def forget_rule(tx: Session, notes: DenyRule, run: Run[Share]) -> None:
-    """Delete the rule: it is gone for its client."""
+    """Delete the rule, which is gone for its client, and its locks."""
     row = tx.get(RuleRow, notes.rule_id)
     if row is not None:
+        locks.forget(tx, [row.id])
         tx.delete(row)
 
 

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from mooring.saga.define import Lock, Mode, Run, Saga, Step, exclusive
 from mooring.share.access import rule_rows
+from mooring.share.locks import locks
 from mooring.share.quotas import quota
 from mooring.share.services import pools
 from mooring.share.shares import notices, statuses
@@ -50,11 +51,12 @@ async def remove_storage(notes: DeleteShare, run: Run[Share]) -> None:
 
 
 def forget_share(tx: Session, notes: DeleteShare, run: Run[Share]) -> None:
-    """Delete the row, and with it rules and export locations; the quota has it back."""
+    """Delete the row, and with it rules, export locations and what hid clients."""
     # Behind this step there is nothing left that its story could tell of.
     notices.send(tx, run.service, notes.share_id, "delete.end")
     row = tx.get(ShareRow, notes.share_id)
     if row is not None:
+        locks.forget(tx, [row.id, *(rule.id for rule in rule_rows.of_share(tx, row.id))])
         tx.delete(row)
 
 
