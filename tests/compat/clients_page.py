@@ -44,6 +44,25 @@ server volume list
 server event list
 server event show
 console log show
+share list
+share show
+share set
+share resize
+share delete
+share export location list
+share access create
+share access list
+share access delete
+share access delete --unrestrict
+share snapshot create
+share lock create
+share lock list
+share type create
+share pool list
+share service list
+share quota show
+share quota set
+share message list
 project create
 user create
 role add

@@ -25,7 +25,7 @@ from tests.contract.command import run_command
 from tests.kill.processes import CommandProcess
 
 COMMAND_S, ENDS_S, POLL_S = 240.0, 240.0, 0.05
-COMPUTE, VOLUME, IMAGE = "/compute/v2.1", "/volume/v3", "/image/v2"
+COMPUTE, VOLUME, IMAGE, SHARE = "/compute/v2.1", "/volume/v3", "/image/v2", "/share/v2"
 MIB = 1024 * 1024
 
 

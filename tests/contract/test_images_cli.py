@@ -9,7 +9,7 @@ import pytest
 from tests.contract.clients import MIB, Refused, Shell
 
 pytestmark = pytest.mark.contract
-TYPES = {"identity", "image", "placement", "block-storage", "compute"}
+TYPES = {"identity", "image", "placement", "block-storage", "shared-file-system", "compute"}
 
 
 def test_a_token_is_issued_and_every_service_is_in_the_catalogue(demo: Shell) -> None:
