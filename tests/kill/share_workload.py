@@ -24,6 +24,7 @@ def share_operations(cloud: KilledCloud) -> dict[str, list[Act]]:
         "share.extend_share": [lambda: at.act("extend", {"new_size": 3})],
         "share.shrink_share": [lambda: at.act("shrink", {"new_size": 1})],
         "share.reset_status": [lambda: at.act("reset_status", {"status": "error"})],
+        "share.reset_status/revoke_rule": [at.reset_denying],
         "share.apply_rule": [lambda: at.act("allow_access", _CLIENT)],
         "share.deny_rule": [at.deny],
         "share.create_snapshot": [lambda: at.take(at.made())],
@@ -56,11 +57,30 @@ class _At:
         return self.ask("DELETE", f"/shares/{share}")
 
     def deny(self) -> Answer:
+        share, rule = self._allowed()
+        return self._deny(share, rule)
+
+    def reset_denying(self) -> Answer:
+        """Reset the status while the host does not answer to a denial; later it does."""
+        share, rule = self._allowed()
+        self._cloud.until(lambda: self._is_let_in(rule), "the rule is active")
+        with self._cloud.agent_frozen():
+            self._deny(share, rule)
+            body = {"reset_status": {"status": "error"}}
+            return self.ask("POST", f"/shares/{share}/action", body)
+
+    def _allowed(self) -> tuple[str, str]:
         share = self.made()
-        path = f"/shares/{share}/action"
-        allowed = self.ask("POST", path, {"allow_access": _CLIENT})
-        rule = allowed.body["access"]["id"] if _is_well(allowed) else "none"
-        return self.ask("POST", path, {"deny_access": {"access_id": rule}})
+        allowed = self.ask("POST", f"/shares/{share}/action", {"allow_access": _CLIENT})
+        return share, allowed.body["access"]["id"] if _is_well(allowed) else "none"
+
+    def _deny(self, share: str, rule: str) -> Answer:
+        path, body = f"/shares/{share}/action", {"deny_access": {"access_id": rule}}
+        return self.ask("POST", path, body)
+
+    def _is_let_in(self, rule: str) -> bool:
+        shown = self.ask("GET", f"/share-access-rules/{rule}")
+        return not _is_well(shown) or shown.body["access"]["state"] == "active"
 
     def take(self, share: str) -> Answer:
         return self.ask("POST", "/snapshots", {"snapshot": {"share_id": share}})

@@ -116,6 +116,8 @@ WANTS = {
     "reset share": Wants("share rule", "share"),
     "reset a deleted share": Wants("share rule", "share"),
     "reset a growing share": Wants("share rule", "share"),
+    "reset a denying share": Wants("share rule", "share", "rule"),
+    "reset a forgetting share": Wants("share picture", "share", "picture"),
     "allow": Wants("share", "share"),
     "deny": Wants("share rule", "share", "rule"),
     "deny a locked rule": Wants("share rule", "share", "rule"),

@@ -93,6 +93,24 @@ async def reset_extending(site: Site) -> Any:
     return answer
 
 
+async def reset_denying(site: Site) -> Any:
+    """Reset the status of a share whose rule is being denied; until then its host is silent."""
+    site.silence("DELETE", f"{site.names['rule']}?pool=shared", b"")
+    await deny(site)
+    answer = await reset(site)
+    site.silence("", "", b"")
+    return answer
+
+
+async def reset_forgetting(site: Site) -> Any:
+    """Reset the status of a share whose snapshot is being deleted by a host that is silent."""
+    site.silence("DELETE", f"{site.names['picture']}?pool=shared", b"")
+    await delete_snapshot(site)
+    answer = await reset(site)
+    site.silence("", "", b"")
+    return answer
+
+
 async def take_snapshot(site: Site) -> Any:
     body = {"snapshot": {"share_id": site.names["share"], "name": "new"}}
     return await site.ask("POST", f"{SHARE}/snapshots", body, version=_NEWEST)
@@ -123,6 +141,14 @@ SHARES = [
     Scenario("reset share", RESET_STATUS, a_share, reset),
     Scenario("reset a deleted share", RESET_STATUS, a_share, reset_deleting, _EITHER),
     Scenario("reset a growing share", RESET_STATUS, a_share, reset_extending, _EITHER),
+    Scenario("reset a denying share", RESET_STATUS, a_share, reset_denying, _EITHER),
+    Scenario(
+        "reset a forgetting share",
+        RESET_STATUS,
+        a_picture,
+        reset_forgetting,
+        (*_EITHER, "share_snapshots"),
+    ),
     Scenario("allow", APPLY_RULE, a_new_share, partial(act, action="allow_access", value=_CLIENT)),
     Scenario("deny", DENY_RULE, a_share, deny),
     Scenario("deny a locked rule", DENY_RULE, a_locked_share, deny),
