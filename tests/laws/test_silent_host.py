@@ -26,21 +26,23 @@ from mooring.compute.app import SERVICE as COMPUTE_SERVICE
 from mooring.compute.hosts.loops import watch_hosts
 from mooring.saga import laws
 from mooring.saga.tables import SagaRow
+from mooring.share.app import SERVICE as SHARE_SERVICE
+from mooring.share.services.loops import watch_pools as watch_share_pools
 from mooring.volume.app import SERVICE as VOLUME_SERVICE
 from mooring.volume.backends.loops import watch_pools
 from tests.cloud import SimulatedCloud
 from tests.laws.meddlers import DeadHost
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import COMPUTE, FOURTH, VOLUME, Call, Do, Scenario, Site, Trial
+from tests.laws.sites import COMPUTE, FOURTH, SHARE, VOLUME, Call, Do, Scenario, Site, Trial
 from tests.laws.test_dead_host import bury_and_revive
 from tests.laws.trials import Trials, furnish
 
 pytestmark = pytest.mark.anyio
 ROLES: dict[str, tuple[Role, ...]] = {
     "h1": ("compute",),
-    "s1": ("volume",),
+    "s1": ("volume", "share"),
     "h2": ("compute",),
-    "s2": ("volume",),
+    "s2": ("volume", "share"),
 }
 HEALTHY = ("h2", "s2", FOURTH)
 OTHER = "other "
@@ -154,22 +156,25 @@ async def look_at(cloud: SimulatedCloud, hosts: Collection[str]) -> None:
     for host in sorted(cloud.hosts.keys() & hosts):
         await watch_hosts.look_at(compute, host)
         await watch_pools.look_at(volume, host)
+        await watch_share_pools.look_at(cloud.cloud[SHARE_SERVICE], host)
 
 
 async def give_to(cloud: SimulatedCloud, numbers: str) -> None:
-    """Let new servers and volumes go to the hosts with these numbers alone."""
+    """Let new servers, volumes and shares go to the hosts with these numbers alone."""
     listed = await cloud.ask("GET", f"{COMPUTE}/os-services", **BY_ADMIN)
     for one in listed.key("services"):
         if one["host"] in ROLES:
             status = "enabled" if one["host"][1:] in numbers else "disabled"
             path = f"{COMPUTE}/os-services/{one['id']}"
             assert (await cloud.ask("PUT", path, {"status": status}, **BY_ADMIN)).status == 200
-    listed = await cloud.ask("GET", f"{VOLUME}/os-services", user="admin")
-    for one in listed.key("services"):
-        host = one["host"]
-        verb = "enable" if host.partition("@")[0][1:] in numbers else "disable"
-        path, body = f"{VOLUME}/os-services/{verb}", {"host": host, "binary": one["binary"]}
-        assert (await cloud.ask("PUT", path, body, user="admin")).status == 200
+    for services, version in ((f"{VOLUME}/os-services", ""), (f"{SHARE}/services", "2.82")):
+        by_admin: dict[str, Any] = {"user": "admin", "version": version}
+        listed = await cloud.ask("GET", services, **by_admin)
+        for one in listed.key("services"):
+            host = one["host"]
+            verb = "enable" if host.partition("@")[0][1:] in numbers else "disable"
+            body = {"host": host, "binary": one["binary"]}
+            assert (await cloud.ask("PUT", f"{services}/{verb}", body, **by_admin)).status == 200
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +255,7 @@ async def require_word(cloud: SimulatedCloud, host: str, when: str) -> None:
     """See that the list of operations names the host that is silent, and for how long."""
     await cloud.pass_time(SILENT_S)
     said: list[str] = []
-    for service in (COMPUTE, VOLUME):
+    for service in (COMPUTE, VOLUME, SHARE):
         listed = await cloud.ask("GET", f"{service}/mooring/operations", user="admin")
         said += [one["waits"] for one in listed.key("operations")]
     found = [SAID.fullmatch(one) for one in said]

@@ -47,6 +47,11 @@ async def look_once(share: Share) -> None:
     await _forget_messages(share)
 
 
+async def look_at(share: Share, name: str) -> None:
+    """Ask one host for its pools; one that fails is logged."""
+    await _look_at(share, name, _gather_reports(share))
+
+
 async def _look_at(share: Share, name: str, reports: Reports) -> None:
     try:
         host = await share.agents[name].host()
