@@ -187,6 +187,18 @@ class TestReal:
         assert await work.level("s1") == "rw"
         assert (driver.data("s1") / "content").stat().st_size == 1024**2
 
+    async def test_what_belongs_to_no_share_is_told(self, at_hand: AtHand) -> None:
+        driver = at_hand.driver
+        await driver.create("s1", 1, None, "op")
+        images = driver.data("x").parents[2] / "images"
+        begun, stray = images / "share-s1.op.partial", images / "share-s2.op.partial"
+        for path in (begun, stray):
+            path.touch()
+        assert await driver.leftovers() == [str(stray)]
+        await driver.setup()
+        assert await driver.leftovers() == []
+        assert [share.share_id for share in await driver.shares()] == ["s1"]
+
     async def test_a_pool_without_numbers_makes_no_share(self, at_hand: AtHand) -> None:
         options = msgspec.structs.replace(
             NfsShareOptions(address=ADDRESS, bus=at_hand.server.bus), export_ids=(7, 7)

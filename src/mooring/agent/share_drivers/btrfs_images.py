@@ -146,11 +146,11 @@ class BtrfsImages:
         return sorted(parts[1] for parts in found if parts[0] == _SNAPSHOTS and len(parts) == 2)
 
     def leftovers(self, known: set[str]) -> list[str]:
-        """Return files and mount points of no share among `known`. Blocking."""
-        images = {self.image(share_id) for share_id in known}
-        points = {self._mount_point(share_id) for share_id in known}
-        seen = [*self._images.iterdir(), *self._mounts.iterdir()]
-        return sorted(str(path) for path in seen if path not in images | points)
+        """Return files and mount points of no share among `known`, made or begun. Blocking."""
+        # What is begun has its share's name, and then a dot and its operation's.
+        images = (path for path in self._images.iterdir() if _id_of(path, _PREFIX) not in known)
+        points = (path for path in self._mounts.iterdir() if _id_of(path, _STAGING) not in known)
+        return sorted(str(path) for path in (*images, *points))
 
     async def _fill(self, staging: Path, source: tuple[str, str] | None) -> None:
         await self._do("mkdir", "--mode=755", "--", str(staging / _DATA))
@@ -228,6 +228,10 @@ class BtrfsImages:
 
     def _mount_point(self, share_id: str) -> Path:
         return self._mounts / share_id
+
+
+def _id_of(path: Path, prefix: str) -> str:
+    return path.name.removeprefix(prefix).partition(".")[0]
 
 
 def _check(words: tuple[str, ...], output: Output) -> str:

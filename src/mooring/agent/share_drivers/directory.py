@@ -125,10 +125,10 @@ class DirectoryShares(WithoutSnapshots):
             if self.path(share_id).exists():
                 self.path(share_id).rename(removed)
                 sync_directory(self._directory)
-            self._records.forget(share_id)
 
         await run_to_end(hide)
         await self._remove(removed)
+        await run_to_end(lambda: self._records.forget(share_id))
 
     async def resize(self, share_id: str, size_gb: int, operation_key: str) -> None:
         del operation_key
@@ -221,6 +221,10 @@ class DirectoryShares(WithoutSnapshots):
         return [ExportLocation(f"{self._server}:{self.path(share_id)}")]
 
     def _leftovers(self) -> list[str]:
-        known = {self.path(share.share_id) for share in self._shares()}
+        known = {
+            path
+            for share_id in self._records.ids()
+            for path in (self.path(share_id), self._directory / f"{_REMOVED}{share_id}")
+        }
         seen = (path for path in self._directory.iterdir() if path.name != _RECORDS)
         return sorted(str(path) for path in seen if path not in known)

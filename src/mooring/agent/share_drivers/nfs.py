@@ -179,7 +179,7 @@ class NfsShares:
 
     async def leftovers(self) -> list[str]:
         def look() -> list[str]:
-            known = set(self._known())
+            known = set(self._records.ids())
             return self._images.leftovers(known) + self._ganesha.leftovers(known)
 
         return await run_to_end(look)
