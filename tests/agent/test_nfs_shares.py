@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from mooring.agent.run import Runner
+from mooring.agent.run import Budget, Output, Runner
 from mooring.agent.settings import AgentSettings, SharePoolSettings
-from mooring.agent.share_drivers.ganesha import Export, tell
+from mooring.agent.share_drivers.ganesha import Export, Ganesha, tell
 from mooring.agent.share_drivers.nfs import NfsShares
 from mooring.agent.share_drivers.opening import open_share_pools
 from mooring.agent.share_drivers.options import NfsShareOptions
@@ -82,6 +82,40 @@ def test_an_export_is_told_with_its_narrowest_clients_first() -> None:
         "CLIENT { Clients = 0::/1, 8000::/1; Access_Type = RO; }",
     ]
     assert "Access_Type = None;" in tell(export)
+
+
+class Taken:
+    """A Ganesha that takes in all it is told."""
+
+    async def run(
+        self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
+    ) -> Output:
+        """Return what it says."""
+        del argv, budget, operation_key
+        return Output(0, "1 exports updated", "")
+
+
+async def test_shares_that_change_at_once_keep_one_index(tmp_path: Path) -> None:
+    ganesha = Ganesha("unix:path=/nowhere", tmp_path, Taken())
+    ganesha.prepare()
+    names = [f"s{number}" for number in range(24)]
+
+    def export(number: int) -> Export:
+        return Export(1000 + number, f"/shares/{number}", tmp_path, RULES)
+
+    await asyncio.gather(*(ganesha.put(name, export(at)) for at, name in enumerate(names)))
+    gone, kept = names[::2], names[1::2]
+    await asyncio.gather(
+        *(ganesha.remove(name, 0) for name in gone),
+        *(ganesha.put(name, export(at)) for at, name in enumerate(kept)),
+    )
+    index = read(tmp_path / "index.conf").splitlines()
+    assert sorted(index) == sorted(f'%include "{tmp_path / f"share-{one}.conf"}"' for one in kept)
+    assert ganesha.leftovers(kept) == []
+
+
+def read(path: Path) -> str:
+    return path.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ facts/distributed_storage.md 3).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -40,6 +41,8 @@ class Ganesha:
 
     def __init__(self, bus: str, directory: Path, programs: Programs) -> None:
         self._bus, self._directory, self._programs = bus, directory, programs
+        self._files = threading.Lock()
+        """The index is one for all shares, whose calls come at once."""
 
     def prepare(self) -> None:
         """Make the directory and an index, which Ganesha does not start without. Blocking."""
@@ -55,8 +58,9 @@ class Ganesha:
         """
 
         def write() -> None:
-            _write(self._file(share_id), tell(export))
-            self._write_index()
+            with self._files:
+                _write(self._file(share_id), tell(export))
+                self._write_index()
 
         await run_to_end(write)
         output = await self._call(
@@ -72,8 +76,9 @@ class Ganesha:
         """Give a share away no more. Raises Unavailable when Ganesha does not answer."""
 
         def strike() -> None:
-            self._file(share_id).unlink(missing_ok=True)
-            self._write_index()
+            with self._files:
+                self._file(share_id).unlink(missing_ok=True)
+                self._write_index()
 
         await run_to_end(strike)
         output = await self._call("RemoveExport", f"uint16:{number}")
