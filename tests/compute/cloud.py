@@ -60,16 +60,19 @@ class ComputeCloud(SimulatedCloud):
 
     async def open(self) -> None:
         await super().open()
-        where = self.settings.state_path / "shelf"
-        self._shelved = await open_store(str(where), "image", inline=True)
+        where = str(self.settings.state_path / "absent")
+        self._absent = {
+            name: await open_store(where, name, inline=True) for name in ("image", "share")
+        }
 
     def every_store(self) -> Mapping[str, Store]:
-        """Return the databases, and one without images for the shelf."""
-        return {**super().every_store(), "image": self._shelved}
+        """Return the databases, and empty ones of the services that are not there."""
+        return {**super().every_store(), **self._absent}
 
     async def close(self) -> None:
         await super().close()
-        await self._shelved.close()
+        for store in self._absent.values():
+            await store.close()
 
     async def meanwhile(
         self, asking: Coroutine[Any, Any, T], *, turns: int = 50
