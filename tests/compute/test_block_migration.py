@@ -180,6 +180,24 @@ async def test_a_host_of_a_release_that_copies_no_disks_is_told(local: Local, si
     await local.stays_whole()
 
 
+async def test_a_server_whose_image_is_gone_moves_only_to_who_has_it(local: Local) -> None:
+    moving = local.moving
+    await move(local)
+    moving.cloud.shelf.images.clear()
+    await moving.move(host=moving.source, block_migration="auto")
+    await local.stays_whole()
+    agent = moving.cloud.known_agents[moving.destination]
+    await agent.delete_image(moving.cloud.image_id)
+    await move(local)
+    assert await moving.status() == "error"
+    assert "was deleted" in await local.why()
+    assert "migrate it while it is off" in await local.why()
+    await local.stays_whole()
+    assert await ask(moving, "migrate", user="admin") == 202
+    assert await ask(moving, "confirmResize") == 204
+    assert await moving.host() == moving.destination
+
+
 # -- hosts that are gone -----------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
 from mooring.compute.moves import migrations, turns
 from mooring.compute.moves.sagas.move_notes import LiveMigrate
-from mooring.errors import Conflict, MooringError, Unavailable
+from mooring.errors import Conflict, MooringError, NotFound, Unavailable
 from mooring.fence.rules import is_fenced
 from mooring.limits import AGENT_PATIENCE_S, COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Park, Run
@@ -57,7 +57,7 @@ async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
     if notes.is_local:
         if portrait.root is None:
             raise _too_old(notes.source)
-        await spawning.bring_image(run, notes.destination, portrait.root.image_id)
+        await _bring_image(notes, run, portrait.root.image_id)
 
     async def verb(agent: AgentClient) -> None:
         await agent.put_arrival(notes.server_id, portrait, operation=run.operation)
@@ -65,6 +65,19 @@ async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
             raise _too_old(notes.destination)
 
     await guests.ask(run, notes.destination, verb)
+
+
+async def _bring_image(notes: LiveMigrate, run: Run[Compute], image_id: str) -> None:
+    """See that the destination has the image below the disk. Raises Conflict: nobody has it."""
+    try:
+        await spawning.bring_image(run, notes.destination, image_id)
+    except NotFound as error:
+        raise Conflict(
+            f"The root disk of server {notes.server_id} lies over image {image_id}, which was "
+            f"deleted, and which host {notes.destination} has not. The server is where it was; "
+            "migrate it while it is off: then the image is copied with the disk.",
+            private=error.public,
+        ) from error
 
 
 def begin_sending(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
