@@ -104,4 +104,5 @@ async def unmount(opened: NfsAtWork, programs: Programs) -> None:
     """Unmount what a test has left."""
     for share in await NfsShares.shares(opened.nfs):
         mount_point = opened.nfs.data(share.share_id).parent
-        await programs.run(["umount", "--", str(mount_point)])
+        done = await programs.run(["umount", "--", str(mount_point)])
+        assert not done.code, done.err

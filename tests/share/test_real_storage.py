@@ -53,6 +53,8 @@ async def real(tmp_path: Path) -> AsyncGenerator[RealCloud]:
         try:
             yield cloud
         finally:
+            # A server that runs keeps what it gives away.
+            await server.stop()
             await unmount(cloud.work, runner)
     await journal.close()
 
