@@ -65,3 +65,11 @@ def test_citations_are_found_where_they_are_written() -> None:
     cited = [citation for path in tree.python("src/") for citation in citations(path)]
     assert ("compute", "2.4") in cited
     assert (SPECS, "001") in cited
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    pages = sorted(path for path in tree.files() if path.startswith("docs/adr/"))
+    numbers = [int(path.removeprefix("docs/adr/").partition("-")[0]) for path in pages]
+    assert numbers == list(range(1, len(pages) + 1))
+    for number, path in zip(numbers, pages, strict=True):
+        assert tree.text(path).startswith(f"# ADR {number}: "), path
