@@ -37,6 +37,7 @@ def test_what_is_put_and_has_no_undo_is_known() -> None:
     left = [verb.name for verb in verbs.VERBS.values() if verb.method == "PUT"]
     assert [name for name in left if not verbs.VERBS[name].undone_by] == [
         "put_certificate",
+        "put_move_certificates",
         "set_power",
         "hasten_departure",
         "record_merge",
