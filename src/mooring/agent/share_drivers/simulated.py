@@ -40,6 +40,8 @@ from mooring.agent_api.shares import (
 from mooring.errors import Conflict
 
 DEFAULT_GIB = 10_240
+_END_RULES = "UPDATE rules SET until = ? WHERE share_id = ? AND until IS NULL"
+_END_RULE = "UPDATE rules SET until = ? WHERE share_id = ? AND rule_id = ? AND until IS NULL"
 
 
 class Allowed(Struct, frozen=True):
@@ -128,7 +130,7 @@ class SimulatedShares:
         refuse_with_snapshots(share_id, known.snapshots)
         with self._db:
             self._db.execute("BEGIN")
-            self._end_rules("share_id = ?", share_id)
+            self._db.execute(_END_RULES, (time.time(), share_id))
             self._db.execute("DELETE FROM shares WHERE id = ?", (share_id,))
 
     async def resize(self, share_id: str, size_gb: int, operation_key: str) -> None:
@@ -148,7 +150,7 @@ class SimulatedShares:
         with self._db:
             self._db.execute("BEGIN")
             if rule not in known.rules:
-                self._end_rules("share_id = ? AND rule_id = ?", share_id, rule.rule_id)
+                self._db.execute(_END_RULE, (time.time(), share_id, rule.rule_id))
                 self._db.execute(
                     "INSERT INTO rules VALUES (?, ?, ?, ?, ?, ?, NULL)",
                     (share_id, rule.rule_id, rule.type, rule.to, rule.level, time.time()),
@@ -159,7 +161,7 @@ class SimulatedShares:
         await self.knobs.at("revoke")
         with self._db:
             self._db.execute("BEGIN")
-            self._end_rules("share_id = ? AND rule_id = ?", share_id, rule_id)
+            self._db.execute(_END_RULE, (time.time(), share_id, rule_id))
             self._forget_clients()
 
     async def take_snapshot(self, share_id: str, snapshot_id: str) -> None:
@@ -216,10 +218,6 @@ class SimulatedShares:
             raise used_elsewhere(grant.rule.to)
         self._forget_clients()
         return row[1]
-
-    def _end_rules(self, condition: str, *names: str) -> None:
-        statement = f"UPDATE rules SET until = ? WHERE {condition} AND until IS NULL"  # noqa: S608  (names of our own)
-        self._db.execute(statement, (time.time(), *names))
 
     def _forget_clients(self) -> None:
         """Let go of the keys that no rule needs any more."""
