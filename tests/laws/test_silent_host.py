@@ -27,9 +27,9 @@ from mooring.compute.hosts.loops import watch_hosts
 from mooring.saga import laws
 from mooring.saga.tables import SagaRow
 from mooring.share.app import SERVICE as SHARE_SERVICE
-from mooring.share.services.loops import watch_pools as watch_share_pools
+from mooring.share.services.loops.watch_pools import POOLS as SHARE_POOLS
 from mooring.volume.app import SERVICE as VOLUME_SERVICE
-from mooring.volume.backends.loops import watch_pools
+from mooring.volume.backends.loops.watch_pools import POOLS
 from tests.cloud import SimulatedCloud
 from tests.laws.meddlers import DeadHost
 from tests.laws.scenarios import SCENARIOS
@@ -155,8 +155,8 @@ async def look_at(cloud: SimulatedCloud, hosts: Collection[str]) -> None:
     compute, volume = cloud.cloud[COMPUTE_SERVICE], cloud.cloud[VOLUME_SERVICE]
     for host in sorted(cloud.hosts.keys() & hosts):
         await watch_hosts.look_at(compute, host)
-        await watch_pools.look_at(volume, host)
-        await watch_share_pools.look_at(cloud.cloud[SHARE_SERVICE], host)
+        await POOLS.look_at(volume, host)
+        await SHARE_POOLS.look_at(cloud.cloud[SHARE_SERVICE], host)
 
 
 async def give_to(cloud: SimulatedCloud, numbers: str) -> None:

@@ -13,7 +13,7 @@ from mooring.share.quotas.api import quotas
 from mooring.share.service import Share
 from mooring.share.services import pools
 from mooring.share.services.api import absent, operators
-from mooring.share.services.loops import watch_pools
+from mooring.share.services.loops.watch_pools import POOLS
 from mooring.share.shares.api import share_actions, shares
 from mooring.share.snapshots.api import snapshots
 from mooring.share.tables import ExportRow, ReservationRow, RuleRow, ShareRow, SnapshotRow
@@ -63,7 +63,7 @@ SERVICE = Service(
     rules=RULES,
     open=_open,
     prepare=_prepare,
-    loops=(Loop(watch_pools.watch_pools, watch_pools.look_once, is_first_look=True),),
+    loops=(Loop(POOLS.watch, POOLS.look_once, is_first_look=True),),
     take_sagas=_take_sagas,
     notifies=True,
     hosts_seen=pools.seen,

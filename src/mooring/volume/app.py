@@ -12,7 +12,7 @@ from mooring.volume.attachments.api import attachments
 from mooring.volume.attachments.loops import settle_borrowed
 from mooring.volume.backends import backends
 from mooring.volume.backends.api import operators
-from mooring.volume.backends.loops import watch_pools
+from mooring.volume.backends.loops.watch_pools import POOLS
 from mooring.volume.extend.api import extending
 from mooring.volume.policy import RULES
 from mooring.volume.quotas.api import quotas
@@ -82,7 +82,7 @@ SERVICE = Service(
     open=_open,
     prepare=_prepare,
     loops=(
-        Loop(watch_pools.watch_pools, watch_pools.look_once, is_first_look=True),
+        Loop(POOLS.watch, POOLS.look_once, is_first_look=True),
         Loop(settle_borrowed.settle_borrowed, settle_borrowed.settle_once),
     ),
     take_sagas=_take_sagas,

@@ -1,0 +1,120 @@
+"""How a service learns of the pools of its hosts, so that what is new finds one with room."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+import structlog
+from sqlalchemy.orm import Session
+
+from mooring.agent_api.client import Agents
+from mooring.agent_api.hosts import Host
+from mooring.bulkhead import Rounds
+from mooring.clock import Clock
+from mooring.errors import MooringError
+from mooring.store.base import Store
+from mooring.store.together import Together
+
+log = structlog.get_logger()
+Reports: TypeAlias = Together[Host, None]
+
+
+class Watching(Protocol):
+    """What a service's settings say of it."""
+
+    @property
+    def default_zone(self) -> str:
+        """The zone of hosts that name none."""
+        ...
+
+    @property
+    def pool_poll_s(self) -> float:
+        """How long it waits between two looks, in seconds."""
+        ...
+
+
+class Watcher(Protocol):
+    """A service that looks at hosts."""
+
+    store: Store
+    clock: Clock
+    agents: Agents
+
+    @property
+    def settings(self) -> Watching:
+        """What its operator chose."""
+        ...
+
+
+W = TypeVar("W", bound=Watcher)
+
+
+class PoolWatch(Generic[W]):
+    """Asks the hosts that have a `role` for their pools, and sweeps old messages by the way.
+
+    `note_host` writes down what a host says, with the zone of those that name none; `sweep` removes
+    what is too old by then.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        note_host: Callable[[Session, Host, str, datetime], None],
+        sweep: Callable[[Session, datetime], None],
+    ) -> None:
+        self._role, self._note_host, self._sweep = role, note_host, sweep
+
+    async def watch(self, service: W) -> None:
+        """Look at all hosts again and again, until cancelled; a slow one delays no other."""
+        rounds, reports = Rounds(), self._gather_reports(service)
+        try:
+            while True:
+                rounds.begin(
+                    list(service.agents), lambda name: self._look_at(service, name, reports)
+                )
+                await self._forget_messages(service)
+                await service.clock.sleep(service.settings.pool_poll_s)
+        finally:
+            await rounds.end()
+            await reports.end()
+
+    async def look_once(self, service: W) -> None:
+        """Ask every host once and write down what they say; one that is silent grows old."""
+        reports = self._gather_reports(service)
+        await asyncio.gather(*(self._look_at(service, name, reports) for name in service.agents))
+        await self._forget_messages(service)
+
+    async def look_at(self, service: W, name: str) -> None:
+        """Ask one host for its pools; one that fails is logged."""
+        await self._look_at(service, name, self._gather_reports(service))
+
+    async def _look_at(self, service: W, name: str, reports: Reports) -> None:
+        try:
+            host = await service.agents[name].host()
+        except MooringError as error:
+            log.info("host does not answer", host=name, error=str(error))
+            return
+        if self._role not in host.roles:
+            return
+        try:
+            await reports(host)
+        except MooringError as error:
+            log.warning("pools were not written down", role=self._role, host=name, error=str(error))
+
+    def _gather_reports(self, service: W) -> Reports:
+        """Return what writes down what hosts say, that of many in one transaction."""
+
+        def write(tx: Session, reports: Sequence[Host]) -> Sequence[None]:
+            zone, now = service.settings.default_zone, service.clock.now()
+            return [self._note_host(tx, host, zone, now) for host in reports]
+
+        return Together(lambda reports: service.store.write(lambda tx: write(tx, reports)))
+
+    async def _forget_messages(self, service: W) -> None:
+        try:
+            await service.store.write(lambda tx: self._sweep(tx, service.clock.now()))
+        except MooringError as error:
+            log.warning("old messages were not removed", error=str(error))
