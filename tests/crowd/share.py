@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.crowd.alike import metadata_of, types_of
 from tests.crowd.case import Ask, Case
 
 _NEW = {"share_proto": "NFS", "size": 1}
@@ -22,7 +23,6 @@ SNAPSHOTS = Ask("POST", "/snapshots", {"snapshot": {"share_id": "{s}"}}, "snap#"
 _LOCK = {"resource_lock": {"resource_id": "{s}"}}
 LOCK = Ask("POST", "/resource-locks", _LOCK, "lock", "resource_lock.id")
 LOCKS = Ask("POST", "/resource-locks", _LOCK, "lock#", "resource_lock.id")
-_TYPE_AT, _TYPE_ALL = "/types/{type}", "/types/{type_id}"
 _SPECS = {"driver_handles_share_servers": "False"}
 _PRIVATE = {"extra_specs": _SPECS, "share_type_access:is_public": False}
 TYPE = Ask(
@@ -63,38 +63,6 @@ def _renamed(method: str, route: str, path: str, body: Any = None, **how: Any) -
     return [
         Case(route=f"{method} /{prefix}{route}", path=f"/{prefix}{path}", body=body, **more, **how)
         for prefix, more in (("", {}), ("os-", {"version": _OLD}))
-    ]
-
-
-def _metadata(at: str, route: str, *before: Ask) -> list[Case]:
-    given = Ask("POST", f"{at}/metadata", {"metadata": {"key#": "value#"}})
-    items = {"metadata": {"key#": "value#"}}
-    shared: dict[str, Any] = {"look": f"{at}/metadata"}
-    path = f"{at}/metadata"
-    return [
-        Case(
-            route=f"POST {route}/metadata",
-            before=before,
-            path=path,
-            body=items,
-            kept='"key#": "value#"',
-            **shared,
-        ),
-        Case(
-            route=f"PUT {route}/metadata",
-            before=before,
-            path=path,
-            body=items,
-            one='{"metadata": {"key#": "value#"}}',
-            **shared,
-        ),
-        Case(
-            route=f"DELETE {route}/metadata/{{key}}",
-            before=(*before, given),
-            path=f"{path}/key#",
-            gone='"key#"',
-            **shared,
-        ),
     ]
 
 
@@ -209,7 +177,7 @@ _SNAPSHOTS = [
         look="/snapshots",
         gone="{snap#}",
     ),
-    *_metadata(_SNAP_AT, _SNAP_ALL, SHARE, SNAPSHOT),
+    *metadata_of(_SNAP_AT, _SNAP_ALL, SHARE, SNAPSHOT),
     *_both(
         f"POST {_SNAP_ALL}/action",
         "reset_status",
@@ -233,68 +201,6 @@ _SNAPSHOTS = [
         },
     ),
 ]
-_TYPES = [
-    Case(
-        route="POST /types",
-        body={"share_type": {"name": "{case}#", "extra_specs": _SPECS}},
-        look="/types",
-        kept='"{case}#"',
-    ),
-    Case(
-        route=f"PUT {_TYPE_ALL}",
-        before=(TYPE,),
-        path=_TYPE_AT,
-        body={"share_type": {"name": "{case}-#"}},
-        look=_TYPE_AT,
-        one='"{case}-#"',
-    ),
-    Case(
-        route=f"DELETE {_TYPE_ALL}",
-        before=(TYPES,),
-        path="/types/{type#}",
-        look="/types",
-        gone="{type#}",
-    ),
-    Case(
-        route=f"POST {_TYPE_ALL}/extra_specs",
-        before=(TYPE,),
-        path=f"{_TYPE_AT}/extra_specs",
-        body={"extra_specs": {"key#": "value#"}},
-        look=f"{_TYPE_AT}/extra_specs",
-        kept='"key#": "value#"',
-    ),
-    Case(
-        route=f"PUT {_TYPE_ALL}/extra_specs/{{key}}",
-        before=(TYPE,),
-        path=f"{_TYPE_AT}/extra_specs/key#",
-        body={"key#": "value#"},
-        look=f"{_TYPE_AT}/extra_specs",
-        kept='"key#": "value#"',
-    ),
-    Case(
-        route=f"DELETE {_TYPE_ALL}/extra_specs/{{key}}",
-        before=(TYPE, Ask("POST", f"{_TYPE_AT}/extra_specs", {"extra_specs": {"key#": "v"}})),
-        path=f"{_TYPE_AT}/extra_specs/key#",
-        look=f"{_TYPE_AT}/extra_specs",
-        gone='"key#"',
-    ),
-    Case(
-        route=f"POST {_TYPE_ALL}/action addProjectAccess",
-        before=(TYPE,),
-        path=f"{_TYPE_AT}/action",
-        body={"addProjectAccess": {"project": "p#"}},
-        look=f"{_TYPE_AT}/share_type_access",
-        kept='"p#"',
-    ),
-    Case(
-        route=f"POST {_TYPE_ALL}/action removeProjectAccess",
-        before=(TYPE, act("addProjectAccess", {"project": "p#"}, on=_TYPE_AT)),
-        path=f"{_TYPE_AT}/action",
-        body={"removeProjectAccess": {"project": "p#"}},
-        look=f"{_TYPE_AT}/share_type_access",
-        gone='"p#"',
-    ),
-]
 CASES = [
     Case(
         route="POST /shares",
@@ -311,11 +217,11 @@ CASES = [
         one='"{case}-#"',
     ),
     Case(route=f"DELETE {_ALL}", before=(SHARES,), path=_EACH, look="/shares", gone="{s#}"),
-    *_metadata(_AT, _ALL, SHARE),
+    *metadata_of(_AT, _ALL, SHARE),
     *_ACTIONS,
     *_RULES,
     *_SNAPSHOTS,
-    *_TYPES,
+    *types_of("share_type", TYPE, TYPES, "share_type_access"),
     *_renamed("PUT", "quota-sets/{project_id}", "quota-sets/crowd", {"quota_set": {"shares": 99}}),
     *_renamed("DELETE", "quota-sets/{project_id}", "quota-sets/crowd"),
     *_renamed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.crowd.alike import metadata_of, types_of
 from tests.crowd.case import Ask, Case
 
 VOLUMES = Ask("POST", "/volumes", {"volume": {"size": 1, "name": "{case}#"}}, "v#", "volume.id")
@@ -17,7 +18,6 @@ FULL = Ask(
 )
 _AT, _ALL = "/volumes/{v}", "/volumes/{volume_id}"
 _SNAP_AT, _SNAP_ALL = "/snapshots/{snap}", "/snapshots/{snapshot_id}"
-_TYPE_AT, _TYPE_ALL = "/types/{type}", "/types/{type_id}"
 _SERVER = "00000000-0000-4000-8000-0000000000a#"
 SNAPSHOT = Ask(
     "POST",
@@ -69,39 +69,16 @@ def _on_each(action: str, value: Any = None, *before: Ask, **more: Any) -> Case:
 
 
 def _metadata(at: str, route: str, *before: Ask) -> list[Case]:
-    given = Ask("POST", f"{at}/metadata", {"metadata": {"key#": "value#"}})
-    shared: dict[str, Any] = {"look": f"{at}/metadata"}
+    path = f"{at}/metadata"
     return [
-        Case(
-            route=f"POST {route}/metadata",
-            before=before,
-            path=f"{at}/metadata",
-            body={"metadata": {"key#": "value#"}},
-            kept='"key#": "value#"',
-            **shared,
-        ),
-        Case(
-            route=f"PUT {route}/metadata",
-            before=before,
-            path=f"{at}/metadata",
-            body={"metadata": {"key#": "value#"}},
-            one='{"metadata": {"key#": "value#"}}',
-            **shared,
-        ),
+        *metadata_of(at, route, *before),
         Case(
             route=f"PUT {route}/metadata/{{key}}",
             before=before,
-            path=f"{at}/metadata/key#",
+            path=f"{path}/key#",
             body={"meta": {"key#": "value#"}},
+            look=path,
             kept='"key#": "value#"',
-            **shared,
-        ),
-        Case(
-            route=f"DELETE {route}/metadata/{{key}}",
-            before=(*before, given),
-            path=f"{at}/metadata/key#",
-            gone='"key#"',
-            **shared,
         ),
     ]
 
@@ -250,68 +227,6 @@ _SNAPSHOTS = [
         refused=True,
     ),
 ]
-_TYPES = [
-    Case(
-        route="POST /types",
-        body={"volume_type": {"name": "{case}#"}},
-        look="/types",
-        kept='"{case}#"',
-    ),
-    Case(
-        route=f"PUT {_TYPE_ALL}",
-        before=(TYPE,),
-        path=_TYPE_AT,
-        body={"volume_type": {"name": "{case}-#"}},
-        look=_TYPE_AT,
-        one='"{case}-#"',
-    ),
-    Case(
-        route=f"DELETE {_TYPE_ALL}",
-        before=(TYPES,),
-        path="/types/{type#}",
-        look="/types",
-        gone="{type#}",
-    ),
-    Case(
-        route=f"POST {_TYPE_ALL}/extra_specs",
-        before=(TYPE,),
-        path=f"{_TYPE_AT}/extra_specs",
-        body={"extra_specs": {"key#": "value#"}},
-        look=f"{_TYPE_AT}/extra_specs",
-        kept='"key#": "value#"',
-    ),
-    Case(
-        route=f"PUT {_TYPE_ALL}/extra_specs/{{key}}",
-        before=(TYPE,),
-        path=f"{_TYPE_AT}/extra_specs/key#",
-        body={"key#": "value#"},
-        look=f"{_TYPE_AT}/extra_specs",
-        kept='"key#": "value#"',
-    ),
-    Case(
-        route=f"DELETE {_TYPE_ALL}/extra_specs/{{key}}",
-        before=(TYPE, Ask("POST", f"{_TYPE_AT}/extra_specs", {"extra_specs": {"key#": "v"}})),
-        path=f"{_TYPE_AT}/extra_specs/key#",
-        look=f"{_TYPE_AT}/extra_specs",
-        gone='"key#"',
-    ),
-    Case(
-        route=f"POST {_TYPE_ALL}/action addProjectAccess",
-        before=(TYPE,),
-        path=f"{_TYPE_AT}/action",
-        body={"addProjectAccess": {"project": "p#"}},
-        look=f"{_TYPE_AT}/os-volume-type-access",
-        kept='"p#"',
-    ),
-    Case(
-        route=f"POST {_TYPE_ALL}/action removeProjectAccess",
-        before=(TYPE, act("addProjectAccess", {"project": "p#"}, on=_TYPE_AT)),
-        path=f"{_TYPE_AT}/action",
-        body={"removeProjectAccess": {"project": "p#"}},
-        look=f"{_TYPE_AT}/os-volume-type-access",
-        gone='"p#"',
-    ),
-]
 CASES = [
     Case(
         route="POST /volumes",
@@ -338,7 +253,7 @@ CASES = [
     *_ACTIONS,
     *_ATTACHMENTS,
     *_SNAPSHOTS,
-    *_TYPES,
+    *types_of("volume_type", TYPE, TYPES, "os-volume-type-access"),
     Case(
         route="PUT /os-quota-sets/{project_id}",
         path="/os-quota-sets/crowd",
