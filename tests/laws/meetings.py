@@ -117,13 +117,13 @@ WANTS = {
     "reset a deleted share": Wants("share rule", "share"),
     "reset a growing share": Wants("share rule", "share"),
     "reset a denying share": Wants("share rule", "share", "rule"),
-    "reset a forgetting share": Wants("share picture", "share", "picture"),
+    "reset a forgetting share": Wants("share rule picture", "share", "picture"),
     "allow": Wants("share", "share"),
     "deny": Wants("share rule", "share", "rule"),
     "deny a locked rule": Wants("share rule", "share", "rule"),
     "take share snapshot": Wants("share rule", "share"),
-    "delete share snapshot": Wants("share picture", "share", "picture"),
-    "copy share snapshot": Wants("share picture", "share", "picture"),
+    "delete share snapshot": Wants("share rule picture", "share", "picture"),
+    "copy share snapshot": Wants("share rule picture", "share", "picture"),
 }
 """By the names of the scenarios; the law *across* sees that it is so."""
 

@@ -34,7 +34,7 @@ from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site, Trial
 from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
-SERVICES = ("compute", "volume")
+SERVICES = ("compute", "share", "volume")
 LEFT_OUT = (
     "snapshot files",
     "merge files",
