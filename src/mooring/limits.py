@@ -1,4 +1,4 @@
-"""Every limit in one place, each with its reason; cited in the documentation."""
+"""Every limit but those of agents alone, each with its reason; cited in the documentation."""
 
 from __future__ import annotations
 
@@ -143,86 +143,8 @@ VOLUME_NAME_LENGTH = 255
 VOLUME_SIZE_GIB = 2**31 - 1
 """Biggest size that a request may name; what fits is a matter of quota and pools."""
 
-AGENT_PROGRAM_S = 60.0
-"""How long one program that an agent starts may take, unless it copies a disk."""
-
-AGENT_COPY_S = 3600.0
-"""How long the copy of a disk or an image may take."""
-
-AGENT_PROGRAM_MEMORY_BYTES = 1024**3
-"""Address space of one program: qemu-img on a hostile image must not eat the host."""
-
-AGENT_COPY_MEMORY_BYTES = 4 * 1024**3
-"""Address space of a copy: compressed images are unpacked by up to 64 threads with their stacks."""
-
-AGENT_PROGRAM_OUTPUT_BYTES = 65536
-"""How much of a program's output is kept; the rest is read and dropped."""
-
-AGENT_WORKER_IDLE_S = 60.0
-"""How long a helper process of an agent waits for its next call before it ends."""
-
-AGENT_WORKER_MEMORY_BYTES = 2 * 1024**3
-"""Address space of a helper process: os-brick and a vendor's library take a tenth of it."""
-
-AGENT_MOUNT_S = 60.0
-"""How long mounting or unmounting a share may take, with all the NFS versions that are tried."""
-
-AGENT_MOUNTS_AT_ONCE = 4
-"""Helper processes that mount: the second starts only while a share keeps the first one waiting."""
-
-AGENT_MOUNT_ANSWER_S = 15.0
-"""How long a mounted share may take to say how large it is; it counts as gone then."""
-
-AGENT_MOUNT_FRESH_S = 5.0
-"""How long a share that has answered is used without being asked again."""
-
-AGENT_MOUNT_RETRY_S = 30.0
-"""How long a share that kept its users waiting in vain is not tried again."""
-
-AGENT_POOL_ANSWER_S = 5.0
-"""How long a host that is asked for its state waits for a pool, which may be behind a network."""
-
-AGENT_ARRAY_S = 90.0
-"""How long a call of a storage array's management may take, jobs it waits for included."""
-
-AGENT_ARRAY_FRESH_S = 60.0
-"""How long the capacity that an array told is believed; its volumes' records are always read."""
-
-AGENT_CONSOLE_BYTES = 1024**2
-"""How much of a guest's serial console is kept and shown: the end of it."""
-
-AGENT_EVENTS = 1000
-"""News that an agent remembers; who asks later reads the guests instead."""
-
-AGENT_IMAGE_BYTES = 2 * 1024**4
-"""Largest image that an agent takes into its cache."""
-
-AGENT_UNPLUG_ASK_S = 3.0
-"""How long a guest is given to let go of a disk before it is asked again."""
-
-AGENT_UNPLUG_S = 120.0
-"""How long a guest is asked in all; a booting one hears nothing at first."""
-
 AGENT_MERGE_S = 7200.0
 """How long the merge of a disk's files may take; what a volume service waits for at most."""
-
-AGENT_LAYERS = 256
-"""Files that a guest's disk may consist of: each is a step more to read through."""
-
-AGENT_MERGE_POLL_S = 0.2
-"""How often a merge inside QEMU is looked at: libvirt tells of its end only who asks."""
-
-AGENT_BODY_BYTES = 1024**2
-"""Largest JSON body of a verb: a server with all its disks takes a few dozen KiB."""
-
-AGENT_DISKS = 26
-"""Disks that one guest may have: a letter and a free PCIe port for each."""
-
-AGENT_KVM_LATER_S = 1.0
-"""How much longer than without it KVM may take to boot one sector before it counts as unusable."""
-
-AGENT_TICKET_S = 600.0
-"""How long the outcome of a verb waits for whoever was answered 202."""
 
 CLIENT_BODY_BYTES = 64 << 20
 """Largest answer of a service or an agent that is read into memory; image data is streamed."""
@@ -269,18 +191,6 @@ IDENTITY_CACHE_ENTRIES = 1000
 IDENTITY_PAGE_ROWS = 1000
 """Most rows of one page of an identity list; the answer says when there are more."""
 
-AGENT_LIBVIRT_THREADS = 16
-"""Calls to libvirt at once that ask no guest's emulator; each of those has a thread of its own."""
-
-AGENT_GUEST_ANSWER_S = 20.0
-"""How long an agent waits for a guest's emulator: below AGENT_CALL_S, or its host seems silent."""
-
-AGENT_GUEST_START_S = 120.0
-"""How long an agent waits for a new emulator: it may have much memory to find, or to read back."""
-
-AGENT_ACPI_ASK_S = 5.0
-"""How long a guest is given to shut down before it is asked again; a booting one hears nothing."""
-
 SHUTDOWN_S = 5
 """How long open requests may go on once a process was told to stop, in seconds."""
 
@@ -317,9 +227,6 @@ IMAGE_NAME_CHARACTERS = 255
 IMAGE_VALUE_CHARACTERS = 65535
 """Longest value of a property."""
 
-AGENT_BACKLOG = 128
-"""Callers that may wait for an agent to accept them."""
-
 AGENT_STOP_S = 5
 """How long a stopping agent waits for open requests; their work goes on after the next start."""
 
@@ -334,9 +241,6 @@ NOTIFY_ROWS = 100_000
 
 NOTIFY_KEEP_S = 7 * 24 * 3600.0
 """How long a notification waits for a target that is down, or is kept for readers: a week."""
-
-AGENT_RESIZE_TRIES = 4
-"""A disk whose guest stops or starts in the middle of its growth is begun anew so often."""
 
 VOLUME_EVENT_ATTEMPTS = 8
 """How often compute is told of a volume that grows before it counts as silent: half a minute."""

@@ -12,11 +12,11 @@ import pytest
 
 from mooring.agent.app import open_agent
 from mooring.agent.guest_files import GuestFiles
+from mooring.agent.limits import AGENT_CONSOLE_BYTES
 from mooring.agent.run import Budget, Output
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api.client import Agents
 from mooring.errors import Unavailable
-from mooring.limits import AGENT_CONSOLE_BYTES
 
 pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
 

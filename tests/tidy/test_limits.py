@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 
 from tests.tidy import tree
 
-LIMITS = "src/mooring/limits.py"
+LIMITS = ("src/mooring/limits.py", "src/mooring/agent/limits.py")
 HEADING = """\
 # Limits
 
 Nothing in Mooring grows without bound. What may be set is in [configuration](configuration.md);
-these stand in `src/mooring/limits.py`, from which `make golden` writes this page.
+these stand in `src/mooring/limits.py` and, of agents alone, in `src/mooring/agent/limits.py`, from
+which `make golden` writes this page.
 
 | limit | value | why |
 |---|---|---|
@@ -22,7 +23,7 @@ these stand in `src/mooring/limits.py`, from which `make golden` writes this pag
 
 def limits() -> Iterator[tuple[str, str, str]]:
     """Each constant: its name, its value as written, and its docstring, empty when it has none."""
-    body = tree.parsed(LIMITS).body
+    body = [node for path in LIMITS for node in tree.parsed(path).body]
     for node, following in zip(body, [*body[1:], None], strict=True):
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
@@ -38,7 +39,7 @@ def test_every_limit_has_its_reason() -> None:
 
 
 def test_every_limit_is_used() -> None:
-    source = "\n".join(tree.text(path) for path in tree.python("src/") if path != LIMITS)
+    source = "\n".join(tree.text(path) for path in tree.python("src/") if path not in LIMITS)
     unused = [name for name, _, _ in limits() if not re.search(rf"\b{name}\b", source)]
     assert unused == []
 

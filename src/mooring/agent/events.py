@@ -8,8 +8,8 @@ from collections import deque
 from datetime import UTC, datetime
 
 from mooring.agent.hypervisor import News
+from mooring.agent.limits import AGENT_EVENTS
 from mooring.agent_api.hosts import Event
-from mooring.limits import AGENT_EVENTS
 
 
 class EventLog:

@@ -10,12 +10,12 @@ from pathlib import Path
 from mooring import qcow2
 from mooring.agent import files
 from mooring.agent.hypervisor import RootPlan, tail
+from mooring.agent.limits import AGENT_CONSOLE_BYTES
 from mooring.agent.local_disks import check_growth, no_copy
 from mooring.agent.qemu_img import FORMATS, QemuImg
 from mooring.agent_api.images import CachedImage
 from mooring.errors import Invalid
 from mooring.fence.threads import run_to_end
-from mooring.limits import AGENT_CONSOLE_BYTES
 
 ROOT_FORMAT = "qcow2"
 ROOT, BASE = f"root.{ROOT_FORMAT}", "base"

@@ -15,11 +15,11 @@ from typing import Protocol
 from msgspec import Struct
 
 from mooring.agent import files
+from mooring.agent.limits import AGENT_IMAGE_BYTES
 from mooring.agent.qemu_img import FORMATS, ImageInfo
 from mooring.agent_api.images import CachedImage, ImageSpec
 from mooring.errors import Invalid
 from mooring.fence.threads import run_to_end
-from mooring.limits import AGENT_IMAGE_BYTES
 
 Check = Callable[[Path, str], Awaitable[ImageInfo]]
 _WRITE_BYTES = 1024**2

@@ -24,10 +24,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from mooring import certificates
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.certificate import Credentials
+from mooring.agent.limits import AGENT_BACKLOG
 from mooring.agent.membership import Membership
 from mooring.agent.settings import AgentSettings
 from mooring.errors import Conflict, Unavailable
-from mooring.limits import AGENT_BACKLOG, AGENT_STOP_S
+from mooring.limits import AGENT_STOP_S
 from mooring.probe import Probe
 
 log = structlog.get_logger()

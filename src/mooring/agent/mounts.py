@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from mooring import limits
+from mooring.agent import limits
 from mooring.agent.brick.requests import MODULE, MountRequest, UnmountRequest
 from mooring.agent.run import Budget, Runner
 from mooring.agent.settings import MountSettings

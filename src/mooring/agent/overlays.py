@@ -12,10 +12,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from mooring import qcow2
+from mooring.agent.limits import AGENT_LAYERS
 from mooring.agent.qemu_img import FORMATS, read_virtual_bytes
 from mooring.agent_api.overlays import MergeRequest, check_name, is_plain_name
 from mooring.errors import Conflict, Invalid, NotFound
-from mooring.limits import AGENT_LAYERS
 
 
 class Layer(Struct, frozen=True):

@@ -10,11 +10,11 @@ import structlog
 from msgspec import Struct
 
 from mooring.agent.drivers.base import VolumeDriver
+from mooring.agent.limits import AGENT_POOL_ANSWER_S
 from mooring.agent.share_drivers.base import ShareDriver
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.shares import HostedShare, SharePool
 from mooring.errors import Invalid, Unavailable
-from mooring.limits import AGENT_POOL_ANSWER_S
 
 log = structlog.get_logger()
 P_co = TypeVar("P_co", covariant=True)

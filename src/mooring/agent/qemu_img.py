@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from mooring import limits, qcow2, typed
+from mooring import qcow2, typed
+from mooring.agent import limits
 from mooring.agent.run import Budget, Output, Runner
 from mooring.errors import Conflict, Invalid, NoCapacity, Unavailable
 from mooring.fence.threads import run_to_end

@@ -20,7 +20,7 @@ from typing import Protocol
 import structlog
 from msgspec import Struct
 
-from mooring import limits
+from mooring.agent import limits
 from mooring.agent.waiting import until
 from mooring.errors import Bug, Unavailable
 from mooring.fence.journal import Process as Noted

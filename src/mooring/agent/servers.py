@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
+from mooring.agent.limits import AGENT_DISKS
 from mooring.agent.qemu_img import GIB
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
@@ -12,7 +13,6 @@ from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Console, Guest, RootDisk, ServerSpec
 from mooring.errors import Invalid, NotFound
 from mooring.fence.journal import Answer
-from mooring.limits import AGENT_DISKS
 
 handlers = Handlers[Agent]()
 

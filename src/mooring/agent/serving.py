@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
+from mooring.agent.limits import AGENT_BODY_BYTES, AGENT_TICKET_S
 from mooring.agent_api import verbs
 from mooring.agent_api.verbs import Verb
 from mooring.agent_api.wire import STATUS, body_of
 from mooring.errors import Bug, Conflict, Invalid, NotFound, Unavailable
 from mooring.fence.journal import Answer, Journal
 from mooring.fence.operation import HEADER, INCARNATION_HEADER, Operation, parse
-from mooring.limits import AGENT_BODY_BYTES, AGENT_PATIENCE_S, AGENT_POLL_S, AGENT_TICKET_S
+from mooring.limits import AGENT_PATIENCE_S, AGENT_POLL_S
 from mooring.probe import Probe
 from mooring.web import api
 from mooring.web.api import Reply, Route, Target

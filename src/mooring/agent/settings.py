@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mooring import limits
+from mooring.agent import limits
 from mooring.agent.drivers.remote_options import (
     NetappNfsOptions,
     NfsOptions,

@@ -16,7 +16,8 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from mooring import limits, typed
+from mooring import typed
+from mooring.agent import limits
 from mooring.agent.run import SYSTEM_PATH, Budget, Conversation, Runner
 from mooring.errors import Bug, Unavailable, from_record
 

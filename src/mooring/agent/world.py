@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 
 from mooring import typed
+from mooring.agent.limits import AGENT_CONSOLE_BYTES
 from mooring.agent.sources import FileSource, NetworkSource, Source
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.servers import Guest, GuestState
-from mooring.limits import AGENT_CONSOLE_BYTES
 from mooring.write_ahead import set_write_ahead
 
 _TABLES = """

@@ -14,7 +14,7 @@ from typing import Any
 from PyPowerStore.powerstore_conn import PowerStoreConn
 from PyPowerStore.utils.exception import PowerStoreException
 
-from mooring import limits
+from mooring.agent import limits
 from mooring.agent.arrays.requests import PowerstoreAccess
 from mooring.agent.worker import decode_arguments
 from mooring.agent.worker_side import serve

@@ -19,8 +19,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring import limits
-from mooring.agent import files
+from mooring.agent import files, limits
 from mooring.agent.brick.requests import MountRequest
 from mooring.agent.drivers.base import (
     ExtendNeedsCompute,

@@ -8,6 +8,7 @@ from mooring import limits
 from mooring.agent.arrays.requests import NETAPP_MODULE, NetappAccess, NetappClone
 from mooring.agent.drivers.remote_options import NetappNfsOptions
 from mooring.agent.drivers.remote_space import ToldSpace
+from mooring.agent.limits import AGENT_ARRAY_S
 from mooring.agent.mounts import Space
 from mooring.agent.run import Runner
 from mooring.agent.settings import PoolSettings
@@ -55,7 +56,7 @@ class NetappArray:
 
     async def clone(self, source: Path, target: Path, *, operation_key: str) -> None:
         request = NetappClone(access=self._access, source=source.name, target=target.name)
-        timeout_s = self._access.timeout_s + limits.AGENT_ARRAY_S
+        timeout_s = self._access.timeout_s + AGENT_ARRAY_S
         await self._worker.ask("clone", request, timeout_s=timeout_s)
 
     async def close(self) -> None:

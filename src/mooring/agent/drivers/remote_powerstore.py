@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mooring import limits
+from mooring.agent import limits
 from mooring.agent.arrays.requests import POWERSTORE_MODULE, PowerstoreAccess
 from mooring.agent.drivers.remote_options import PowerstoreNfsOptions
 from mooring.agent.drivers.remote_space import ToldSpace

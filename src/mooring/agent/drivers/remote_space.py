@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mooring import limits
+from mooring.agent import limits
 from mooring.agent.mounts import Space
 from mooring.agent.worker import Worker
 from mooring.errors import Unavailable, from_record, to_record

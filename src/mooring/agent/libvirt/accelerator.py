@@ -14,10 +14,10 @@ import structlog
 from msgspec import Struct
 
 from mooring.agent import files
+from mooring.agent.limits import AGENT_KVM_LATER_S, AGENT_PROGRAM_S
 from mooring.agent.run import Budget, Runner, find_program
 from mooring.errors import Unavailable
 from mooring.fence.threads import run_to_end
-from mooring.limits import AGENT_KVM_LATER_S, AGENT_PROGRAM_S
 
 log = structlog.get_logger()
 Accelerator = Literal["kvm", "tcg"]

@@ -19,10 +19,10 @@ import libvirt
 import structlog
 
 from mooring.agent.libvirt.domain_xml import NAME_PREFIX
+from mooring.agent.limits import AGENT_LIBVIRT_THREADS
 from mooring.agent.run import Runner, find_processes
 from mooring.errors import Conflict, MooringError, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
-from mooring.limits import AGENT_LIBVIRT_THREADS
 
 log = structlog.get_logger()
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, GuestPlan, assign_devices
 from mooring.agent.libvirt import disk_sources
+from mooring.agent.limits import AGENT_DISKS
 from mooring.agent.sources import Source
 from mooring.agent_api.moves import Arrival
-from mooring.limits import AGENT_DISKS
 
 NAMESPACE = "urn:mooring:guest:1"
 NAME_PREFIX = "mooring-"

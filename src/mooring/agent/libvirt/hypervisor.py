@@ -28,6 +28,12 @@ from mooring.agent.libvirt.disks import LibvirtDisks
 from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.libvirt.host import find_domain
 from mooring.agent.libvirt.overlays import DomainOverlays
+from mooring.agent.limits import (
+    AGENT_ACPI_ASK_S,
+    AGENT_RESIZE_TRIES,
+    AGENT_UNPLUG_ASK_S,
+    AGENT_UNPLUG_S,
+)
 from mooring.agent.qemu_img import InUse
 from mooring.agent.run import Runner, find_program
 from mooring.agent.settings import AgentSettings
@@ -39,12 +45,6 @@ from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, Invalid, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
-from mooring.limits import (
-    AGENT_ACPI_ASK_S,
-    AGENT_RESIZE_TRIES,
-    AGENT_UNPLUG_ASK_S,
-    AGENT_UNPLUG_S,
-)
 
 log = structlog.get_logger()
 T = TypeVar("T")

@@ -18,13 +18,13 @@ from msgspec import Struct
 
 from mooring.agent import overlays
 from mooring.agent.libvirt import devices, domain_xml, states
+from mooring.agent.limits import AGENT_MERGE_POLL_S
 from mooring.agent.overlays import Layer
 from mooring.agent.qemu_img import QemuImg
 from mooring.agent.sources import FileSource, file_of
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.overlays import MergeRequest, check_name
 from mooring.errors import Conflict, NotFound, Unavailable
-from mooring.limits import AGENT_MERGE_POLL_S
 
 T = TypeVar("T")
 log = structlog.get_logger()

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mooring import limits
-from mooring.agent import files
+from mooring.agent import files, limits
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Budget, Output, Programs
 from mooring.agent.share_drivers.base import refuse_smaller

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from mooring.agent.limits import AGENT_ARRAY_FRESH_S
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Programs
 from mooring.agent.settings import SharePoolSettings
@@ -35,7 +36,6 @@ from mooring.agent_api.shares import (
     ShareSnapshotName,
 )
 from mooring.errors import Invalid, Unavailable
-from mooring.limits import AGENT_ARRAY_FRESH_S
 
 _RULE = "rule."
 _LEVELS: dict[AccessLevel, str] = {"rw": "rw", "ro": "r"}
