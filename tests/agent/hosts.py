@@ -14,13 +14,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
+
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.settings import AgentSettings, HypervisorKind
 from mooring.agent.waiting import until_told
 from mooring.agent_api.client import AgentClient, Agents
 from mooring.agent_api.disks import DiskSpec, GuestDisk
+from mooring.agent_api.guest_shares import GuestShare, MountRequest
 from mooring.agent_api.images import CachedImage, ImageSpec
 from mooring.agent_api.servers import Guest, RootDisk, ServerSpec
+from mooring.agent_api.shares import AccessRule, ShareSpec
 from mooring.agent_api.volumes import VolumeSpec
 from mooring.fence.operation import Operation
 
@@ -74,6 +78,15 @@ def spec_of(data: bytes, disk_format: str) -> ImageSpec:
     )
 
 
+class Share(Struct, frozen=True):
+    """A share on a host, which one rule lets somebody in to."""
+
+    share_id: str
+    rule_id: str
+    pool: str
+    export: str
+
+
 class TestHost:
     """One host, and the steps that many tests take."""
 
@@ -88,12 +101,23 @@ class TestHost:
         spec = spec_of(data, "qcow2" if self.real else "raw")
         return await self.client.put_image(IMAGE_ID, spec, stream(data), operation=operation())
 
-    async def boot(self, server_id: str, disks: list[DiskSpec] | None = None) -> Guest:
+    async def boot(
+        self,
+        server_id: str,
+        disks: list[DiskSpec] | None = None,
+        shares: list[GuestShare] | None = None,
+    ) -> Guest:
         """Make a server from the image, and wait until it is up."""
         await self.push_image()
         root = RootDisk(image_id=IMAGE_ID, size_gib=1)
         spec = ServerSpec(
-            name="guest", vcpus=1, memory_mib=128, root=root, disks=disks or [], network="none"
+            name="guest",
+            vcpus=1,
+            memory_mib=128,
+            root=root,
+            disks=disks or [],
+            shares=shares or [],
+            network="none",
         )
         guest = await self.client.put_server(server_id, spec, operation=operation())
         await self.hears(server_id, "mooring-guest: up")
@@ -136,6 +160,28 @@ class TestHost:
         )
         return DiskSpec(volume_id=volume_id, attachment_id=attachment_id, connection=connection)
 
+    async def make_share(self, to: str = "") -> Share:
+        """Make a share on this very host, with a rule for it, or for somebody else."""
+        host, share_id, rule_id = await self.client.host(), new_id(), new_id()
+        pool = host.share_pools[0]
+        spec = ShareSpec(pool=pool.name, protocol=pool.protocol, size_gb=1)
+        made = await self.client.put_share(share_id, spec, operation=operation())
+        rule = AccessRule(pool=pool.name, type="ip", to=to or host.shares.address)
+        await self.client.grant_access(share_id, rule_id, rule, operation=operation())
+        return Share(share_id, rule_id, pool.name, made.exports[0].path)
+
+    async def mount(self, server_id: str, share: Share, tag: str = "papers") -> GuestShare:
+        """Have a share mounted for a server; returns it as its guest is to have it."""
+        request = MountRequest(export=share.export, protocol="NFS")
+        mounted = await self.client.mount_share(
+            server_id, share.share_id, request, operation=operation()
+        )
+        return GuestShare(share_id=share.share_id, tag=tag, path=mounted.path)
+
+    async def unmount(self, server_id: str, share: Share) -> None:
+        """Have a server need a share no more."""
+        await self.client.unmount_share(server_id, share.share_id, operation=operation())
+
     async def plug(self, server_id: str, disk: DiskSpec) -> GuestDisk:
         """Give a server a disk."""
         return await self.client.plug_disk(server_id, disk, operation=operation())
@@ -150,7 +196,9 @@ async def open_host(
     state_dir: Path, hypervisor: HypervisorKind = "simulated", name: str = "host-1"
 ) -> AsyncGenerator[tuple[TestHost, RunningAgent]]:
     """Start an agent in this process."""
-    settings = AgentSettings(name=name, state_dir=state_dir, hypervisor=hypervisor)
+    settings = AgentSettings(
+        name=name, state_dir=state_dir, hypervisor=hypervisor, roles=("compute", "volume", "share")
+    )
     async with open_agent(settings) as running:
         agents = Agents()
         client = agents.in_process(name, running.app)

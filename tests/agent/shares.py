@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from mooring.agent.mounts import Mounts, mount_point
 from mooring.agent.run import Runner
@@ -90,7 +91,7 @@ class Shares:
         path = self.directory / "calls"
         return path.read_text().splitlines() if path.exists() else []
 
-    def settings(self, timeout_s: float = 30.0, **other: str) -> MountSettings:
+    def settings(self, timeout_s: float = 30.0, **other: Any) -> MountSettings:
         """Return what makes an agent use the stand-ins."""
         return MountSettings(
             program_path=str(self.directory / "bin"),
@@ -99,7 +100,7 @@ class Shares:
             **other,
         )
 
-    def mounts(self, journal: Journal, timeout_s: float = 30.0, **other: str) -> Mounts:
+    def mounts(self, journal: Journal, timeout_s: float = 30.0, **other: Any) -> Mounts:
         """Return the mounts of a host that uses the stand-ins."""
         mounts = Mounts(
             self.settings(timeout_s, **other), self.directory / "state", Runner(journal)

@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mooring.agent.hypervisor import (
-    DiskPlan,
-    GuestPlan,
-    RootPlan,
-    assign_devices,
-    choose_device,
-)
+from mooring.agent.device_names import assign_devices, choose_device
+from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
 from mooring.agent.libvirt.domain_xml import (
     Machine,
     build_disk,

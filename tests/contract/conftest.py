@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mooring.agent.settings import HypervisorKind
-from tests.agent.hosts import TestHost, open_host, why_no_real_guests
+from tests.agent.hosts import TestHost, open_host, operation, why_no_real_guests
 from tests.agent.processes import agent_process
 from tests.contract.clients import Cloud, Http, Shell
 
@@ -83,6 +83,8 @@ async def host(kind: HypervisorKind, state_dirs: dict[str, Path]) -> AsyncGenera
         yield found
         for guest in await found.client.list_servers():
             await found.remove(guest.server_id)
+        for use in (await found.client.inventory()).share_mounts:
+            await found.client.unmount_share(use.server_id, use.share_id, operation=operation())
 
 
 @asynccontextmanager

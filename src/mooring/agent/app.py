@@ -18,6 +18,7 @@ from mooring.agent import (
     certificate,
     copying,
     disks,
+    guest_shares,
     host,
     moves,
     servers,
@@ -44,6 +45,9 @@ from mooring.agent.run import Runner
 from mooring.agent.serving import build_app
 from mooring.agent.settings import AgentSettings, PoolSettings, check_names
 from mooring.agent.share_drivers.opening import open_share_pools
+from mooring.agent.share_mounts.keeping import GuestShares
+from mooring.agent.share_mounts.opening import open_mounters
+from mooring.agent.share_mounts.users import ShareUsers
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.errors import Conflict, Unavailable
 from mooring.fence.journal import Journal
@@ -68,6 +72,7 @@ class RunningAgent:
             host.handlers,
             servers.handlers,
             disks.handlers,
+            guest_shares.handlers,
             copying.handlers,
             moves.handlers,
             shares.handlers,
@@ -138,7 +143,6 @@ async def _build(
     images.prepare()
     connections.prepare()
     await mounts.release_unused(mounts.base)
-    copies = None if hypervisor is None else Copying(settings, hypervisor, images)
     agent = Agent(
         settings,
         journal=journal,
@@ -149,12 +153,37 @@ async def _build(
         connections=connections,
         mounts=mounts,
         events=events,
-        copying=copies,
+        copying=_open_copying(settings, hypervisor, images, stack),
+        guest_shares=await _open_guest_shares(settings, runner, hypervisor, simulated=simulated),
     )
-    if copies is not None:
-        stack.push_async_callback(copies.door.close)
     events.add(News(kind="agent_started", server_id=""))
     return RunningAgent(agent, notice, gone)
+
+
+def _open_copying(
+    settings: AgentSettings,
+    hypervisor: Hypervisor | None,
+    images: ImageCache,
+    stack: AsyncExitStack,
+) -> Copying | None:
+    if hypervisor is None:
+        return None
+    copies = Copying(settings, hypervisor, images)
+    stack.push_async_callback(copies.door.close)
+    return copies
+
+
+async def _open_guest_shares(
+    settings: AgentSettings, runner: Runner, hypervisor: Hypervisor | None, *, simulated: bool
+) -> GuestShares | None:
+    if hypervisor is None:
+        return None
+    mounters = open_mounters(settings, runner, simulated_host=simulated)
+    users = ShareUsers(settings.state_dir / "share-users")
+    address = settings.mounts.shares.share_address or settings.ip
+    shared = GuestShares(settings.name, address, hypervisor, mounters, users)
+    await shared.setup()
+    return shared
 
 
 def _lock(state_dir: Path, stack: AsyncExitStack) -> None:

@@ -19,9 +19,11 @@ from mooring.agent.pools import Pools, look_at_shares
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.settings import AgentSettings
 from mooring.agent.share_drivers.base import ShareDriver
+from mooring.agent.share_mounts.keeping import GuestShares
 from mooring.agent.turns import Turns
 from mooring.agent_api import verbs
 from mooring.agent_api.disks import SeenDisk
+from mooring.agent_api.guest_shares import ShareClient
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.servers import Guest
 from mooring.errors import Forbidden, MooringError, NotFound
@@ -52,6 +54,7 @@ class Agent:
         mounts: Mounts,
         events: EventLog,
         copying: Copying | None = None,
+        guest_shares: GuestShares | None = None,
     ) -> None:
         self.settings, self.journal = settings, journal
         self._hypervisor = hypervisor
@@ -60,6 +63,7 @@ class Agent:
         self.share_turns = Turns()
         self.images, self.connections, self.mounts = images, connections, mounts
         self.events, self._copying = events, copying
+        self._guest_shares = guest_shares
         self.pools = Pools()
         self.probe: Probe = NoProbe()
         self.credentials: Credentials | None = None
@@ -78,6 +82,13 @@ class Agent:
         if self._copying is None:
             raise Forbidden(f"Host {self.settings.name} runs no guests: it lacks the role compute.")
         return self._copying
+
+    @property
+    def guest_shares(self) -> GuestShares:
+        """What mounts shares for guests here. Raises Forbidden, as `hypervisor` does."""
+        if self._guest_shares is None:
+            raise Forbidden(f"Host {self.settings.name} runs no guests: it lacks the role compute.")
+        return self._guest_shares
 
     @property
     def runs_guests(self) -> bool:
@@ -116,6 +127,7 @@ async def show_host(call: Call[Agent]) -> Answer:
         roles=list(settings.roles),
         pools=await agent.pools.volume_pools([*agent.drivers.values()]),
         share_pools=await agent.pools.share_pools([*agent.share_drivers.values()]),
+        shares=agent.guest_shares.client if agent.runs_guests else ShareClient(),
         ip=settings.ip,
         architecture=platform.machine(),
         **_offers(facts),
@@ -147,6 +159,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     leftovers = [path for driver in drivers for path in await driver.leftovers()]
     if agent.runs_guests:
         leftovers += await agent.hypervisor.leftovers()
+        leftovers += await agent.guest_shares.leftovers()
     guests = await agent.hypervisor.guests() if agent.runs_guests else []
     seen = await look_at_shares(agent.share_drivers)
     inventory = Inventory(
@@ -158,6 +171,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
         shares=seen.shares,
         images=agent.images.images(),
         connections=agent.connections.connected(),
+        share_mounts=await agent.guest_shares.mounted() if agent.runs_guests else [],
         leftovers=[
             *(leftovers + seen.leftovers),
             *agent.images.leftovers(),

@@ -15,6 +15,7 @@ from msgspec import Struct
 from mooring.agent.local_disks import LocalDisk
 from mooring.agent.sources import FileSource, Source
 from mooring.agent_api.disks import DiskSize, GuestDisk
+from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.moves import Arrival, LocalRoot, Portrait, Progress
 from mooring.agent_api.overlays import MergeRequest
@@ -22,7 +23,6 @@ from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, Invalid, NotFound
 
 SECTOR_BYTES = 512
-DEVICE_PREFIX = "/dev/vd"
 TRAITS = frozenset(
     {
         "COMPUTE_IMAGE_TYPE_QCOW2",
@@ -32,6 +32,8 @@ TRAITS = frozenset(
     }
 )
 """What this agent can do today, in placement's words (facts/compute.md 14.3)."""
+SHARE_TRAITS = frozenset({"COMPUTE_MEM_BACKING_FILE", "COMPUTE_STORAGE_VIRTIO_FS"})
+"""What it can do besides where shares can be given to guests (facts/compute.md 7.1)."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -88,6 +90,9 @@ class GuestPlan(Struct, frozen=True, kw_only=True):
     disks: tuple[DiskPlan, ...]
     network: Literal["auto", "none"]
     metadata: dict[str, str]
+    shares: tuple[GuestShare, ...] = ()
+    mem_page_size: str = ""
+    """As the flavor has it; heeded where memory is shared."""
 
 
 GONE = "hypervisor_gone"
@@ -192,6 +197,17 @@ class Hypervisor(Protocol):
 
     async def redefine_disks(self, server_id: str, disks: tuple[DiskPlan, ...]) -> None:
         """Give the definition exactly these volumes. Raises NotFound."""
+        ...
+
+    async def redefine_shares(self, server_id: str, shares: tuple[GuestShare, ...]) -> None:
+        """Give the definition exactly these shares, and shared memory if any. Raises NotFound."""
+        ...
+
+    async def drop_share(self, server_id: str, share_id: str) -> None:
+        """Take a share out of the definition; nothing when there is none of guest or share.
+
+        Raises Conflict when the running guest has it.
+        """
         ...
 
     async def power_on(self, server_id: str) -> None:
@@ -328,34 +344,6 @@ class Hypervisor(Protocol):
         ...
 
 
-def choose_device(wish: str, taken: frozenset[str] | set[str]) -> str | None:
-    """Return the device name for a new disk: the wish when it is free, else the next free letter.
-
-    None when all letters are in use (facts/compute.md 2.7).
-    """
-    names = [f"{DEVICE_PREFIX}{chr(ord('a') + number)}" for number in range(26)]
-    if wish in names and wish not in taken:
-        return wish
-    return next((name for name in names if name not in taken), None)
-
-
-def assign_devices(disks: tuple[DiskPlan, ...], *, has_root: bool) -> list[str]:
-    """Return a device name for each disk of a new definition, in order.
-
-    The root disk has /dev/vda; without one, the disk with boot index 0 gets it. Wishes are met
-    before free letters are given.
-    """
-    root = f"{DEVICE_PREFIX}a"
-    boots = [at for at, disk in enumerate(disks) if disk.boot_index == 0 and not has_root][:1]
-    given = dict.fromkeys(boots, root)
-    taken = {root}
-    for at in sorted(range(len(disks)), key=lambda at: not disks[at].device):
-        if at not in given and (name := choose_device(disks[at].device, taken)):
-            given[at] = name
-            taken.add(name)
-    return [given.get(at, "") for at in range(len(disks))]
-
-
 def grown_size(size_bytes: int, image_bytes: int) -> int:
     """Return the size that an image is to get: never less than it has. Raises Invalid.
 
@@ -373,6 +361,14 @@ def check_attachment(server_id: str, volume_id: str, has: str, wanted: str) -> N
             f"Server {server_id} has volume {volume_id} by attachment {has or 'unknown'}; it was "
             f"not plugged anew. Unplug that one first."
         )
+
+
+def share_in_use(server_id: str, share_id: str) -> Conflict:
+    """Return the refusal to take a share from a guest that runs with it."""
+    return Conflict(
+        f"The guest of server {server_id} runs with share {share_id}, which stays mounted. Stop "
+        "the server first."
+    )
 
 
 def no_disk(server_id: str, volume_id: str) -> NotFound:

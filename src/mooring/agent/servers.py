@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
 from mooring.agent.limits import AGENT_DISKS
+from mooring.agent.page_sizes import read_page_size
 from mooring.agent.qemu_img import GIB
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Console, Guest, RootDisk, ServerSpec
 from mooring.errors import Invalid, NotFound
@@ -34,6 +38,8 @@ async def put_server(call: Call[Agent]) -> Answer:
     """Make the root disk, connect the volumes, define the guest, start it."""
     server_id, spec = call.path["server_id"], call.body
     _check(spec)
+    read_page_size(spec.mem_page_size)
+    await _check_shares(call, spec.shares, starts=spec.power == "on")
     hypervisor = call.agent.hypervisor
     root = None if spec.root is None else await _make_root(call, spec.root)
     plan = GuestPlan(
@@ -45,13 +51,16 @@ async def put_server(call: Call[Agent]) -> Answer:
         disks=await _plans(call, spec.disks),
         network=spec.network,
         metadata=spec.metadata,
+        shares=tuple(spec.shares),
+        mem_page_size=spec.mem_page_size,
     )
     call.agent.probe.at("agent/put_server/rooted")
     await call.agent.copying.withdraw(server_id)
     await hypervisor.define(plan)
     call.agent.probe.at("agent/put_server/defined")
     if spec.power == "on":
-        await hypervisor.power_on(server_id)
+        async with call.agent.guest_shares.starting(server_id):
+            await hypervisor.power_on(server_id)
     return Answer(body=await _get(call))
 
 
@@ -78,17 +87,23 @@ async def set_power(call: Call[Agent]) -> Answer:
     """Start, stop or reboot, with fresh connections when they were sent."""
     server_id, request = call.path["server_id"], call.body
     hypervisor = call.agent.hypervisor
-    await _get(call)
+    known = await _get(call)
+    # Before a guest that runs is ended.
+    wanted = known.shares if request.shares is None else request.shares
+    await _check_shares(call, wanted, starts=request.state != "off")
     if request.state != "on":
         graceful_s = request.timeout_s if request.mode == "soft" else 0.0
         await hypervisor.power_off(server_id, graceful_s)
         call.agent.probe.at("agent/set_power/off")
     if request.disks is not None:
         await hypervisor.redefine_disks(server_id, await _plans(call, request.disks))
+    if request.shares is not None:
+        await hypervisor.redefine_shares(server_id, tuple(request.shares))
     if request.state != "off":
         # What is written to from now on is given to nobody.
         await call.agent.copying.withdraw(server_id)
-        await hypervisor.power_on(server_id)
+        async with call.agent.guest_shares.starting(server_id):
+            await hypervisor.power_on(server_id)
     return Answer(body=await _get(call))
 
 
@@ -141,6 +156,14 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
 async def _plans(call: Call[Agent], disks: list[DiskSpec]) -> tuple[DiskPlan, ...]:
     connections, server_id = call.agent.connections, call.path["server_id"]
     return tuple([await connections.plan(server_id, disk) for disk in disks])
+
+
+async def _check_shares(call: Call[Agent], shares: Sequence[GuestShare], *, starts: bool) -> None:
+    """Raise Invalid for shares that no guest can have, Conflict when one it needs is missing."""
+    kept = call.agent.guest_shares
+    kept.check_shares(shares)
+    if starts:
+        await kept.check_mounted(call.path["server_id"], shares)
 
 
 def _check(spec: ServerSpec) -> None:

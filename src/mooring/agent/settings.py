@@ -73,6 +73,22 @@ class SharePoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cephfs: CephfsShareOptions | None = None
 
 
+class GuestShareSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a host mounts shares for its guests (facts/compute.md 7.5).
+
+    Hosts between which servers with shares move have the same mount point bases.
+    """
+
+    share_address: str = ""
+    """From which shares of NFS are mounted, so that their rules are for it; empty: the host's."""
+    nfs_mount_point_base: str = ""
+    """Absolute; empty: in the state directory, or of simulated hosts a place that all have."""
+    cephfs_mount_point_base: str = ""
+    """The same for CephFS, which has another one."""
+    nfs_mount_options: str = ""
+    """What `mount -o` takes besides, for shares of NFS."""
+
+
 class MountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a host mounts shares (facts/block_storage.md 10.2)."""
 
@@ -83,6 +99,8 @@ class MountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     program_path: str = ""
     """Directories, with colons between, where mount and umount are looked for before the
     system's own."""
+    shares: GuestShareSettings = GuestShareSettings()
+    """For the shares of guests, as those above are for their volumes."""
     table: str = "/proc/self/mountinfo"
     """What tells which mounts there are, in the form of proc(5)."""
     timeout_s: float = limits.AGENT_MOUNT_S

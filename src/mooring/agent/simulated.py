@@ -10,22 +10,20 @@ from pathlib import Path
 
 from mooring.agent import simulated_overlays as overlays
 from mooring.agent import simulated_pool
+from mooring.agent.device_names import DEVICE_PREFIX, assign_devices, choose_device
 from mooring.agent.hypervisor import (
-    DEVICE_PREFIX,
     DiskPlan,
     GuestPlan,
     News,
     RootPlan,
     Tell,
-    assign_devices,
     check_attachment,
-    choose_device,
     grown_size,
     tail,
 )
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.settings import AgentSettings
-from mooring.agent.simulated_disks import SimulatedDisks
+from mooring.agent.simulated_guest_shares import SimulatedGuestShares, plug_shares
 from mooring.agent.simulated_moves import check_here
 from mooring.agent.sources import (
     FileSource,
@@ -50,7 +48,7 @@ from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 
 
-class SimulatedHypervisor(SimulatedDisks):
+class SimulatedHypervisor(SimulatedGuestShares):
     """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
 
     `knobs` points: define, power_on, power_off, remove, plug, unplug, resize_disk. `stubborn`
@@ -94,9 +92,11 @@ class SimulatedHypervisor(SimulatedDisks):
             root_bytes=plan.root.size_bytes if plan.root else 0,
             network=plan.network,
             metadata=plan.metadata,
+            shares=list(plan.shares),
         )
         if known is not None:
             guest.state, guest.console, guest.disks = known.state, known.console, known.disks
+            guest.live_shares = known.live_shares
         self._set_disks(guest, plan.disks)
         self._world.save(guest)
 
@@ -296,12 +296,14 @@ class SimulatedHypervisor(SimulatedDisks):
         for disk in guest.disks:
             disk.live, disk.size_bytes = True, _read_image(disk)
             _say_disk(guest, disk.device, disk.size_bytes, disk.volume_id)
+        plug_shares(guest)
 
     def _halt(self, guest: SimulatedGuest, state: str, reason: str) -> None:
         guest.state = "crashed" if state == "crashed" else "stopped"
         guest.disks = [disk for disk in guest.disks if disk.persistent]
         for disk in guest.disks:
             disk.live = False
+        guest.live_shares = []
         self._world.save(guest)
         self._tell(News(kind=f"guest_{state}", server_id=guest.server_id, reason=reason))
 

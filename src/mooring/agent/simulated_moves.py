@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from mooring.agent import simulated_pool
 from mooring.agent.hypervisor import (
     SECTOR_BYTES,
+    SHARE_TRAITS,
     TRAITS,
     Facts,
     Landing,
@@ -57,7 +58,7 @@ class SimulatedMoves(SimulatedRoots):
             vcpus=vcpus,
             memory_mib=vcpus * MEMORY_MIB_PER_VCPU,
             disk_gib=vcpus * DISK_GIB_PER_VCPU,
-            traits=TRAITS - self._settings.hidden_traits,
+            traits=(TRAITS | SHARE_TRAITS) - self._settings.hidden_traits,
             agent_version=self._settings.version,
         )
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from ipaddress import ip_address, ip_network
 from pathlib import Path
 
+from mooring.agent.share_drivers.rules import find_level
 from mooring.agent_api.shares import AccessLevel
 from mooring.errors import Forbidden, NotFound
 from mooring.write_ahead import set_write_ahead
@@ -74,7 +74,4 @@ def _level(
         if connection.execute(query, (client, access_key)).fetchone() is None:
             return None
         return next((level for kind, to, level in rules if (kind, to) == ("cephx", client)), None)
-    networks = {ip_network(to): level for kind, to, level in rules if kind == "ip"}
-    near = [one for one in networks if ip_address(client) in one]
-    # Of networks that overlap the narrowest says how.
-    return networks[max(near, key=lambda one: one.prefixlen)] if near else None
+    return find_level({to: level for kind, to, level in rules if kind == "ip"}, client)

@@ -17,6 +17,7 @@ from mooring import typed
 from mooring.agent.limits import AGENT_CONSOLE_BYTES
 from mooring.agent.sources import FileSource, NetworkSource, Source
 from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.servers import Guest, GuestState
 from mooring.write_ahead import set_write_ahead
 
@@ -25,6 +26,10 @@ CREATE TABLE IF NOT EXISTS guests (id TEXT PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS writes (
     volume_id TEXT, writer TEXT, shared INTEGER, since REAL, until REAL);
 """
+
+
+RUNNING: frozenset[GuestState] = frozenset({"running", "paused"})
+"""The states in which a guest has its devices."""
 
 
 class SimulatedDisk(Struct, kw_only=True):
@@ -64,6 +69,10 @@ class SimulatedGuest(Struct, kw_only=True):
     network: str = "auto"
     metadata: dict[str, str] = {}
     disks: list[SimulatedDisk] = []
+    shares: list[GuestShare] = []
+    """Of the definition."""
+    live_shares: list[GuestShare] = []
+    """Those that it runs with; none when it is off."""
     console: str = ""
 
 
@@ -185,6 +194,7 @@ def show(guest: SimulatedGuest) -> Guest:
         image_id=guest.image_id,
         root_device=root,
         disks=[show_disk(disk) for disk in guest.disks],
+        shares=guest.live_shares if guest.state in RUNNING else guest.shares,
         metadata=guest.metadata,
     )
 

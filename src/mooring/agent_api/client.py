@@ -18,6 +18,7 @@ from mooring.agent_api.calls import decode
 from mooring.agent_api.certificates import MoveCertificates, Renewed, Shown, ShownForMoves
 from mooring.agent_api.copy_calls import CopyCalls
 from mooring.agent_api.disk_calls import DiskCalls
+from mooring.agent_api.guest_share_calls import GuestShareCalls
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage, ImageSpec
 from mooring.agent_api.move_calls import MoveCalls
@@ -45,7 +46,14 @@ from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S
 
 
 class AgentClient(
-    CopyCalls, DiskCalls, MoveCalls, OverlayCalls, ShareCalls, SnapshotCalls, VolumeCalls
+    CopyCalls,
+    DiskCalls,
+    GuestShareCalls,
+    MoveCalls,
+    OverlayCalls,
+    ShareCalls,
+    SnapshotCalls,
+    VolumeCalls,
 ):
     """Speaks to the agent of one host.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from mooring.agent_api.disks import Connected, SeenDisk
+from mooring.agent_api.guest_shares import MountedShare, ShareClient
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
 from mooring.agent_api.shares import HostedShare, SharePool
 from mooring.agent_api.volumes import VolumeFile
 
-AGENT_VERSION = 74
+AGENT_VERSION = 75
 """What this agent reports: 73 is everything up to compute 2.104, 74 spec 000, 75 spec 003."""
 
 
@@ -56,6 +57,8 @@ class Host(Struct, frozen=True, kw_only=True):
     traits: list[str] = []
     pools: list[Pool] = []
     share_pools: list[SharePool] = []
+    shares: ShareClient = ShareClient()
+    """Where and as whom this host mounts shares for its guests."""
     ip: str = "127.0.0.1"
     problem: str = ""
     """Why no guest can be started here now, and what to do; empty when one can."""
@@ -73,6 +76,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
     connections: list[Connected] = []
     disks: list[SeenDisk] = []
     """The guests' volumes whose sizes could be read."""
+    share_mounts: list[MountedShare] = []
+    """Which servers this host has shares mounted for, or had until its machine started anew."""
     leftovers: list[str] = []
     """Paths that belong to no guest, volume, share or image, and to no running operation."""
     unread_share_pools: list[str] = []

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from mooring.agent_api.disks import DiskSpec, GuestDisk
+from mooring.agent_api.guest_shares import GuestShare
 
 GuestState = Literal["running", "stopped", "paused", "crashed", "prelaunched", "migrated"]
 """prelaunched: it is on its way to this host; migrated: it went to another one and runs there."""
@@ -37,6 +38,10 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
     memory_mib: int
     root: RootDisk | None = None
     disks: list[DiskSpec] = []
+    shares: list[GuestShare] = []
+    """Mounted before: without its mount a guest is not started."""
+    mem_page_size: str = ""
+    """What the flavor says of `hw:mem_page_size`. Heeded where memory is shared: with shares."""
     network: Literal["auto", "none"] = "auto"
     power: Literal["on", "off"] = "on"
     metadata: dict[str, str] = {}
@@ -50,12 +55,14 @@ class PowerRequest(Struct, frozen=True, kw_only=True):
     mode hard   asks nobody
     disks       the definition's volumes from now on, with fresh connections (start, hard reboot);
                 None leaves them as they are
+    shares      the definition's shares from now on, mounted before; None leaves them as they are
     """
 
     state: Literal["on", "off", "reboot"]
     mode: Literal["soft", "hard"] = "hard"
     timeout_s: float = 60.0
     disks: list[DiskSpec] | None = None
+    shares: list[GuestShare] | None = None
 
 
 class Guest(Struct, frozen=True, kw_only=True):
@@ -70,6 +77,8 @@ class Guest(Struct, frozen=True, kw_only=True):
     """The image of its root disk; empty when it boots from a volume."""
     root_device: str = "/dev/vda"
     disks: list[GuestDisk] = []
+    shares: list[GuestShare] = []
+    """Those that it runs with; of a guest that is off, those of its definition."""
     metadata: dict[str, str] = {}
 
 

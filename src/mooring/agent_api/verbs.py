@@ -24,6 +24,7 @@ from mooring.agent_api.disks import (
     GuestDisk,
     Unplugged,
 )
+from mooring.agent_api.guest_shares import Mounted, MountRequest
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.moves import Arrival, Portrait, Progress
@@ -105,6 +106,7 @@ _IMAGE = "/images/{image_id}"
 _SERVER = "/servers/{server_id}"
 _CONNECTION = "/connections/{attachment_id}"
 _DISK = f"{_SERVER}/disks/{{volume_id}}"
+_GUEST_SHARE = f"{_SERVER}/shares/{{share_id}}"
 _ARRIVAL, _DEPARTURE = f"{_SERVER}/arrival", f"{_SERVER}/departure"
 _OFFER, _COPY, _KEPT = f"{_SERVER}/offer", f"{_SERVER}/copy", f"{_SERVER}/kept"
 _OVERLAY = f"{_DISK}/overlays/{{snapshot_id}}"
@@ -182,6 +184,9 @@ SNAPSHOT_DISK = Verb(
 TAKE_BACK_SNAPSHOT = Verb("take_back_snapshot", "DELETE", _OVERLAY, None, NoneType)
 MERGE_DISK = Verb("merge_disk", "PUT", _MERGE, MergeRequest, ActiveFile, "stop_merge")
 STOP_MERGE = Verb("stop_merge", "DELETE", _MERGE, None, NoneType)
+
+MOUNT_SHARE = Verb("mount_share", "PUT", _GUEST_SHARE, MountRequest, Mounted, "unmount_share")
+UNMOUNT_SHARE = Verb("unmount_share", "DELETE", _GUEST_SHARE, None, NoneType)
 
 SHOW_VOLUME = Verb("show_volume", "GET", _VOLUME, None, VolumeFile)
 PUT_VOLUME = Verb("put_volume", "PUT", _VOLUME, VolumeSpec, VolumeFile, "delete_volume")

@@ -1,7 +1,8 @@
 """Run inside a real host's namespaces: gives it a name and a libvirt daemon, and becomes its agent.
 
 `python -m mooring.lab.inside DIRECTORY NAME COMMAND...`, as root, in network, mount and UTS
-namespaces of its own (facts/real_hosts.md 4). A daemon that an earlier agent left goes on.
+namespaces of its own (facts/real_hosts.md 4). A daemon that an earlier agent left goes on, and the
+agent joins it: it sees the mounts that guests have, and the daemon those that the agent makes.
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ import os
 import socket
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from mooring.agent.libvirt.connection import QEMU_CONF, forget_the_dead
+from mooring.agent.mounts import read_mount_points
 from mooring.agent.move_identity import LINK as MOVES
-from mooring.agent.run import Budget, Runner
+from mooring.agent.run import Budget, Runner, check_pid, find_program
 from mooring.agent.waiting import until
-from mooring.errors import MooringError, Unavailable
+from mooring.errors import Bug, MooringError, Unavailable
 from mooring.fence.threads import run_to_end
 from mooring.lab.namespaces import Unnoted
-from mooring.lab.residents import NOTES, find_residents
+from mooring.lab.residents import NOTES, SHARES, find_residents
 
-_DIRECTORIES = ("etc/libvirt", "var/lib/libvirt", NOTES, "var/cache/libvirt")
+_DIRECTORIES = ("etc/libvirt", "var/lib/libvirt", NOTES, "var/cache/libvirt", SHARES)
 """What each host has of its own."""
+_PID = "libvirtd.pid"
 _SOCKET = f"{NOTES}/libvirt-sock"
 _PLAIN = """listen_tls = 0
 listen_tcp = 1
@@ -45,6 +49,7 @@ log_outputs = "3:file:{directory}/libvirtd.log"
 host_uuid = "{host_uuid}"
 """
 _NAMESPACE = Path("/proc/self/ns/net")
+_MOUNTS = Path("/proc/self/mountinfo")
 _UNLIMITED = Budget(cpu_s=0, memory_bytes=0)
 _READY_S = 60.0
 
@@ -55,8 +60,11 @@ async def prepare(directory: Path, name: str) -> None:
     runner = Runner(Unnoted())
     # While `/run/libvirt` is the machine's still, which tells those that have another one.
     there = await run_to_end(lambda: find_residents(_NAMESPACE))
+    bound = _bound_before(directory)
     for each in _DIRECTORIES:
         place = Path("/") / each
+        if place in bound:
+            continue
         for path in (directory / each, place):
             path.mkdir(parents=True, exist_ok=True)
         await _run(runner, "mount", "--bind", str(directory / each), str(place))
@@ -65,7 +73,7 @@ async def prepare(directory: Path, name: str) -> None:
     _configure(directory, name)
     words = " ".join(one.words for one in there)
     forget_the_dead(directory / NOTES / "qemu", lambda guest: f"guest={guest}," in words)
-    await _run(runner, "libvirtd", "-d", "-l", "-p", str(directory / "libvirtd.pid"))
+    await _run(runner, "libvirtd", "-d", "-l", "-p", str(directory / _PID))
     if not await until(_answers, _READY_S):
         raise Unavailable(f"The libvirt daemon of host {name} does not answer.")
 
@@ -84,6 +92,13 @@ def _configure(directory: Path, name: str) -> None:
     (directory / "etc/libvirt/qemu.conf").write_text(emulators, "utf-8")
 
 
+def _bound_before(directory: Path) -> frozenset[Path]:
+    """Return what is mounted where the daemon is that an earlier agent left, nothing elsewhere."""
+    if not _sees_mounts_of(_find_daemon(directory)):
+        return frozenset()
+    return frozenset(read_mount_points(_MOUNTS))
+
+
 def _answers() -> bool:
     """Whether the host's daemon listens."""
     with socket.socket(socket.AF_UNIX) as trying:
@@ -100,9 +115,33 @@ async def _run(runner: Runner, *words: str) -> None:
         raise Unavailable(f"{' '.join(words)}: {done.err.strip()[:300]}")
 
 
+def _find_daemon(directory: Path) -> int | None:
+    """Return the process of the daemon that an earlier agent left, None when there is none."""
+    try:
+        pid = check_pid(int((directory / _PID).read_text("ascii")))
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError, Bug):
+        return None
+    return pid if os.fsencode(directory / _PID) in words else None
+
+
+def _sees_mounts_of(pid: int | None) -> bool:
+    return pid is not None and Path(f"/proc/{pid}/ns/mnt").samefile("/proc/self/ns/mnt")
+
+
+def _join_daemon(directory: Path, arguments: Sequence[str]) -> None:
+    """Begin anew among the mounts of the daemon that an earlier agent left, if it did."""
+    pid = _find_daemon(directory)
+    if pid is not None and not _sees_mounts_of(pid):
+        nsenter = [find_program("nsenter"), f"--mount=/proc/{pid}/ns/mnt", f"--wd={Path.cwd()}"]
+        again = [sys.executable, "-m", "mooring.lab.inside", *arguments]
+        os.execv(nsenter[0], [*nsenter, "--", *again])  # noqa: S606  (this very program)
+
+
 def main(directory: str, name: str, *command: str) -> None:
     """Prepare, and become the command."""
     try:
+        _join_daemon(Path(directory), (directory, name, *command))
         asyncio.run(prepare(Path(directory), name))
     except (MooringError, OSError) as error:
         sys.stderr.write(f"mooring: {error}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from mooring.lab import real_hosts
@@ -31,7 +32,7 @@ async def open_lab(
     if settings.hypervisor == "libvirt":
         commands = await real_hosts.prepare(settings, names, stack, say)
     else:
-        commands = [_simulated(settings, name) for name in names]
+        commands = [_simulated(settings, name, at) for at, name in enumerate(names, 1)]
     for command in commands:
         command.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
     opened = await asyncio.gather(
@@ -42,15 +43,22 @@ async def open_lab(
             raise failure
 
 
-def _simulated(settings: Settings, name: str) -> HostCommand:
+def _simulated(settings: Settings, name: str, number: int) -> HostCommand:
+    directory = settings.state_path / "hosts" / name
+    directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+    storage = directory / "storage.toml"
+    # Rules of shares tell hosts apart by their addresses.
+    address = ip_address("127.0.0.0") + number
+    storage.write_text(f'[mounts.shares]\nshare_address = "{address}"\n', "utf-8")
     return HostCommand(
         name=name,
-        directory=settings.state_path / "hosts" / name,
+        directory=directory,
         hypervisor="simulated",
         options=("--role", "all"),
         settings={
             "log_level": settings.log_level,
             "copy_mib_per_s": str(settings.copy_mib_per_s),
+            "storage": str(storage),
         },
     )
 

@@ -24,6 +24,7 @@ from mooring.fence.journal import Process
 _PROGRAMS = {
     "ip": "iproute2",
     "unshare": "util-linux",
+    "nsenter": "util-linux",
     "mount": "mount",
     "setpriv": "util-linux",
     "libvirtd": "libvirt-daemon",

@@ -20,12 +20,18 @@ from mooring.agent.run import find_program
 from mooring.fence.threads import run_to_end
 from mooring.lab.namespaces import Namespace, Network, check_able
 from mooring.lab.processes import HostCommand
-from mooring.lab.residents import Resident, end_residents, find_homes, find_residents
+from mooring.lab.residents import SHARES, Resident, end_residents, find_homes, find_residents
 
 if TYPE_CHECKING:
     from mooring.config import Settings
 
 _STORAGE = "storage.toml"
+_MOUNTS = f"""[mounts.shares]
+share_address = "{{address}}"
+nfs_mount_point_base = "/{SHARES}/nfs"
+cephfs_mount_point_base = "/{SHARES}/cephfs"
+
+"""
 
 
 class RealHost(Struct, frozen=True, kw_only=True):
@@ -105,16 +111,18 @@ async def prepare(
     stack.push_async_callback(_take_away, lab, say)
     await lab.open()
     shared = ", ".join(f'"{name}"' for name in names)
-    storage = f'[[pools]]\nname = "shared"\npath = "volumes"\nhosts = [{shared}]\n'
+    pools = f'[[pools]]\nname = "shared"\npath = "volumes"\nhosts = [{shared}]\n'
     keeper = lab.hosts[0].directory
-    keeper.mkdir(mode=0o711, parents=True, exist_ok=True)
-    (keeper / _STORAGE).write_text(storage, "utf-8")
+    for host in lab.hosts:
+        host.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        mounts = _MOUNTS.format(address=host.namespace.address)
+        storage = mounts + pools if host.directory == keeper else mounts
+        (host.directory / _STORAGE).write_text(storage, "utf-8")
     return [_command(settings, host, keeper) for host in lab.hosts]
 
 
 def _command(settings: Settings, host: RealHost, keeper: Path) -> HostCommand:
     keeps = host.directory == keeper
-    storage = {"storage": str(keeper / _STORAGE)} if keeps else {}
     return HostCommand(
         name=host.name,
         directory=host.directory,
@@ -126,7 +134,7 @@ def _command(settings: Settings, host: RealHost, keeper: Path) -> HostCommand:
             "move_address": host.namespace.address,
             "copy_listen": f"{host.namespace.address}:0",
             "copy_mib_per_s": str(settings.copy_mib_per_s),
-            **storage,
+            "storage": str(host.directory / _STORAGE),
         },
     )
 

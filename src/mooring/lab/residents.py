@@ -20,6 +20,8 @@ from mooring.errors import Unavailable
 
 NOTES = "run/libvirt"
 """Where a host's daemon notes what runs, in the host's directory."""
+SHARES = "run/mooring-shares"
+"""Below which each host mounts shares: one path for all, and in each a directory of its own."""
 _DAEMON, _EMULATOR = "libvirtd", "qemu-system-"
 _GUEST = "guest=mooring-"
 _ENDS_S = 30.0

@@ -11,8 +11,9 @@ from typing import Any
 import libvirt
 from msgspec import Struct
 
-from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, check_attachment, choose_device
-from mooring.agent.libvirt import domain_xml
+from mooring.agent.device_names import DEVICE_PREFIX, choose_device
+from mooring.agent.hypervisor import DiskPlan, check_attachment, share_in_use
+from mooring.agent.libvirt import domain_xml, share_devices
 from mooring.agent.libvirt.domain_xml import DefinedDisk, Definition
 from mooring.agent.sources import FileSource, Source, check_usable
 from mooring.errors import Bug, NoCapacity
@@ -20,6 +21,7 @@ from mooring.errors import Bug, NoCapacity
 LIVE = int(libvirt.VIR_DOMAIN_AFFECT_LIVE)
 CONFIG = int(libvirt.VIR_DOMAIN_AFFECT_CONFIG)
 INACTIVE = int(libvirt.VIR_DOMAIN_XML_INACTIVE)
+_SECURE = int(libvirt.VIR_DOMAIN_XML_SECURE)
 # libvirt's words for a request that is still with the guest.
 _PENDING = "in the process of unplug"
 
@@ -97,6 +99,20 @@ def forget(domain: Any, volume_id: str, attachment_id: str = "") -> None:
     defined = read(domain).config.disk(volume_id, attachment_id)
     if defined is not None:
         domain.detachDeviceFlags(_named(defined), CONFIG)
+
+
+def without_share(domain: Any, server_id: str, share_id: str) -> str | None:
+    """Return the definition without a share, None when it has none of it.
+
+    Raises Conflict when the running guest has the share.
+    """
+    places = read(domain)
+    if places.live is not None and any(one.share_id == share_id for one in places.live.shares):
+        raise share_in_use(server_id, share_id)
+    left = [one for one in places.config.shares if one.share_id != share_id]
+    if left == places.config.shares:
+        return None
+    return share_devices.replace(domain.XMLDesc(INACTIVE | _SECURE), left)
 
 
 def opens_directly(*sources: Source) -> bool:

@@ -14,21 +14,27 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from mooring.agent.hypervisor import DEVICE_PREFIX, DiskPlan, GuestPlan, assign_devices
-from mooring.agent.libvirt import disk_sources
-from mooring.agent.limits import AGENT_DISKS
+from mooring.agent.device_names import DEVICE_PREFIX, PORTS, assign_devices
+from mooring.agent.hypervisor import DiskPlan, GuestPlan
+from mooring.agent.libvirt import disk_sources, share_devices
+from mooring.agent.libvirt.xml_words import (
+    GUEST,
+    NAMESPACE,
+    add_text,
+    child,
+    parse,
+    per_mib,
+    printable,
+    read_text,
+)
 from mooring.agent.sources import Source
+from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.moves import Arrival
 
-NAMESPACE = "urn:mooring:guest:1"
 NAME_PREFIX = "mooring-"
 _ROOT_ALIAS = "ua-root"
 _GUEST_AGENT = "org.qemu.guest_agent.0"
 _ATTACHMENT_ALIAS = "ua-"
-# A port for each disk, one for the network card, one to spare.
-_PORTS = AGENT_DISKS + 2
-
-ET.register_namespace("mooring", NAMESPACE)
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -73,6 +79,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     image_id: str
     metadata: dict[str, str]
     disks: list[DefinedDisk]
+    shares: list[GuestShare] = []
 
     def disk(self, volume_id: str, attachment_id: str = "") -> DefinedDisk | None:
         """Return the disk that is a volume, by any attachment or by the one named, or None."""
@@ -101,14 +108,14 @@ def domain_name(server_id: str) -> str:
 def build_domain(plan: GuestPlan, machine: Machine) -> str:
     """Return the XML of a whole guest."""
     domain = ET.Element("domain", type=machine.domain_type)
-    _text(domain, "name", domain_name(plan.server_id))
-    _text(domain, "uuid", plan.server_id)
-    _text(domain, "title", _printable(plan.name))
+    add_text(domain, "name", domain_name(plan.server_id))
+    add_text(domain, "uuid", plan.server_id)
+    add_text(domain, "title", printable(plan.name))
     domain.append(_metadata(plan))
-    _text(domain, "memory", str(plan.memory_mib), unit="MiB")
-    _text(domain, "vcpu", str(plan.vcpus))
+    add_text(domain, "memory", str(plan.memory_mib), unit="MiB")
+    add_text(domain, "vcpu", str(plan.vcpus))
     system = ET.SubElement(domain, "os")
-    _text(system, "type", "hvm", arch="x86_64", machine="q35")
+    add_text(system, "type", "hvm", arch="x86_64", machine="q35")
     ET.SubElement(system, "bios", useserial="no")
     features = ET.SubElement(domain, "features")
     ET.SubElement(features, "acpi")
@@ -116,8 +123,9 @@ def build_domain(plan: GuestPlan, machine: Machine) -> str:
     domain.append(_cpu(machine))
     ET.SubElement(domain, "clock", offset="utc")
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
-        _text(domain, f"on_{event}", action)
+        add_text(domain, f"on_{event}", action)
     domain.append(_devices(plan, machine))
+    share_devices.put(domain, plan.shares)
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode") + "\n"
 
@@ -131,8 +139,8 @@ def build_disk(disk: DiskPlan, device: str, *, direct: bool) -> str:
 
 def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> str:
     """Return a definition with exactly these volumes beside its root disk."""
-    domain = _parse(xml)
-    devices = _child(domain, "devices")
+    domain = parse(xml)
+    devices = child(domain, "devices")
     has_root = False
     for element in list(devices.findall("disk")):
         if _read_disk(element).volume_id:
@@ -146,12 +154,12 @@ def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> s
 
 def move_disk(xml: str, volume_id: str, path: str, disk_format: str) -> str:
     """Return a definition in which a volume is another file, everything else as it was."""
-    domain = _parse(xml)
+    domain = parse(xml)
     for element in domain.findall("devices/disk"):
         if _read_disk(element).volume_id == volume_id:
             element.set("type", "file")
-            _child(element, "driver").set("type", disk_format)
-            old = _child(element, "source")
+            child(element, "driver").set("type", disk_format)
+            old = child(element, "source")
             old.attrib.clear()
             old.set("file", path)
             for chain in element.findall("backingStore"):
@@ -161,20 +169,20 @@ def move_disk(xml: str, volume_id: str, path: str, disk_format: str) -> str:
 
 def arrive(xml: str, arrival: Arrival) -> str:
     """Return a definition as another host has it: its files, its attachments, its console."""
-    domain = _parse(xml)
+    domain = parse(xml)
     there = {disk.volume_id: disk for disk in arrival.disks}
     for element in domain.findall("devices/disk"):
         known = _read_disk(element)
         if arrival.root and known.is_root:
-            _child(element, "source").set("file", arrival.root)
+            child(element, "source").set("file", arrival.root)
             # The layers below are those of the file there.
             for chain in element.findall("backingStore"):
                 element.remove(chain)
         disk = there.get(known.volume_id)
         if disk is not None:
-            _child(element, "alias").set("name", f"{_ATTACHMENT_ALIAS}{disk.attachment_id}")
+            child(element, "alias").set("name", f"{_ATTACHMENT_ALIAS}{disk.attachment_id}")
         if disk is not None and disk.path:
-            _child(element, "source").set("file", disk.path)
+            child(element, "source").set("file", disk.path)
     for kind in ("serial", "console"):
         for source in domain.findall(f"devices/{kind}[@type='file']/source"):
             source.set("path", arrival.console)
@@ -183,19 +191,19 @@ def arrive(xml: str, arrival: Arrival) -> str:
 
 def find_root(xml: str) -> DefinedDisk | None:
     """Return the root disk that a guest has on its host, if it has one."""
-    disks = (_read_disk(element) for element in _parse(xml).findall("devices/disk"))
+    disks = (_read_disk(element) for element in parse(xml).findall("devices/disk"))
     return next((disk for disk in disks if disk.is_root), None)
 
 
 def read_cpu(xml: str) -> str:
     """Return the processor of a running guest, as libvirt compares it; empty when it names none."""
-    cpu = _parse(xml).find("cpu")
+    cpu = parse(xml).find("cpu")
     return "" if cpu is None else ET.tostring(cpu, encoding="unicode")
 
 
 def build_overlay(xml: str, volume_id: str, path: str) -> str:
     """Return what libvirt is told to switch a volume of a running guest to a qcow2 file."""
-    domain = _parse(xml)
+    domain = parse(xml)
     snapshot = ET.Element("domainsnapshot")
     disks = ET.SubElement(snapshot, "disks")
     for element in domain.findall("devices/disk"):
@@ -213,7 +221,7 @@ def build_overlay(xml: str, volume_id: str, path: str) -> str:
 
 def read_files(xml: str, volume_id: str) -> list[OpenFile]:
     """Return the files that a running guest's QEMU has open for a volume, from the top down."""
-    domain = _parse(xml)
+    domain = parse(xml)
     for element in domain.findall("devices/disk"):
         if _read_disk(element).volume_id == volume_id:
             return list(_read_files(element))
@@ -222,7 +230,7 @@ def read_files(xml: str, volume_id: str) -> list[OpenFile]:
 
 def is_mirrored(xml: str, volume_id: str) -> bool:
     """Return whether a volume's job has copied all and waits to be told how to end."""
-    domain = _parse(xml)
+    domain = parse(xml)
     for element in domain.findall("devices/disk"):
         mirror = element.find("mirror")
         if mirror is not None and _read_disk(element).volume_id == volume_id:
@@ -232,7 +240,7 @@ def is_mirrored(xml: str, volume_id: str) -> bool:
 
 def has_guest_agent(xml: str) -> bool:
     """Return whether a guest's own agent answers, which can hold its file systems still."""
-    domain = _parse(xml)
+    domain = parse(xml)
     return any(
         target.get("name") == _GUEST_AGENT and target.get("state") == "connected"
         for target in domain.findall("devices/channel/target")
@@ -241,35 +249,33 @@ def has_guest_agent(xml: str) -> bool:
 
 def read_domain(xml: str) -> Definition | None:
     """Return what the XML of a domain says; None for one that is not ours."""
-    domain = _parse(xml)
-    guest = domain.find(f"metadata/{{{NAMESPACE}}}guest")
+    domain = parse(xml)
+    guest = domain.find(GUEST)
     if guest is None:
         return None
     entries = guest.findall(f"{{{NAMESPACE}}}entry")
     return Definition(
-        server_id=_read_text(domain, "uuid"),
+        server_id=read_text(domain, "uuid"),
         name=guest.get("name", ""),
-        vcpus=int(_read_text(domain, "vcpu")),
-        memory_mib=int(_read_text(domain, "memory")) // _per_mib(_child(domain, "memory")),
+        vcpus=int(read_text(domain, "vcpu")),
+        memory_mib=int(read_text(domain, "memory")) // per_mib(child(domain, "memory")),
         image_id=guest.get("image", ""),
         metadata={entry.get("key", ""): entry.text or "" for entry in entries},
         disks=[_read_disk(element) for element in domain.findall("devices/disk")],
+        shares=share_devices.read(domain),
     )
-
-
-def _parse(xml: str) -> ET.Element:
-    # Entities that blow up or reach out are a danger of foreign XML; this libvirt has written.
-    return ET.fromstring(xml)  # noqa: S314  (libvirt's own answer)
 
 
 def _metadata(plan: GuestPlan) -> ET.Element:
     metadata = ET.Element("metadata")
-    guest = ET.SubElement(metadata, f"{{{NAMESPACE}}}guest", name=_printable(plan.name))
+    guest = ET.SubElement(metadata, f"{{{NAMESPACE}}}guest", name=printable(plan.name))
     if plan.root is not None:
         guest.set("image", plan.root.image_id)
+    if plan.mem_page_size:
+        guest.set("pages", printable(plan.mem_page_size))
     for key, value in sorted(plan.metadata.items()):
-        entry = ET.SubElement(guest, f"{{{NAMESPACE}}}entry", key=_printable(key))
-        entry.text = _printable(value)
+        entry = ET.SubElement(guest, f"{{{NAMESPACE}}}entry", key=printable(key))
+        entry.text = printable(value)
     return metadata
 
 
@@ -282,7 +288,7 @@ def _cpu(machine: Machine) -> ET.Element:
 def _devices(plan: GuestPlan, machine: Machine) -> ET.Element:
     devices = ET.Element("devices")
     ET.SubElement(devices, "controller", type="pci", index="0", model="pcie-root")
-    for index in range(1, _PORTS + 1):
+    for index in range(1, PORTS + 1):
         ET.SubElement(devices, "controller", type="pci", index=str(index), model="pcie-root-port")
     ET.SubElement(devices, "controller", type="usb", model="none")
     for disk in _disks(plan):
@@ -328,7 +334,7 @@ def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
     element = disk_sources.build(disk.source, direct=direct)
     ET.SubElement(element, "target", dev=disk.device.removeprefix("/dev/"), bus="virtio")
     if disk.volume_id:
-        _text(element, "serial", disk.volume_id)
+        add_text(element, "serial", disk.volume_id)
     if disk.read_only:
         ET.SubElement(element, "readonly")
     if disk.shareable:
@@ -341,7 +347,7 @@ def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
 
 
 def _read_disk(element: ET.Element) -> DefinedDisk:
-    target, boot = _child(element, "target"), element.find("boot")
+    target, boot = child(element, "target"), element.find("boot")
     alias = element.find("alias")
     named = alias.get("name", "") if alias is not None else ""
     is_root = named == _ROOT_ALIAS
@@ -358,7 +364,7 @@ def _read_disk(element: ET.Element) -> DefinedDisk:
 
 
 def _read_files(disk: ET.Element) -> Iterator[OpenFile]:
-    kind, layer = _child(disk, "driver").get("type", ""), disk
+    kind, layer = child(disk, "driver").get("type", ""), disk
     while (source := layer.find("source")) is not None:
         path = source.get("file") or source.get("dev") or ""
         index = source.get("index") or layer.get("index") or "0"
@@ -375,25 +381,3 @@ def _mac(server_id: str) -> str:
     """Return a guest's address: the same at each definition, local, never of a multicast group."""
     digest = hashlib.sha256(server_id.encode()).hexdigest()
     return ":".join(["52", "54", "00", digest[0:2], digest[2:4], digest[4:6]])
-
-
-def _printable(text: str) -> str:
-    return "".join(character for character in text if character.isprintable())
-
-
-def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
-    ET.SubElement(parent, tag, attributes).text = text
-
-
-def _child(parent: ET.Element, tag: str) -> ET.Element:
-    if (found := parent.find(tag)) is None:
-        raise ValueError(f"the XML of {parent.tag} has no {tag}")
-    return found
-
-
-def _read_text(parent: ET.Element, tag: str) -> str:
-    return (_child(parent, tag).text or "").strip()
-
-
-def _per_mib(memory: ET.Element) -> int:
-    return {"MiB": 1, "KiB": 1024, "b": 1024**2}[memory.get("unit", "KiB")]

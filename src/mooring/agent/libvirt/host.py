@@ -12,12 +12,13 @@ import libvirt
 
 from mooring.agent.guest_calls import GuestCalls, run_apart
 from mooring.agent.guest_files import GuestFiles
-from mooring.agent.hypervisor import TRAITS, Facts
+from mooring.agent.hypervisor import SHARE_TRAITS, TRAITS, Facts
 from mooring.agent.libvirt import accelerator, domain_xml
 from mooring.agent.libvirt.connection import Connection, guarded
 from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings
+from mooring.agent.virtiofsd import find_virtiofsd
 from mooring.agent_api.hosts import AGENT_VERSION
 from mooring.errors import MooringError, NotFound
 from mooring.fence.threads import run_to_end
@@ -55,7 +56,7 @@ class LibvirtHost:
             vcpus=cpus,
             memory_mib=max(0, memory_mib - self._settings.reserved_memory_mib),
             disk_gib=space.f_blocks * space.f_frsize // GIB,
-            traits=TRAITS,
+            traits=TRAITS | SHARE_TRAITS if find_virtiofsd() else TRAITS,
             agent_version=AGENT_VERSION,
             problem=problem,
         )

@@ -10,6 +10,7 @@ import platform
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import libvirt
@@ -23,7 +24,15 @@ from mooring.agent.hypervisor import (
     RootPlan,
     Tell,
 )
-from mooring.agent.libvirt import accelerator, devices, domain_xml, power, sizes, states
+from mooring.agent.libvirt import (
+    accelerator,
+    devices,
+    domain_xml,
+    power,
+    share_devices,
+    sizes,
+    states,
+)
 from mooring.agent.libvirt.disks import LibvirtDisks
 from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.libvirt.host import find_domain
@@ -40,6 +49,7 @@ from mooring.agent.settings import AgentSettings
 from mooring.agent.sources import check_usable
 from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import DiskSize, GuestDisk
+from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
@@ -149,6 +159,28 @@ class LibvirtHypervisor(LibvirtDisks):
 
         async with self._lock(server_id):
             await self._with(server_id, redefine)
+
+    async def redefine_shares(self, server_id: str, shares: tuple[GuestShare, ...]) -> None:
+        handle = self._connection.handle
+
+        def redefine(domain: Any) -> None:
+            xml = domain.XMLDesc(devices.INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+            handle.defineXML(share_devices.replace(xml, shares))
+
+        async with self._lock(server_id):
+            await self._with(server_id, redefine)
+
+    async def drop_share(self, server_id: str, share_id: str) -> None:
+        handle = self._connection.handle
+
+        def drop(domain: Any) -> None:
+            xml = devices.without_share(domain, server_id, share_id)
+            if xml is not None:
+                handle.defineXML(xml)
+
+        async with self._lock(server_id):
+            with suppress(NotFound):
+                await self._with(server_id, drop)
 
     async def power_on(self, server_id: str) -> None:
         async with self._lock(server_id):

@@ -62,6 +62,7 @@ def show(domain: Any) -> Guest:
         image_id=config.image_id,
         root_device=(places.live or config).root_device,
         disks=show_disks(places),
+        shares=(places.live or config).shares,
         metadata=config.metadata,
     )
 

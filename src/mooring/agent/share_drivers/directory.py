@@ -38,8 +38,8 @@ from mooring.agent_api.shares import (
 from mooring.errors import Unavailable
 from mooring.fence.threads import run_to_end
 
-_RECORDS = ".mooring"
-_PREFIX, _REMOVED = "share-", "removed-"
+RECORDS = ".mooring"
+SHARE_PREFIX, _REMOVED = "share-", "removed-"
 _LOOK = Budget(timeout_s=limits.AGENT_LONG_CALL_S, cpu_s=0)
 
 
@@ -51,7 +51,7 @@ class DirectoryShares(WithoutSnapshots):
         # As mounts show it, without links.
         self._directory = directory.resolve()
         self._server = f"[{ip}]" if ":" in ip else ip
-        self._records = Records(self._directory / _RECORDS)
+        self._records = Records(self._directory / RECORDS)
 
     @property
     def pool(self) -> SharePoolSettings:
@@ -63,7 +63,7 @@ class DirectoryShares(WithoutSnapshots):
 
     def path(self, share_id: str) -> Path:
         """Return where a share is, or would be."""
-        return self._directory / f"{_PREFIX}{share_id}"
+        return self._directory / f"{SHARE_PREFIX}{share_id}"
 
     async def setup(self) -> None:
         def prepare() -> list[Path]:
@@ -226,5 +226,5 @@ class DirectoryShares(WithoutSnapshots):
             for share_id in self._records.ids()
             for path in (self.path(share_id), self._directory / f"{_REMOVED}{share_id}")
         }
-        seen = (path for path in self._directory.iterdir() if path.name != _RECORDS)
+        seen = (path for path in self._directory.iterdir() if path.name != RECORDS)
         return sorted(str(path) for path in seen if path not in known)

@@ -1,0 +1,38 @@
+"""What a guest's disks are called: /dev/vda and the letters after it."""
+
+from __future__ import annotations
+
+from mooring.agent.hypervisor import DiskPlan
+from mooring.agent.limits import AGENT_DISKS
+
+DEVICE_PREFIX = "/dev/vd"
+PORTS = AGENT_DISKS + 2
+"""What a guest has is plugged into: one for each disk, one for the network card, one to spare."""
+
+
+def choose_device(wish: str, taken: frozenset[str] | set[str]) -> str | None:
+    """Return the device name for a new disk: the wish when it is free, else the next free letter.
+
+    None when all letters are in use (facts/compute.md 2.7).
+    """
+    names = [f"{DEVICE_PREFIX}{chr(ord('a') + number)}" for number in range(26)]
+    if wish in names and wish not in taken:
+        return wish
+    return next((name for name in names if name not in taken), None)
+
+
+def assign_devices(disks: tuple[DiskPlan, ...], *, has_root: bool) -> list[str]:
+    """Return a device name for each disk of a new definition, in order.
+
+    The root disk has /dev/vda; without one, the disk with boot index 0 gets it. Wishes are met
+    before free letters are given.
+    """
+    root = f"{DEVICE_PREFIX}a"
+    boots = [at for at, disk in enumerate(disks) if disk.boot_index == 0 and not has_root][:1]
+    given = dict.fromkeys(boots, root)
+    taken = {root}
+    for at in sorted(range(len(disks)), key=lambda at: not disks[at].device):
+        if at not in given and (name := choose_device(disks[at].device, taken)):
+            given[at] = name
+            taken.add(name)
+    return [given.get(at, "") for at in range(len(disks))]

@@ -1,0 +1,28 @@
+"""Shares that this host mounts for its guests. Both verbs may be repeated."""
+
+from __future__ import annotations
+
+from mooring.agent.host import Agent
+from mooring.agent.serving import Call, Handlers
+from mooring.agent_api import verbs
+from mooring.agent_api.guest_shares import Mounted
+from mooring.fence.journal import Answer
+
+handlers = Handlers[Agent]()
+
+
+@handlers.of(verbs.MOUNT_SHARE)
+async def mount_share(call: Call[Agent]) -> Answer:
+    """Mount a share for a server."""
+    path = await call.agent.guest_shares.mount(
+        call.path["server_id"], call.path["share_id"], call.body, call.operation_key
+    )
+    # What was mounted is gone when the machine starts anew, and may be when its server does.
+    return Answer(body=Mounted(str(path)), secret=True)
+
+
+@handlers.of(verbs.UNMOUNT_SHARE)
+async def unmount_share(call: Call[Agent]) -> Answer:
+    """Note that a server needs a share no more."""
+    await call.agent.guest_shares.unmount(call.path["server_id"], call.path["share_id"])
+    return Answer(status=204)

@@ -1,0 +1,1 @@
+"""The shares that this host mounts for its guests, by whatever their protocols take."""

@@ -1,0 +1,70 @@
+"""Who needs which mounted share: a small file for each server's use of a share.
+
+It is written before a share is mounted and struck after it is unmounted, so what is mounted always
+belongs to somebody. The files outlive the agent and the machine's next start; mounts do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from mooring.agent import files
+from mooring.agent_api.shares import Protocol
+
+
+class ShareUse(Struct, frozen=True, kw_only=True):
+    """One server's use of a share on this host."""
+
+    server_id: str
+    share_id: str
+    protocol: Protocol
+    path: str
+    client: str = ""
+    """The cephx id as which it was mounted."""
+
+
+class ShareUsers:
+    """The uses of one host. All of it blocks."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def prepare(self) -> None:
+        """Make the directory, and remove what was never whole."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in self._directory.glob(f"*{files.PARTIAL}"):
+            left.unlink(missing_ok=True)
+
+    def find(self, server_id: str, share_id: str) -> ShareUse | None:
+        """Return a server's use of a share, or None."""
+        return files.read_record(self._file(server_id, share_id), ShareUse)
+
+    def note(self, use: ShareUse) -> None:
+        """Write a use to disk, whole or not at all. Raises NoCapacity."""
+        files.write_record(self._file(use.server_id, use.share_id), use, forced=True)
+
+    def strike(self, use: ShareUse) -> None:
+        """Remove a use."""
+        self._file(use.server_id, use.share_id).unlink(missing_ok=True)
+        files.sync_directory(self._directory)
+
+    def all(self) -> list[ShareUse]:
+        """Return all uses, by server and share."""
+        return list(self._read())
+
+    def of(self, path: Path) -> list[ShareUse]:
+        """Return the uses of a mount point."""
+        return [use for use in self._read() if use.path == str(path)]
+
+    def _read(self) -> Iterator[ShareUse]:
+        found = (
+            files.read_record(file, ShareUse) for file in sorted(self._directory.glob("*.json"))
+        )
+        return (use for use in found if use is not None)
+
+    def _file(self, server_id: str, share_id: str) -> Path:
+        # No id has a dot in it, as it comes from the path of a verb.
+        return self._directory / f"{server_id}.{share_id}.json"
