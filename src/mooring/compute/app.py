@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from mooring.clients.image import ImageClient
 from mooring.clients.placement import PlacementClient
+from mooring.clients.share import ShareClient
 from mooring.clients.volume import VolumeClient
 from mooring.compute.actions.api import instance_actions
 from mooring.compute.aggregates.api import aggregates
@@ -54,6 +55,7 @@ def _open(near: Surroundings) -> Compute:
         images=ImageClient(near.neighbour("image")),
         placement=PlacementClient(near.neighbour("placement")),
         volumes=VolumeClient(near.neighbour("volume")),
+        shares=ShareClient(near.neighbour("share")),
         agents=near.agents,
         clock=near.clock,
         settings=ComputeSettings(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mooring.agent_api.client import Agents
     from mooring.clients.image import ImageClient
     from mooring.clients.placement import PlacementClient
+    from mooring.clients.share import ShareClient
     from mooring.clients.volume import VolumeClient
     from mooring.clock import Clock
     from mooring.saga.engine import Engine
@@ -36,6 +37,8 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How often a host that is being emptied is looked at."""
     volume_ready_s: float = 180.0
     """How long a server waits for a volume that is being made."""
+    share_rule_s: float = 60.0
+    """How long the share service may take to let a host in."""
     shutdown_timeout_s: float = 60.0
     """How long a guest may take to shut down before it is switched off."""
     reimage_timeout_per_gb: float = 20.0
@@ -69,6 +72,7 @@ class Compute:
         images: ImageClient,
         placement: PlacementClient,
         volumes: VolumeClient,
+        shares: ShareClient,
         agents: Agents,
         clock: Clock,
         settings: ComputeSettings | None = None,
@@ -76,6 +80,6 @@ class Compute:
     ) -> None:
         self.store, self.clock = store, clock
         self.images, self.placement, self.volumes = images, placement, volumes
-        self.agents = agents
+        self.shares, self.agents = shares, agents
         self.settings = settings or ComputeSettings()
         self.outbox = outbox or Outbox(clock)

@@ -9,14 +9,18 @@ with the old one learns that it has lost.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import ColumnElement, DateTime, Table, func, literal_column, select, update
 from sqlalchemy.orm import Session
 
+from mooring.errors import Conflict
 from mooring.saga import locks
 from mooring.saga.tables import SagaRow
 from mooring.store.base import Store
+
+if TYPE_CHECKING:
+    from mooring.saga.define import Run
 
 LEASE_S = 5.0
 RENEW_S = 1.5
@@ -95,3 +99,14 @@ def resting(tx: Session, owner: str) -> list[tuple[str, datetime, datetime]]:
 
 def _database_time() -> ColumnElement[datetime]:
     return func.clock_timestamp(type_=DateTime(timezone=True))
+
+
+def require_lease(tx: Session, run: Run[Any]) -> None:
+    """Raise Conflict when the saga has another owner by now, or has ended: a sleeper woke late.
+
+    What a step writes beside its bookmark, nothing else guards. The row is locked against a
+    takeover until the transaction ends.
+    """
+    mine = select(SagaRow.epoch).where(SagaRow.id == run.saga_id, SagaRow.state != "ended")
+    if tx.execute(mine.with_for_update(read=True)).scalar() != run.operation.epoch:
+        raise Conflict("The operation was taken over by another process, which goes on with it.")

@@ -9,16 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import select
 
 from mooring.compute.aggregates import membership
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
 from mooring.compute.scheduling import filters
 from mooring.compute.scheduling.filters import View
-from mooring.errors import Conflict, NoCapacity, Unavailable
+from mooring.errors import NoCapacity, Unavailable
 from mooring.limits import PLACEMENT_ATTEMPTS
-from mooring.saga.tables import SagaRow
+from mooring.saga.ownership import require_lease
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -94,7 +93,7 @@ async def release(run: Run[Compute], server_id: str, group_id: str = "") -> None
     if group_id:
 
         def leave(tx: Session) -> None:
-            _require_lease(tx, run)
+            require_lease(tx, run)
             affinity.leave_place(tx, server_id)
 
         await run.service.store.write(leave)
@@ -116,21 +115,10 @@ async def _take_place(run: Run[Compute], needs: Needs, host: str) -> bool:
         return True
 
     def take(tx: Session) -> bool:
-        _require_lease(tx, run)
+        require_lease(tx, run)
         return affinity.take_place(tx, needs.group_id, needs.server_id, host)
 
     return await run.service.store.write(take)
-
-
-def _require_lease(tx: Session, run: Run[Compute]) -> None:
-    """Raise Conflict when the saga has another owner by now, or has ended: a sleeper woke late.
-
-    What a step writes beside its bookmark, nothing else guards. The row is locked against a
-    takeover until the transaction ends.
-    """
-    mine = select(SagaRow.epoch).where(SagaRow.id == run.saga_id, SagaRow.state != "ended")
-    if tx.execute(mine.with_for_update(read=True)).scalar() != run.operation.epoch:
-        raise Conflict("The operation was taken over by another process, which goes on with it.")
 
 
 async def _pick(compute: Compute, needs: Needs, view: View) -> list[Chosen]:

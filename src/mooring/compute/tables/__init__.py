@@ -11,9 +11,12 @@ from sqlalchemy.orm import Mapped, column_property, declared_attr, mapped_column
 from mooring.compute.tables.base import Base
 from mooring.compute.tables.draining import HostDrain
 from mooring.compute.tables.placing import Aggregate, AggregateHost, ServerGroup, ServerGroupMember
+from mooring.compute.tables.quotas import QuotaDefault, QuotaLimit, QuotaLock
+from mooring.compute.tables.sharing import ShareMapping, SharePlace
 from mooring.store.base import Json, UtcTime
 
 __all__ = ["Aggregate", "AggregateHost", "Base", "HostDrain", "ServerGroup", "ServerGroupMember"]
+__all__ += ["QuotaDefault", "QuotaLimit", "QuotaLock", "ShareMapping", "SharePlace"]
 
 _SERVER = "servers.id"
 
@@ -351,34 +354,6 @@ class Migration(Base):
     project_id: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     updated_at: Mapped[datetime] = mapped_column(UtcTime)
-
-
-class QuotaLimit(Base):
-    """A project's own limit on one resource; -1 is no limit. Without a row the default holds."""
-
-    __tablename__ = "quota_limits"
-
-    project_id: Mapped[str] = mapped_column(primary_key=True)
-    resource: Mapped[str] = mapped_column(primary_key=True)
-    maximum: Mapped[int]
-
-
-class QuotaDefault(Base):
-    """A limit for every project without its own (quota class `default`)."""
-
-    __tablename__ = "quota_defaults"
-
-    resource: Mapped[str] = mapped_column(primary_key=True)
-    maximum: Mapped[int]
-
-
-class QuotaLock(Base):
-    """Locked while a project's usage is summed up and added to; usage itself is never stored."""
-
-    __tablename__ = "quota_locks"
-
-    project_id: Mapped[str] = mapped_column(primary_key=True)
-    takings: Mapped[int] = mapped_column(default=0)
 
 
 class Keypair(Base):

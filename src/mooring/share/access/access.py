@@ -15,6 +15,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Invalid, NotFound
+from mooring.fence import table as fence
+from mooring.fence.table import Answer
 from mooring.share.access import rule_rows
 from mooring.share.access.sagas.apply_rule import APPLY_RULE, ApplyRule
 from mooring.share.access.sagas.deny_rule import DENY_RULE, DenyRule
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from mooring.share.locks.locks import Action
     from mooring.share.service import Asked
     from mooring.who import Who
+
+_RESOURCE_LENGTH = 255
+"""Of what the fence files calls under."""
 
 
 class NewRule(Struct, frozen=True, kw_only=True):
@@ -56,9 +61,18 @@ def visible(tx: Session, who: Who, rule_id: str) -> tuple[RuleRow, ShareRow]:
 
 
 async def allow(asked: Asked, share_id: str, wanted: NewRule) -> str:
-    """Write a rule down, start what applies it, and return its id."""
+    """Write a rule down, start what applies it, and return its id.
+
+    A service that asks again by the same operation gets the rule that it made, which may be gone;
+    one that has undone the operation gets none any more.
+    """
+    resource = f"share:{share_id}/{wanted.access_type}:{wanted.client}"[:_RESOURCE_LENGTH]
 
     def begin(tx: Session) -> str:
+        # Several servers rely on one rule, each under a lock of its own.
+        earlier = fence.admit(tx, asked.operation, resource, verb="POST", shared=True)
+        if earlier is not None:
+            return str(earlier.body)
         share = share_rows.visible_to_change(tx, asked.who, share_id)
         _check_unknown(tx, share, wanted)
         _check_share(share)
@@ -67,6 +81,8 @@ async def allow(asked: Asked, share_id: str, wanted: NewRule) -> str:
         _lock(tx, asked, row, wanted)
         notes = ApplyRule(share_id=share.id, rule_id=row.id)
         row.saga_id = asked.share.sagas.start(tx, APPLY_RULE, notes, who=asked.who)
+        answer = Answer(body=row.id)
+        fence.record(tx, asked.operation, resource, answer, [row.id], verb="POST")
         return row.id
 
     return await asked.share.sagas.submit(begin)
@@ -109,8 +125,12 @@ async def deny(asked: Asked, share_id: str, rule_id: str, *, unrestrict: bool = 
     `unrestrict` passes over locks against its deletion that the caller may remove. The locks go
     with the rule.
     """
+    resource = f"share_rule:{rule_id}"[:_RESOURCE_LENGTH]
 
     def begin(tx: Session) -> None:
+        if fence.admit(tx, asked.operation, resource, verb="POST", shared=True) is not None:
+            return
+        fence.record(tx, asked.operation, resource, Answer(status=202), verb="POST")
         share = share_rows.visible_to_change(tx, asked.who, share_id)
         row = _of_share(tx, share, rule_id)
         locks.require_unrestricted(tx, asked.who, row.id, unrestrict=unrestrict)

@@ -1,0 +1,1 @@
+"""Shares of servers: attached, mounted by hosts, given to guests by virtiofs."""

@@ -1,0 +1,299 @@
+"""The two doors to access rules: `grant` lets a host in to a server's share, `revoke` keeps it out.
+
+Nobody else in this service makes or denies a rule (specs 003, `_grant_share_access` and
+`_revoke_share_access`). A rule is of a client: the address of a host for NFS, for CephFS one cephx
+id, by which all hosts are let in to the shares of one project. What relies on it is in
+`share_places`, so a rule goes when the last place that relies on it does, whichever server's; and
+who comes while it goes waits until it is gone. That is decided with all mappings of the share
+locked, since nothing else keeps two servers apart.
+
+Rules that somebody else made are used and left. Ours are known by their metadata, `MARK`. Source:
+facts/shared_file_systems.md 4, 6.4, 6.6 and 7.3.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, TypeVar
+
+from mooring.clients.share import NewRule
+from mooring.compute.hosts import guests
+from mooring.compute.shares import mappings, share_places
+from mooring.compute.shares.share_places import GRANTED, GRANTING, MOUNTED, REVOKING
+from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
+from mooring.limits import COMPUTE_SHARE_LEAVES_S, COMPUTE_SHARE_POLL_S
+from mooring.saga.define import Park
+from mooring.saga.journal import is_unavailable
+from mooring.saga.ownership import require_lease
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from sqlalchemy.orm import Session
+
+    from mooring.clients.share import Rule
+    from mooring.compute.service import Compute
+    from mooring.compute.shares.folders import Folder
+    from mooring.compute.shares.share_places import Place
+    from mooring.fence.operation import Operation
+    from mooring.saga.define import Run
+
+T = TypeVar("T")
+CEPHFS = "CEPHFS"
+PROTOCOLS = {"NFS": "ip", CEPHFS: "cephx"}
+"""The protocols that hosts mount, and the type of their rules."""
+MARK = {"made_by": "mooring-compute"}
+"""The metadata of rules that this service has made."""
+_REASON = "A server has this share."
+_LEAVING = frozenset({"queued_to_deny", "denying"})
+
+
+async def grant(run: Run[Compute], folder: Folder) -> None:
+    """Let a host in to a share and wait until it is; nothing when it is already.
+
+    A rule in error is denied and made once more. Raises Conflict when that does not help, when the
+    rule only lets it read, or when the host is lost; Park while the share service is at it.
+    """
+    client = await _client_of(run, folder)
+    known = await _find_place(run, folder)
+    if known is not None and known.access_to != client:
+        # The host has another address now.
+        await revoke(run, folder)
+    place = await run.service.store.write(partial(_claim, run=run, folder=folder, client=client))
+    if place is None:
+        raise _rest(run, folder, "another operation has it denied")
+    rule = await _find_rule(run, folder, client)
+    if rule is None:
+        await _allow(run, folder, place)
+        raise _rest(run, folder, "it is new")
+    if rule.state == "error":
+        await _retry(run, folder, place, rule)
+    if rule.state != "active":
+        raise _rest(run, folder, f"it is {rule.state}")
+    if rule.access_level != "rw":
+        raise Conflict(
+            f"Access rule {rule.id} lets host {folder.host} only read share {folder.share_id}. "
+            "Delete that rule, and try again."
+        )
+    state = MOUNTED if place.state == MOUNTED else GRANTED
+    await _change(run, folder, state=state, tries=0, rule_id=rule.id)
+
+
+async def revoke(run: Run[Compute], folder: Folder, *, undoes: bool = False) -> None:
+    """Keep a host out of a share and wait until it is; forget its place.
+
+    A rule on which another place relies is spared: of another server, or of this one at another
+    host. A rule, or a share, that is gone is fine. With `undoes` this is the undo of the step that
+    granted, none of whose calls acts any more. Raises what the share service says against it, and
+    the place stays then; Park while the share service is at it.
+    """
+    before = await _find_place(run, folder)
+    if before is None:
+        return
+    if undoes:
+        for tried in range(before.tries + 1):
+            await run.service.shares.session.bury(_allowing(run, tried))
+    place = await run.service.store.write(partial(_begin_leaving, run=run, folder=folder))
+    if place is None:
+        return
+    rule = await _find_own(run, folder, place)
+    if rule is not None and rule.state not in _LEAVING:
+        try:
+            await _deny(run, folder, rule)
+        except MooringError as error:
+            if not is_unavailable(error):
+                await _change(run, folder, state=GRANTED)
+            raise
+        rule = await _find_own(run, folder, place)
+    if rule is not None:
+        raise Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)
+    await run.service.store.write(partial(_forget, run=run, folder=folder))
+
+
+async def key_of(run: Run[Compute], folder: Folder) -> str:
+    """Return the secret that the host mounts with: of CephFS its client's key, else nothing.
+
+    It goes into no notes. Raises Conflict when no active rule lets the client in.
+    """
+    if folder.protocol != CEPHFS:
+        return ""
+    rule = await _find_rule(run, folder, folder.access_to)
+    if rule is None or rule.state != "active" or not rule.access_key:
+        raise Conflict(
+            f"No access rule lets {folder.access_to} in to share {folder.share_id}. It was not "
+            "mounted; detach the share and attach it again."
+        )
+    return rule.access_key
+
+
+# -- whom, and who else ------------------------------------------------------------------------
+
+
+async def _client_of(run: Run[Compute], folder: Folder) -> str:
+    if await guests.is_lost(run, folder.host):
+        raise Conflict(
+            f"Host {folder.host} was forced down or removed. It was not let in to share "
+            f"{folder.share_id}; evacuate the server, or bring the host back, first."
+        )
+    if folder.access_to:
+        return folder.access_to
+    said = await guests.ask(run, folder.host, lambda agent: agent.host())
+    if not said.shares.address:
+        raise Conflict(
+            f"Host {folder.host} does not say by which address it reaches shares. Set its "
+            "share_address, and try again."
+        )
+    return said.shares.address
+
+
+async def _find_place(run: Run[Compute], folder: Folder) -> Place | None:
+    return await run.service.store.read(
+        lambda tx: share_places.find(tx, folder.mapping_id, folder.host)
+    )
+
+
+async def _change(run: Run[Compute], folder: Folder, **values: str | int) -> None:
+    def change(tx: Session) -> None:
+        require_lease(tx, run)
+        share_places.change(tx, folder.mapping_id, folder.host, run.now(), **values)
+
+    await run.service.store.write(change)
+
+
+def _claim(tx: Session, run: Run[Compute], folder: Folder, client: str) -> Place | None:
+    """Note that the server relies on the rule; None while another one has it go."""
+    require_lease(tx, run)
+    locked = mappings.of_share(tx, folder.share_id)
+    if folder.mapping_id not in {row.id for row in locked}:
+        raise Conflict(f"Server {folder.server_id} has share {folder.share_id} no more.")
+    where = folder.mapping_id, folder.host
+    others = share_places.of_client(tx, folder.share_id, client)
+    if any(one.state == REVOKING and (one.mapping_id, one.host) != where for one in others):
+        return None
+    place = share_places.find(tx, *where)
+    if place is None:
+        return share_places.add(tx, *where, client, run.now())
+    if place.state == REVOKING:
+        share_places.change(tx, *where, run.now(), state=GRANTING)
+        return share_places.find(tx, *where)
+    return place
+
+
+def _begin_leaving(tx: Session, run: Run[Compute], folder: Folder) -> Place | None:
+    """Note that nobody may rely on the rule any more; None, and no place, when others do."""
+    require_lease(tx, run)
+    mappings.of_share(tx, folder.share_id)
+    where = folder.mapping_id, folder.host
+    place = share_places.find(tx, *where)
+    if place is None:
+        return None
+    others = share_places.of_client(tx, folder.share_id, place.access_to)
+    if any(one.state != REVOKING and (one.mapping_id, one.host) != where for one in others):
+        share_places.remove(tx, *where)
+        return None
+    share_places.change(tx, *where, run.now(), state=REVOKING)
+    return place
+
+
+def _forget(tx: Session, run: Run[Compute], folder: Folder) -> None:
+    require_lease(tx, run)
+    share_places.remove(tx, folder.mapping_id, folder.host)
+
+
+# -- rules -------------------------------------------------------------------------------------
+
+
+async def _find_rule(run: Run[Compute], folder: Folder, client: str) -> Rule | None:
+    rules = await run.service.shares.access_rules(None, folder.share_id)
+    return next((rule for rule in rules if _is_of(rule, folder.protocol, client)), None)
+
+
+async def _find_own(run: Run[Compute], folder: Folder, place: Place) -> Rule | None:
+    """Return the rule of a place if this service has made it."""
+    try:
+        rule = await _find_rule(run, folder, place.access_to)
+    except NotFound:
+        return None
+    return rule if rule is not None and MARK.items() <= rule.metadata.items() else None
+
+
+def _is_of(rule: Rule, protocol: str, client: str) -> bool:
+    if rule.access_type != PROTOCOLS[protocol]:
+        return False
+    if rule.access_type != "ip":
+        return rule.access_to == client
+    try:
+        return ip_network(rule.access_to) == ip_network(client)
+    except ValueError:
+        return False
+
+
+async def _allow(run: Run[Compute], folder: Folder, place: Place) -> None:
+    new = NewRule(
+        access_type=PROTOCOLS[folder.protocol],
+        access_to=place.access_to,
+        lock_reason=_REASON,
+        metadata=MARK,
+    )
+    asking = run.service.shares.allow_access(
+        None, folder.share_id, new, operation=_allowing(run, place.tries)
+    )
+    try:
+        made = await _unless_changing(run, folder, asking)
+    except Invalid:
+        if await _find_rule(run, folder, place.access_to) is None:
+            raise
+        # Another server's operation was faster: the next look sees its rule.
+        return
+    await _change(run, folder, rule_id=made.id)
+
+
+async def _retry(run: Run[Compute], folder: Folder, place: Place, rule: Rule) -> None:
+    """Deny a rule in error, once; then there is none, and a new one is made."""
+    if place.tries:
+        raise Conflict(
+            f"The share service could not let host {folder.host} in to share {folder.share_id}: "
+            f"access rule {rule.id} is in error. Ask its operator; the messages of the share tell "
+            "more."
+        )
+    await _change(run, folder, tries=1, state=GRANTING)
+    await _deny(run, folder, rule)
+
+
+async def _deny(run: Run[Compute], folder: Folder, rule: Rule) -> None:
+    operation = guests.other(run.operation, f"deny.{rule.id}")
+    denying = run.service.shares.deny_access(None, folder.share_id, rule.id, operation=operation)
+    try:
+        await _unless_changing(run, folder, denying)
+    except NotFound:
+        return
+
+
+async def _unless_changing(run: Run[Compute], folder: Folder, asking: Awaitable[T]) -> T:
+    """Ask about a rule; a share that is being changed answers later."""
+    try:
+        return await asking
+    except Invalid as error:
+        share = await run.service.shares.show(None, folder.share_id)
+        if not share.is_changing:
+            raise
+        raise Unavailable(
+            f"Share {folder.share_id} is {share.status}; its access rules wait for that.",
+            private=error.public,
+        ) from error
+
+
+def _allowing(run: Run[Compute], tried: int) -> Operation:
+    return guests.other(run.operation, f"allow.{tried}")
+
+
+def _rest(run: Run[Compute], folder: Folder, why: str) -> MooringError | Park:
+    """Return what lets the step wait, for as long as a rule may take."""
+    longest_s = run.service.settings.share_rule_s
+    if run.worked_s < longest_s:
+        return Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=2 * longest_s)
+    return Conflict(
+        f"The access rule of host {folder.host} to share {folder.share_id} was not active within "
+        f"{longest_s:.0f} s: {why}. Look at the share's access rules, and try again.",
+    )
