@@ -41,10 +41,8 @@ class ComputeCloud(SimulatedCloud):
         self.shelf = ImageShelf()
         self.shelf.put(IMAGE, b"\0" * 65536, name="tiny", hw_disk_bus="virtio")
         self.shelf.put(NEW, b"new!" * 16384, name="new")
-        services, others = (PLACEMENT, VOLUME, COMPUTE), {"image": self.shelf}
-        super().__init__(
-            directory, services=services, stand_ins=others, hosts=hosts, inline=True, **how
-        )
+        how = {"services": (PLACEMENT, VOLUME, COMPUTE), "inline": True, **how}
+        super().__init__(directory, stand_ins={"image": self.shelf}, hosts=hosts, **how)
         self.silent: tuple[str, str] | None = None
         """Method, "" for any, and path of calls to agents that get no answer."""
         self.deliver_to_host = self._deliver_unless_silent
@@ -62,7 +60,9 @@ class ComputeCloud(SimulatedCloud):
         await super().open()
         where = str(self.settings.state_path / "absent")
         self._absent = {
-            name: await open_store(where, name, inline=True) for name in ("image", "share")
+            name: await open_store(where, name, inline=True)
+            for name in ("image", "share")
+            if name not in self.stores
         }
 
     def every_store(self) -> Mapping[str, Store]:

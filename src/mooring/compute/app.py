@@ -34,6 +34,8 @@ from mooring.compute.servers.api import (
     unbuilt,
 )
 from mooring.compute.service import Compute, ComputeSettings
+from mooring.compute.shares import share_places
+from mooring.compute.shares.api import server_shares
 from mooring.compute.snapshots.api import assisted_volume_snapshots
 from mooring.compute.tables import Host, Migration, Server
 from mooring.compute.volumes import devices
@@ -98,6 +100,7 @@ SERVICE = Service(
         server_networks.api,
         network_proxies.api,
         volume_attachments.api,
+        server_shares.api,
         instance_actions.api,
         flavor_routes.api,
         keypairs.api,
@@ -132,6 +135,7 @@ SERVICE = Service(
     pages={
         "servers": rows_of(Server, Server.deleted_at.is_(None)),
         "devices": devices.read_all,
+        "server_shares": share_places.read_all,
         "hosts": rows_of(Host, key="name"),
         "moves": rows_of(Migration, migrations.unfinished(), key="uuid"),
     },

@@ -37,8 +37,8 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How often a host that is being emptied is looked at."""
     volume_ready_s: float = 180.0
     """How long a server waits for a volume that is being made."""
-    share_rule_s: float = 60.0
-    """How long the share service may take to let a host in."""
+    share_rule_s: float = 300.0
+    """How long the share service may take to let a host in, what it is silent counted too."""
     shutdown_timeout_s: float = 60.0
     """How long a guest may take to shut down before it is switched off."""
     reimage_timeout_per_gb: float = 20.0

@@ -46,6 +46,8 @@ class Books(Struct):
     servers: dict[str, dict[str, Any]]
     devices: dict[str, dict[str, Any]]
     """Each with its `places`, and the `attachment_id` of the one at which its server runs."""
+    server_shares: dict[str, dict[str, Any]]
+    """Each with its `places`: the hosts that are let in."""
     hosts: dict[str, dict[str, Any]]
     moves: dict[str, dict[str, Any]]
     """Servers on their way, and those that may go back: what placement holds for them besides."""

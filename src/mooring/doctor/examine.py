@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mooring.agent_api.client import Agents
 from mooring.clock import Clock
-from mooring.doctor import agreement, books, owners, shares, snapshots
+from mooring.doctor import agreement, books, guest_shares, owners, shares, snapshots
 from mooring.doctor.findings import Finding
 from mooring.store.base import Store
 
@@ -27,5 +27,5 @@ async def examine(
 async def look(stores: Mapping[str, Store], agents: Agents, clock: Clock) -> set[Finding]:
     """Return what one look finds."""
     found = await books.read(stores, agents, clock.now())
-    looks = (owners.look, agreement.look, snapshots.look, shares.look)
+    looks = (owners.look, agreement.look, snapshots.look, shares.look, guest_shares.look)
     return {finding for look_at in looks for finding in look_at(found)}

@@ -20,6 +20,7 @@ from mooring.compute.tables import (
     Server,
     ServerMetadata,
     ServerTag,
+    ShareMapping,
 )
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ _POWER = {
 }
 _servers = cast("Table", Server.__table__)
 _devices = cast("Table", BlockDevice.__table__)
+_mappings = cast("Table", ShareMapping.__table__)
 _ACTION = ("InstanceActionPayload", "1.8")
 _CREATE = ("InstanceCreatePayload", "1.12")
 _REBUILD = ("InstanceActionRebuildPayload", "1.9")
 _VOLUME = ("InstanceActionVolumePayload", "1.6")
+_SHARE = ("InstanceActionSharePayload", "1.0")
 
 
 def send(
@@ -70,7 +73,7 @@ def send(
     data = _instance(tx, server) | _initiator(tx, server, action_id)
     data |= {"host": host, "node": host, "availability_zone": zone}
     data |= {"fault": _fault(event, error) if event.endswith(".error") else None, **more}
-    kind = _VOLUME if "volume_id" in more else _ACTION
+    kind = _VOLUME if "volume_id" in more else _SHARE if "share_id" in more else _ACTION
     if event.startswith("rebuild."):
         kind, data = _REBUILD, data | {"trusted_image_certificates": server.trusted_certificates}
     if event.startswith("create."):
@@ -144,6 +147,7 @@ def _instance(tx: Session, server: Any) -> dict[str, Any]:
         "progress": 0,
         "ip_addresses": [],
         "block_devices": _block_devices(tx, server.id),
+        "shares": _shares(tx, server.id),
         "metadata": {row.key: row.value for row in tx.execute(labels)},
         "locked": server.locked_by is not None,
         "locked_reason": server.locked_reason,
@@ -199,6 +203,22 @@ def _block_devices(tx: Session, server_id: str) -> list[dict[str, Any]]:
             },
         )
         for row in tx.execute(query.order_by(_devices.c.position))
+    ]
+
+
+def _shares(tx: Session, server_id: str) -> list[dict[str, Any]]:
+    query = select(_mappings).where(_mappings.c.server_id == server_id)
+    return [
+        _object(
+            ("SharePayload", "1.0"),
+            {
+                "share_mapping_uuid": row.id,
+                "share_id": row.share_id,
+                "status": row.status,
+                "tag": row.tag,
+            },
+        )
+        for row in tx.execute(query.order_by(_mappings.c.position))
     ]
 
 

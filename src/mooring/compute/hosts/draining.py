@@ -160,7 +160,7 @@ async def advance(compute: Compute, host: str) -> None:
             await _begin_move(compute, asker, one)
         except MooringError as error:
             # After a Conflict somebody else was faster, or it has changed: the next look tells.
-            if isinstance(error, Invalid | Forbidden):
+            if isinstance(error, Invalid | Forbidden) or error.detail.get("lasts"):
                 refuse = partial(_refuse, host=host, server_id=one.id, why=error.public)
                 await compute.store.write(refuse)
             else:

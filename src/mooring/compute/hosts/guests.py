@@ -107,10 +107,10 @@ async def give_up_late(run: Run[Compute], undoing: Awaitable[None]) -> str:
     return ""
 
 
-async def insist(run: Run[Compute], work: Awaitable[None]) -> None:
+async def insist(run: Run[Compute], work: Awaitable[T]) -> T:
     """Await work behind a pivot; after `COMPUTE_UNDO_ATTEMPTS` tries let the saga end badly."""
     try:
-        await work
+        return await work
     except MooringError as error:
         if is_unavailable(error) and run.attempt >= COMPUTE_UNDO_ATTEMPTS:
             raise Unavailable(

@@ -27,6 +27,7 @@ from mooring.compute.moves.sagas.revert_resize import REVERT_RESIZE
 from mooring.compute.quotas import quota
 from mooring.compute.quotas.quota import Usage
 from mooring.compute.servers import servers, states
+from mooring.compute.shares import blocked
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.errors import Invalid, NotFound
@@ -164,6 +165,7 @@ def _require(
     vm_states: frozenset[str] = _FROM,
 ) -> Host:
     """Raise Conflict unless a server can move now; return its host."""
+    blocked.refuse_cold_move(tx, server.id)
     states.require(server, who, action, vm_states)
     return hosts.require_up(tx, server.host, compute.clock.now(), compute.settings.host_down_s)
 

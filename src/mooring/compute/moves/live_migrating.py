@@ -18,6 +18,7 @@ from mooring.compute.moves.migrations import New
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
 from mooring.compute.moves.sagas.move_notes import LiveMigrate, moving
 from mooring.compute.servers import servers, states
+from mooring.compute.shares import blocked
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, Invalid, NotFound
 
@@ -53,6 +54,7 @@ async def live_migrate(
 
     def begin(tx: Session) -> None:
         server = servers.visible(tx, who, server_id)
+        blocked.refuse_live_migration(tx, server_id)
         now, saga_id = compute.clock.now(), str(uuid.uuid4())
         states.require(server, who, _ACTION, _FROM)
         source = hosts.require_up(tx, server.host, now, compute.settings.host_down_s)

@@ -17,6 +17,7 @@ from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer
 from mooring.compute.rebuild.sagas.rebuild_server import REBUILD_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
 from mooring.compute.servers import metadata, servers, states
+from mooring.compute.shares import blocked
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, Invalid, NotFound
 
@@ -59,6 +60,7 @@ def _look(
     tx: Session, compute: Compute, who: Who, server_id: str
 ) -> tuple[Server, Host, list[BlockDevice]]:
     server = servers.visible(tx, who, server_id)
+    blocked.refuse_rebuild(tx, server_id)
     states.require(server, who, _ACTION, _FROM)
     down_after_s = compute.settings.host_down_s
     host = hosts.require_up(tx, server.host, compute.clock.now(), down_after_s)

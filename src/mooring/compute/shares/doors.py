@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from mooring.clients.share import Rule
+    from mooring.clients.share import Rule, Share
     from mooring.compute.service import Compute
     from mooring.compute.shares.folders import Folder
     from mooring.compute.shares.share_places import Place
@@ -47,6 +47,11 @@ MARK = {"made_by": "mooring-compute"}
 """The metadata of rules that this service has made."""
 _REASON = "A server has this share."
 _LEAVING = frozenset({"queued_to_deny", "denying"})
+
+
+def identity_of(share: Share) -> str:
+    """Return the cephx id by which hosts mount a share: one for each project, as Ceph wants it."""
+    return f"mooring-{share.project_id}"
 
 
 async def grant(run: Run[Compute], folder: Folder) -> None:

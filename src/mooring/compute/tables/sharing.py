@@ -75,6 +75,8 @@ class SharePlace(Base):
     host: Mapped[str] = mapped_column(primary_key=True)
     access_to: Mapped[str]
     """Whom the rule lets in for this host: its address, or the cephx id of all hosts."""
+    rule_id: Mapped[str | None]
+    """The rule that was made or found; None while there is none."""
     tries: Mapped[int] = mapped_column(default=0)
     """How many rules in error were denied, since the host was last let in, to make a new one."""
     path: Mapped[str | None]

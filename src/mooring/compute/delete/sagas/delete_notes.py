@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.compute.moves import left_over
+from mooring.compute.shares.folders import Folder
 from mooring.compute.volumes import disk_places, disks
 from mooring.compute.volumes.sagas.release_device import lock_of
 from mooring.saga.define import Lock, exclusive
@@ -45,6 +46,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     is_local  whether its root disk lies on a host, and may have been on its way to another one
     kept      volumes that were to go too and did not, and why
     lost      items that a failure freed all the same
+    shares    those of the server, at each host that is let in
     """
 
     server_id: str
@@ -57,6 +59,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     is_local: bool = False
     kept: list[str] = []
     lost: list[str] = []
+    shares: list[Folder] = []
 
 
 def find(notes: DeleteServer, item: str) -> OldDisk:

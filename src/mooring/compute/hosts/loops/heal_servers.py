@@ -16,6 +16,7 @@ from sqlalchemy import select
 from mooring.bulkhead import Rounds
 from mooring.compute.hosts import hosts
 from mooring.compute.servers import states
+from mooring.compute.shares import mappings
 from mooring.compute.tables import Server
 from mooring.errors import MooringError
 
@@ -87,6 +88,7 @@ def _sync_power(
         if server.vm_state == "active" and server.task_state is None:
             now = compute.clock.now()
             states.settle(tx, server_id, "stopped", states.SHUTDOWN, now)
+            mappings.set_status(tx, server_id, ["active"], "inactive", now)
             log.info("a guest stopped by itself", server=server_id, host=server.host)
 
 

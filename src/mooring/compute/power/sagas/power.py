@@ -10,13 +10,14 @@ from mooring.agent_api.servers import PowerRequest
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
-from mooring.compute.power.sagas.power_notes import ChangePower, takes_disks
+from mooring.compute.power.sagas.power_notes import ChangePower, given, taken, takes_disks
 from mooring.compute.servers import states
+from mooring.compute.shares import folders, power
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disks
 from mooring.compute.volumes.sagas.release_device import hurry
 from mooring.errors import Conflict, NotFound
-from mooring.saga.define import Lock, Mode, Run, Saga, Step, exclusive
+from mooring.saga.define import Each, Lock, Mode, Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -28,12 +29,14 @@ REBOOTED = "compute_reboot_instance"
 _NOTICES = {"on": "power_on", "off": "power_off", "reboot": "reboot"}
 
 
-def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> ChangePower:
     """Show it; a hard reboot makes what waits to be released try at once."""
     actions.fail_left(tx, notes.server_id, run.now())
     states.move(tx, notes.server_id, notes.task_state, run.now())
     if notes.state == "reboot" and notes.mode == "hard":
         hurry(tx, run.service, notes.server_id)
+    shares, mounted = power.look(tx, notes.server_id, notes.host)
+    return replace(notes, shares=shares, mounted=mounted)
 
 
 async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
@@ -47,6 +50,8 @@ async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | 
 def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     """Leave the server as its guest is."""
     states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))
+    if notes.found:
+        power.show(tx, notes.server_id, run.now(), runs=notes.found == "running")
 
 
 def _seen(tx: Session, notes: ChangePower) -> dict[str, Any]:
@@ -103,14 +108,18 @@ async def set_power(notes: ChangePower, run: Run[Compute]) -> None:
             f"Host {notes.host} was forced down. The server was left as it is; evacuate or delete "
             "it."
         )
-    given = None
+    volumes, shares = None, None
     if takes_disks(notes):
-        given = await disks.specify_all(run, notes.host, notes.server_id)
+        volumes = await disks.specify_all(run, notes.host, notes.server_id)
+        shares = await run.service.store.read(
+            lambda tx: folders.specify(tx, notes.server_id, notes.host)
+        )
     request = PowerRequest(
         state=notes.state,
         mode=notes.mode,
         timeout_s=run.service.settings.shutdown_timeout_s,
-        disks=given,
+        disks=volumes,
+        shares=shares,
     )
     await guests.ask(
         run,
@@ -122,6 +131,7 @@ async def set_power(notes: ChangePower, run: Run[Compute]) -> None:
 def record_power(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     """Say what became of it. A soft reboot changes no vm_state."""
     now = run.now()
+    power.show(tx, notes.server_id, now, runs=notes.state != "off")
     if notes.state == "off":
         states.settle(tx, notes.server_id, "stopped", states.SHUTDOWN, now)
     elif notes.state == "reboot" and notes.mode == "soft":
@@ -151,7 +161,14 @@ def _make(name: str, mode: Mode = "refuse") -> Saga[ChangePower]:
         Step("begin_change", begin_change, undo=give_up),
         Step("find_lost_volumes", find_lost_volumes),
         Step("forget_lost_volumes", forget_lost_volumes),
+        Each(
+            "shares_given",
+            given,
+            Step("grant_access", power.ensure),
+            Step("mount_share", power.mount, undo=power.unmount_new),
+        ),
         Step("set_power", set_power, deadline_s=700.0),
+        Each("shares_taken", taken, Step("unmount_share", power.unmount)),
         Step("record_power", record_power),
         locks=_locks,
         mode=mode,

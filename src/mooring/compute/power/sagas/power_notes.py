@@ -6,6 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mooring.compute.shares import folders
+from mooring.compute.shares.folders import Folder
+
 State = Literal["on", "off", "reboot"]
 Mode = Literal["soft", "hard"]
 
@@ -15,6 +18,8 @@ class ChangePower(Struct, frozen=True, kw_only=True):
 
     lost   block devices whose attachment somebody deleted
     found  the state in which the guest was found after a failure; empty when nobody looked
+    shares   those of the server, at its host
+    mounted  the mappings of those that the host had mounted before
     """
 
     server_id: str
@@ -25,8 +30,20 @@ class ChangePower(Struct, frozen=True, kw_only=True):
     task_state: str
     lost: list[str] = []
     found: str = ""
+    shares: list[Folder] = []
+    mounted: list[str] = []
 
 
 def takes_disks(notes: ChangePower) -> bool:
     """Whether the guest is defined anew: starting and hard reboots do."""
     return notes.state == "on" or (notes.state == "reboot" and notes.mode == "hard")
+
+
+def given(notes: ChangePower) -> list[str]:
+    """Return the shares that are mounted before the guest starts, as items."""
+    return folders.named(notes.shares) if takes_disks(notes) else []
+
+
+def taken(notes: ChangePower) -> list[str]:
+    """Return the shares that are unmounted once the guest is off, as items."""
+    return folders.named(notes.shares) if notes.state == "off" else []

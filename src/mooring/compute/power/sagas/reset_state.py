@@ -12,10 +12,12 @@ from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.moves.sagas import adopting
 from mooring.compute.servers import states
+from mooring.compute.shares import folders, settling
+from mooring.compute.shares.folders import Folder
 from mooring.compute.tables import Server
 from mooring.compute.volumes import keeping
 from mooring.compute.volumes.sagas.release_device import release_left
-from mooring.saga.define import Run, Saga, Step, Together, exclusive
+from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -31,6 +33,8 @@ class ResetState(Struct, frozen=True, kw_only=True):
     vm_state: str
     deleting: str | None = None
     """The host that may still end the guest for a deletion that was given up."""
+    shares: list[Folder] = []
+    """Shares whose attaching or detaching it ended, at each host that may be let in."""
 
 
 def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState | None:
@@ -46,7 +50,7 @@ def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState |
     actions.fail_left(tx, notes.server_id, now)
     values = {"vm_state": notes.vm_state, "task_state": None, "state_before_error": None}
     states.change(tx, notes.server_id, now, **values)
-    return replace(notes, deleting=deleting)
+    return replace(notes, deleting=deleting, shares=settling.break_off(tx, run, notes.server_id))
 
 
 async def claim_guest(notes: ResetState, run: Run[Compute]) -> None:
@@ -71,6 +75,16 @@ async def settle_volumes(notes: ResetState, run: Run[Compute]) -> Together | Non
     return await keeping.settle(run, notes.server_id)
 
 
+async def unmount_share(notes: ResetState, item: str, run: Run[Compute]) -> Together | None:
+    """Unmount a share that was half given or half taken."""
+    return await settling.unmount(run, folders.pick(notes.shares, item))
+
+
+async def revoke_access(notes: ResetState, item: str, run: Run[Compute]) -> None:
+    """Keep its host out."""
+    await settling.revoke(run, folders.pick(notes.shares, item))
+
+
 RESET_STATE = Saga(
     "compute.reset_state",
     ResetState,
@@ -78,6 +92,12 @@ RESET_STATE = Saga(
     Step("claim_guest", claim_guest, may_be_forgone=True),
     Step("adopt_guest", adopt_guest, may_be_forgone=True),
     Step("settle_volumes", settle_volumes, may_be_forgone=True),
+    Each(
+        "shares",
+        lambda notes: folders.named(notes.shares),
+        Step("unmount_share", unmount_share, may_be_forgone=True),
+        Step("revoke_access", revoke_access, may_be_forgone=True),
+    ),
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
     mode="preempt",
     answered_after="set_state",

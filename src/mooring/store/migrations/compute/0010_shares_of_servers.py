@@ -49,6 +49,7 @@ def upgrade() -> None:
         sa.Column("mapping_id", sa.String(), nullable=False),
         sa.Column("host", sa.String(), nullable=False),
         sa.Column("access_to", sa.String(), nullable=False),
+        sa.Column("rule_id", sa.String(), nullable=True),
         sa.Column("tries", types.INTEGER, nullable=False),
         sa.Column("path", sa.String(), nullable=True),
         sa.Column("state", sa.String(), nullable=False),

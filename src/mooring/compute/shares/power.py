@@ -1,0 +1,81 @@
+"""Shares of a server that is switched on or off: mounted before its guest starts, unmounted after.
+
+For sagas whose notes have `shares`, those of the server at its host, and `mounted`, the mappings
+that the host had mounted before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mooring.compute.hosts import guests
+from mooring.compute.shares import doors, folders, mappings, share_places
+from mooring.compute.shares.share_places import GRANTED, MOUNTED
+from mooring.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+    from mooring.compute.shares.folders import Folder
+    from mooring.saga.define import Run, Together
+
+
+def look(tx: Session, server_id: str, host: str) -> tuple[list[Folder], list[str]]:
+    """Return a server's shares at its host, and which of them it has mounted."""
+    found = folders.at_host(tx, server_id, host)
+    mounted = [one.mapping_id for one in found if _state(tx, one) == MOUNTED]
+    return found, mounted
+
+
+def _state(tx: Session, folder: Folder) -> str:
+    place = share_places.find(tx, folder.mapping_id, folder.host)
+    return "" if place is None else place.state
+
+
+def find(notes: Any, item: str) -> Folder:
+    """Return the share that an item names."""
+    return folders.pick(notes.shares, item)
+
+
+async def ensure(notes: Any, item: str, run: Run[Compute]) -> None:
+    """See that the host is let in, as it was: its rule may have gone, or its address changed.
+
+    A share service that is silent keeps no server down whose host was let in; the mount tells.
+    """
+    folder = find(notes, item)
+    try:
+        await doors.grant(run, folder)
+    except Unavailable:
+        state = await run.service.store.read(lambda tx: _state(tx, folder))
+        if state not in {GRANTED, MOUNTED}:
+            raise
+
+
+async def mount(notes: Any, item: str, run: Run[Compute]) -> Together:
+    """Have the host mount the share for the server."""
+    return await folders.mount(run, find(notes, item))
+
+
+async def unmount_new(notes: Any, item: str, run: Run[Compute]) -> Together | None:
+    """Unmount a share that was not mounted before; the guest may run with any other."""
+    folder = find(notes, item)
+    return None if folder.mapping_id in notes.mounted else await folders.unmount(run, folder)
+
+
+async def unmount(notes: Any, item: str, run: Run[Compute]) -> Together:
+    """Unmount a share of a guest that is off.
+
+    After many tries it stays mounted, for the next start, and the saga ends badly.
+    """
+    return await guests.insist(run, folders.unmount(run, find(notes, item)))
+
+
+def show(tx: Session, server_id: str, now: datetime, *, runs: bool) -> None:
+    """Say whether a server runs with its shares; one in error stays so."""
+    old: Sequence[str]
+    old, new = (["inactive"], "active") if runs else (["active"], "inactive")
+    mappings.set_status(tx, server_id, old, new, now)
