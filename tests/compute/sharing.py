@@ -80,6 +80,15 @@ class SharingCloud(ComputeCloud):
         await self.settle()
         return answer.body["access"]["id"]
 
+    async def deny_all(self, share_id: str) -> None:
+        """Keep every client out, as an administrator does who passes over locks."""
+        path = f"/share-access-rules?share_id={share_id}"
+        for rule in (await self.share_api("GET", path, user="admin")).body["access_list"]:
+            deny = {"deny_access": {"access_id": rule["id"], "unrestrict": True}}
+            await self.share_api("POST", f"/shares/{share_id}/action", deny, user="admin")
+        await self.settle()
+        assert await self.rules(share_id) == {}
+
     async def make_stopped(self, **more: Any) -> str:
         """Make a server and stop it; return its id."""
         server_id = await self.make_server(**more)

@@ -283,11 +283,7 @@ async def test_a_rule_that_somebody_removed_is_fine_when_the_share_is_detached(
     cloud: SharingCloud,
 ) -> None:
     server_id, share_id = await cloud.make_shared()
-    listed = await cloud.share_api("GET", f"/share-access-rules?share_id={share_id}", user="admin")
-    [rule] = listed.body["access_list"]
-    deny = {"deny_access": {"access_id": rule["id"], "unrestrict": True}}
-    await cloud.share_api("POST", f"/shares/{share_id}/action", deny, user="admin")
-    await cloud.settle()
+    await cloud.deny_all(share_id)
     assert await cloud.rules(share_id) == {}
     await cloud.remove_share(server_id, share_id)
     await cloud.settle()

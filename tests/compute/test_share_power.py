@@ -69,15 +69,14 @@ async def test_a_mount_that_fails_leaves_the_server_stopped_and_startable(
     assert len(await cloud.mounts(host)) == 2
 
 
-async def test_a_hard_reboot_that_fails_to_mount_leaves_the_guest_running(
+async def test_a_hard_reboot_of_a_host_that_is_not_let_in_leaves_the_guest_running(
     cloud: SharingCloud,
 ) -> None:
     server_id, share_id = await cloud.make_shared()
     host = await host_of(cloud, server_id)
     await cloud.power(server_id, "os-start")
-    await cloud.power(server_id, "os-stop")
-    await cloud.power(server_id, "os-start")
-    cloud.hypervisor(host).knobs.fail("define", Invalid("no such device"))
+    await cloud.deny_all(share_id)
+    cloud.storage().knobs.fail("grant", Invalid("not here"), times=2)
     assert (await cloud.power(server_id, "reboot", {"type": "HARD"}))["status"] == "ACTIVE"
     assert await cloud.mounts(host) == [(server_id, share_id)]
     assert await cloud.shares(server_id) == {share_id: "active"}
@@ -85,11 +84,7 @@ async def test_a_hard_reboot_that_fails_to_mount_leaves_the_guest_running(
 
 async def test_a_rule_that_somebody_removed_is_made_again_by_a_start(cloud: SharingCloud) -> None:
     server_id, share_id = await cloud.make_shared()
-    path = f"/share-access-rules?share_id={share_id}"
-    [rule] = (await cloud.share_api("GET", path, user="admin")).body["access_list"]
-    deny = {"deny_access": {"access_id": rule["id"], "unrestrict": True}}
-    await cloud.share_api("POST", f"/shares/{share_id}/action", deny, user="admin")
-    await cloud.settle()
+    await cloud.deny_all(share_id)
     assert (await cloud.power(server_id, "os-start"))["status"] == "ACTIVE"
     assert list((await cloud.rules(share_id)).values()) == ["active"]
 
@@ -166,22 +161,45 @@ async def test_a_deletion_ends_an_attach_that_waits(cloud: SharingCloud) -> None
 
 async def test_a_reset_of_state_ends_a_detach_that_waits(cloud: SharingCloud) -> None:
     server_id, share_id = await cloud.make_shared()
-    cloud.storage().knobs.fail("revoke", Unavailable("later"), times=8)
+    cloud.lose_share_service()
     await cloud.remove_share(server_id, share_id)
-    await cloud.pass_time(2)
+    await cloud.pass_time(120)
     assert await cloud.shares(server_id) == {share_id: "detaching"}
     await cloud.do(
         "POST", f"/servers/{server_id}/action", {"os-resetState": {"state": "error"}}, user="admin"
     )
-    await cloud.settle()
     assert await cloud.shares(server_id) == {share_id: "error"}
+    cloud.find_share_service()
+    await cloud.settle()
     assert await cloud.rules(share_id) == {}
     await cloud.remove_share(server_id, share_id)
     await cloud.settle()
     assert await cloud.shares(server_id) == {}
 
 
-async def test_a_share_of_a_lost_host_is_detached_and_unmounted_once_it_is_back(
+async def force_down(cloud: SharingCloud, host: str) -> None:
+    listed = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
+    [service] = [one for one in listed if one["host"] == host]
+    body = {"forced_down": True}
+    answer = await cloud.ask("PUT", f"/os-services/{service['id']}", body, user="admin")
+    assert answer.status == 200
+
+
+async def test_a_lost_host_unmounts_what_was_deleted_once_it_is_back(cloud: SharingCloud) -> None:
+    server_id, share_id = await cloud.make_shared()
+    host = await host_of(cloud, server_id)
+    await cloud.power(server_id, "os-start")
+    await force_down(cloud, host)
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await cloud.settle()
+    assert await cloud.rules(share_id) == {}
+    assert await cloud.places() == []
+    assert await cloud.mounts(host) == [(server_id, share_id)]
+    await cloud.look_at_hosts()
+    assert await cloud.mounts(host) == []
+
+
+async def test_a_share_is_detached_of_a_lost_host_only_where_no_guest_can_run_with_it(
     cloud: SharingCloud,
 ) -> None:
     server_id, share_id = await cloud.make_shared()
@@ -189,23 +207,22 @@ async def test_a_share_of_a_lost_host_is_detached_and_unmounted_once_it_is_back(
     await cloud.power(server_id, "os-start")
     await cloud.act(server_id, "os-resetState", {"state": "error"}, user="admin")
     await cloud.settle()
-    [service] = [
-        one
-        for one in (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
-        if one["host"] == host
-    ]
-    path = f"/os-services/{service['id']}"
-    await cloud.ask("PUT", path, {"forced_down": True}, user="admin")
-    assert (await cloud.remove_share(server_id, share_id)).status == 200
+    await force_down(cloud, host)
+    await cloud.remove_share(server_id, share_id)
     await cloud.settle()
+    assert await cloud.shares(server_id) == {share_id: "active"}
+    assert list((await cloud.rules(share_id)).values()) == ["active"]
+    assert ("detach_share", "Error") in await cloud.actions(server_id)
+
+
+async def test_a_share_that_is_not_mounted_is_detached_of_a_lost_host(cloud: SharingCloud) -> None:
+    server_id, share_id = await cloud.make_shared()
+    await force_down(cloud, await host_of(cloud, server_id))
+    await cloud.remove_share(server_id, share_id)
+    await cloud.settle()
+    assert await cloud.shares(server_id) == {}
     assert await cloud.rules(share_id) == {}
-    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
-    await cloud.settle()
-    assert await cloud.mounts(host) == [(server_id, share_id)]
-    await cloud.look_around()
-    await cloud.settle()
-    await cloud.ask("PUT", path, {"forced_down": False}, user="admin")
-    assert await cloud.mounts(host) == []
+    await cloud.look_at_hosts()
 
 
 async def test_a_detach_of_a_running_guest_in_error_leaves_everything(cloud: SharingCloud) -> None:

@@ -26,6 +26,7 @@ from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import assisted_scenarios, volume_snapshot_scenarios
 from tests.laws.extend_events import EVENT_SCENARIOS
 from tests.laws.extend_scenarios import EXTEND_SCENARIOS
+from tests.laws.guest_share_scenarios import GUEST_SHARES
 from tests.laws.move_scenarios import MOVES
 from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
@@ -323,4 +324,5 @@ SCENARIOS = [
     *EVENT_SCENARIOS,
     *volume_snapshot_scenarios.of(a_volume, a_server_with_volume),
     *SHARES,
+    *GUEST_SHARES,
 ]

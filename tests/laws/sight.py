@@ -38,7 +38,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _RESERVATION = re.compile(r"\br-[0-9a-f]{8}\b")
 _PARTS = (
     *("server_metadata", "server_tags", "server_group_members"),
-    *("block_devices", "disk_places"),
+    *("block_devices", "disk_places", "share_mappings", "share_places"),
 )
 
 
@@ -56,6 +56,7 @@ async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]
         seen.setdefault("guests", []).extend(_plain(inventory.guests))
         seen.setdefault("storage", []).extend(_plain(inventory.volumes))
         seen.setdefault("hosted_shares", []).extend(_plain(inventory.shares))
+        seen.setdefault("share_mounts", []).extend(_plain(inventory.share_mounts))
         seen.setdefault("connections", []).extend(_plain(inventory.connections))
         seen.setdefault("disk_sizes", []).extend(_plain(inventory.disks))
         seen.setdefault("leftovers", []).extend(inventory.leftovers)
@@ -90,6 +91,9 @@ def _set_apart(seen: dict[str, list[Any]]) -> None:
     owners = {row["id"]: row["server_id"] for row in seen["block_devices"]}
     for place in seen["disk_places"]:
         place["server_id"] = owners[place["block_device_id"]]
+    having = {row["id"]: row["server_id"] for row in seen["share_mappings"]}
+    for place in seen["share_places"]:
+        place["server_id"] = having[place["mapping_id"]]
     for kind in ("servers", *_PARTS):
         key = "id" if kind == "servers" else "server_id"
         seen.setdefault("error_server", []).extend(r for r in seen[kind] if r[key] in failed)

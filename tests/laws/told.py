@@ -54,6 +54,8 @@ STORIES = (
         frozenset({"compute.attach_volume"}), "instance.volume_attach", "volume_id", has_error=True
     ),
     Story(frozenset({"compute.detach_volume"}), "instance.volume_detach", "volume_id"),
+    Story(frozenset({"compute.attach_share"}), "instance.share_attach", "share_id", has_error=True),
+    Story(frozenset({"compute.detach_share"}), "instance.share_detach", "share_id", has_error=True),
     Story(frozenset({"compute.start_server"}), "instance.power_on", "server_id"),
     Story(
         frozenset({"compute.stop_server", "compute.insist_on_stop"}),

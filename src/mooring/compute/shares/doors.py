@@ -45,6 +45,8 @@ PROTOCOLS = {"NFS": "ip", CEPHFS: "cephx"}
 """The protocols that hosts mount, and the type of their rules."""
 MARK = {"made_by": "mooring-compute"}
 """The metadata of rules that this service has made."""
+DENIALS = 3
+"""How often a rule is denied that is in error then, before its host is let in as before."""
 _REASON = "A server has this share."
 _LEAVING = frozenset({"queued_to_deny", "denying"})
 
@@ -104,16 +106,23 @@ async def revoke(run: Run[Compute], folder: Folder, *, undoes: bool = False) -> 
         return
     rule = await _find_own(run, folder, place)
     if rule is not None and rule.state not in _LEAVING:
-        try:
-            await _deny(run, folder, rule)
-        except MooringError as error:
-            if not is_unavailable(error):
-                await _change(run, folder, state=GRANTED)
-            raise
+        await _have_denied(run, folder, place, rule)
         rule = await _find_own(run, folder, place)
     if rule is not None:
         raise Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)
     await run.service.store.write(partial(_forget, run=run, folder=folder))
+
+
+async def look(run: Run[Compute], folder: Folder) -> None:
+    """Note whether the share service lets a host in, where it was not to be kept out."""
+    place = await _find_place(run, folder)
+    if place is None:
+        return
+    rule = await _find_own(run, folder, place)
+    if rule is None:
+        await run.service.store.write(partial(_forget, run=run, folder=folder))
+    else:
+        await _change(run, folder, state=GRANTED, rule_id=rule.id)
 
 
 async def key_of(run: Run[Compute], folder: Folder) -> str:
@@ -263,11 +272,29 @@ async def _retry(run: Run[Compute], folder: Folder, place: Place, rule: Rule) ->
             "more."
         )
     await _change(run, folder, tries=1, state=GRANTING)
-    await _deny(run, folder, rule)
+    await _deny(run, folder, rule, 0)
 
 
-async def _deny(run: Run[Compute], folder: Folder, rule: Rule) -> None:
-    operation = guests.other(run.operation, f"deny.{rule.id}")
+async def _have_denied(run: Run[Compute], folder: Folder, place: Place, rule: Rule) -> None:
+    """Deny a rule, and again when that failed. Raises Conflict when it does not help."""
+    tried = place.tries if place.state == REVOKING else 0
+    try:
+        if tried >= DENIALS:
+            raise Conflict(
+                f"The share service could not keep host {folder.host} out of share "
+                f"{folder.share_id}: access rule {rule.id} is {rule.state}. The host is let in as "
+                "before; ask its operator, and try again."
+            )
+        await _deny(run, folder, rule, tried)
+    except MooringError as error:
+        if not is_unavailable(error):
+            await _change(run, folder, state=GRANTED, tries=0)
+        raise
+    await _change(run, folder, tries=tried + 1)
+
+
+async def _deny(run: Run[Compute], folder: Folder, rule: Rule, tried: int) -> None:
+    operation = guests.other(run.operation, f"deny.{rule.id}.{tried}")
     denying = run.service.shares.deny_access(None, folder.share_id, rule.id, operation=operation)
     try:
         await _unless_changing(run, folder, denying)

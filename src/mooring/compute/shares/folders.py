@@ -95,6 +95,12 @@ def specify(tx: Session, server_id: str, host: str) -> list[GuestShare]:
     return found
 
 
+def is_mounted(tx: Session, folder: Folder) -> bool:
+    """Whether its host has the share mounted for the server."""
+    place = share_places.find(tx, folder.mapping_id, folder.host)
+    return place is not None and place.state == MOUNTED
+
+
 class Steps:
     """What sagas list of a folder, found in their notes: `find(notes)`, in an Each with the item.
 
@@ -116,6 +122,11 @@ class Steps:
     async def revoke(self, notes: Struct, *where: Any) -> None:
         """Have the share service keep the host out."""
         await doors.revoke(where[-1], self._find(notes, *where[:-1]))
+
+    async def look(self, notes: Struct, *where: Any) -> None:
+        """Note whether the host is let in, unless the share service is silent for long."""
+        run = where[-1]
+        await guests.give_up_late(run, doors.look(run, self._find(notes, *where[:-1])))
 
     async def mount(self, notes: Struct, *where: Any) -> Together:
         """Have the host mount the share for the server."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def look(tx: Session, server_id: str, host: str) -> tuple[list[Folder], list[str]]:
     """Return a server's shares at its host, and which of them it has mounted."""
     found = folders.at_host(tx, server_id, host)
-    mounted = [one.mapping_id for one in found if _state(tx, one) == MOUNTED]
+    mounted = [one.mapping_id for one in found if folders.is_mounted(tx, one)]
     return found, mounted
 
 

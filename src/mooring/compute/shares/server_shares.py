@@ -85,6 +85,7 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewShare) -
         notes = AttachShare(
             server_id=server_id,
             action_id=actions.begin(tx, server_id, _ATTACH, who, now, saga_id=saga_id),
+            share_id=row.share_id,
             folder=folders.folder_of(row, server.host or ""),
         )
         compute.sagas.start(tx, ATTACH_SHARE, notes, who=who, saga_id=saga_id)

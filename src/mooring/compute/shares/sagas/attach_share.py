@@ -29,6 +29,7 @@ class AttachShare(Struct, frozen=True, kw_only=True):
 
     server_id: str
     action_id: int
+    share_id: str
     folder: Folder
 
 
@@ -63,7 +64,7 @@ def _describe(notes: AttachShare) -> Told:
         event="compute_allow_share",
         host=notes.folder.host,
         notice="share_attach",
-        members={"share_id": notes.folder.share_id},
+        members={"share_id": notes.share_id},
     )
 
 
@@ -80,10 +81,10 @@ ATTACH_SHARE = Saga(
     Step("record_attached", record_attached),
     locks=lambda notes: [
         shared(f"server:{notes.server_id}"),
-        exclusive(lock_of(notes.server_id, notes.folder.share_id)),
+        exclusive(lock_of(notes.server_id, notes.share_id)),
     ],
     # The host may still be let in: detaching the share tries again to keep it out.
-    undo_ends=(Step("keep_error", show_error),),
+    undo_ends=(Step("look_at_rule", _steps.look), Step("keep_error", show_error)),
     residue=("faults", "instance_actions", "share_mappings"),
     story=tell(_describe),
 )

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mooring.compute.actions.story import Told, tell
+from mooring.compute.hosts import guests
 from mooring.compute.shares import folders, mappings
 from mooring.compute.shares.folders import Folder
 from mooring.compute.shares.sagas.attach_share import lock_of
-from mooring.saga.define import Each, Run, Saga, Step, exclusive, shared
+from mooring.errors import Conflict
+from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive, shared
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -45,6 +47,21 @@ def begin_detaching(tx: Session, notes: DetachShare, run: Run[Compute]) -> None:
 def keep_share(tx: Session, notes: DetachShare, run: Run[Compute]) -> None:
     """Say that the server has the share as before."""
     mappings.change(tx, notes.mapping_id, run.now(), status=notes.status)
+
+
+async def unmount(notes: DetachShare, item: str, run: Run[Compute]) -> Together:
+    """Unmount the share, unless nobody can tell whether a guest runs with it.
+
+    A host that is lost would owe the unmounting, and not be up again while a guest of it runs.
+    """
+    folder = _find(notes, item)
+    is_mounted = await run.service.store.read(lambda tx: folders.is_mounted(tx, folder))
+    if is_mounted and await guests.is_lost(run, folder.host):
+        raise Conflict(
+            f"Host {folder.host} was forced down with share {notes.share_id} mounted, and its "
+            "guest may run. The share was not detached; evacuate or delete the server."
+        )
+    return await folders.unmount(run, folder)
 
 
 def let_go(tx: Session, notes: DetachShare, run: Run[Compute]) -> None:
@@ -80,7 +97,7 @@ DETACH_SHARE = Saga(
     "compute.detach_share",
     DetachShare,
     Step("begin_detaching", begin_detaching, undo=keep_share),
-    Each("mounts", _items, Step("unmount_share", _steps.unmount)),
+    Each("mounts", _items, Step("unmount_share", unmount)),
     Step("let_go", let_go),
     Each("rules", _items, Step("revoke_access", _steps.revoke)),
     Step("forget_share", forget_share),

@@ -1,0 +1,99 @@
+"""Scenarios of servers with shares: attached, detached, started, stopped, deleted with them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
+from mooring.compute.power.sagas.power import REBOOT_SERVER, START_SERVER, STOP_SERVER
+from mooring.compute.power.sagas.reset_state import RESET_STATE
+from mooring.compute.shares.sagas.attach_share import ATTACH_SHARE
+from mooring.compute.shares.sagas.detach_share import DETACH_SHARE
+from tests.laws.share_scenarios import a_new_share
+from tests.laws.sites import COMPUTE, SERVER_OR_NONE, Scenario, Site
+
+_VERSION = "2.97"
+_SHARES = f"{COMPUTE}/servers/{{server}}/shares"
+_ACTION = f"{COMPUTE}/servers/{{server}}/action"
+
+
+async def a_server_and_share(site: Site) -> None:
+    """A server that is off, and a share of nobody."""
+    await a_new_share(site)
+    server = {"name": "new", "flavorRef": site.names["flavor"], "imageRef": site.names["image"]}
+    made = await site.get("POST", f"{COMPUTE}/servers", {"server": server})
+    site.names["server"] = made["server"]["id"]
+    await site.get("POST", _ACTION, {"os-stop": None})
+
+
+async def a_server_with_share(site: Site) -> None:
+    """A server that is off, and has a share."""
+    await a_server_and_share(site)
+    assert (await attach(site)).status == 201
+    await site.cloud.settle()
+
+
+async def a_running_server_with_share(site: Site) -> None:
+    """A server that runs with a share."""
+    await a_server_with_share(site)
+    await site.get("POST", _ACTION, {"os-start": None})
+
+
+async def attach(site: Site) -> Any:
+    body = {"share": {"share_id": site.names["share"], "tag": "papers"}}
+    return await site.ask("POST", _SHARES, body, version=_VERSION)
+
+
+async def detach(site: Site) -> Any:
+    return await site.ask("DELETE", f"{_SHARES}/{{share}}", version=_VERSION)
+
+
+async def act(site: Site, action: str, value: Any = None, user: str = "demo") -> Any:
+    return await site.ask("POST", _ACTION, {action: value}, user=user)
+
+
+async def delete(site: Site) -> Any:
+    return await site.ask("DELETE", f"{COMPUTE}/servers/{{server}}")
+
+
+async def reset_detaching(site: Site) -> Any:
+    """Reset the state of a server that loses a share; until then its host is silent."""
+    site.silence("DELETE", f"{site.names['server']}/shares/{site.names['share']}", b"")
+    await detach(site)
+    answer = await act(site, "os-resetState", {"state": "error"}, "admin")
+    site.silence("", "", b"")
+    return answer
+
+
+_EITHER = ("faults", "instance_actions", "share_mappings", "share_places", "access_rules")
+"""It may be detached, or as it was, before the reset gets there."""
+GUEST_SHARES = [
+    Scenario("attach share", ATTACH_SHARE, a_server_and_share, attach, ("messages",)),
+    Scenario("detach share", DETACH_SHARE, a_server_with_share, detach, ("messages",)),
+    Scenario(
+        "start with a share", START_SERVER, a_server_with_share, partial(act, action="os-start")
+    ),
+    Scenario(
+        "stop with a share",
+        STOP_SERVER,
+        a_running_server_with_share,
+        partial(act, action="os-stop"),
+    ),
+    Scenario(
+        "reboot with a share",
+        REBOOT_SERVER,
+        a_running_server_with_share,
+        partial(act, action="reboot", value={"type": "HARD"}),
+    ),
+    Scenario(
+        "delete with a share", DELETE_SERVER, a_running_server_with_share, delete, ("messages",)
+    ),
+    Scenario(
+        "reset a detaching server",
+        RESET_STATE,
+        a_server_with_share,
+        reset_detaching,
+        (*_EITHER, "hosted_shares", "resource_locks", "messages", *SERVER_OR_NONE),
+    ),
+]
