@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.agent.settings import SharePoolSettings
+from mooring.agent.settings import GuestShareSettings, MountSettings, SharePoolSettings
 from mooring.agent.share_drivers.simulated import SimulatedShares
 from mooring.agent.share_mounts.simulated import SimulatedMounts
 from mooring.agent_api.shares import Protocol
@@ -29,6 +29,11 @@ POOLS = (
 )
 
 
+def at(address: str) -> MountSettings:
+    """Return the settings of a host that mounts shares from an address."""
+    return MountSettings(shares=GuestShareSettings(share_address=address))
+
+
 class SharingCloud(ComputeCloud):
     """Its first host has the shares; every host has an address of its own."""
 
@@ -41,7 +46,7 @@ class SharingCloud(ComputeCloud):
         first = next(iter(self.hosts))
         self.hosts[first] = replace(self.hosts[first], share_pools=POOLS)
         for number, name in enumerate(self.hosts, start=1):
-            self.hosts[name] = replace(self.hosts[name], share_address=f"192.0.2.{number}")
+            self.hosts[name] = replace(self.hosts[name], mounts=at(f"192.0.2.{number}"))
 
     def storage(self, pool: str = "files") -> SimulatedShares:
         """Return a pool's driver, with its knobs."""

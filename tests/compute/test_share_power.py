@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.errors import Forbidden, Invalid, Unavailable
-from tests.compute.sharing import SharingCloud
+from tests.compute.sharing import SharingCloud, at
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "192.0.2.1"
@@ -100,7 +100,7 @@ async def test_a_server_starts_while_the_share_service_is_away(cloud: SharingClo
 async def test_a_host_with_another_address_is_let_in_by_that_one(cloud: SharingCloud) -> None:
     server_id, share_id = await cloud.make_shared()
     host = await host_of(cloud, server_id)
-    await cloud.change_host(host, share_address="192.0.2.77")
+    await cloud.change_host(host, mounts=at("192.0.2.77"))
     assert (await cloud.power(server_id, "os-start"))["status"] == "ACTIVE"
     assert await cloud.rules(share_id) == {"192.0.2.77": "active"}
 

@@ -189,7 +189,7 @@ def _claim(tx: Session, run: Run[Compute], folder: Folder, client: str) -> Place
     if place is None:
         return share_places.add(tx, *where, client, run.now())
     if place.state == REVOKING:
-        share_places.change(tx, *where, run.now(), state=GRANTING)
+        share_places.change(tx, *where, run.now(), state=GRANTING, tries=0)
         return share_places.find(tx, *where)
     return place
 
