@@ -95,6 +95,11 @@ def specify(tx: Session, server_id: str, host: str) -> list[GuestShare]:
     return found
 
 
+async def specify_all(run: Run[Compute], host: str, server_id: str) -> list[GuestShare]:
+    """Return the same, as the database has it now."""
+    return await run.service.store.read(lambda tx: specify(tx, server_id, host))
+
+
 def is_mounted(tx: Session, folder: Folder) -> bool:
     """Whether its host has the share mounted for the server."""
     place = share_places.find(tx, folder.mapping_id, folder.host)

@@ -12,6 +12,7 @@ from mooring.compute.hosts import guests
 from mooring.compute.shares import doors, folders, mappings, share_places
 from mooring.compute.shares.share_places import GRANTED, MOUNTED
 from mooring.errors import Unavailable
+from mooring.saga.define import Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,3 +80,9 @@ def show(tx: Session, server_id: str, now: datetime, *, runs: bool) -> None:
     old: Sequence[str]
     old, new = (["inactive"], "active") if runs else (["active"], "inactive")
     mappings.set_status(tx, server_id, old, new, now)
+
+
+GIVE = (Step("grant_access", ensure), Step("mount_share", mount, undo=unmount_new))
+"""For each share, before the guest starts."""
+TAKE = (Step("unmount_share", unmount),)
+"""For each share, once the guest is off."""

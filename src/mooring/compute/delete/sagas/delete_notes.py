@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.compute.moves import left_over
+from mooring.compute.shares import folders
 from mooring.compute.shares.folders import Folder
 from mooring.compute.volumes import disk_places, disks
 from mooring.compute.volumes.sagas.release_device import lock_of
@@ -83,12 +84,16 @@ def locks_of(notes: DeleteServer) -> list[Lock]:
     return [exclusive(key) for key in keys]
 
 
-def look_for_move(notes: DeleteServer, server: Server, left: Migration | None) -> DeleteServer:
-    """Return the notes with every other host that may have a part of the server."""
+def look_elsewhere(
+    tx: Session, notes: DeleteServer, server: Server, left: Migration | None
+) -> DeleteServer:
+    """Return the notes with every other host that may have a part of the server, and its shares."""
     elsewhere = {disk.elsewhere for disk in notes.disks} | left_over.hosts_of(left)
     moves = [left.uuid] if left else []
     others = sorted(elsewhere - {"", notes.host})
-    return replace(notes, elsewhere=others, moves=moves, is_local=bool(server.image_id))
+    shares = folders.everywhere(tx, server.id)
+    is_local = bool(server.image_id)
+    return replace(notes, elsewhere=others, moves=moves, is_local=is_local, shares=shares)
 
 
 def look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:

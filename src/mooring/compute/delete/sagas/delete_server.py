@@ -8,21 +8,19 @@ from msgspec.structs import replace
 
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
-from mooring.compute.delete.sagas import elsewhere, rooms
+from mooring.compute.delete.sagas import elsewhere, old_shares, rooms
 from mooring.compute.delete.sagas.delete_notes import (
     DeleteServer,
     disk_of,
     find,
     locks_of,
     look,
-    look_for_move,
+    look_elsewhere,
 )
 from mooring.compute.groups import groups
 from mooring.compute.hosts import guests
 from mooring.compute.moves import left_over, migrations
 from mooring.compute.servers import states
-from mooring.compute.shares import folders, mappings
-from mooring.compute.shares.folders import Folder
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.errors import MooringError, NotFound
@@ -45,9 +43,7 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     rows = devices.of_server(tx, notes.server_id)
     there = [disk for row in rows if row.volume_id for disk in look(tx, server, row)]
     left = migrations.left_over(tx, notes.server_id)
-    shares = folders.everywhere(tx, notes.server_id)
-    seen = replace(notes, host=server.host, disks=there, shares=shares)
-    return look_for_move(seen, server, left)
+    return look_elsewhere(tx, replace(notes, host=server.host, disks=there), server, left)
 
 
 def give_up(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
@@ -130,8 +126,7 @@ def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     now = run.now()
     for row in devices.of_server(tx, notes.server_id):
         devices.remove(tx, row.id)
-    for mapping in mappings.of_server(tx, notes.server_id):
-        mappings.remove(tx, mapping.id)
+    old_shares.forget(tx, notes.server_id)
     left_over.end(tx, run.service, notes.server_id, run.now())
     groups.leave(tx, notes.server_id)
     gone = {"terminated_at": now, "deleted_at": now}
@@ -168,11 +163,6 @@ def _describe(notes: DeleteServer) -> Told:
     return Told(event=EVENT, host=notes.host, notice="delete", says_errors=False, details=details)
 
 
-def _find_share(notes: DeleteServer, item: str) -> Folder:
-    return folders.pick(notes.shares, item)
-
-
-_shares = folders.Steps(_find_share)
 DELETE_SERVER = Saga(
     "compute.delete_server",
     DeleteServer,
@@ -184,12 +174,7 @@ DELETE_SERVER = Saga(
         Step("destroy_elsewhere", elsewhere.destroy, deadline_s=900.0),
     ),
     Step("mark_released", mark_released),
-    Each(
-        "shares",
-        lambda notes: folders.named(notes.shares),
-        Step("unmount_share", _shares.unmount),
-        Step("revoke_access", _shares.revoke),
-    ),
+    old_shares.OLD_SHARES,
     Each(
         "disks",
         lambda notes: [disk.name for disk in notes.disks],

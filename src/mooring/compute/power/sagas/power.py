@@ -111,9 +111,7 @@ async def set_power(notes: ChangePower, run: Run[Compute]) -> None:
     volumes, shares = None, None
     if takes_disks(notes):
         volumes = await disks.specify_all(run, notes.host, notes.server_id)
-        shares = await run.service.store.read(
-            lambda tx: folders.specify(tx, notes.server_id, notes.host)
-        )
+        shares = await folders.specify_all(run, notes.host, notes.server_id)
     request = PowerRequest(
         state=notes.state,
         mode=notes.mode,
@@ -161,14 +159,9 @@ def _make(name: str, mode: Mode = "refuse") -> Saga[ChangePower]:
         Step("begin_change", begin_change, undo=give_up),
         Step("find_lost_volumes", find_lost_volumes),
         Step("forget_lost_volumes", forget_lost_volumes),
-        Each(
-            "shares_given",
-            given,
-            Step("grant_access", power.ensure),
-            Step("mount_share", power.mount, undo=power.unmount_new),
-        ),
+        Each("shares_given", given, *power.GIVE),
         Step("set_power", set_power, deadline_s=700.0),
-        Each("shares_taken", taken, Step("unmount_share", power.unmount)),
+        Each("shares_taken", taken, *power.TAKE),
         Step("record_power", record_power),
         locks=_locks,
         mode=mode,
