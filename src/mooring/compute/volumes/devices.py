@@ -80,6 +80,12 @@ def remove(tx: Session, block_device_id: str) -> None:
     _remove.run(tx, {"of_id": block_device_id})
 
 
+def remove_all(tx: Session, server_id: str) -> None:
+    """Remove the block devices of a server."""
+    for row in of_server(tx, server_id):
+        remove(tx, row.id)
+
+
 def read_all(tx: Session) -> dict[str, dict[str, Any]]:
     """Return every block device as plain columns, by its id, with its `places` and attachment."""
     places: dict[str, list[dict[str, Any]]] = {}

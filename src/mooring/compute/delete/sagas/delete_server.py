@@ -124,8 +124,7 @@ async def _sweep(notes: DeleteServer, run: Run[Compute], volume_id: str | None =
 def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     """Say that the server is gone; its row stays for those who ask for deleted ones."""
     now = run.now()
-    for row in devices.of_server(tx, notes.server_id):
-        devices.remove(tx, row.id)
+    devices.remove_all(tx, notes.server_id)
     old_shares.forget(tx, notes.server_id)
     left_over.end(tx, run.service, notes.server_id, run.now())
     groups.leave(tx, notes.server_id)
