@@ -22,8 +22,8 @@ _START_S = 180.0
 _CONFIG = """
 [global]
 fsid = {fsid}
-mon_host = [v2:127.0.0.1:{port},v1:127.0.0.1:{old_port}]
-public_addr = 127.0.0.1
+mon_host = [v2:{address}:{port},v1:{address}:{old_port}]
+public_addr = {address}
 auth_cluster_required = cephx
 auth_service_required = cephx
 auth_client_required = cephx
@@ -88,10 +88,11 @@ def why_no_ceph() -> str:
 
 
 class CephCluster:
-    """A cluster with one file system."""
+    """A cluster with one file system, at an address of this machine or of a network namespace."""
 
-    def __init__(self, home: Path) -> None:
-        self.home, self.config = home, home / "ceph.conf"
+    def __init__(self, home: Path, address: str = "127.0.0.1", namespace: str = "") -> None:
+        self.home, self.config, self.address = home, home / "ceph.conf", address
+        self._inside = ("nsenter", f"--net={namespace}") if namespace else ()
         self._daemons: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
@@ -99,9 +100,11 @@ class CephCluster:
         port, fsid, osd = next(_PORTS), str(uuid.uuid4()), str(uuid.uuid4())
         for name in ("mon", "mgr", "osd", "mds", "run", "log"):
             (self.home / name).mkdir()
-        written = _CONFIG.format(home=self.home, fsid=fsid, port=port, old_port=port + 1)
+        written = _CONFIG.format(
+            home=self.home, fsid=fsid, port=port, old_port=port + 1, address=self.address
+        )
         self.config.write_text(written, "ascii")
-        addresses = f"[v2:127.0.0.1:{port},v1:127.0.0.1:{port + 1}]"
+        addresses = f"[v2:{self.address}:{port},v1:{self.address}:{port + 1}]"
         monmap, keyring = str(self.home / "monmap"), str(self.home / "mon.keyring")
         self._make_keys(keyring)
         made = ("--create", "--addv", "a", addresses, "--fsid", fsid, monmap)
@@ -147,7 +150,11 @@ class CephCluster:
 
     def _do(self, *words: str) -> str:
         done = subprocess.run(
-            words, env=self._environment, capture_output=True, text=True, check=False
+            (*self._inside, *words),
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert not done.returncode, f"{' '.join(words)}: {done.stderr}"
         return done.stdout
@@ -157,14 +164,20 @@ class CephCluster:
         with (self.home / "log" / f"{words[0]}.out").open("wb") as log:
             quiet = subprocess.DEVNULL
             self._daemons.append(
-                subprocess.Popen(words, env=self._environment, stdin=quiet, stdout=log, stderr=log)
+                subprocess.Popen(
+                    (*self._inside, *words),
+                    env=self._environment,
+                    stdin=quiet,
+                    stdout=log,
+                    stderr=log,
+                )
             )
 
     def _await(self, *words: str, told: str) -> None:
         deadline = time.monotonic() + _START_S
         while True:
             done = subprocess.run(
-                ("ceph", *words),
+                (*self._inside, "ceph", *words),
                 env=self._environment,
                 capture_output=True,
                 text=True,
@@ -181,12 +194,12 @@ class CephCluster:
 
 
 @contextmanager
-def open_cluster() -> Generator[CephCluster]:
+def open_cluster(address: str = "127.0.0.1", namespace: str = "") -> Generator[CephCluster]:
     """Start a cluster, once for many tests; skipped where the machine cannot."""
     if reason := why_no_ceph():
         pytest.skip(reason)
     home = Path(tempfile.mkdtemp(prefix="mooring-ceph"))
-    cluster = CephCluster(home)
+    cluster = CephCluster(home, address, namespace)
     try:
         cluster.start()
         yield cluster

@@ -1,7 +1,8 @@
 """Shares without a server and without root: stand-ins for mount and umount, on the helper's PATH.
 
 A share is a directory, a mount is a link to it, and the table of mounts is a file of our own. Each
-call is written down. What the stand-in is told in files of its directory it does: `hang`, `refuse`.
+call is written down. What the stand-in is told in files of its directory it does: `hang`, `refuse`,
+`busy`, and `slow` for unmounts that are not lazy.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ here={here}
 echo "umount $*" >>"$here/calls"
 if [ -e "$here/hang" ]; then sleep 600; fi
 if [ -e "$here/busy" ]; then echo "umount: target is busy" >&2; exit 32; fi
-rm "$1" && mkdir "$1"
-grep -vF " $1 " "$here/table" >"$here/table.new"
+if [ -e "$here/slow" ] && [ "$1" != --lazy ]; then sleep 600; fi
+for path; do :; done
+rm "$path" && mkdir "$path"
+grep -vF " $path " "$here/table" >"$here/table.new"
 mv "$here/table.new" "$here/table"
 """
 

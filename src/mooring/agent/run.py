@@ -70,6 +70,8 @@ class Budget(Struct, frozen=True, kw_only=True):
     cpu_s: int = 60
     memory_bytes: int = limits.AGENT_PROGRAM_MEMORY_BYTES
     file_bytes: int = 0
+    lasts: bool = False
+    """Whether what it leaves running, such as the client of a mount, outlives the agent."""
 
 
 class Output(Struct, frozen=True):
@@ -87,7 +89,7 @@ def find_program(name: str) -> str:
         raise Unavailable(
             f"The program {name} is missing on this host; install the package that has it "
             "(qemu-img: qemu-utils, qemu-system-x86_64: qemu-system-x86, btrfs: btrfs-progs, "
-            "dbus-send: dbus-bin, ceph: ceph-common) and ask again."
+            "dbus-send: dbus-bin, ceph: ceph-common, mount.nfs: nfs-common) and ask again."
         )
     return found
 
@@ -108,7 +110,8 @@ class Runner:
     ) -> Output:
         """Run a program to its end. Raises Unavailable when it takes too long or cannot start."""
         allowed = budget or Budget()
-        process = await _start(argv, allowed, self._mark, DEVNULL)
+        mark = {} if allowed.lasts else self._mark
+        process = await _start(argv, allowed, mark, DEVNULL)
         try:
             self._notes.note_process(process.pid, start_time(process.pid), operation_key)
             return await self._watch(process, argv[0], allowed.timeout_s)

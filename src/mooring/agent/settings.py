@@ -87,6 +87,8 @@ class GuestShareSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The same for CephFS, which has another one."""
     nfs_mount_options: str = ""
     """What `mount -o` takes besides, for shares of NFS."""
+    cephfs_options: str = ""
+    """Options of ceph-fuse besides, each `NAME=VALUE`, with commas between."""
 
 
 class MountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

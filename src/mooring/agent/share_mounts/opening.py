@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings
 from mooring.agent.share_mounts import nfs, simulated
 from mooring.agent.share_mounts.base import ShareMounter
+from mooring.agent.share_mounts.cephfs import CephfsMounts
 from mooring.agent.share_mounts.refusing import Refusing
 from mooring.agent.share_mounts.simulated import SimulatedMounts
 from mooring.agent_api.shares import Protocol
@@ -38,8 +40,14 @@ def open_mounters(
         }
     return {
         "NFS": nfs.choose(nfs_base, settings.mounts, runner),
-        "CEPHFS": Refusing(ceph_base, "it has no client of CephFS"),
+        "CEPHFS": _open_cephfs(ceph_base, settings, runner),
     }
+
+
+def _open_cephfs(base: Path, settings: AgentSettings, runner: Runner) -> ShareMounter:
+    if os.geteuid() != 0:
+        return Refusing(base, "mounting takes root, and its agent is not")
+    return CephfsMounts(base, settings.mounts, runner, settings.state_dir / "share-clients")
 
 
 def _base(option: str, usual: Path) -> Path:
