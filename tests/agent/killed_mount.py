@@ -124,6 +124,7 @@ async def _main(orders: Orders) -> None:
     directory = Path(orders.directory)
     journal = Journal(directory / "killed.sqlite")
     shares = open_shares(directory, journal, orders.address, Points(orders.at))
+    await shares.setup()
     if orders.mounts:
         await shares.mount(orders.server_id, orders.share_id, orders.request, "op")
     else:
