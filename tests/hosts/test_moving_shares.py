@@ -6,6 +6,7 @@ guest leaves a line in the share. Source: facts/shared_file_systems.md 7 and sto
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,7 +30,7 @@ from tests.hosts.conftest import require_guests
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 Pool = Literal["shared", "ceph"]
 ON, OFF = PowerRequest(state="on"), PowerRequest(state="off")
-SHARES = "/run/mooring-shares"
+SHARES, STORAGE = "/run/mooring-shares", "storage.toml"
 _MOUNTS = f"""
 [mounts.shares]
 share_address = "{{address}}"
@@ -177,11 +178,61 @@ async def two_hosts(directory: Path, pool: Pool) -> AsyncGenerator[tuple[Host, H
 async def agent_of(place: RealHost, storage: str) -> AsyncGenerator[AgentProcess]:
     """Start the agent of a host."""
     place.directory.mkdir(parents=True, exist_ok=True)
-    file = place.directory / "storage.toml"
+    file = place.directory / STORAGE
     file.write_text(storage)
     more = ("", str(file), place.name, place.namespace.address)
     async with agent_behind(place.before(), place.directory / "state", "libvirt", *more) as agent:
         yield agent
+
+
+async def moves(moving: Moving, share: GuestShare, lines: int) -> None:
+    """Move the guest: the source keeps its mount and its rule until somebody confirms."""
+    here, there = moving.hosts
+    await moving.power(here, OFF)
+    await moving.allow(there)
+    assert await moving.mount(there) == share
+    await moving.start(there, share)
+    await moving.hears(there, lines)
+    assert (here.mounted(), there.mounted()) == ([share.path], [share.path])
+
+
+async def is_taken_back(moving: Moving, share: GuestShare, lines: int) -> None:
+    """The destination's mount and rule go, the source's were never touched."""
+    here, there = moving.hosts
+    await moving.forget(there)
+    await moving.unmount(there)
+    await moving.deny(there)
+    assert (here.mounted(), there.mounted()) == ([share.path], [])
+    await moving.power(here, ON)
+    await moving.hears(here, lines)
+
+
+async def is_confirmed(moving: Moving, share: GuestShare, lines: int) -> None:
+    """The source's mount and rule go, and the share has a line of each start."""
+    here, there = moving.hosts
+    await moving.forget(here)
+    await moving.unmount(here)
+    await moving.deny(here)
+    assert (here.mounted(), there.mounted()) == ([], [share.path])
+    assert there.lines(share) == [moving.server_id] * lines
+
+
+async def outlives_its_agent(moving: Moving, share: GuestShare, lines: int) -> None:
+    """An agent that is killed is followed by one that sees the mounts of the daemon."""
+    there = moving.hosts[1]
+    await there.agent.kill()
+    storage = await asyncio.to_thread((there.place.directory / STORAGE).read_text)
+    async with agent_of(there.place, storage) as agent:
+        again = Host(there.place, agent)
+        [use] = (await again.client.inventory()).share_mounts
+        assert (use.path, use.mounted) == (share.path, True)
+        await moving.power(again, PowerRequest(state="reboot"))
+        await moving.hears(again, lines)
+        await moving.forget(again)
+        await moving.unmount(again)
+        assert again.mounted() == []
+        left = await again.client.inventory()
+        assert (left.share_mounts, left.leftovers) == ([], [])
 
 
 @pytest.mark.parametrize("pool", ["shared", "ceph"])
@@ -192,8 +243,8 @@ async def test_a_guest_moves_cold_with_its_share(
     require_guests()
     image = tmp_path / "volume.qcow2"
     shutil.copyfile(GUEST_IMAGE, image)
-    async with two_hosts(tmp_path, pool) as (here, there):
-        moving = Moving((here, there), pool, image)
+    async with two_hosts(tmp_path, pool) as hosts:
+        moving, here = Moving(hosts, pool, image), hosts[0]
         await moving.make_share()
         await moving.allow(here)
         share = await moving.mount(here)
@@ -203,46 +254,8 @@ async def test_a_guest_moves_cold_with_its_share(
             await moving.unmount(here)
         await moving.power(here, PowerRequest(state="reboot"))
         await moving.hears(here, 2)
-
-        # The move: the source keeps its mount and its rule until somebody confirms.
-        await moving.power(here, OFF)
-        await moving.allow(there)
-        assert await moving.mount(there) == share
-        await moving.start(there, share)
-        await moving.hears(there, 3)
-        assert (here.mounted(), there.mounted()) == ([share.path], [share.path])
-
-        # Taken back: the destination's mount and rule go, the source's were never touched.
-        await moving.forget(there)
-        await moving.unmount(there)
-        await moving.deny(there)
-        assert (here.mounted(), there.mounted()) == ([share.path], [])
-        await moving.power(here, ON)
-        await moving.hears(here, 4)
-
-        # Moved again and confirmed: now the source's go.
-        await moving.power(here, OFF)
-        await moving.allow(there)
-        await moving.mount(there)
-        await moving.start(there, share)
-        await moving.hears(there, 5)
-        await moving.forget(here)
-        await moving.unmount(here)
-        await moving.deny(here)
-        assert (here.mounted(), there.mounted()) == ([], [share.path])
-        assert there.lines(share) == [moving.server_id] * 5
-
-        # An agent that is killed finds the mounts of the daemon that goes on.
-        await there.agent.kill()
-        text = (there.place.directory / "storage.toml").read_text()
-        async with agent_of(there.place, text) as agent:
-            again = Host(there.place, agent)
-            [use] = (await again.client.inventory()).share_mounts
-            assert (use.path, use.mounted) == (share.path, True)
-            await moving.power(again, PowerRequest(state="reboot"))
-            await moving.hears(again, 6)
-            await moving.forget(again)
-            await moving.unmount(again)
-            assert again.mounted() == []
-            left = await again.client.inventory()
-            assert (left.share_mounts, left.leftovers) == ([], [])
+        await moves(moving, share, 3)
+        await is_taken_back(moving, share, 4)
+        await moves(moving, share, 5)
+        await is_confirmed(moving, share, 5)
+        await outlives_its_agent(moving, share, 6)
