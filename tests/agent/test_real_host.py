@@ -121,6 +121,7 @@ async def test_without_its_user_libvirt_is_not_opened(monkeypatch: pytest.Monkey
         ('qemu: Failed to get "write" lock', "conflict"),
         ("cannot set up guest memory 'pc.ram': Cannot allocate memory", "no_capacity"),
         ("No more available PCI slots", "no_capacity"),
+        ("hugetlbfs filesystem is not mounted or disabled", "no_capacity"),
         ("write: No space left on device", "no_capacity"),
         ("something else", "unavailable"),
     ],

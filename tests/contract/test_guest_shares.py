@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +16,18 @@ from mooring.errors import Conflict, Forbidden, Invalid, MooringError, NotFound
 from tests.agent.hosts import IMAGE_ID, Share, TestHost, new_id, operation
 
 pytestmark = pytest.mark.anyio
+
+
+def free_huge_pages() -> int:
+    """How many pages of 2 MiB nobody has; 0 where the kernel has none, or others."""
+    if "hugetlbfs" not in Path("/proc/mounts").read_text("utf-8", "replace"):
+        return 0
+    told = Path("/proc/meminfo").read_text("ascii")
+    found = re.search(r"HugePages_Free: +(\d+)\n", told)
+    return int(found[1]) if found and "Hugepagesize:       2048 kB" in told else 0
+
+
+HUGE_PAGES = free_huge_pages()
 OFF, ON = PowerRequest(state="off"), PowerRequest(state="on")
 
 
@@ -37,6 +51,8 @@ async def test_a_guest_has_a_share_from_its_start_on(host: TestHost) -> None:
     await host.hears(server_id, "share papers mounted")
     await host.client.set_power(server_id, PowerRequest(state="reboot"), operation=operation())
     await host.hears(server_id, "share papers mounted", times=2)
+    if host.real:
+        await host.hears(server_id, "share papers has 2 lines")
     assert await mounts(host) == [use(server_id, given)]
     await host.remove(server_id)
     await host.unmount(server_id, share)
@@ -248,10 +264,31 @@ async def test_a_size_of_pages_that_is_none_is_refused(host: TestHost) -> None:
     with pytest.raises(Invalid, match="hw:mem_page_size"):
         await define(host, server_id, [given], pages="enormous")
     assert await host.client.show_server(server_id) is None
+    # It counts for nothing as long as there are no shares.
+    await define(host, server_id, [], pages="enormous")
+    power = PowerRequest(state="on", shares=[given])
+    with pytest.raises(Invalid, match="hw:mem_page_size"):
+        await host.client.set_power(server_id, power, operation=operation())
+    assert (await shown(host, server_id)).state == "stopped"
     await define(host, server_id, [given], pages="small")
     await host.client.set_power(server_id, ON, operation=operation())
     await host.client.set_power(server_id, OFF, operation=operation())
     await host.unmount(server_id, share)
+
+
+@pytest.mark.hosts
+@pytest.mark.skipif(
+    HUGE_PAGES < 64, reason="too few free huge pages (vm.nr_hugepages) here, or no hugetlbfs"
+)
+@pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
+async def test_a_guest_with_a_share_has_huge_pages_as_its_flavor_says(host: TestHost) -> None:
+    server_id, share = new_id(), await host.make_share()
+    given = await host.mount(server_id, share)
+    await define(host, server_id, [given], pages="large")
+    await host.client.set_power(server_id, ON, operation=operation())
+    await host.hears(server_id, "share papers mounted")
+    assert free_huge_pages() <= HUGE_PAGES - 64
+    await host.remove(server_id)
 
 
 async def test_an_export_that_is_not_there_is_refused_for_good(host: TestHost) -> None:

@@ -38,7 +38,8 @@ async def put_server(call: Call[Agent]) -> Answer:
     """Make the root disk, connect the volumes, define the guest, start it."""
     server_id, spec = call.path["server_id"], call.body
     _check(spec)
-    read_page_size(spec.mem_page_size)
+    if spec.shares:
+        read_page_size(spec.mem_page_size)
     await _check_shares(call, spec.shares, starts=spec.power == "on")
     hypervisor = call.agent.hypervisor
     root = None if spec.root is None else await _make_root(call, spec.root)

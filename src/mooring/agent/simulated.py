@@ -92,6 +92,7 @@ class SimulatedHypervisor(SimulatedGuestShares):
             root_bytes=plan.root.size_bytes if plan.root else 0,
             network=plan.network,
             metadata=plan.metadata,
+            mem_page_size=plan.mem_page_size,
             shares=list(plan.shares),
         )
         if known is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.agent.hypervisor import share_in_use
+from mooring.agent.page_sizes import read_page_size
 from mooring.agent.simulated_disks import SimulatedDisks
 from mooring.agent.world import SimulatedGuest, say
 from mooring.agent_api.guest_shares import GuestShare
@@ -14,6 +15,8 @@ class SimulatedGuestShares(SimulatedDisks):
     async def redefine_shares(self, server_id: str, shares: tuple[GuestShare, ...]) -> None:
         await self.knobs.at("define")
         guest = self._get(server_id)
+        if shares:
+            read_page_size(guest.mem_page_size)
         guest.shares = list(shares)
         self._world.save(guest)
 

@@ -69,6 +69,7 @@ class SimulatedGuest(Struct, kw_only=True):
     network: str = "auto"
     metadata: dict[str, str] = {}
     disks: list[SimulatedDisk] = []
+    mem_page_size: str = ""
     shares: list[GuestShare] = []
     """Of the definition."""
     live_shares: list[GuestShare] = []

@@ -44,6 +44,25 @@ stdio_handler = "file"
 """What lets QEMU run as root without cgroups and security drivers."""
 
 
+_NO_HUGE_PAGES = (
+    "The host has no huge pages as the flavor's hw:mem_page_size wants them; the guest was not "
+    "started. Mount hugetlbfs there and set vm.nr_hugepages, or choose another host."
+)
+_FULL = "The host's disk is full. Make room, then try again."
+_NO_ROOM = {
+    "hugetlbfs": _NO_HUGE_PAGES,
+    "huge pages": _NO_HUGE_PAGES,
+    "Cannot allocate memory": (
+        "The host has too little free memory for the guest; it was not started. Stop other guests "
+        "or choose another host."
+    ),
+    "No more available PCI slots": "The guest has no free slot for another disk.",
+    "No space left on device": _FULL,
+    "File too large": _FULL,
+}
+"""What libvirt says where a host has no room for a guest, and what that means."""
+
+
 class Connection:
     """One open connection, and the threads that use it."""
 
@@ -114,16 +133,9 @@ def translate(error: libvirt.libvirtError) -> MooringError:
             private=said,
             busy=True,
         )
-    if "Cannot allocate memory" in said:
-        return NoCapacity(
-            "The host has too little free memory for the guest; it was not started. Stop other "
-            "guests or choose another host.",
-            private=said,
-        )
-    if "No more available PCI slots" in said:
-        return NoCapacity("The guest has no free slot for another disk.", private=said)
-    if "No space left on device" in said or "File too large" in said:
-        return NoCapacity("The host's disk is full. Make room, then try again.", private=said)
+    for words, public in _NO_ROOM.items():
+        if words in said:
+            return NoCapacity(public, private=said)
     return Unavailable(
         "libvirt refused; the guest is as the host shows it now. Try again; if it stays so, the "
         "agent's log says why.",

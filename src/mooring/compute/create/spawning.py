@@ -32,6 +32,7 @@ def specify_guest(
         memory_mib=server.memory_mib,
         root=RootDisk(image_id=image_id, size_gib=server.disk_gib) if image_id else None,
         disks=list(disks),
+        mem_page_size=server.extra_specs.get("hw:mem_page_size", ""),
         network="none" if server.network == "none" else "auto",
         power=power,
         metadata={
