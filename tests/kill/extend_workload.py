@@ -24,7 +24,7 @@ def extend_operations(
     return {
         EXTEND: both,
         "compute.extend_volume": both,
-        "compute.insist_on_stop": [lambda: _insist(cloud, free, server)],
+        "compute.insist_on_stop": [lambda: insist_on_stop(cloud, free, server)],
         "volume.reset_status": [lambda: _reset_growing(cloud, other)],
     }
 
@@ -42,7 +42,7 @@ def _reset_growing(cloud: KilledCloud, volume: str) -> Answer:
     return cloud.ask("POST", path, body, user="admin")
 
 
-def _insist(cloud: KilledCloud, volume: str, server: str) -> Answer:
+def insist_on_stop(cloud: KilledCloud, volume: str, server: str) -> Answer:
     """Stop a server that gets a volume, which is to grow and does not."""
     body = {"volumeAttachment": {"volumeId": volume}}
     cloud.ask("POST", f"{COMPUTE}/servers/{server}/os-volume_attachments", body)

@@ -21,6 +21,7 @@ from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
+from tests.kill.guest_share_workload import DETACHING
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
 from tests.kill.move_workload import (
     COPY,
@@ -70,6 +71,10 @@ AT_DESTINATION = {"connect", "put_arrival", "delete_arrival", "put_copy"}
 OF_COPIES = {"put_offer": COPY, "put_copy": COPY} | dict.fromkeys(
     ("keep_disks", "restore_kept", "forget_kept"), GROW
 )
+WAITING_FOR = {DELETE_MOVING: HELD} | dict.fromkeys(
+    ("compute.reset_state/unmount_share", "compute.reset_state/revoke_access"), DETACHING
+)
+"""What has to wait so that a step is come to."""
 OF_MOVES = {*AT_DESTINATION, *moves.handlers.by_name, *OF_COPIES}
 POINTS = [(saga, point) for saga in SAGAS for point in laws.points_of(saga)]
 
@@ -108,8 +113,8 @@ def setting(saga: Saga[Any], point: str) -> str:
         ("complete_volume", "forward"),
     }:
         return f"{LEFT_RESERVED},{point}"
-    if point.startswith(DELETE_MOVING):
-        return f"{HELD},{point}"
+    if held := WAITING_FOR.get(f"{saga.name}/{step}"):
+        return f"{held},{point}"
     if saga.name == INSIST:
         point = f"{HANGING},{point}"
     if heading == "forward":

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from tests.kill.extend_workload import extend_operations
+from tests.kill.guest_share_workload import act, attach, guest_share_operations, make_share
 from tests.kill.harness import Answer, KilledCloud
 from tests.kill.move_workload import move_operations
 from tests.kill.rebuild_workload import rebuild_operations
@@ -44,6 +45,10 @@ class Project(Struct):
     """A server that is switched off."""
     booted: str
     """A server that boots from a volume."""
+    sharing: list[str]
+    """A server that is off and one that is on, each with the share."""
+    folders: list[str]
+    """A share that both have, and one that nobody has."""
 
 
 def prepare(cloud: KilledCloud) -> Project:
@@ -62,6 +67,16 @@ def prepare(cloud: KilledCloud) -> Project:
     cloud.ask("POST", f"{VOLUME}/attachments", {"attachment": attachment}, version="3.44")
     _act_on_server(cloud, servers[7], {"os-stop": None})()
     cloud.settle()
+    sharing = [_make_server(cloud, image, name) for name in ("off", "on")]
+    folders = [make_share(cloud), make_share(cloud)]
+    for server in sharing:
+        act(cloud, server, "os-stop")
+    cloud.settle()
+    for server in sharing:
+        attach(cloud, server, folders[0])
+    cloud.settle()
+    act(cloud, sharing[1], "os-start")
+    cloud.settle()
     laden = list(zip(servers[:3], volumes[:3], strict=True))
     return Project(
         image,
@@ -72,6 +87,8 @@ def prepare(cloud: KilledCloud) -> Project:
         *volumes[7:],
         stopped=servers[7],
         booted=booted,
+        sharing=sharing,
+        folders=folders,
     )
 
 
@@ -106,6 +123,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **pictured,
         **rebuilding,
         **share_operations(cloud),
+        **_with_shares(cloud, project),
         **move_operations(cloud, project.booted, server, volume),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
@@ -123,6 +141,12 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         "volume.connect_legacy": [_act_on_volume(cloud, volume, first)],
         "volume.end_legacy": [_act_on_volume(cloud, project.legacy, legacy)],
     }
+
+
+def _with_shares(cloud: KilledCloud, project: Project) -> dict[str, list[Act]]:
+    off, on = project.sharing
+    folder, spare = project.folders
+    return guest_share_operations(cloud, (off, folder), on, spare, project.free[3])
 
 
 def _volumes_from(image: str) -> list[dict[str, Any]]:

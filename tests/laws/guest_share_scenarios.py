@@ -6,10 +6,17 @@ from functools import partial
 from typing import Any
 
 from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
-from mooring.compute.power.sagas.power import REBOOT_SERVER, START_SERVER, STOP_SERVER
+from mooring.compute.power.sagas.power import (
+    INSIST_ON_REBOOT,
+    INSIST_ON_STOP,
+    REBOOT_SERVER,
+    START_SERVER,
+    STOP_SERVER,
+)
 from mooring.compute.power.sagas.reset_state import RESET_STATE
 from mooring.compute.shares.sagas.attach_share import ATTACH_SHARE
 from mooring.compute.shares.sagas.detach_share import DETACH_SHARE
+from tests.laws import extend_scenarios, scenarios
 from tests.laws.share_scenarios import a_new_share
 from tests.laws.sites import COMPUTE, SERVER_OR_NONE, Scenario, Site
 
@@ -40,6 +47,22 @@ async def a_running_server_with_share(site: Site) -> None:
     await site.get("POST", _ACTION, {"os-start": None})
 
 
+async def a_laden_server_with_share(site: Site) -> None:
+    """A server that runs with a share and a volume."""
+    await a_running_server_with_share(site)
+    await scenarios.a_volume(site)
+    await scenarios.attach(site)
+    await site.cloud.settle()
+
+
+async def insist_on_stop(site: Site) -> Any:
+    return await extend_scenarios.insist_on_stop(site)
+
+
+async def insist_on_reboot(site: Site) -> Any:
+    return await scenarios.insist_on_reboot(site)
+
+
 async def attach(site: Site) -> Any:
     body = {"share": {"share_id": site.names["share"], "tag": "papers"}}
     return await site.ask("POST", _SHARES, body, version=_VERSION)
@@ -58,9 +81,10 @@ async def delete(site: Site) -> Any:
 
 
 async def reset_detaching(site: Site) -> Any:
-    """Reset the state of a server that loses a share; until then its host is silent."""
-    site.silence("DELETE", f"{site.names['server']}/shares/{site.names['share']}", b"")
+    """Reset the state of a server that loses a share; until then the storage keeps nobody out."""
+    site.silence("DELETE", "?pool=shared", b"")
     await detach(site)
+    await site.until_waiting(DETACH_SHARE.name)
     answer = await act(site, "os-resetState", {"state": "error"}, "admin")
     site.silence("", "", b"")
     return answer
@@ -68,6 +92,8 @@ async def reset_detaching(site: Site) -> Any:
 
 _EITHER = ("faults", "instance_actions", "share_mappings", "share_places", "access_rules")
 """It may be detached, or as it was, before the reset gets there."""
+_GROWS = ("messages", "faults", "instance_actions", "volumes")
+"""What the extend that is stopped may have written before."""
 GUEST_SHARES = [
     Scenario("attach share", ATTACH_SHARE, a_server_and_share, attach, ("messages",)),
     Scenario("detach share", DETACH_SHARE, a_server_with_share, detach, ("messages",)),
@@ -88,6 +114,20 @@ GUEST_SHARES = [
     ),
     Scenario(
         "delete with a share", DELETE_SERVER, a_running_server_with_share, delete, ("messages",)
+    ),
+    Scenario(
+        "insist on reboot with a share",
+        INSIST_ON_REBOOT,
+        a_running_server_with_share,
+        insist_on_reboot,
+        ("faults", "instance_actions"),
+    ),
+    Scenario(
+        "insist on stop with a share",
+        INSIST_ON_STOP,
+        a_laden_server_with_share,
+        insist_on_stop,
+        (*_GROWS, "sound_volumes", "storage", "block_devices", "disk_sizes"),
     ),
     Scenario(
         "reset a detaching server",

@@ -114,6 +114,8 @@ WANTS = {
     "stop with a share": Wants("server share", "server"),
     "reboot with a share": Wants("server share", "server"),
     "delete with a share": Wants("server share", "server share"),
+    "insist on reboot with a share": Wants("server share", "server"),
+    "insist on stop with a share": Wants("server volume share", "server volume"),
     "reset a detaching server": Wants("server share", "server share"),
     "create share": Wants("", ""),
     "delete share": Wants("share rule", "share"),
