@@ -21,15 +21,6 @@ _AT, _ALL = "/servers/{s}", "/servers/{server_id}"
 _DISKS = f"{_AT}/os-volume_attachments"
 ATTACHED = Ask("POST", _DISKS, {"volumeAttachment": {"volumeId": "{v#}"}})
 STOPPED = Ask("POST", f"{_AT}/action", {"os-stop": None})
-FOLDERS = Ask(
-    "POST",
-    "/share/v2/shares",
-    {"share": {"share_proto": "NFS", "size": 1, "name": "{case}#"}},
-    "folder#",
-    "share.id",
-)
-_FOLDERS = f"{_AT}/shares"
-ADDED = Ask("POST", _FOLDERS, {"share": {"share_id": "{folder#}"}})
 _FLAVOR = {"ram": 64, "vcpus": 1, "disk": 1}
 FLAVOR = Ask(
     "POST",
@@ -228,21 +219,6 @@ _VOLUMES = [
         path=f"{_DISKS}/{{v#}}",
         look=_DISKS,
         gone="{v#}",
-    ),
-    Case(
-        route=f"POST {_ALL}/shares",
-        before=(SERVER, STOPPED, FOLDERS),
-        path=_FOLDERS,
-        body={"share": {"share_id": "{folder#}"}},
-        look=_FOLDERS,
-        kept="{folder#}",
-    ),
-    Case(
-        route=f"DELETE {_ALL}/shares/{{share_id}}",
-        before=(SERVER, STOPPED, FOLDERS, ADDED),
-        path=f"{_FOLDERS}/{{folder#}}",
-        look=_FOLDERS,
-        gone="{folder#}",
     ),
     Case(
         route="POST /os-server-external-events",

@@ -15,7 +15,7 @@ import pytest
 
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
-from tests.crowd import compute, identity, image, placement, share, volume
+from tests.crowd import compute, identity, image, placement, server_shares, share, volume
 from tests.crowd.case import CROWD, Ask, Case, fill, fill_body
 from tests.crowd.routes import writing_routes
 
@@ -27,7 +27,7 @@ SERVICES = {
     "placement": ("/placement", placement.CASES),
     "volume": ("/volume/v3", volume.CASES),
     "share": ("/share/v2", share.CASES),
-    "compute": ("/compute/v2.1", compute.CASES),
+    "compute": ("/compute/v2.1", [*compute.CASES, *server_shares.CASES]),
 }
 
 

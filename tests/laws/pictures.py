@@ -13,13 +13,14 @@ from mooring.fence import operation as operations
 from tests.laws.sites import Call
 
 SERVICES = {"/compute/v2.1": "compute", "/volume/v3": "volume", "/image/v2": "image"}
-SERVICES["/placement"] = "placement"
+SERVICES |= {"/placement": "placement", "/share/v2": "share"}
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _KINDS = {"allocations": "consumer", "exports": "attachment", "connections": "attachment"}
+_KINDS["access"] = "rule"
 """What is named by the id behind a word of a path, where the word does not say it."""
 _BETWEEN_VOLUMES = ("/volumes/", "/images/")
 """What only the volume service asks of a host."""
-_ORDER = ["user", "compute", "volume", "placement", "image"]
+_ORDER = ["user", "compute", "volume", "share", "placement", "image"]
 
 
 class Arrow(Struct, frozen=True):
@@ -106,6 +107,8 @@ def _guess_asker(asked: str, path: str, before: list[Arrow]) -> str:
         return "volume"
     if asked == "image":
         return before[-1].asked if before and before[-1].asked == "volume" else "compute"
+    if asked not in _ORDER and path.startswith("/shares/"):
+        return "share"
     if asked not in _ORDER and path.startswith(_BETWEEN_VOLUMES):
         return "volume"
     return "compute"

@@ -196,7 +196,7 @@ async def run(trials: Trials, scenario: Scenario, refused: int = 0) -> tuple[lis
 
 
 async def look(trial: Trial) -> tuple[str, ...]:
-    """Return servers and volumes, with their states, as an administrator sees them."""
+    """Return servers, volumes and shares, with their states, as an administrator sees them."""
     names = {identity: role for role, identity in trial.site.names.items()}
 
     async def ask(path: str, version: str) -> Any:
@@ -213,6 +213,9 @@ async def look(trial: Trial) -> tuple[str, ...]:
     for one in volumes:
         name = names.get(one["id"], "new volume")
         told.append(f"{name} {one['status']}, {one['size']} GiB")
+    for one in servers:
+        listed = (await ask(f"{COMPUTE}/servers/{one['id']}/shares", "2.97"))["shares"]
+        told += [f"{names.get(each['share_id'], 'share')} {each['status']}" for each in listed]
     return tuple(sorted(told))
 
 

@@ -1,0 +1,84 @@
+"""Faults seeded in what servers do with shares."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_DOORS, _FOLDERS = "compute/shares/doors.py", "compute/shares/folders.py"
+_SHARES, _POWER = "tests/compute/test_server_shares.py", "tests/compute/test_share_power.py"
+MUTANTS = [
+    Mutant(
+        "a rule goes that another server relies on",
+        _DOORS,
+        "    if any(one.state != REVOKING and (one.mapping_id, one.host) != where "
+        "for one in others):\n",
+        "    if not others:\n",
+        _SHARES,
+        "share_a_rule",
+    ),
+    Mutant(
+        "a rule that somebody else made goes with the share",
+        _DOORS,
+        "    return rule if rule is not None and MARK.items() <= rule.metadata.items() else None\n",
+        "    return rule\n",
+        _SHARES,
+        "used_and_left",
+    ),
+    Mutant(
+        "a rule that only lets read is taken for one that lets write",
+        _DOORS,
+        '    if rule.access_level != "rw":\n',
+        '    if rule.access_level == "none":\n',
+        _SHARES,
+        "only_reads",
+    ),
+    Mutant(
+        "who is kept out does not wait until the rule is gone",
+        _DOORS,
+        "        raise Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)\n",
+        "        rule = None\n",
+        _SHARES,
+        "leaves_no_rule",
+    ),
+    Mutant(
+        "a share that was mounted before is unmounted when a reboot fails",
+        "compute/shares/power.py",
+        "    return None if folder.mapping_id in notes.mounted else "
+        "await folders.unmount(run, folder)\n",
+        "    return await folders.unmount(run, folder)\n",
+        _POWER,
+        "not_let_in",
+    ),
+    Mutant(
+        "a deletion leaves the rule",
+        "compute/delete/sagas/old_shares.py",
+        '    Step("revoke_access", _steps.revoke),\n',
+        "",
+        _POWER,
+        "takes_rule_and_mount",
+    ),
+    Mutant(
+        "a guest that stopped by itself keeps its shares active",
+        "compute/hosts/loops/heal_servers.py",
+        '            mappings.set_status(tx, server_id, ["active"], "inactive", now)\n',
+        "            assert mappings\n",
+        _POWER,
+        "stops_by_itself",
+    ),
+    Mutant(
+        "a mount is forgotten where it is",
+        _FOLDERS,
+        "    share_places.change(tx, *where, run.now(), state=MOUNTED, path=path)\n",
+        "    share_places.change(tx, *where, run.now(), state=MOUNTED, path=None)\n",
+        _POWER,
+        "mounts_and_a_stop",
+    ),
+    Mutant(
+        "a tag is counted in characters beyond what a guest takes",
+        "compute/shares/server_shares.py",
+        "    if len(tag.encode()) > TAG_BYTES:\n",
+        "    if len(tag.encode()) > 10 * TAG_BYTES:\n",
+        _SHARES,
+        "bad_requests",
+    ),
+]
