@@ -27,6 +27,8 @@ ATTACHMENTS_VERSION = 24
 """From this service version on, hosts speak the attachments flow (specs 001)."""
 EXTEND_VERSION = 74
 """From this service version on, hosts grow a volume under its guest (specs 000)."""
+SHARES_VERSION = 75
+"""From this service version on, hosts take over servers with shares (specs 003)."""
 
 _by_name = Loaded(Host, lambda columns: columns.name == bindparam("of_name"))
 _all = Loaded(Host, order_by=lambda columns: [columns.name])
@@ -110,6 +112,17 @@ def require_attachments(tx: Session) -> None:
         )
 
 
+def require_moving_shares(tx: Session) -> None:
+    """Raise Conflict while some host is too old to take over servers with shares (specs 003)."""
+    if 0 < lowest_version(tx) < SHARES_VERSION:
+        raise Conflict(
+            f"Some hosts are older than service version {SHARES_VERSION} and cannot take over a "
+            "server with shares. Nothing was changed; upgrade or remove those hosts (openstack "
+            "compute service list), or detach the server's shares.",
+            lasts=True,
+        )
+
+
 def report(tx: Session, reports: Sequence[Report], zone: str, now: datetime) -> list[Host]:
     """Write down what agents said about their hosts, each of which is named once."""
     # All are looked for before one is changed: a look writes what was changed before it.
@@ -138,6 +151,8 @@ def _report(tx: Session, said: Report, host: Host | None, zone: str, now: dateti
     if not said.problem:
         host.vcpus, host.memory_mib, host.disk_gib = said.vcpus, said.memory_mib, said.disk_gib
     host.traits = list(said.traits)
+    host.share_address = said.shares.address
+    host.mount_bases = {str(name): base for name, base in said.shares.mount_bases.items()}
     host.last_seen_at = host.updated_at = now
     return host
 

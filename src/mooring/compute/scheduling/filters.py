@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from mooring.compute.aggregates import membership
 from mooring.compute.hosts import hosts
-from mooring.compute.scheduling import reach
+from mooring.compute.scheduling import mounting, reach
 
 if TYPE_CHECKING:
     from mooring.compute.groups.affinity import Standing
@@ -47,9 +47,10 @@ def refusal(host: Host, needs: Needs, view: View) -> str:
         (needs.host is None and host.disabled, "disabled"),
         (needs.zone not in {None, host.zone}, f"outside of zone {needs.zone}"),
         (needs.hypervisor not in {"", host.hypervisor}, f"without {needs.hypervisor}"),
+        (host.name in needs.letting_go, "still letting go of its shares"),
     )
     words = next((words for speaks_against, words in checks if speaks_against), "")
-    words = words or reach.refusal(needs.reach, host.name)
+    words = words or reach.refusal(needs.reach, host.name) or mounting.refusal(needs.mounts, host)
     if not words:
         among = view.aggregates.get(host.name, ())
         words = membership.refusal(among, needs.specs, needs.project_id)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from mooring.compute.tables import Server
 
 _TRAIT = "trait:"
+PAGE_SIZE = "hw:mem_page_size"
+"""The extra spec of a flavor whose guests have their memory in huge pages: it can be shared."""
+VIRTIO_FS, MEMORY = "COMPUTE_STORAGE_VIRTIO_FS", "COMPUTE_MEM_BACKING_FILE"
+"""What a host must be able to do for servers with shares (facts/compute.md 7.1)."""
 
 
 class Needs(Struct, frozen=True, kw_only=True):
@@ -28,6 +32,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     group_id    its server group, whose policy counts the other members; "" is none
     project_id  whose it is: the metadata of an aggregate may keep its hosts for some projects
     specs       the flavor's extra specs: some ask for an aggregate with such metadata
+    mounts      by protocol of its shares: below which directory its host mounts them (specs 003)
+    letting_go  hosts that still let go of shares which it had there before
     """
 
     server_id: str
@@ -42,6 +48,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     group_id: str = ""
     project_id: str = ""
     specs: dict[str, str] = {}
+    mounts: dict[str, str] = {}
+    letting_go: list[str] = []
 
 
 def resources_of(server: Server | Size, *, root_is_volume: bool) -> dict[str, int]:
@@ -61,3 +69,11 @@ def traits_of(extra_specs: Mapping[str, str], more: Iterable[str] = ()) -> list[
             name = key.removeprefix(_TRAIT)
             found.add(f"!{name}" if value == "forbidden" else name)
     return sorted(found)
+
+
+def traits_for_shares(extra_specs: Mapping[str, str]) -> list[str]:
+    """Return the traits that a host must have for a server with shares.
+
+    Huge pages, which a flavor may ask for, stand for memory that is backed by a file.
+    """
+    return [VIRTIO_FS] if extra_specs.get(PAGE_SIZE) else [MEMORY, VIRTIO_FS]

@@ -305,6 +305,10 @@ class Host(Base):
     memory_mib: Mapped[int]
     disk_gib: Mapped[int]
     traits: Mapped[list[str]] = mapped_column(Json, default=list)
+    share_address: Mapped[str] = mapped_column(default="")
+    """Whom access rules of NFS shares let in for it."""
+    mount_bases: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
+    """By protocol, below which directory it mounts shares (specs 003, mount path compatibility)."""
     announced: Mapped[str] = mapped_column(default="")
     """Digest of what placement was last told about it."""
     last_seen_at: Mapped[datetime] = mapped_column(UtcTime)
