@@ -307,3 +307,9 @@ COMPUTE_SHARE_POLL_S = 0.5
 
 COMPUTE_SHARE_LEAVES_S = 86400.0
 """How long a server that lets go of a share waits for its access rule to be gone."""
+
+COMPUTE_SHARE_PATIENCE_S = 15.0
+"""How long a move waits for a host to let go of a share; then that goes on by itself."""
+
+COMPUTE_SHARE_SWEEP_S = 60.0
+"""How often compute looks for access rules of its own, and for mounts, that no server needs."""

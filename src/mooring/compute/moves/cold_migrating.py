@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring import typed
@@ -17,9 +18,9 @@ from mooring.compute.flavors import flavors, sizes
 from mooring.compute.flavors.sizes import Size
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
-from mooring.compute.moves import checks, migrations
+from mooring.compute.moves import checks, migrations, share_checks
 from mooring.compute.moves.migrations import New
-from mooring.compute.moves.sagas import verifying
+from mooring.compute.moves.sagas import sharing, verifying
 from mooring.compute.moves.sagas.cold_migrate import COLD_MIGRATE
 from mooring.compute.moves.sagas.confirm_resize import CONFIRM_RESIZE
 from mooring.compute.moves.sagas.move_notes import ColdMove, MovingDisk, moving
@@ -27,7 +28,6 @@ from mooring.compute.moves.sagas.revert_resize import REVERT_RESIZE
 from mooring.compute.quotas import quota
 from mooring.compute.quotas.quota import Usage
 from mooring.compute.servers import servers, states
-from mooring.compute.shares import blocked
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.errors import Invalid, NotFound
@@ -46,24 +46,40 @@ _FROM = _STOPPED | {"active"}
 _RESIZED = frozenset({"resized"})
 
 
+class NewSize(Struct, frozen=True, kw_only=True):
+    """What is asked for by a resize; `with_shares` if its version moves servers with shares."""
+
+    flavor_id: str
+    disk_config: str | None = None
+    with_shares: bool = True
+
+
 async def migrate(
-    compute: Compute, who: Who, server_id: str, host: str | None, *, by_drain: bool = False
+    compute: Compute,
+    who: Who,
+    server_id: str,
+    host: str | None,
+    *,
+    with_shares: bool = True,
+    by_drain: bool = False,
 ) -> None:
     """Begin to move a server to a host, or to any other one than its own.
 
     A drain, which no user has asked to take the server down, moves it only while it is stopped.
-    Raises NotFound, Conflict: locked, wrong state, host down; Invalid: the host will not do, or a
-    disk of the server's cannot be copied.
+    Raises NotFound, Conflict: locked, wrong state, host down, shares and not `with_shares`;
+    Invalid: the host will not do, or a disk of the server's cannot be copied.
     """
     attached, reached = await checks.look_at_volumes(compute, who, server_id)
 
     def begin(tx: Session) -> None:
         server = servers.visible(tx, who, server_id)
+        share_checks.check(tx, server, is_asked_for=with_shares)
         vm_states = _STOPPED if by_drain else _FROM
         source = _require(tx, compute, who, server, "migrate", vm_states=vm_states)
         checks.check_wish(tx, compute, source, host)
         checks.check_copied(tx, server, source, host)
         checks.check_reach(tx, source.name, host, reached)
+        share_checks.check_bases(tx, server, source, host)
         notes = _begin(tx, compute, who, server, sizes.of_server(server))
         if by_drain:
             migrations.change(tx, notes.migration_id, compute.clock.now(), by_drain=True)
@@ -72,9 +88,7 @@ async def migrate(
     await servers.submit(compute, "migrate", server_id, begin)
 
 
-async def resize(
-    compute: Compute, who: Who, server_id: str, flavor_id: str, disk_config: str | None
-) -> None:
+async def resize(compute: Compute, who: Who, server_id: str, wanted: NewSize) -> None:
     """Begin to give a server another size, on its host or on another one.
 
     Raises as `migrate` does; Invalid for the flavor, OverQuota.
@@ -83,13 +97,14 @@ async def resize(
 
     def begin(tx: Session) -> None:
         server = servers.visible(tx, who, server_id)
+        share_checks.check(tx, server, is_asked_for=wanted.with_shares)
         source = _require(tx, compute, who, server, "resize")
         checks.check_copied(tx, server, source, None)
-        size = sizes.of_flavor(_find_flavor(tx, who, server, flavor_id))
+        size = sizes.of_flavor(_find_flavor(tx, who, server, wanted.flavor_id))
         extra = verifying.held_besides(server, size)
-        wanted = Usage(0, extra["held_vcpus"], extra["held_memory_mib"])
-        quota.check(tx, server.project_id, wanted)
-        given = {"disk_config": disk_config} if disk_config else {}
+        more = Usage(0, extra["held_vcpus"], extra["held_memory_mib"])
+        quota.check(tx, server.project_id, more)
+        given = {"disk_config": wanted.disk_config} if wanted.disk_config else {}
         states.change(tx, server_id, compute.clock.now(), **extra, **given)
         tx.refresh(server)
         notes = _begin(tx, compute, who, server, size)
@@ -112,6 +127,7 @@ async def confirm(compute: Compute, who: Who, server_id: str) -> None:
             destination=server.host or "",
             kept=server.host or "",
             disks=_left_at(tx, server, row.source),
+            shares=sharing.at(tx, server.id, row.source),
         )
         compute.sagas.start(tx, CONFIRM_RESIZE, sure, who=who, saga_id=row.saga_id)
 
@@ -146,6 +162,7 @@ async def revert(compute: Compute, who: Who, server_id: str) -> None:
             known=attached,
             disks=moved,
             to_make=[disk.block_device_id for disk in moved if not disk.made],
+            shares=sharing.at(tx, server.id, server.host or ""),
         )
         compute.sagas.start(tx, REVERT_RESIZE, back, who=who, saga_id=row.saga_id)
 
@@ -165,7 +182,6 @@ def _require(
     vm_states: frozenset[str] = _FROM,
 ) -> Host:
     """Raise Conflict unless a server can move now; return its host."""
-    blocked.refuse_cold_move(tx, server.id)
     states.require(server, who, action, vm_states)
     return hosts.require_up(tx, server.host, compute.clock.now(), compute.settings.host_down_s)
 
@@ -227,8 +243,15 @@ def _begin(tx: Session, compute: Compute, who: Who, server: Server, size: Size) 
     )
     row = migrations.add(tx, server, who, now, new)
     disks = [moving(one) for one in rows if one.volume_id]
-    ids = [disk.block_device_id for disk in disks]
-    return replace(_describe(tx, who, row, action, now), size=size, disks=disks, to_make=ids)
+    shares = sharing.at(tx, server.id, server.host or "")
+    return replace(
+        _describe(tx, who, row, action, now),
+        size=size,
+        disks=disks,
+        to_make=[disk.block_device_id for disk in disks],
+        shares=shares,
+        to_share=[share.mapping_id for share in shares],
+    )
 
 
 def _start(tx: Session, compute: Compute, who: Who, notes: ColdMove) -> None:

@@ -27,16 +27,6 @@ def refuse_rebuild(tx: Session, server_id: str) -> None:
         raise Invalid(_say(server_id, "rebuilt"))
 
 
-def refuse_cold_move(tx: Session, server_id: str) -> None:
-    """Raise Conflict for a server with a share: its host alone is let in to it."""
-    if mappings.has_any(tx, server_id):
-        raise Conflict(
-            f"{_say(server_id, 'resized or migrated')} With shares that needs compute API version "
-            "2.106 (--os-compute-api-version 2.106), which this cloud does not have yet.",
-            lasts=True,
-        )
-
-
 def _say(server_id: str, what: str) -> str:
     return (
         f"Feature not supported with instances that have shares: instance {server_id} was not "

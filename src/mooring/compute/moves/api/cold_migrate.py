@@ -16,6 +16,8 @@ PATH = "/servers/{server_id}/action"
 _RULE = "os_compute_api:"
 _MIGRATE = f"{_RULE}os-migrate-server:migrate"
 _Host = Annotated[str, Meta(min_length=1, max_length=255)]
+_SHARES_SINCE = (2, 106)
+"""From this microversion on servers with shares move while they are off, too (specs 003)."""
 _Flavor = Annotated[str, Meta(min_length=1, max_length=255)] | int
 
 
@@ -35,7 +37,9 @@ class Resize(Struct, frozen=True, forbid_unknown_fields=True):
 @api.action(PATH, "migrate", policy=_MIGRATE, until=(2, 55))
 async def migrate(call: Call[Compute]) -> Reply:
     """Move a server to another host; it is off meanwhile."""
-    await cold_migrating.migrate(call.service, call.who, call.path["server_id"], None)
+    await cold_migrating.migrate(
+        call.service, call.who, call.path["server_id"], None, with_shares=False
+    )
     return Reply(202)
 
 
@@ -45,16 +49,22 @@ async def migrate_to(call: Call[Compute], body: Migrate | None) -> Reply:
     host = body.host if body else None
     if host is not None:
         call.require(f"{_MIGRATE}:host")
-    await cold_migrating.migrate(call.service, call.who, call.path["server_id"], host)
+    with_shares = call.version >= _SHARES_SINCE
+    await cold_migrating.migrate(
+        call.service, call.who, call.path["server_id"], host, with_shares=with_shares
+    )
     return Reply(202)
 
 
 @api.action(PATH, "resize", Resize, policy=f"{_RULE}servers:resize")
 async def resize(call: Call[Compute], body: Resize) -> Reply:
     """Give a server another flavor, on its host or on another one."""
-    await cold_migrating.resize(
-        call.service, call.who, call.path["server_id"], str(body.flavor_id), body.disk_config
+    wanted = cold_migrating.NewSize(
+        flavor_id=str(body.flavor_id),
+        disk_config=body.disk_config,
+        with_shares=call.version >= _SHARES_SINCE,
     )
+    await cold_migrating.resize(call.service, call.who, call.path["server_id"], wanted)
     return Reply(202)
 
 

@@ -17,7 +17,7 @@ from mooring.agent_api.verbs import DELETE_ARRIVAL, TAKE_BACK_RESTORED, WITHDRAW
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guest_disks, guests, hosts
 from mooring.compute.moves import migrations, turns
-from mooring.compute.moves.sagas import leaving
+from mooring.compute.moves.sagas import leaving, sharing
 from mooring.compute.scheduling.needs import resources_of
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -77,6 +77,7 @@ async def adopt(run: Run[Compute], server_id: str) -> Together | None:
         now, host = run.now(), hosts.find(tx, kept)
         for other in others:
             disk_places.remove(tx, other.block_device_id, other.disk.host or "")
+        sharing.leave_others(tx, run, server_id, kept)
         zone = {"zone": host.zone} if host else {}
         states.change(tx, server_id, now, host=kept, held_vcpus=0, held_memory_mib=0, **zone)
         ended = migrations.ended_without_word(left.status)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.compute.hosts import guests
+from mooring.compute.hosts import guests, hosts
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas.move_notes import ColdMove, LiveMigrate, Move
-from mooring.compute.scheduling import picking
-from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
+from mooring.compute.scheduling import mounting, picking
+from mooring.compute.scheduling.needs import Needs, resources_of, traits_for_shares, traits_of
 from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
+from mooring.compute.shares import folders
 from mooring.compute.tables import Server
 from mooring.errors import Invalid
 
@@ -61,7 +62,8 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
     refused, the server as it was).
     """
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
-    resizes = notes.action == "resize"
+    mounts, letting_go = await run.service.store.read(lambda tx: _look_at_shares(tx, notes))
+    resizes, specs = notes.action == "resize", notes.size.extra_specs
     if notes.is_local and notes.size.disk_gib < notes.former.disk_gib:
         raise Invalid(
             f"The root disk of server {server.id} has {notes.former.disk_gib} GiB, and flavor "
@@ -71,7 +73,7 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
     needs = Needs(
         server_id=server.id,
         resources=resources_of(notes.size, root_is_volume=not server.image_id),
-        traits=traits_of(notes.size.extra_specs),
+        traits=traits_of(specs, traits_for_shares(specs) if notes.shares else ()),
         zone=server.pinned_zone,
         host=notes.wished_host,
         left_out=[] if resizes else [notes.source],
@@ -80,11 +82,21 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
         group_id=notes.group_id,
         project_id=notes.project_id,
-        specs=notes.size.extra_specs,
+        specs=specs,
+        mounts=mounts,
+        letting_go=letting_go,
     )
     chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     found = replace(notes, destination=chosen.host, zone=chosen.zone)
-    return replace(found, to_make=[]) if found.stays else found
+    return replace(found, to_make=[], to_share=[]) if found.stays else found
+
+
+def _look_at_shares(tx: Session, notes: ColdMove) -> tuple[dict[str, str], list[str]]:
+    """Return where the source mounts the shares that go along, and who still has them to let go."""
+    source = hosts.find(tx, notes.source)
+    protocols = (share.protocol for share in notes.shares)
+    others = {one.host for one in folders.everywhere(tx, notes.server_id)} - {notes.source}
+    return mounting.bases_for(source, protocols) if source else {}, sorted(others)
 
 
 def save_destination(tx: Session, notes: Move, run: Run[Compute]) -> None:

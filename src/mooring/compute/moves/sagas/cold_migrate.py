@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, root_disk, switching, verifying
+from mooring.compute.moves.sagas import claiming, root_disk, sharing, switching, verifying
 from mooring.compute.moves.sagas.both_places import BOTH_PLACES
 from mooring.compute.moves.sagas.cold_telling import MOVED
 from mooring.compute.moves.sagas.leaving import LEFT
@@ -44,6 +44,7 @@ COLD_MIGRATE = Saga(
     Step("claim_destination", claiming.claim_for_size),
     Step("save_destination", claiming.save_destination),
     BOTH_PLACES,
+    sharing.BOTH_SHARED,
     Step("begin_switch", switching.begin_switch),
     Step("stop_guest", switching.stop_guest, deadline_s=700.0),
     Step("begin_start", switching.begin_start),
@@ -53,6 +54,7 @@ COLD_MIGRATE = Saga(
     Step("place_server", verifying.place_server),
     Step("drop_guest", verifying.drop_guest),
     LEFT,
+    sharing.LEFT_SHARED,
     Step("settle_claim", verifying.settle_claim),
     Step("record_end", verifying.record_end),
     locks=locks_of,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, leaving, root_disk, verifying
+from mooring.compute.moves.sagas import claiming, leaving, root_disk, sharing, verifying
 from mooring.compute.moves.sagas.cold_migrate import locks_of
 from mooring.compute.moves.sagas.cold_telling import CONFIRMED
 from mooring.compute.moves.sagas.move_notes import ColdMove
@@ -31,6 +31,7 @@ CONFIRM_RESIZE = Saga(
     Step("begin_confirm", begin_confirm),
     Step("forget_disk", root_disk.forget, deadline_s=900.0),
     leaving.LEFT,
+    sharing.LEFT_SHARED,
     Step("settle_claim", claiming.settle_claim),
     Step("record_end", verifying.record_confirmed),
     locks=locks_of,

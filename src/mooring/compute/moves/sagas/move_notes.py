@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mooring.compute.flavors.sizes import Size
+from mooring.compute.shares.folders import Folder
 from mooring.compute.volumes.disks import Disk
 
 if TYPE_CHECKING:
@@ -98,6 +99,9 @@ class ColdMove(Move, frozen=True, kw_only=True):
     hypervisor  what that disk is made for; "" where any will do
     brought   whether that one is where the guest is to start, as the guest is to find it
     copied    how much of it had come when that was last looked at, in bytes
+    shares    the shares that go along, as they are at the source
+    to_share  those that are given to the destination by this move, by their mappings
+    owed      those that the host which is left does not let go of now, by their mappings
     """
 
     action: str
@@ -109,6 +113,9 @@ class ColdMove(Move, frozen=True, kw_only=True):
     hypervisor: str = ""
     brought: bool = False
     copied: int = 0
+    shares: list[Folder] = []
+    to_share: list[str] = []
+    owed: list[str] = []
 
     @property
     def stays(self) -> bool:
@@ -156,6 +163,23 @@ def left(notes: Move) -> list[str]:
     if notes.has_moved:
         return items(notes) if notes.action in LEAVES else []
     return notes.to_make
+
+
+def given_shares(notes: ColdMove) -> list[str]:
+    """Return the shares that this move gives to the destination, by their mappings."""
+    return notes.to_share
+
+
+def shares_along(notes: ColdMove) -> list[str]:
+    """Return the shares that go along, by their mappings: none where the server stays."""
+    return [] if notes.stays else [share.mapping_id for share in notes.shares]
+
+
+def left_shares(notes: ColdMove) -> list[str]:
+    """Return the shares at the host that is left, by their mappings; as `left` does of volumes."""
+    if notes.has_moved:
+        return shares_along(notes) if notes.action in LEAVES else []
+    return notes.to_share
 
 
 def items(notes: Move) -> list[str]:

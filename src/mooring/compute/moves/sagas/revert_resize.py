@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, root_disk, switching, verifying
+from mooring.compute.moves.sagas import claiming, root_disk, sharing, switching, verifying
 from mooring.compute.moves.sagas.both_places import BOTH_PLACES
 from mooring.compute.moves.sagas.cold_migrate import locks_of
 from mooring.compute.moves.sagas.cold_telling import REVERTED
@@ -36,6 +36,7 @@ REVERT_RESIZE = Saga(
     ColdMove,
     Step("begin_revert", begin_revert, undo=verifying.give_back),
     BOTH_PLACES,
+    sharing.SHARED_AGAIN,
     Step("stop_guest", switching.stop_guest, deadline_s=700.0),
     Step("bring_disk", root_disk.bring_back, deadline_s=900.0),
     Step("start_there", switching.start_there, deadline_s=900.0),
@@ -43,6 +44,7 @@ REVERT_RESIZE = Saga(
     Step("place_server", verifying.place_server),
     Step("drop_guest", verifying.drop_guest),
     LEFT,
+    sharing.LEFT_SHARED,
     Step("settle_claim", verifying.settle_claim),
     Step("record_end", verifying.record_end),
     locks=locks_of,

@@ -16,7 +16,9 @@ from mooring.compute.hosts import guests
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas import root_disk
 from mooring.compute.moves.sagas.move_notes import ColdMove, items, there
+from mooring.compute.scheduling.needs import PAGE_SIZE
 from mooring.compute.servers import states
+from mooring.compute.shares import folders
 from mooring.compute.tables import Server
 from mooring.compute.volumes import disks
 from mooring.errors import MooringError, NotFound
@@ -136,8 +138,15 @@ async def _put(notes: ColdMove, run: Run[Compute], host: str, size: Size) -> Non
     )
     if is_there:
         spec = replace(spec, root=root_disk.specify(notes, host, server.image_id))
-    metadata = {**spec.metadata, "flavor": size.flavor_name}
-    sized = replace(spec, vcpus=size.vcpus, memory_mib=size.memory_mib, metadata=metadata)
+    shares = await run.service.store.read(lambda tx: folders.specify(tx, notes.server_id, host))
+    sized = replace(
+        spec,
+        vcpus=size.vcpus,
+        memory_mib=size.memory_mib,
+        metadata={**spec.metadata, "flavor": size.flavor_name},
+        shares=shares,
+        mem_page_size=size.extra_specs.get(PAGE_SIZE, ""),
+    )
 
     async def verb(agent: AgentClient) -> None:
         await agent.put_server(notes.server_id, sized, operation=run.operation)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guest_disks, guests, hosts
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, leaving, root_disk, switching
+from mooring.compute.moves.sagas import claiming, leaving, root_disk, sharing, switching
 from mooring.compute.moves.sagas.move_notes import ColdMove
 from mooring.compute.servers import states
 from mooring.saga.define import Step
@@ -152,8 +152,12 @@ async def release_claim(notes: ColdMove, run: Run[Compute]) -> None:
 
 
 def keep_places(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
-    """Keep what still is attached at the host that is left, and put the server into ERROR."""
+    """Keep what still is attached at the host that is left, and put the server into ERROR.
+
+    Its shares leave that host by themselves: no guest runs with them there.
+    """
     leaving.keep_places(tx, notes, run)
+    sharing.leave_others(tx, run, notes.server_id, notes.kept)
     if notes.group_id:
         affinity.leave_place(tx, notes.server_id)
 

@@ -1,0 +1,85 @@
+"""Go on taking a share from a host that a server has left (specs 003).
+
+An operation that ends without having done that hands it over: the share service, or the host, did
+not let go at the time. The server is not held up, and does not come back to that host before this
+has ended (`is_leaving`). Nothing ends this but success, or that somebody else took the share from
+that host: a detach, or the deletion of the server. `mooring operations retry` makes it try at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from mooring.compute.shares import doors, folders, share_places
+from mooring.compute.shares.folders import Folder
+from mooring.compute.shares.share_places import REVOKING
+from mooring.saga.define import Saga, Step, Together, exclusive
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+    from mooring.saga.define import Run
+
+
+class ReleaseShare(Struct, frozen=True, kw_only=True):
+    """The notes: the share at the host that is to let go of it."""
+
+    folder: Folder
+
+
+def hand_over(tx: Session, run: Run[Compute], folder: Folder) -> None:
+    """Let this go on by itself: the host is to let go of the share. Nothing where it has.
+
+    To be called when no guest of the server runs there any more, and none will.
+    """
+    compute = run.service
+    place = share_places.find(tx, folder.mapping_id, folder.host)
+    if place is None or compute.sagas.holders(tx, lock_of(folder)):
+        return
+    share_places.change(tx, folder.mapping_id, folder.host, run.now(), state=REVOKING)
+    compute.sagas.start(tx, RELEASE_SHARE, ReleaseShare(folder=folder))
+
+
+def lock_of(folder: Folder) -> str:
+    """Return the key that the release of a share from a host holds."""
+    return f"release-share:{folder.mapping_id}@{folder.host}"
+
+
+def is_leaving(tx: Session, compute: Compute, folder: Folder) -> bool:
+    """Whether a host still has to let go of a share that a server had there before."""
+    return bool(compute.sagas.holders(tx, lock_of(folder)))
+
+
+async def unmount_left(notes: ReleaseShare, run: Run[Compute]) -> Together | None:
+    """Have the host unmount it, unless somebody else has done so."""
+    return await folders.unmount(run, notes.folder) if await _is_there(notes, run) else None
+
+
+async def revoke_left(notes: ReleaseShare, run: Run[Compute]) -> None:
+    """Have the share service keep the host out, unless another server there relies on the rule."""
+    await doors.revoke(run, notes.folder)
+
+
+def forget_left(tx: Session, notes: ReleaseShare, run: Run[Compute]) -> None:
+    """Forget the host, also where an administrator's abort let go of it."""
+    del run
+    share_places.remove(tx, notes.folder.mapping_id, notes.folder.host)
+
+
+async def _is_there(notes: ReleaseShare, run: Run[Compute]) -> bool:
+    where = notes.folder.mapping_id, notes.folder.host
+    return await run.service.store.read(lambda tx: share_places.find(tx, *where)) is not None
+
+
+RELEASE_SHARE = Saga(
+    "compute.release_share",
+    ReleaseShare,
+    Step("unmount_left", unmount_left, may_be_forgone=True),
+    Step("revoke_left", revoke_left, may_be_forgone=True),
+    Step("forget_left", forget_left),
+    locks=lambda notes: [exclusive(lock_of(notes.folder))],
+    pivot="unmount_left",
+)

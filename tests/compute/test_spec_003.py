@@ -1,0 +1,391 @@
+"""What specs 003 says of cold moves with shares: its functional tests, and each of its sections.
+
+Where rules and mounts are after each step is the table of facts/shared_file_systems.md 7.2; the
+traps are those of facts/compute.md 7.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from mooring.agent.settings import GuestShareSettings, MountSettings
+from mooring.compute.moves.loops import confirm_resizes
+from tests.compute.shared_moves import (
+    NEW,
+    OLD,
+    Sharing,
+    count_locks,
+    fault,
+    gives,
+    record,
+    refuse,
+    server_with_shares,
+    sharing_cloud,
+    switch,
+    takes,
+)
+from tests.compute.sharing import SharingCloud
+
+pytestmark = pytest.mark.anyio
+LARGER = "84"
+"""A flavor with more memory and as large a disk."""
+MOVES = [("migrate", None), ("resize", {"flavorRef": LARGER})]
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path) -> AsyncGenerator[SharingCloud]:
+    async with sharing_cloud(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def sharing(cloud: SharingCloud) -> Sharing:
+    """A server that runs with two shares."""
+    return await server_with_shares(cloud, await cloud.make_share(), await cloud.make_share())
+
+
+# -- functional tests: success -----------------------------------------------------------------
+
+
+async def test_shares_are_mounted_on_the_destination_and_in_the_guest_s_definition(
+    sharing: Sharing,
+) -> None:
+    await sharing.has(rules="s", mounts="s", guest="s")
+    await sharing.act("migrate")
+    assert (await sharing.status(), await sharing.host()) == ("VERIFY_RESIZE", sharing.destination)
+    await sharing.has(rules="sd", mounts="sd", guest="d")
+
+
+async def test_the_source_is_cleaned_up_on_confirm(sharing: Sharing) -> None:
+    await sharing.act("migrate")
+    await sharing.act("confirmResize")
+    assert await sharing.status() == "ACTIVE"
+    await sharing.has(rules="d", mounts="d", guest="d")
+    assert await count_locks(sharing) == 2 * len(sharing.shares)
+
+
+# -- functional tests: revert ------------------------------------------------------------------
+
+
+async def test_revert_cleans_up_the_destination_and_the_guest_restarts_with_shares_on_the_source(
+    sharing: Sharing,
+) -> None:
+    await sharing.act("migrate")
+    await sharing.act("revertResize")
+    assert (await sharing.status(), await sharing.host()) == ("ACTIVE", sharing.source)
+    await sharing.has(rules="s", mounts="s", guest="s")
+    assert await count_locks(sharing) == 2 * len(sharing.shares)
+
+
+# -- functional tests: partial failure ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("fails", ["mount", "grant", "define"])
+async def test_a_partial_failure_cleans_up_the_destination_and_revokes_its_access(
+    sharing: Sharing, fails: str
+) -> None:
+    """The second share, or the guest itself, cannot be had there."""
+    refuse(sharing, fails)
+    await sharing.act("migrate")
+    assert (await sharing.status(), await sharing.host()) == ("ACTIVE", sharing.source)
+    await sharing.has(rules="s", mounts="s", guest="s")
+    assert ("migrate", "Error") in await sharing.cloud.actions(sharing.server_id)
+    assert await sharing.cloud.complaints() == []
+
+
+async def test_a_guest_whose_shares_cannot_be_had_elsewhere_is_never_off(sharing: Sharing) -> None:
+    refuse(sharing, "mount")
+    calls = record(sharing.cloud)
+    await sharing.act("migrate")
+    assert any(gives(call) for call in calls)
+    assert not [call for call in calls if call.endswith(("/power", f"/{sharing.server_id}"))]
+
+
+# -- functional tests: mount path mismatch -----------------------------------------------------
+
+
+def elsewhere() -> MountSettings:
+    return MountSettings(shares=GuestShareSettings(nfs_mount_point_base="/elsewhere"))
+
+
+async def test_a_mount_path_mismatch_is_a_clear_error_before_anything_moves(
+    sharing: Sharing,
+) -> None:
+    await sharing.cloud.change_host(sharing.destination, mounts=elsewhere())
+    for value in (None, {"host": sharing.destination}):
+        answer = await sharing.ask("migrate", value)
+        assert answer.status == 400
+        assert f"{sharing.destination} is mounting NFS shares below /elsewhere" in answer.text
+        assert "Nothing was changed" in answer.text
+    assert await sharing.status() == "ACTIVE"
+    await sharing.has(rules="s", mounts="s", guest="s")
+
+
+async def test_a_resize_that_only_a_host_with_other_mounts_has_room_for_says_so(
+    sharing: Sharing,
+) -> None:
+    await sharing.cloud.change_host(sharing.destination, mounts=elsewhere())
+    await switch(sharing.cloud, sharing.source, "disabled")
+    await sharing.act("resize", {"flavorRef": LARGER})
+    assert await sharing.status() == "ACTIVE"
+    await sharing.has(rules="s", mounts="s", guest="s")
+    assert "1 mounting NFS shares below /elsewhere" in await fault(sharing)
+
+
+# -- cold migration flow -----------------------------------------------------------------------
+
+
+async def test_lazy_cleanup_the_source_keeps_mounts_and_access_until_the_user_s_word(
+    sharing: Sharing,
+) -> None:
+    await sharing.act("migrate")
+    source = await sharing.cloud.known_agents[sharing.source].inventory()
+    assert [one.mounted for one in source.share_mounts] == [True, True]
+    assert await sharing.cloud.known_agents[sharing.source].show_server(sharing.server_id) is None
+    await sharing.has(rules="sd", mounts="sd", guest="d")
+
+
+async def test_access_is_granted_before_a_share_is_mounted_and_both_before_the_guest_is_defined(
+    sharing: Sharing,
+) -> None:
+    calls = record(sharing.cloud)
+    await sharing.act("migrate")
+    defined = f"{sharing.destination} PUT /servers/{sharing.server_id}"
+    given = [call for call in calls if gives(call) or call == defined]
+    mounted = [f"{defined}/shares/{share}" for share in sharing.shares]
+    assert given == ["allow_access", mounted[0], "allow_access", mounted[1], defined]
+
+
+async def test_confirm_and_revert_unmount_before_they_revoke_and_only_what_no_guest_runs_with(
+    sharing: Sharing,
+) -> None:
+    for word in ("revertResize", "confirmResize"):
+        await sharing.act("migrate")
+        calls = record(sharing.cloud)
+        await sharing.act(word)
+        taken = [call for call in calls if takes(call)]
+        assert [call == "deny_access" for call in taken] == [False, True] * 2
+        if word == "revertResize":
+            ended = f"{sharing.destination} DELETE /servers/{sharing.server_id}"
+            assert calls.index(ended) < calls.index(taken[0])
+
+
+async def test_the_next_migration_goes_back_to_the_host_that_was_left(sharing: Sharing) -> None:
+    """A rule that is being denied is waited out (facts/shared_file_systems.md 7.3, bounce)."""
+    await sharing.act("migrate")
+    await sharing.act("revertResize")
+    await sharing.act("migrate")
+    await sharing.act("confirmResize")
+    await sharing.act("migrate", {"host": sharing.source})
+    await sharing.act("confirmResize")
+    assert (await sharing.status(), await sharing.host()) == ("ACTIVE", sharing.source)
+    await sharing.has(rules="s", mounts="s", guest="s")
+
+
+# -- a server that was stopped -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["confirmResize", "revertResize"])
+async def test_for_a_stopped_server_access_is_granted_and_nothing_is_mounted(
+    cloud: SharingCloud, word: str
+) -> None:
+    sharing = await server_with_shares(cloud, await cloud.make_share(), runs=False)
+    await sharing.has(rules="s", mounts="", guest="")
+    await sharing.act("migrate")
+    await sharing.has(rules="sd", mounts="", guest="")
+    assert set((await sharing.mappings()).values()) == {"inactive"}
+    await sharing.act(word)
+    stays = "d" if word == "confirmResize" else "s"
+    assert await sharing.status() == "SHUTOFF"
+    await sharing.has(rules=stays, mounts="", guest="")
+    await sharing.act("os-start")
+    assert set((await sharing.mappings()).values()) == {"active"}
+    await sharing.has(rules=stays, mounts=stays, guest=stays)
+
+
+# -- same-host resize --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["confirmResize", "revertResize"])
+async def test_on_the_same_host_nothing_is_granted_mounted_unmounted_revoked_or_unlocked(
+    sharing: Sharing, word: str
+) -> None:
+    calls = record(sharing.cloud)
+    await sharing.act("resize", {"flavorRef": LARGER})
+    assert (await sharing.status(), await sharing.host()) == ("VERIFY_RESIZE", sharing.source)
+    await sharing.has(rules="s", mounts="s", guest="s")
+    await sharing.act(word)
+    assert await sharing.status() == "ACTIVE"
+    await sharing.has(rules="s", mounts="s", guest="s")
+    assert not [call for call in calls if takes(call) or gives(call)]
+    assert await count_locks(sharing) == 2 * len(sharing.shares)
+
+
+# -- access that others need -------------------------------------------------------------------
+
+
+async def test_confirm_spares_what_another_server_on_the_source_needs(cloud: SharingCloud) -> None:
+    share = await cloud.make_share()
+    first = await server_with_shares(cloud, share)
+    await switch(cloud, first.destination, "disabled")
+    second = await server_with_shares(cloud, share)
+    assert second.source == first.source
+    await switch(cloud, first.destination, "enabled")
+    await first.act("migrate")
+    await first.act("confirmResize")
+    assert await first.rules(share) == {first.source, first.destination}
+    assert (await first.see()).mounts == [{first.destination}]
+    assert (await second.see()).mounts == [{first.source}]
+    await second.act("migrate")
+    await second.act("confirmResize")
+    assert await first.rules(share) == {first.destination}
+
+
+async def test_cephfs_access_is_deduplicated_and_preserved_while_any_server_uses_the_share(
+    cloud: SharingCloud,
+) -> None:
+    share = await cloud.make_share("CEPHFS")
+    first, second = [await server_with_shares(cloud, share) for _ in range(2)]
+    rules = await first.rules(share)
+    assert len(rules) == 1
+    for word in ("revertResize", "confirmResize"):
+        await first.act("migrate")
+        assert await first.rules(share) == rules
+        assert (await first.see()).mounts == [{first.source, first.destination}]
+        await first.act(word)
+        assert await first.rules(share) == rules
+    assert (await first.see()).mounts == [{first.destination}]
+    for one in (first, second):
+        await cloud.ask("DELETE", f"/servers/{one.server_id}")
+        await cloud.settle()
+    assert await first.rules(share) == set()
+
+
+# -- statuses and notifications ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["confirmResize", "revertResize"])
+async def test_no_status_changes_and_no_share_notification_is_sent_on_the_way(
+    tmp_path: Path, word: str
+) -> None:
+    async with sharing_cloud(tmp_path, notifications=("keep",)) as cloud:
+        sharing = await server_with_shares(cloud, await cloud.make_share())
+        before, rows = await cloud.told("compute"), await sharing.mappings()
+        await sharing.act("migrate")
+        assert await sharing.mappings() == rows
+        await sharing.act(word)
+        assert await sharing.mappings() == rows
+        told = [one.event_type for one in await cloud.told("compute")]
+        assert len(told) > len(before)
+        assert not [event for event in told[len(before) :] if "share" in event]
+
+
+# -- the gates ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "value"), [("migrate", None), ("resize", {"flavorRef": LARGER})]
+)
+async def test_below_its_microversion_a_server_with_shares_is_not_moved(
+    sharing: Sharing, action: str, value: object
+) -> None:
+    answer = await sharing.ask(action, value, version=OLD)
+    assert answer.status == 409
+    assert "--os-compute-api-version 2.106" in answer.text
+    await sharing.has(rules="s", mounts="s", guest="s")
+    await sharing.act(action, value, version=NEW)
+    assert await sharing.status() == "VERIFY_RESIZE"
+
+
+@pytest.mark.parametrize(
+    ("action", "value"), [("migrate", None), ("resize", {"flavorRef": LARGER})]
+)
+async def test_while_a_host_is_too_old_a_server_with_shares_is_not_moved(
+    tmp_path: Path, action: str, value: object
+) -> None:
+    """A dead host counts until it is removed."""
+    async with sharing_cloud(tmp_path, ("host1", "host2", "host3")) as cloud:
+        sharing = await server_with_shares(cloud, await cloud.make_share())
+        old = next(
+            host for host in cloud.hosts if host not in {sharing.source, sharing.destination}
+        )
+        await cloud.change_host(old, version=74)
+        answer = await sharing.ask(action, value)
+        assert answer.status == 409
+        assert "older than service version 75" in answer.text
+        await cloud.change_host(old, version=75)
+        await sharing.act(action, value)
+        assert await sharing.status() == "VERIFY_RESIZE"
+
+
+async def test_a_server_without_shares_moves_by_every_version_and_among_old_hosts(
+    cloud: SharingCloud,
+) -> None:
+    await cloud.change_host("host2", version=74)
+    sharing = await server_with_shares(cloud)
+    await sharing.act("migrate", version="2.55")
+    assert await sharing.status() == "VERIFY_RESIZE"
+
+
+# -- where it may go ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lacking", ["COMPUTE_STORAGE_VIRTIO_FS", "COMPUTE_MEM_BACKING_FILE"])
+async def test_a_host_without_the_traits_gets_no_server_with_shares(
+    sharing: Sharing, lacking: str
+) -> None:
+    await sharing.cloud.change_host(sharing.destination, hidden_traits=frozenset({lacking}))
+    await sharing.act("migrate")
+    assert (await sharing.status(), await sharing.host()) == ("ACTIVE", sharing.source)
+    assert "1 not fit for COMPUTE_MEM_BACKING_FILE, COMPUTE_STORAGE_VIRTIO_FS" in await fault(
+        sharing
+    )
+    await sharing.has(rules="s", mounts="s", guest="s")
+
+
+async def test_huge_pages_of_the_new_flavor_stand_for_memory_backed_by_a_file(
+    sharing: Sharing,
+) -> None:
+    hidden = frozenset({"COMPUTE_MEM_BACKING_FILE"})
+    await sharing.cloud.change_host(sharing.destination, hidden_traits=hidden)
+    await switch(sharing.cloud, sharing.source, "disabled")
+    await sharing.act("resize", {"flavorRef": LARGER})
+    assert await sharing.status() == "ACTIVE"
+    path, specs = (
+        f"/flavors/{LARGER}/os-extra_specs",
+        {"extra_specs": {"hw:mem_page_size": "large"}},
+    )
+    assert (await sharing.cloud.ask("POST", path, specs, user="admin")).status == 200
+    await sharing.act("resize", {"flavorRef": LARGER})
+    assert (await sharing.status(), await sharing.host()) == ("VERIFY_RESIZE", sharing.destination)
+    await sharing.has(rules="sd", mounts="sd", guest="d")
+
+
+# -- deletion, auto-confirm, reset -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_deletion_before_the_user_s_word_cleans_both_hosts(
+    cloud: SharingCloud, *, runs: bool
+) -> None:
+    sharing = await server_with_shares(cloud, await cloud.make_share(), runs=runs)
+    await sharing.act("migrate")
+    assert (await cloud.ask("DELETE", f"/servers/{sharing.server_id}")).status == 204
+    await cloud.settle()
+    await sharing.leaves_no_trace()
+
+
+async def test_what_is_confirmed_by_itself_is_cleaned_up_the_same_way(sharing: Sharing) -> None:
+    compute = sharing.cloud.compute
+    compute.settings = replace(compute.settings, resize_confirm_window=60.0)
+    await sharing.act("migrate")
+    await sharing.cloud.pass_time(120.0)
+    await sharing.cloud.look_at_hosts()
+    await confirm_resizes.confirm_once(compute)
+    await sharing.cloud.settle()
+    assert await sharing.status() == "ACTIVE"
+    await sharing.has(rules="d", mounts="d", guest="d")
