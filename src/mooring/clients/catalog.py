@@ -89,4 +89,4 @@ def versioned(service: str, url: str) -> str:
 
 
 def _missing(service: str) -> Unavailable:
-    return Unavailable(f"The catalogue has no {service} service.")
+    return Unavailable(f"The catalogue has no {service} service.", has_none=True)

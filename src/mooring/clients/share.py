@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_PAGE = 500
+"""Locks that are asked for at a time."""
 VERSION = "2.82"
 """The lowest microversion whose access rules are locked as they are made; a Nova speaks it too."""
 
@@ -71,6 +73,20 @@ class NewRule(Struct, frozen=True, kw_only=True):
     lock_deletion: bool = True
 
 
+class LockedRule(Struct, frozen=True):
+    """An access rule, with the share that it is of."""
+
+    id: str
+    share_id: str
+    access_type: str
+    access_to: str
+    metadata: dict[str, str] = {}
+
+
+class _Lock(Struct, frozen=True):
+    resource_id: str
+
+
 class ShareClient:
     """Calls to the share API; each raises one of the nine kinds of `mooring.errors`."""
 
@@ -98,6 +114,28 @@ class ShareClient:
         except Invalid:
             await self.show(caller, share_id)
             raise
+
+    async def locked_rules(self, caller: Caller, reason: str) -> list[str]:
+        """Return the ids of access rules that the caller's project has locked for a reason."""
+        found: list[str] = []
+        while True:
+            query = {
+                "resource_type": "access_rule",
+                "resource_action": "delete",
+                "lock_reason": reason,
+                "limit": _PAGE,
+                "offset": len(found),
+            }
+            path = f"/resource-locks?{urlencode(query)}"
+            page = await self._read("GET", path, "resource_locks", list[_Lock], caller=caller)
+            found += [lock.resource_id for lock in page]
+            if len(page) < _PAGE:
+                return found
+
+    async def access_rule(self, caller: Caller, rule_id: str) -> LockedRule:
+        """Return one access rule. Raises NotFound."""
+        path = f"/share-access-rules/{_part(rule_id)}"
+        return await self._read("GET", path, "access", LockedRule, caller=caller)
 
     async def allow_access(
         self, caller: Caller, share_id: str, new: NewRule, *, operation: Operation | None = None

@@ -36,6 +36,7 @@ from mooring.compute.servers.api import (
 from mooring.compute.service import Compute, ComputeSettings
 from mooring.compute.shares import share_places
 from mooring.compute.shares.api import server_shares
+from mooring.compute.shares.loops import sweep_shares
 from mooring.compute.snapshots.api import assisted_volume_snapshots
 from mooring.compute.tables import Host, Migration, Server
 from mooring.compute.volumes import devices
@@ -46,9 +47,9 @@ from mooring.web import faces, operations
 from mooring.web.app import End
 from mooring.web.face import Face
 
-FACE: Face = replace(faces.COMPUTE, maximum=(2, 105))
-"""2.105 is the extend completion (specs 000); 2.106, resize with shares, is advertised once it is
-built."""
+FACE: Face = replace(faces.COMPUTE, maximum=(2, 106))
+"""2.105 is the extend completion (specs 000), 2.106 cold moves of servers with shares (specs 003).
+"""
 
 
 def _open(near: Surroundings) -> Compute:
@@ -125,6 +126,7 @@ SERVICE = Service(
         Loop(heal_servers.run, heal_servers.heal_once),
         Loop(drain_hosts.run, draining.advance_all),
         Loop(confirm_resizes.run, confirm_resizes.confirm_once),
+        Loop(sweep_shares.run, sweep_shares.sweep_once),
     ),
     take_sagas=_take_sagas,
     end_buried=_end_buried,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mooring.clients.share import LockedRule
+from mooring.compute.shares import doors
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
 
 _RETRY = "Start the cloud; what it does not mend within a minute is a bug worth reporting."
 _START = "Stop the server, if it runs, and start it: a start lets its host in and mounts anew."
+_SWEPT = "It is taken away within two minutes, unless an operation has it in hand."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
 _ON_ITS_WAY = ("attaching", "detaching")
 _HALF = ("granting", "revoking")
@@ -17,17 +20,80 @@ _HALF = ("granting", "revoking")
 
 def look(books: Books) -> Iterator[Finding]:
     """Yield what has no owner, and what rows, rules and hosts tell differently."""
+    yield from _stray_mounts(books)
+    yield from _stray_rules(books)
     for row in books.server_shares.values():
         server_id = row["server_id"]
+        thing = f"share {row['share_id']} of server {server_id}"
+        yield from _releases(books, thing, row)
         if books.is_busy(f"server:{server_id}"):
             continue
-        thing = f"share {row['share_id']} of server {server_id}"
         if server_id not in books.servers:
             yield Finding(thing, "owner", "its server is gone", _REPORT)
         elif row["status"] in _ON_ITS_WAY:
             yield Finding(thing, "owner", f"{row['status']}, and no operation", _RETRY)
         for place in row["places"]:
-            yield from _place(books, thing, row, place)
+            if not books.is_busy(_release(row, place)):
+                yield from _place(books, thing, row, place)
+                yield from _elsewhere(books, thing, row, place)
+
+
+def _release(row: dict[str, Any], place: dict[str, Any]) -> str:
+    """Return the key that is held while a host goes on letting a share go."""
+    return f"release-share:{row['id']}@{place['host']}"
+
+
+def _releases(books: Books, thing: str, row: dict[str, Any]) -> Iterator[Finding]:
+    """Yield the hosts that a server has left and that do not let go of its share yet."""
+    for place in row["places"]:
+        key = _release(row, place)
+        for work in books.work:
+            if key in work.held:
+                message = f"host {place['host']} still lets go of it, in operation {work.id}"
+                advice = f"See what it waits for: mooring operations show {work.id}"
+                yield Finding(thing, "operation", message, advice)
+
+
+def _elsewhere(
+    books: Books, thing: str, row: dict[str, Any], place: dict[str, Any]
+) -> Iterator[Finding]:
+    """Yield a host that is let in and has not the server, which does not go back there either."""
+    server = books.servers.get(row["server_id"])
+    if server is None or place["host"] == server["host"] or server["vm_state"] == "resized":
+        return
+    message = f"host {place['host']} is let in, and the server is on {server['host']}"
+    yield Finding(thing, "disagreement", message, _REPORT)
+
+
+def _stray_mounts(books: Books) -> Iterator[Finding]:
+    known = {
+        (row["server_id"], row["share_id"], place["host"])
+        for row in books.server_shares.values()
+        for place in row["places"]
+    }
+    for host, inventory in books.inventories.items():
+        for one in inventory.share_mounts:
+            used = (one.server_id, one.share_id, host)
+            if used not in known and not books.is_busy(f"server:{one.server_id}"):
+                thing = f"share {one.share_id} of server {one.server_id}"
+                message = f"mounted on host {host}, which no server needs"
+                yield Finding(thing, "orphan", message, _SWEPT)
+
+
+def _stray_rules(books: Books) -> Iterator[Finding]:
+    needed = {
+        (row["share_id"], place["access_to"])
+        for row in books.server_shares.values()
+        for place in row["places"]
+    }
+    ours = {host["share_address"] for host in books.hosts.values()}
+    for rule_id, rule in books.share_rules.items():
+        share_id, client = rule["share_id"], rule["access_to"]
+        is_swept = books.is_busy(doors.lock_of(share_id, client))
+        made = LockedRule(rule_id, share_id, rule["access_type"], client, metadata=rule["metadata"])
+        if doors.is_ours(made, ours) and (share_id, client) not in needed and not is_swept:
+            message = f"it lets {client} in to share {share_id}, that no server needs"
+            yield Finding(f"access rule {rule_id}", "orphan", message, _SWEPT)
 
 
 def _place(

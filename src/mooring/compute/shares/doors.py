@@ -28,11 +28,11 @@ from mooring.saga.journal import is_unavailable
 from mooring.saga.ownership import require_lease
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Collection
 
     from sqlalchemy.orm import Session
 
-    from mooring.clients.share import Rule, Share
+    from mooring.clients.share import LockedRule, Rule, Share
     from mooring.compute.service import Compute
     from mooring.compute.shares.folders import Folder
     from mooring.compute.shares.share_places import Place
@@ -47,7 +47,8 @@ MARK = {"made_by": "mooring-compute"}
 """The metadata of rules that this service has made."""
 DENIALS = 3
 """How often a rule is denied that is in error then, before its host is let in as before."""
-_REASON = "A server has this share."
+REASON = "A server has this share."
+"""Why such a rule is locked."""
 _LEAVING = frozenset({"queued_to_deny", "denying"})
 
 
@@ -125,6 +126,37 @@ async def look(run: Run[Compute], folder: Folder) -> None:
         await _change(run, folder, state=GRANTED, rule_id=rule.id)
 
 
+async def deny_stray(run: Run[Compute], share_id: str, rule_id: str) -> None:
+    """Deny a rule of ours on which nobody relies and wait until it is gone (`sweep_share`).
+
+    Who comes while it goes waits until it is gone: the saga holds `lock_of`. Raises what the share
+    service says against it; Park while it is at it.
+    """
+    try:
+        rules = await run.service.shares.access_rules(None, share_id)
+    except NotFound:
+        return
+    rule = next((one for one in rules if one.id == rule_id), None)
+    if rule is None:
+        return
+    if rule.state not in _LEAVING:
+        operation = guests.other(run.operation, f"deny.{rule_id}")
+        await run.service.shares.deny_access(None, share_id, rule_id, operation=operation)
+    raise Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)
+
+
+def lock_of(share_id: str, client: str) -> str:
+    """Return the key that is held while a rule on which nobody relies is denied."""
+    return f"share-rule:{share_id}:{client}"
+
+
+def is_ours(rule: LockedRule, addresses: Collection[str]) -> bool:
+    """Whether this service has made a rule, for one of the hosts with these addresses."""
+    if not MARK.items() <= rule.metadata.items():
+        return False
+    return rule.access_type == PROTOCOLS[CEPHFS] or rule.access_to in addresses
+
+
 async def key_of(run: Run[Compute], folder: Folder) -> str:
     """Return the secret that the host mounts with: of CephFS its client's key, else nothing.
 
@@ -182,6 +214,8 @@ def _claim(tx: Session, run: Run[Compute], folder: Folder, client: str) -> Place
     if folder.mapping_id not in {row.id for row in locked}:
         raise Conflict(f"Server {folder.server_id} has share {folder.share_id} no more.")
     where = folder.mapping_id, folder.host
+    if run.service.sagas.holders(tx, lock_of(folder.share_id, client)):
+        return None
     others = share_places.of_client(tx, folder.share_id, client)
     if any(one.state == REVOKING and (one.mapping_id, one.host) != where for one in others):
         return None
@@ -247,7 +281,7 @@ async def _allow(run: Run[Compute], folder: Folder, place: Place) -> None:
     new = NewRule(
         access_type=PROTOCOLS[folder.protocol],
         access_to=place.access_to,
-        lock_reason=_REASON,
+        lock_reason=REASON,
         metadata=MARK,
     )
     asking = run.service.shares.allow_access(

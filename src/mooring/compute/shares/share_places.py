@@ -95,6 +95,22 @@ def remove(tx: Session, mapping_id: str, host: str) -> None:
     _remove.run(tx, {"of_mapping": mapping_id, "of_host": host})
 
 
+def read_uses(tx: Session) -> set[tuple[str, str, str]]:
+    """Return which server has which share at which host: their ids, and the host's name."""
+    query = select(_mappings.c.server_id, _mappings.c.share_id, _table.c.host).join_from(
+        _table, _mappings, _mappings.c.id == _table.c.mapping_id
+    )
+    return {(server, share, host) for server, share, host in tx.execute(query)}
+
+
+def read_clients(tx: Session) -> set[tuple[str, str]]:
+    """Return on which client's rule some server relies, for which share."""
+    query = select(_mappings.c.share_id, _table.c.access_to).join_from(
+        _table, _mappings, _mappings.c.id == _table.c.mapping_id
+    )
+    return {(share, client) for share, client in tx.execute(query)}
+
+
 def read_all(tx: Session) -> dict[str, dict[str, Any]]:
     """Return every mapping as plain columns, by its id, with its `places`."""
     places: dict[str, list[dict[str, Any]]] = {}

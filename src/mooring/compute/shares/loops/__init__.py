@@ -1,0 +1,1 @@
+"""The loops of shares that servers have."""
