@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 
 from mooring import access
 from mooring.agent.app import RunningAgent, open_agent
-from mooring.agent.settings import AgentSettings, Role
+from mooring.agent.settings import AgentSettings, GuestShareSettings, MountSettings, Role
 from mooring.agent_api import transport as agent_transport
 from mooring.agent_api.client import AgentClient, Agents
 from mooring.clients.identity import Login, ServiceUser
@@ -85,7 +85,7 @@ class SimulatedCloud:
         """
         self.settings = Settings(state_dir=str(directory), database=database, **settings)
         roles = dict.fromkeys(hosts, _ALL) if roles is None else roles
-        self.hosts = {name: self._host(name, roles[name]) for name in roles}
+        self.hosts = {name: self._host(at, name, roles[name]) for at, name in enumerate(roles, 1)}
         """What each host is started with; `change_host` changes it."""
         self.services, self.stand_ins, self.inline = services, dict(stand_ins or {}), inline
         self.clock, self.probe = SimulatedClock(start), probe or LawProbe()
@@ -124,9 +124,15 @@ class SimulatedCloud:
         for name, wanted in self.hosts.items():
             self.agents[name] = await self._agent_stack.enter_async_context(open_agent(wanted))
 
-    def _host(self, name: str, roles: tuple[Role, ...]) -> AgentSettings:
-        where = self.settings.state_path / "hosts" / name
-        return AgentSettings(name=name, state_dir=where, hypervisor="simulated", roles=roles)
+    def _host(self, number: int, name: str, roles: tuple[Role, ...]) -> AgentSettings:
+        """Return what a host is started with; each mounts shares from an address of its own."""
+        return AgentSettings(
+            name=name,
+            state_dir=self.settings.state_path / "hosts" / name,
+            hypervisor="simulated",
+            roles=roles,
+            mounts=MountSettings(shares=GuestShareSettings(share_address=f"192.0.2.{number}")),
+        )
 
     async def change_host(self, name: str, **settings: Any) -> None:
         """Let everything die and come back, with one host that is made otherwise."""

@@ -123,7 +123,8 @@ class KilledCloud:
         if user not in self._tokens:
             passwords = json.loads((self.directory / "state" / "passwords.json").read_text())
             who = {"name": user, "domain": {"id": "default"}, "password": passwords[user]}
-            scope = {"project": {"name": user, "domain": {"id": "default"}}}
+            project = "service" if user == "compute" else user
+            scope = {"project": {"name": project, "domain": {"id": "default"}}}
             auth = {"identity": {"methods": ["password"], "password": {"user": who}}}
             response = self._client.post(
                 "/identity/v3/auth/tokens", json={"auth": {**auth, "scope": scope}}

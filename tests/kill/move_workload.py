@@ -38,7 +38,7 @@ def move_operations(
     That of `local` is on its host. The other `volume` is free.
     """
     return {
-        COLD: [lambda: _move_off(cloud, booted), lambda: _move_off(cloud, local)],
+        COLD: [lambda: move_off(cloud, booted), lambda: move_off(cloud, local)],
         CONFIRM: [
             lambda: _say(cloud, booted, "confirmResize"),
             lambda: _say(cloud, local, "confirmResize"),
@@ -47,7 +47,7 @@ def move_operations(
             lambda: _say(cloud, booted, "revertResize", volume),
             lambda: _say(cloud, local, "revertResize"),
         ],
-        COPY: [lambda: _move_off(cloud, local)],
+        COPY: [lambda: move_off(cloud, local)],
         GROW: [lambda: _grow(cloud, local)],
         MOVE: [lambda: _move(cloud, booted), lambda: _move(cloud, local, block_migration=True)],
         DELETE_MOVING: [lambda: _delete_moving(cloud, booted)],
@@ -61,22 +61,23 @@ def _move(cloud: KilledCloud, server: str, *, block_migration: bool = False) -> 
     return cloud.ask("POST", path, body, user="admin", version="2.90")
 
 
-def _move_off(cloud: KilledCloud, server: str) -> Answer:
+def move_off(cloud: KilledCloud, server: str, *, version: str = "2.90") -> Answer:
+    """Move a server while it is off, once there is a host for it."""
     cloud.until(lambda: _is_up(cloud), "the other host is up")
     path = f"{COMPUTE}/servers/{server}/action"
-    return cloud.ask("POST", path, {"migrate": {"host": OTHER}}, user="admin", version="2.90")
+    return cloud.ask("POST", path, {"migrate": {"host": OTHER}}, user="admin", version=version)
 
 
 def _say(cloud: KilledCloud, server: str, word: str, volume: str = "") -> Answer:
     """Move a server, give it a volume where it is then, and say what is to become of it."""
-    _move_off(cloud, server)
+    move_off(cloud, server)
     path = f"{COMPUTE}/servers/{server}"
-    cloud.until(lambda: _shows(cloud, path, "server", "VERIFY_RESIZE"), "the server has moved")
+    cloud.until(lambda: shows(cloud, path, "server", "VERIFY_RESIZE"), "the server has moved")
     if volume:
         body = {"volumeAttachment": {"volumeId": volume}}
         cloud.ask("POST", f"{path}/os-volume_attachments", body)
         seen = f"{VOLUME}/volumes/{volume}"
-        cloud.until(lambda: _shows(cloud, seen, "volume", "in-use"), "it has the volume")
+        cloud.until(lambda: shows(cloud, seen, "volume", "in-use"), "it has the volume")
     return cloud.ask("POST", f"{path}/action", {word: None})
 
 
@@ -84,12 +85,15 @@ def _grow(cloud: KilledCloud, server: str) -> Answer:
     """Give a server a larger disk, and take that back."""
     path = f"{COMPUTE}/servers/{server}"
     cloud.ask("POST", f"{path}/action", {"resize": {"flavorRef": "2"}})
-    cloud.until(lambda: _shows(cloud, path, "server", "VERIFY_RESIZE"), "the disk has grown")
+    cloud.until(lambda: shows(cloud, path, "server", "VERIFY_RESIZE"), "the disk has grown")
     return cloud.ask("POST", f"{path}/action", {"revertResize": None})
 
 
-def _shows(cloud: KilledCloud, path: str, kind: str, status: str) -> bool:
-    shown = cloud.ask("GET", path)
+def shows(
+    cloud: KilledCloud, path: str, kind: str, status: str, *, version: str = "", user: str = "demo"
+) -> bool:
+    """Whether a thing has a status, or nobody is there to ask."""
+    shown = cloud.ask("GET", path, version=version, user=user)
     return not shown.status or (shown.status == 200 and shown.body[kind]["status"] == status)
 
 

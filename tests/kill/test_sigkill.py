@@ -20,6 +20,7 @@ from mooring.agent_api import verbs
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
+from tests.kill import shared_move_workload
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
 from tests.kill.guest_share_workload import DETACHING
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
@@ -115,8 +116,9 @@ def setting(saga: Saga[Any], point: str) -> str:
         return f"{LEFT_RESERVED},{point}"
     if held := WAITING_FOR.get(f"{saga.name}/{step}"):
         return f"{held},{point}"
-    if saga.name == INSIST:
-        point = f"{HANGING},{point}"
+    before = {INSIST: HANGING, shared_move_workload.RELEASE: shared_move_workload.NOT_LET_GO}
+    if saga.name in before:
+        point = f"{before[saga.name]},{point}"
     if heading == "forward":
         return point
     refused = f"!{saga.name}/{_last_undo(saga)}/back/before," if heading == "leaving" else ""
@@ -230,8 +232,9 @@ def live_through(cloud: KilledCloud, saga: Saga[Any], point: str) -> None:
     project = load_project((cloud.directory / "project.json").read_bytes())
     step = point.rpartition("/")[0].rpartition("/")[0]
     cloud.start_agent()
-    if saga.name in MOVES or step == DELETE_MOVING:
-        cloud.start_other(kill_at=IN_VAIN if step in STAYS else "")
+    if saga.name in {*MOVES, shared_move_workload.RELEASE} or step == DELETE_MOVING:
+        stays = step in STAYS | shared_move_workload.STAYS
+        cloud.start_other(kill_at=IN_VAIN if stays else "")
     cloud.start_control(kill_at=setting(saga, point))
     try:
         rarer = rarer_operations(cloud, project)

@@ -14,6 +14,7 @@ from tests.kill.harness import Answer, KilledCloud
 from tests.kill.move_workload import move_operations
 from tests.kill.rebuild_workload import rebuild_operations
 from tests.kill.share_workload import share_operations
+from tests.kill.shared_move_workload import shared_move_operations
 from tests.kill.snapshot_workload import snapshot_operations
 
 COMPUTE = "/compute/v2.1"
@@ -125,6 +126,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **share_operations(cloud),
         **_with_shares(cloud, project),
         **move_operations(cloud, project.booted, server, volume),
+        **shared_move_operations(cloud, project.stopped),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],

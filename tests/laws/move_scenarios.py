@@ -19,7 +19,7 @@ LARGER = "2"
 
 async def a_server_that_moves(site: Site) -> None:
     """A server on the first host that boots from a volume, and another host."""
-    await _set_others(site, "disabled")
+    await set_others(site, "disabled")
     for name in ("volume", "data"):
         body = {"volume": {"size": 1, "name": name}}
         made = await site.get("POST", f"{VOLUME}/volumes", body)
@@ -37,12 +37,12 @@ async def a_server_that_moves(site: Site) -> None:
         {"volumeAttachment": {"volumeId": site.names["data"]}},
     )
     await site.cloud.settle()
-    await _set_others(site, "enabled")
+    await set_others(site, "enabled")
 
 
 async def a_server_with_a_local_disk(site: Site) -> None:
     """A server on the first host with its root disk there and a volume, and another host."""
-    await _set_others(site, "disabled")
+    await set_others(site, "disabled")
     made = await site.get("POST", f"{VOLUME}/volumes", {"volume": {"size": 1, "name": "data"}})
     site.names["data"] = made["volume"]["id"]
     server = {"name": "new", "flavorRef": site.names["flavor"], "imageRef": site.names["image"]}
@@ -54,7 +54,7 @@ async def a_server_with_a_local_disk(site: Site) -> None:
         {"volumeAttachment": {"volumeId": site.names["data"]}},
     )
     await site.cloud.settle()
-    await _set_others(site, "enabled")
+    await set_others(site, "enabled")
 
 
 async def a_disk_that_moved(site: Site) -> None:
@@ -72,7 +72,7 @@ async def a_disk_that_grew(site: Site) -> None:
     await site.get("POST", _ACTION, {"resize": {"flavorRef": LARGER}}, version="2.90")
 
 
-async def _set_others(site: Site, status: str) -> None:
+async def set_others(site: Site, status: str) -> None:
     """Let new servers go to the hosts that servers are to move to, or not."""
     listed = await site.get("GET", f"{COMPUTE}/os-services", user="admin", version="2.100")
     for service in listed["services"]:

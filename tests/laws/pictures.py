@@ -12,8 +12,13 @@ from mooring.errors import Conflict
 from mooring.fence import operation as operations
 from tests.laws.sites import Call
 
-SERVICES = {"/compute/v2.1": "compute", "/volume/v3": "volume", "/image/v2": "image"}
-SERVICES |= {"/placement": "placement", "/share/v2": "share"}
+SERVICES = {
+    "/compute/v2.1": "compute",
+    "/volume/v3": "volume",
+    "/image/v2": "image",
+    "/placement": "placement",
+    "/share/v2": "share",
+}
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _KINDS = {"allocations": "consumer", "exports": "attachment", "connections": "attachment"}
 _KINDS["access"] = "rule"

@@ -31,6 +31,7 @@ from tests.laws.move_scenarios import MOVES
 from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
 from tests.laws.share_scenarios import SHARES
+from tests.laws.shared_move_scenarios import SHARED_MOVES
 from tests.laws.sites import COMPUTE, SERVER_OR_NONE, VOLUME, Scenario, Site
 
 CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
@@ -325,4 +326,5 @@ SCENARIOS = [
     *volume_snapshot_scenarios.of(a_volume, a_server_with_volume),
     *SHARES,
     *GUEST_SHARES,
+    *SHARED_MOVES,
 ]

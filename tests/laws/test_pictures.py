@@ -126,6 +126,24 @@ PAGES = [
         "revert",
     ),
     Page(
+        "cold-migrate-share",
+        "Migrate a server cold with a share (spec 003)",
+        "POST /servers/{server}/action (migrate)",
+        "shared migration",
+    ),
+    Page(
+        "confirm-share",
+        "Confirm the migration of a server with a share (spec 003)",
+        "POST /servers/{server}/action (confirmResize)",
+        "shared confirm",
+    ),
+    Page(
+        "revert-share",
+        "Revert the migration of a server with a share (spec 003)",
+        "POST /servers/{server}/action (revertResize)",
+        "shared revert",
+    ),
+    Page(
         "extend",
         "Grow a volume under a guest (spec 000)",
         "POST /volumes/{volume}/action (os-extend)",
