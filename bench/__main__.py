@@ -30,6 +30,7 @@ PARTS: tuple[str, ...] = (
     "operations",
     "rebuild",
     "moves",
+    "shares",
     "listing",
     "steps",
     "silent",

@@ -60,11 +60,12 @@ class Inside:
     async def ask(self, method: str, path: str, body: Any = None, *, user: str = "demo") -> Any:
         """Send a request without a socket and return its decoded body. Raises RuntimeError."""
         service = path.split("/")[1]
-        latest = {"compute": "compute 2.93", "volume": "volume 3.60"}.get(service, "")
+        latest = {"compute": "compute 2.106", "volume": "volume 3.60"}.get(service, "")
         headers = {
             "x-auth-token": await self._users[user].token(),
             "content-type": "application/json",
             "openstack-api-version": latest,
+            "x-openstack-manila-api-version": "2.82",
         }
         content = b"" if body is None else msgspec.json.encode(body)
         request = Request(method, URL + path, headers, content)
