@@ -100,6 +100,8 @@ class KilledCloud:
     ) -> Answer:
         """Send one request; a process that dies meanwhile answers 0."""
         headers = {"X-Auth-Token": self._token(user)}
+        if user == "compute":
+            headers["X-Service-Token"] = headers["X-Auth-Token"]
         if version and path.startswith("/share/"):
             headers["X-OpenStack-Manila-API-Version"] = version
         elif version:
