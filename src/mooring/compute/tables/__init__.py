@@ -305,9 +305,9 @@ class Host(Base):
     memory_mib: Mapped[int]
     disk_gib: Mapped[int]
     traits: Mapped[list[str]] = mapped_column(Json, default=list)
-    share_address: Mapped[str] = mapped_column(default="")
+    share_address: Mapped[str] = mapped_column(default="", server_default="")
     """Whom access rules of NFS shares let in for it."""
-    mount_bases: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
+    mount_bases: Mapped[dict[str, str]] = mapped_column(Json, default=dict, server_default="{}")
     """By protocol, below which directory it mounts shares (specs 003, mount path compatibility)."""
     announced: Mapped[str] = mapped_column(default="")
     """Digest of what placement was last told about it."""
