@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import Invalid
+from mooring.errors import Invalid, Unavailable
 from tests.compute.sharing import UNKNOWN, SharingCloud
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +53,17 @@ async def test_a_detached_share_leaves_no_rule_and_no_lock(cloud: SharingCloud) 
     assert ("detach_share", None) in await cloud.actions(server_id)
     assert (await cloud.share_api("DELETE", f"/shares/{share_id}")).status == 202
     await cloud.settle()
+
+
+async def test_a_share_is_detached_only_once_its_rule_is_gone(cloud: SharingCloud) -> None:
+    server_id, share_id = await cloud.make_shared()
+    cloud.storage().knobs.fail("revoke", Unavailable("later"), times=20)
+    await cloud.remove_share(server_id, share_id)
+    await cloud.pass_time(5)
+    assert await cloud.shares(server_id) == {share_id: "detaching"}
+    assert await cloud.rules(share_id) == {ADDRESS: "denying"}
+    await cloud.settle()
+    assert await cloud.shares(server_id) == {}
 
 
 async def test_administrators_see_uuid_and_export_of_one_share_but_not_in_a_list(

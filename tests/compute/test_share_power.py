@@ -74,12 +74,17 @@ async def test_a_hard_reboot_of_a_host_that_is_not_let_in_leaves_the_guest_runni
 ) -> None:
     server_id, share_id = await cloud.make_shared()
     host = await host_of(cloud, server_id)
+    second = await cloud.make_share("CEPHFS")
+    await cloud.add_share(server_id, second)
+    await cloud.settle()
     await cloud.power(server_id, "os-start")
-    await cloud.deny_all(share_id)
-    cloud.storage().knobs.fail("grant", Invalid("not here"), times=2)
+    await cloud.deny_all(second)
+    cloud.storage("ceph").knobs.fail("grant", Invalid("not here"), times=2)
     assert (await cloud.power(server_id, "reboot", {"type": "HARD"}))["status"] == "ACTIVE"
-    assert await cloud.mounts(host) == [(server_id, share_id)]
-    assert await cloud.shares(server_id) == {share_id: "active"}
+    assert (await cloud.actions(server_id))[-1] == ("reboot", "Error")
+    assert len(await cloud.mounts(host)) == 2
+    assert await cloud.shares(server_id) == dict.fromkeys((share_id, second), "active")
+    assert (await cloud.power(server_id, "reboot", {"type": "HARD"}))["status"] == "ACTIVE"
 
 
 async def test_a_rule_that_somebody_removed_is_made_again_by_a_start(cloud: SharingCloud) -> None:

@@ -38,7 +38,7 @@ MUTANTS = [
         "        raise Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)\n",
         "        rule = None\n",
         _SHARES,
-        "leaves_no_rule",
+        "only_once",
     ),
     Mutant(
         "a share that was mounted before is unmounted when a reboot fails",

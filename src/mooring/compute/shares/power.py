@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.compute.hosts import guests
 from mooring.compute.shares import doors, folders, mappings, share_places
-from mooring.compute.shares.share_places import GRANTED, MOUNTED
+from mooring.compute.shares.share_places import GRANTED, GRANTING, MOUNTED
 from mooring.errors import Unavailable
 from mooring.saga.define import Step
 
@@ -56,6 +56,18 @@ async def ensure(notes: Any, item: str, run: Run[Compute]) -> None:
             raise
 
 
+def keep_place(tx: Session, notes: Any, item: str, run: Run[Compute]) -> None:
+    """Say that the host has what it had, when its rule could not be made anew: a start tries again.
+
+    What was mounted is, so that nobody forgets to unmount it.
+    """
+    folder = find(notes, item)
+    if _state(tx, folder) == GRANTING:
+        state = MOUNTED if folder.mapping_id in notes.mounted else GRANTED
+        where = folder.mapping_id, folder.host
+        share_places.change(tx, *where, run.now(), state=state, tries=0)
+
+
 async def mount(notes: Any, item: str, run: Run[Compute]) -> Together:
     """Have the host mount the share for the server."""
     return await folders.mount(run, find(notes, item))
@@ -82,7 +94,7 @@ def show(tx: Session, server_id: str, now: datetime, *, runs: bool) -> None:
     mappings.set_status(tx, server_id, old, new, now)
 
 
-GIVE = (Step("grant_access", ensure), Step("mount_share", mount, undo=unmount_new))
+GIVE = (Step("grant_access", ensure, undo=keep_place), Step("mount_share", mount, undo=unmount_new))
 """For each share, before the guest starts."""
 TAKE = (Step("unmount_share", unmount),)
 """For each share, once the guest is off."""
