@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from mooring.agent_api.servers import PowerRequest
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
-from mooring.compute.power.sagas.power_notes import ChangePower, given, taken, takes_disks
+from mooring.compute.power.sagas.power_notes import GIVES, TAKES, ChangePower, takes_disks
 from mooring.compute.servers import states
 from mooring.compute.shares import folders, power
 from mooring.compute.tables import Server
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from mooring.compute.service import Compute
 
+Parts = Sequence[Each]
 EVENTS = {"on": "compute_start_instance", "off": "compute_stop_instance"}
 REBOOTED = "compute_reboot_instance"
 _NOTICES = {"on": "power_on", "off": "power_off", "reboot": "reboot"}
@@ -152,16 +154,18 @@ def _describe(notes: ChangePower) -> Told:
     )
 
 
-def _make(name: str, mode: Mode = "refuse") -> Saga[ChangePower]:
+def _make(
+    name: str, mode: Mode = "refuse", *, before: Parts = (), behind: Parts = ()
+) -> Saga[ChangePower]:
     return Saga(
         name,
         ChangePower,
         Step("begin_change", begin_change, undo=give_up),
         Step("find_lost_volumes", find_lost_volumes),
         Step("forget_lost_volumes", forget_lost_volumes),
-        Each("shares_given", given, *power.GIVE),
+        *before,
         Step("set_power", set_power, deadline_s=700.0),
-        Each("shares_taken", taken, *power.TAKE),
+        *behind,
         Step("record_power", record_power),
         locks=_locks,
         mode=mode,
@@ -172,10 +176,10 @@ def _make(name: str, mode: Mode = "refuse") -> Saga[ChangePower]:
     )
 
 
-STOP_SERVER = _make("compute.stop_server")
-START_SERVER = _make("compute.start_server")
-REBOOT_SERVER = _make("compute.reboot_server")
-INSIST_ON_REBOOT = _make("compute.insist_on_reboot", "preempt")
+STOP_SERVER = _make("compute.stop_server", behind=TAKES)
+START_SERVER = _make("compute.start_server", before=GIVES)
+REBOOT_SERVER = _make("compute.reboot_server", before=GIVES)
+INSIST_ON_REBOOT = _make("compute.insist_on_reboot", "preempt", before=GIVES)
 """A hard reboot in the place of a reboot, pause or resume that does not come to its end."""
-INSIST_ON_STOP = _make("compute.insist_on_stop", "preempt")
+INSIST_ON_STOP = _make("compute.insist_on_stop", "preempt", behind=TAKES)
 """A stop in the place of what gives way and does not come to its end: its guest may hang."""

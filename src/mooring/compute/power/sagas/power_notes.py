@@ -6,8 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mooring.compute.shares import folders
+from mooring.compute.shares import folders, power
 from mooring.compute.shares.folders import Folder
+from mooring.saga.define import Each
 
 State = Literal["on", "off", "reboot"]
 Mode = Literal["soft", "hard"]
@@ -47,3 +48,9 @@ def given(notes: ChangePower) -> list[str]:
 def taken(notes: ChangePower) -> list[str]:
     """Return the shares that are unmounted once the guest is off, as items."""
     return folders.named(notes.shares) if notes.state == "off" else []
+
+
+GIVES = (Each("shares_given", given, *power.GIVE),)
+"""What is done with shares before a guest starts."""
+TAKES = (Each("shares_taken", taken, *power.TAKE),)
+"""What is done with them once a guest is off."""
