@@ -108,7 +108,9 @@ def _place(
     if row["share_id"] in books.shares and rule is None and state not in _HALF:
         message = f"host {host} has access rule {place['rule_id']}, which is gone"
         yield Finding(thing, "disagreement", message, _START)
-    if state == "mounted" and host in books.inventories:
+    # Of a server that is off it may be unmounted without its answer having come: a start mounts it.
+    runs = books.servers.get(row["server_id"], {}).get("vm_state") == "active"
+    if state == "mounted" and runs and host in books.inventories:
         mounts = books.inventories[host].share_mounts
         used = {(one.server_id, one.share_id) for one in mounts}
         if (row["server_id"], row["share_id"]) not in used:
