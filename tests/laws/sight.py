@@ -11,9 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import LargeBinary, Table, select
 from sqlalchemy.orm import Session
 
+from mooring.agent_api.shares import HostedShare
 from mooring.compute.tables import Base as ComputeBase
 from mooring.identity.tables import Base as IdentityBase
 from mooring.image.tables import Base as ImageBase
@@ -55,7 +57,8 @@ async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]
         inventory = await cloud.known_agents[name].inventory()
         seen.setdefault("guests", []).extend(_plain(inventory.guests))
         seen.setdefault("storage", []).extend(_plain(inventory.volumes))
-        seen.setdefault("hosted_shares", []).extend(_plain(inventory.shares))
+        shares = [_in_order(share) for share in inventory.shares]
+        seen.setdefault("hosted_shares", []).extend(_plain(shares))
         seen.setdefault("share_mounts", []).extend(_plain(inventory.share_mounts))
         seen.setdefault("connections", []).extend(_plain(inventory.connections))
         seen.setdefault("disk_sizes", []).extend(_plain(inventory.disks))
@@ -102,6 +105,11 @@ def _set_apart(seen: dict[str, list[Any]]) -> None:
     everything = seen["volumes"]
     seen["sound_volumes"] = [row for row in everything if not row["status"].startswith("error")]
     seen["volumes"] = [row for row in everything if row["status"].startswith("error")]
+
+
+def _in_order(share: HostedShare) -> HostedShare:
+    """Return a share with its rules by their clients: a rule's id is another one in each trial."""
+    return replace(share, rules=sorted(share.rules, key=lambda rule: (rule.type, rule.to)))
 
 
 def _plain(structs: list[Any]) -> list[dict[str, Any]]:
