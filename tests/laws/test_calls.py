@@ -21,7 +21,11 @@ from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 PARTS = 4
-PREEMPTING = {"reset extending", "reset a deleted server", "insist on reboot", "insist on stop"}
+PREEMPTING = {
+    *("reset extending", "reset a deleted server", "reset a detaching server"),
+    *("insist on reboot", "insist on stop"),
+    *("insist on reboot with a share", "insist on stop with a share"),
+}
 
 
 class Calls(Struct, frozen=True):
