@@ -18,6 +18,7 @@ from mooring.clients.identity import Login
 from mooring.errors import Invalid
 from mooring.identity import bootstrap
 from mooring.secret_file import write_secret
+from mooring.web import faces
 
 if TYPE_CHECKING:
     from mooring.config import Settings
@@ -101,6 +102,8 @@ def _clouds(passwords: Mapping[str, str], public_url: str, region: str) -> bytes
             },
             "region_name": region,
             "identity_api_version": "3",
+            # `server add share` would ask for the newest that python-manilaclient knows.
+            "shared_file_system_api_version": ".".join(map(str, faces.SHARE.maximum)),
         }
         for cloud, (user, project) in _CLOUDS.items()
     }

@@ -7,8 +7,7 @@ import pytest
 from tests.contract.clients import COMPUTE, Http, Refused, Shell
 
 pytestmark = pytest.mark.contract
-SINCE = ("--os-compute-api-version", "2.97", "--os-share-api-version", "2.82")
-"""The command asks for shares in its plugin's own version otherwise, which is newer than ours."""
+SINCE = ("--os-compute-api-version", "2.97")
 
 
 def until_shared(member: Http, server: str, statuses: list[str]) -> None:

@@ -69,9 +69,10 @@ def _level(
 ) -> AccessLevel | None:
     query = "SELECT type, client, level FROM rules WHERE share_id = ? AND until IS NULL"
     rules = connection.execute(query, (share_id,)).fetchall()
-    if access_key:
-        query = "SELECT 1 FROM clients WHERE id = ? AND access_key = ?"
-        if connection.execute(query, (client, access_key)).fetchone() is None:
-            return None
-        return next((level for kind, to, level in rules if (kind, to) == ("cephx", client)), None)
-    return find_level({to: level for kind, to, level in rules if kind == "ip"}, client)
+    networks = {to: level for kind, to, level in rules if kind == "ip"}
+    if networks:
+        return find_level(networks, client)
+    query = "SELECT 1 FROM clients WHERE id = ? AND access_key = ?"
+    if connection.execute(query, (client, access_key)).fetchone() is None:
+        return None
+    return next((level for kind, to, level in rules if (kind, to) == ("cephx", client)), None)

@@ -207,9 +207,9 @@ async def test_a_console_needs_a_host(cloud: ComputeAlone) -> None:
 
 
 async def test_an_unsupported_version_is_406(cloud: ComputeAlone) -> None:
-    answer = await cloud.ask("GET", "/servers", version="2.106")
+    answer = await cloud.ask("GET", "/servers", version="2.107")
     assert fault_of(answer)[:2] == (406, "computeFault")
-    assert answer.headers["openstack-api-version"] == "compute 2.106"
+    assert answer.headers["openstack-api-version"] == "compute 2.107"
 
 
 @pytest.mark.parametrize("version", ["2", "x.y", "2.01"])

@@ -22,7 +22,7 @@ async def test_the_version_document_needs_no_token(cloud: ComputeAlone) -> None:
     assert (answer.status, version["min_version"], version["version"]) == (
         200,
         "2.1",
-        "2.105",
+        "2.106",
     )
 
 
