@@ -12,6 +12,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import structlog
 from msgspec import Struct
 from sqlalchemy.orm import Session as Transaction
 
@@ -21,10 +22,12 @@ from mooring.clients.session import Session
 from mooring.clients.transport import Network
 from mooring.clients.webhook import WebhookTarget
 from mooring.doctor import app as doctor_app
+from mooring.errors import Bug, MooringError
 from mooring.fleet import app as fleet_app
 from mooring.fleet.fleet import Fleet, open_fleet
 from mooring.fleet.removal import Tenant
 from mooring.identity.tokens import LocalValidator
+from mooring.limits import LOOP_REST_S
 from mooring.metrics import app as metrics_app
 from mooring.notify.deliverer import Deliverer
 from mooring.notify.outbox import Outbox
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from mooring.config import Settings
     from mooring.probe import Probe
 
+log = structlog.get_logger()
 S = TypeVar("S", bound=Served)
 _Uses: TypeAlias = Callable[[Transaction, str], list[str]]
 _SessionOf: TypeAlias = Callable[[str, str], Session]
@@ -152,7 +156,7 @@ class Cloud:
     async def run(self) -> None:
         """Advance sagas and run the loops of all services until `stop`, or until one fails."""
         work: list[Awaitable[None]] = [engine.run() for engine in self.engines.values()]
-        work += [loop.run(service) for loop, service in self.loops()]
+        work += [self._keep_up(loop, service) for loop, service in self.loops()]
         work += [deliverer.run() for deliverer in self.deliverers.values()]
         work += [self.fleet.run()] if self.fleet else []
         running = [asyncio.ensure_future(each) for each in work]
@@ -164,6 +168,17 @@ class Cloud:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+
+    async def _keep_up(self, loop: Loop[Any], service: Any) -> None:
+        """Run a loop; one that met trouble, a database that is away say, begins again later."""
+        while True:
+            try:
+                await loop.run(service)
+            except Bug:
+                raise
+            except MooringError as error:
+                log.warning("a loop begins again", loop=loop.run.__module__, reason=str(error))
+            await self.clock.sleep(LOOP_REST_S)
 
     async def stop(self) -> None:
         """Stop advancing sagas at once; the next process goes on with them."""

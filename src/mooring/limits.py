@@ -35,6 +35,9 @@ WEB_BODY_WAIT_S = 60.0
 WEB_PAGE_ROWS = 1000
 """Most rows of one page of a list: what Nova and Cinder give by default."""
 
+LOOP_REST_S = 5.0
+"""After how long a loop of a service that met trouble begins again."""
+
 AGENT_CALL_S = 30.0
 """How long the control plane waits for a short answer of an agent."""
 
