@@ -350,11 +350,12 @@ class SimulatedCloud:
 
     # -- as the law -------------------------------------------------------------------------
 
-    async def ending(self, saga: Saga[Any]) -> str:
-        """The outcome of the newest saga of this name, or empty."""
+    async def ending(self, saga: Saga[Any], since: datetime) -> str:
+        """The outcome of the newest saga of this name that began since then, or empty."""
         store = self.cloud.stores[saga.name.partition(".")[0]]
         query = select(SagaRow.outcome).where(SagaRow.name == saga.name)
-        newest = query.order_by(SagaRow.created_at.desc(), SagaRow.id).limit(1)
+        begun = query.where(SagaRow.created_at >= since)
+        newest = begun.order_by(SagaRow.created_at.desc(), SagaRow.id).limit(1)
         return await store.read(lambda tx: tx.execute(newest).scalar() or "")
 
     async def told(self, service: str) -> list[Notification]:

@@ -141,6 +141,8 @@ class Trials:
         await site.cloud.open()
         await arrange(site)
         await site.cloud.settle()
+        # What is begun in a trial is younger than what was begun here.
+        site.cloud.clock.advance(1.0)
         await site.cloud.close()
         self._made += 1
         kept = self._live.rename(self._root / str(self._made))
