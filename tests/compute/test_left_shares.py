@@ -14,7 +14,7 @@ import pytest
 from mooring.agent_api.guest_shares import MountRequest
 from mooring.clients.share import NewRule
 from mooring.compute.hosts import draining
-from mooring.compute.shares import doors
+from mooring.compute.shares import access_rules
 from mooring.compute.shares.loops import sweep_shares
 from tests.compute.shared_moves import (
     OLD,
@@ -163,7 +163,10 @@ async def leak(cloud: SharingCloud, share: str, host: str) -> None:
     """Let a host in to a share as compute does, and mount it there for nobody."""
     address = await address_of(cloud, host)
     new = NewRule(
-        access_type="ip", access_to=address, lock_reason=doors.REASON, metadata=doors.MARK
+        access_type="ip",
+        access_to=address,
+        lock_reason=access_rules.REASON,
+        metadata=access_rules.MARK,
     )
     await cloud.compute.shares.allow_access(None, share, new)
     await cloud.settle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mooring.compute.shares import doors
+from mooring.compute.shares import access_rules
 from tests.kill.harness import Answer, KilledCloud
 from tests.kill.move_workload import COLD, CONFIRM, REVERT, move_off, shows
 
@@ -61,8 +61,8 @@ class _At:
     def leak(self) -> Answer:
         """Let a host in for no server, as compute does, and have the cloud look for such rules."""
         share = self._make_share()
-        locks = {"lock_deletion": True, "lock_visibility": True, "lock_reason": doors.REASON}
-        client = {"access_type": "ip", "access_to": "127.0.0.1", "metadata": doors.MARK}
+        locks = {"lock_deletion": True, "lock_visibility": True, "lock_reason": access_rules.REASON}
+        client = {"access_type": "ip", "access_to": "127.0.0.1", "metadata": access_rules.MARK}
         path, body = f"{SHARE}/shares/{share}/action", {"allow_access": {**client, **locks}}
         allowed = self._cloud.ask("POST", path, body, user="compute", version="2.82")
         assert allowed.status in {0, 200}, allowed

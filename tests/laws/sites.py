@@ -227,6 +227,8 @@ class Scenario(Struct, frozen=True):
     """Sagas of a neighbour whose refusal the saga goes on without, and leaves what they left."""
     hosts: tuple[str, ...] = ()
     """More hosts for servers than the trials has."""
+    comes_again: bool = False
+    """Whether a loop begins it, which begins it once more when it came to nothing."""
 
 
 _DISKS = ("block_devices", "disk_places", "storage", "connections", "disk_sizes", "volumes")
@@ -248,6 +250,7 @@ class Trial:
         self.down_s = 0.0
         """How long the processes stay away, in seconds."""
         self.answer: Answer | None = None
+        self._since = site.cloud.clock.now()
 
     async def act(self) -> None:
         self.answer = await self.scenario.act(self.site)
@@ -256,6 +259,9 @@ class Trial:
 
     async def settle(self) -> None:
         await self.cloud.settle()
+        if self.scenario.comes_again and await self.ending(self.scenario.saga) != "done":
+            await self.act()
+            await self.cloud.settle()
 
     async def restart(self) -> None:
         self.cloud.clock.advance(self.down_s)
@@ -268,7 +274,7 @@ class Trial:
         return {kind: rows for kind, rows in seen.items() if kind not in self.scenario.blurred}
 
     async def ending(self, saga: Saga[Any]) -> str:
-        return await self.cloud.ending(saga)
+        return await self.cloud.ending(saga, self._since)
 
     async def complaints(self) -> list[str]:
         unfinished = await history.find_unfinished(self.cloud.cloud.stores["compute"])

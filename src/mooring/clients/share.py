@@ -80,6 +80,7 @@ class LockedRule(Struct, frozen=True):
     share_id: str
     access_type: str
     access_to: str
+    state: str
     metadata: dict[str, str] = {}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mooring.clients.share import LockedRule
-from mooring.compute.shares import doors
+from mooring.compute.shares import access_rules, doors
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
 
@@ -93,8 +93,10 @@ def _stray_rules(books: Books) -> Iterator[Finding]:
     for rule_id, rule in books.share_rules.items():
         share_id, client = rule["share_id"], rule["access_to"]
         is_swept = books.is_busy(doors.lock_of(share_id, client))
-        made = LockedRule(rule_id, share_id, rule["access_type"], client, metadata=rule["metadata"])
-        if doors.is_ours(made, ours) and (share_id, client) not in needed and not is_swept:
+        made = LockedRule(
+            rule_id, share_id, rule["access_type"], client, rule["state"], rule["metadata"]
+        )
+        if access_rules.is_ours(made, ours) and (share_id, client) not in needed and not is_swept:
             message = f"it lets {client} in to share {share_id}, that no server needs"
             yield Finding(f"access rule {rule_id}", "orphan", message, _SWEPT)
 

@@ -7,29 +7,26 @@ id, by which all hosts are let in to the shares of one project. What relies on i
 who comes while it goes waits until it is gone. That is decided with all mappings of the share
 locked, since nothing else keeps two servers apart.
 
-Rules that somebody else made are used and left. Ours are known by their metadata, `MARK`. Source:
+Rules that somebody else made are used and left (`access_rules`). Source:
 facts/shared_file_systems.md 4, 6.4, 6.6 and 7.3.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from ipaddress import ip_network
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from mooring.clients.share import NewRule
 from mooring.compute.hosts import guests
-from mooring.compute.shares import mappings, share_places
+from mooring.compute.shares import access_rules, mappings, share_places
 from mooring.compute.shares.share_places import GRANTED, GRANTING, MOUNTED, REVOKING
-from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
+from mooring.errors import Conflict, Invalid, MooringError, NotFound
 from mooring.limits import COMPUTE_SHARE_LEAVES_S, COMPUTE_SHARE_POLL_S
 from mooring.saga.define import Park
 from mooring.saga.journal import is_unavailable
 from mooring.saga.ownership import require_lease
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Collection
-
     from sqlalchemy.orm import Session
 
     from mooring.clients.share import LockedRule, Rule, Share
@@ -39,17 +36,8 @@ if TYPE_CHECKING:
     from mooring.fence.operation import Operation
     from mooring.saga.define import Run
 
-T = TypeVar("T")
-CEPHFS = "CEPHFS"
-PROTOCOLS = {"NFS": "ip", CEPHFS: "cephx"}
-"""The protocols that hosts mount, and the type of their rules."""
-MARK = {"made_by": "mooring-compute"}
-"""The metadata of rules that this service has made."""
 DENIALS = 3
 """How often a rule is denied that is in error then, before its host is let in as before."""
-REASON = "A server has this share."
-"""Why such a rule is locked."""
-_LEAVING = frozenset({"queued_to_deny", "denying"})
 
 
 def identity_of(share: Share) -> str:
@@ -71,7 +59,7 @@ async def grant(run: Run[Compute], folder: Folder) -> None:
     place = await run.service.store.write(partial(_claim, run=run, folder=folder, client=client))
     if place is None:
         raise _rest(run, folder, "another operation has it denied")
-    rule = await _find_rule(run, folder, client)
+    rule = await access_rules.find(run, folder.share_id, folder.protocol, client)
     if rule is None:
         await _allow(run, folder, place)
         raise _rest(run, folder, "it is new")
@@ -99,14 +87,12 @@ async def revoke(run: Run[Compute], folder: Folder, *, undoes: bool = False) -> 
     before = await _find_place(run, folder)
     if before is None:
         return
-    if undoes:
-        for tried in range(before.tries + 1):
-            await run.service.shares.session.bury(_allowing(run, tried))
+    none_made = undoes and await _bury(run, folder, before)
     place = await run.service.store.write(partial(_begin_leaving, run=run, folder=folder))
     if place is None:
         return
-    rule = await _find_own(run, folder, place)
-    if rule is not None and rule.state not in _LEAVING:
+    rule = await _find_own(run, folder, place, none_made=none_made)
+    if rule is not None and rule.state not in access_rules.LEAVING:
         await _have_denied(run, folder, place, rule)
         rule = await _find_own(run, folder, place)
     if rule is not None:
@@ -126,23 +112,14 @@ async def look(run: Run[Compute], folder: Folder) -> None:
         await _change(run, folder, state=GRANTED, rule_id=rule.id)
 
 
-async def deny_stray(run: Run[Compute], share_id: str, rule_id: str) -> None:
-    """Deny a rule of ours on which nobody relies and wait until it is gone (`sweep_share`).
+async def deny_stray(run: Run[Compute], share_id: str, rule_id: str, tried: int) -> None:
+    """Begin to deny a rule of ours on which nobody relies (`sweep_share`), for the n-th time.
 
     Who comes while it goes waits until it is gone: the saga holds `lock_of`. Raises what the share
-    service says against it; Park while it is at it.
+    service says against it.
     """
-    try:
-        rules = await run.service.shares.access_rules(None, share_id)
-    except NotFound:
-        return
-    rule = next((one for one in rules if one.id == rule_id), None)
-    if rule is None:
-        return
-    if rule.state not in _LEAVING:
-        operation = guests.other(run.operation, f"deny.{rule_id}")
-        await run.service.shares.deny_access(None, share_id, rule_id, operation=operation)
-    raise Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)
+    operation = guests.other(run.operation, f"deny.{rule_id}.{tried}")
+    await run.service.shares.deny_access(None, share_id, rule_id, operation=operation)
 
 
 def lock_of(share_id: str, client: str) -> str:
@@ -150,21 +127,14 @@ def lock_of(share_id: str, client: str) -> str:
     return f"share-rule:{share_id}:{client}"
 
 
-def is_ours(rule: LockedRule, addresses: Collection[str]) -> bool:
-    """Whether this service has made a rule, for one of the hosts with these addresses."""
-    if not MARK.items() <= rule.metadata.items():
-        return False
-    return rule.access_type == PROTOCOLS[CEPHFS] or rule.access_to in addresses
-
-
 async def key_of(run: Run[Compute], folder: Folder) -> str:
     """Return the secret that the host mounts with: of CephFS its client's key, else nothing.
 
     It goes into no notes. Raises Conflict when no active rule lets the client in.
     """
-    if folder.protocol != CEPHFS:
+    if folder.protocol != access_rules.CEPHFS:
         return ""
-    rule = await _find_rule(run, folder, folder.access_to)
+    rule = await access_rules.find(run, folder.share_id, folder.protocol, folder.access_to)
     if rule is None or rule.state != "active" or not rule.access_key:
         raise Conflict(
             f"No access rule lets {folder.access_to} in to share {folder.share_id}. It was not "
@@ -249,52 +219,75 @@ def _forget(tx: Session, run: Run[Compute], folder: Folder) -> None:
     share_places.remove(tx, folder.mapping_id, folder.host)
 
 
+def _note_rule(tx: Session, run: Run[Compute], folder: Folder, client: str, rule_id: str) -> None:
+    """Note a new rule wherever a server relies on it: who leaves last denies it."""
+    require_lease(tx, run)
+    for place in share_places.of_client(tx, folder.share_id, client):
+        where = place.mapping_id, place.host
+        share_places.change(tx, *where, run.now(), rule_id=rule_id)
+
+
 # -- rules -------------------------------------------------------------------------------------
 
 
-async def _find_rule(run: Run[Compute], folder: Folder, client: str) -> Rule | None:
-    rules = await run.service.shares.access_rules(None, folder.share_id)
-    return next((rule for rule in rules if _is_of(rule, folder.protocol, client)), None)
+async def _find_own(
+    run: Run[Compute], folder: Folder, place: Place, *, none_made: bool = False
+) -> Rule | LockedRule | None:
+    """Return the rule of a place if this service has made it.
+
+    Who lets a host in lists the rules. That list is asked for here only where nothing else tells:
+    what is never answered there is not to keep from undoing it.
+    """
+    if place.rule_id:
+        rule = await access_rules.find_by_id(run, place.rule_id)
+    elif none_made:
+        return None
+    else:
+        rule = await _find_listed(run, folder, place)
+    return rule if rule is not None and access_rules.is_marked(rule) else None
 
 
-async def _find_own(run: Run[Compute], folder: Folder, place: Place) -> Rule | None:
-    """Return the rule of a place if this service has made it."""
+async def _find_listed(run: Run[Compute], folder: Folder, place: Place) -> Rule | None:
     try:
-        rule = await _find_rule(run, folder, place.access_to)
+        return await access_rules.find(run, folder.share_id, folder.protocol, place.access_to)
     except NotFound:
         return None
-    return rule if rule is not None and MARK.items() <= rule.metadata.items() else None
 
 
-def _is_of(rule: Rule, protocol: str, client: str) -> bool:
-    if rule.access_type != PROTOCOLS[protocol]:
-        return False
-    if rule.access_type != "ip":
-        return rule.access_to == client
-    try:
-        return ip_network(rule.access_to) == ip_network(client)
-    except ValueError:
-        return False
+async def _bury(run: Run[Compute], folder: Folder, place: Place) -> bool:
+    """End what asked for a rule, and note the rule; whether it is known that none was made."""
+    is_known, made = True, list[str]()
+    for tried in range(place.tries + 1):
+        found = await run.service.shares.session.bury(_allowing(run, tried))
+        is_known = is_known and found is not None
+        made += found or []
+    if made:
+        await run.service.store.write(
+            partial(_note_rule, run=run, folder=folder, client=place.access_to, rule_id=made[-1])
+        )
+    return is_known and not made
 
 
 async def _allow(run: Run[Compute], folder: Folder, place: Place) -> None:
     new = NewRule(
-        access_type=PROTOCOLS[folder.protocol],
+        access_type=access_rules.PROTOCOLS[folder.protocol],
         access_to=place.access_to,
-        lock_reason=REASON,
-        metadata=MARK,
+        lock_reason=access_rules.REASON,
+        metadata=access_rules.MARK,
     )
     asking = run.service.shares.allow_access(
         None, folder.share_id, new, operation=_allowing(run, place.tries)
     )
     try:
-        made = await _unless_changing(run, folder, asking)
+        made = await access_rules.unless_changing(run, folder.share_id, asking)
     except Invalid:
-        if await _find_rule(run, folder, place.access_to) is None:
+        if await access_rules.find(run, folder.share_id, folder.protocol, place.access_to) is None:
             raise
         # Another server's operation was faster: the next look sees its rule.
         return
-    await _change(run, folder, rule_id=made.id)
+    await run.service.store.write(
+        partial(_note_rule, run=run, folder=folder, client=place.access_to, rule_id=made.id)
+    )
 
 
 async def _retry(run: Run[Compute], folder: Folder, place: Place, rule: Rule) -> None:
@@ -309,7 +302,9 @@ async def _retry(run: Run[Compute], folder: Folder, place: Place, rule: Rule) ->
     await _deny(run, folder, rule, 0)
 
 
-async def _have_denied(run: Run[Compute], folder: Folder, place: Place, rule: Rule) -> None:
+async def _have_denied(
+    run: Run[Compute], folder: Folder, place: Place, rule: Rule | LockedRule
+) -> None:
     """Deny a rule, and again when that failed. Raises Conflict when it does not help."""
     tried = place.tries if place.state == REVOKING else 0
     try:
@@ -327,27 +322,13 @@ async def _have_denied(run: Run[Compute], folder: Folder, place: Place, rule: Ru
     await _change(run, folder, tries=tried + 1)
 
 
-async def _deny(run: Run[Compute], folder: Folder, rule: Rule, tried: int) -> None:
+async def _deny(run: Run[Compute], folder: Folder, rule: Rule | LockedRule, tried: int) -> None:
     operation = guests.other(run.operation, f"deny.{rule.id}.{tried}")
     denying = run.service.shares.deny_access(None, folder.share_id, rule.id, operation=operation)
     try:
-        await _unless_changing(run, folder, denying)
+        await access_rules.unless_changing(run, folder.share_id, denying)
     except NotFound:
         return
-
-
-async def _unless_changing(run: Run[Compute], folder: Folder, asking: Awaitable[T]) -> T:
-    """Ask about a rule; a share that is being changed answers later."""
-    try:
-        return await asking
-    except Invalid as error:
-        share = await run.service.shares.show(None, folder.share_id)
-        if not share.is_changing:
-            raise
-        raise Unavailable(
-            f"Share {folder.share_id} is {share.status}; its access rules wait for that.",
-            private=error.public,
-        ) from error
 
 
 def _allowing(run: Run[Compute], tried: int) -> Operation:

@@ -15,7 +15,7 @@ from mooring.clients.placement import has_trait
 from mooring.compute.actions import actions
 from mooring.compute.hosts import hosts
 from mooring.compute.servers import servers, states
-from mooring.compute.shares import doors, folders, mappings, share_places
+from mooring.compute.shares import access_rules, doors, folders, mappings, share_places
 from mooring.compute.shares.sagas.attach_share import ATTACH_SHARE, AttachShare
 from mooring.compute.shares.sagas.detach_share import DETACH_SHARE, DetachShare
 from mooring.compute.tables import ShareMapping
@@ -171,7 +171,7 @@ async def _find_share(compute: Compute, who: Who, share_id: str) -> _Found:
     exports = await compute.shares.export_locations(who, share_id)
     if not exports:
         raise Conflict(f"Share {share_id} has no export location. Nothing was changed.")
-    if share.protocol not in doors.PROTOCOLS:
+    if share.protocol not in access_rules.PROTOCOLS:
         raise Conflict(
             f"Share {share_id} has protocol {share.protocol}; servers take shares of NFS and "
             "CEPHFS only. Nothing was changed."
@@ -206,7 +206,7 @@ def _add(
         status="attaching",
         export_location=found.export,
         protocol=protocol,
-        access_to=doors.identity_of(found.share) if protocol == doors.CEPHFS else "",
+        access_to=doors.identity_of(found.share) if protocol == access_rules.CEPHFS else "",
         created_at=now,
         updated_at=now,
     )

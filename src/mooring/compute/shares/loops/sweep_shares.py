@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from mooring.compute.hosts import hosts
-from mooring.compute.shares import doors, share_places
+from mooring.compute.shares import access_rules, share_places
 from mooring.compute.shares.sagas.sweep_share import SWEEP_SHARE, SweepShare
 from mooring.errors import Conflict, MooringError, NotFound
 from mooring.limits import COMPUTE_SHARE_SWEEP_S
@@ -41,6 +41,20 @@ async def sweep_once(compute: Compute) -> None:
     await sweep.go_round()
 
 
+async def sweep(compute: Compute, stray: SweepShare) -> None:
+    """Begin to take something away; nothing while an operation has it in hand."""
+
+    def start(tx: Session) -> str:
+        return compute.sagas.start(tx, SWEEP_SHARE, stray)
+
+    try:
+        await compute.store.write(start)
+    except Conflict:
+        # The next look tells what became of it.
+        return
+    log.warning("what no server needs is taken away", share=stray.share_id, stray=str(stray))
+
+
 class Sweep:
     """What the last look has found, and which rules are known already."""
 
@@ -53,21 +67,8 @@ class Sweep:
         """Look, and sweep what the last look has found too."""
         strays = {*await self._find_mounts(), *await self._find_rules()}
         for stray in sorted(strays & self._seen, key=str):
-            await self._sweep(stray)
+            await sweep(self._compute, stray)
         self._seen = strays
-
-    async def _sweep(self, stray: SweepShare) -> None:
-        compute = self._compute
-
-        def start(tx: Session) -> str:
-            return compute.sagas.start(tx, SWEEP_SHARE, stray)
-
-        try:
-            await compute.store.write(start)
-        except Conflict:
-            # An operation has it in hand; the next look tells what became of it.
-            return
-        log.warning("what no server needs is taken away", share=stray.share_id, stray=str(stray))
 
     async def _find_mounts(self) -> list[SweepShare]:
         """Return what hosts have mounted, on record, for servers that are not known there."""
@@ -103,13 +104,13 @@ class Sweep:
         return [
             SweepShare(share_id=rule.share_id, rule_id=rule.id, client=rule.access_to)
             for rule in self._rules.values()
-            if (rule.share_id, rule.access_to) not in needed and doors.is_ours(rule, ours)
+            if (rule.share_id, rule.access_to) not in needed and access_rules.is_ours(rule, ours)
         ]
 
     async def _learn_rules(self) -> None:
         """See which rules this service's project has locked, and ask about those that are new."""
         shares = self._compute.shares
-        ids = await shares.locked_rules(None, doors.REASON)
+        ids = await shares.locked_rules(None, access_rules.REASON)
         self._rules = {key: rule for key, rule in self._rules.items() if key in ids}
         for rule_id in ids:
             if rule_id in self._rules:

@@ -6,6 +6,7 @@ loop beside this. Here it is looked at again, with whatever could begin to need 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,8 +14,9 @@ from msgspec.structs import replace
 
 from mooring.agent_api.verbs import UNMOUNT_SHARE
 from mooring.compute.hosts import guests
-from mooring.compute.shares import doors, folders, mappings, share_places
-from mooring.saga.define import Lock, Saga, Step, exclusive
+from mooring.compute.shares import access_rules, doors, folders, mappings, share_places
+from mooring.limits import COMPUTE_SHARE_LEAVES_S, COMPUTE_SHARE_POLL_S
+from mooring.saga.define import Lock, Park, Saga, Step, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -30,6 +32,7 @@ class SweepShare(Struct, frozen=True, kw_only=True):
     rule_id, client  the rule, and whom it lets in
     server_id, host  for whom it is mounted, and where
     needed           whether somebody turned out to need it
+    tried            how often it was denied
     """
 
     share_id: str
@@ -38,6 +41,7 @@ class SweepShare(Struct, frozen=True, kw_only=True):
     server_id: str = ""
     host: str = ""
     needed: bool = False
+    tried: int = 0
 
 
 def locks_of(notes: SweepShare) -> list[Lock]:
@@ -71,9 +75,21 @@ async def unmount_stray(notes: SweepShare, run: Run[Compute]) -> None:
 
 
 async def deny_stray(notes: SweepShare, run: Run[Compute]) -> None:
-    """Have the share service keep a client out that no server's host is."""
-    if not notes.needed and notes.rule_id:
-        await doors.deny_stray(run, notes.share_id, notes.rule_id)
+    """Have the share service keep a client out that no server's host is, and wait until it is.
+
+    A rule that cannot be denied is left: the loop finds it again.
+    """
+    if notes.needed or not notes.rule_id:
+        return
+    rest = partial(Park, seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)
+    rule = await access_rules.find_by_id(run, notes.rule_id)
+    if rule is None:
+        return
+    if rule.state in access_rules.LEAVING:
+        raise rest()
+    if notes.tried < doors.DENIALS:
+        await doors.deny_stray(run, notes.share_id, notes.rule_id, notes.tried)
+        raise rest(notes=replace(notes, tried=notes.tried + 1))
 
 
 SWEEP_SHARE = Saga(
