@@ -16,8 +16,11 @@ STAYS = {f"{COLD}/{step}" for step in _LEFT}
 """What a cold move does with shares only when the guest stays."""
 NOT_LET_GO = f"!{CONFIRM}/revoke_left/forward/before"
 """What `kill_at` must say so that the host that was left is still let in."""
-_COLD = ("begin_sharing", "grant_there", "mount_there", *_LEFT)
-_REVERT = ("grant_back", "mount_back", *_LEFT)
+_THERE = ("begin_sharing", "grant_there", "mount_there")
+_BACK = ("grant_back", "mount_back")
+_COLD, _REVERT = (*_THERE, *_LEFT), (*_BACK, *_LEFT)
+OF_SHARES = {*_COLD, *_REVERT}
+"""Steps of moves that a server without shares does not pass."""
 Act = Callable[[], Answer]
 
 

@@ -138,7 +138,8 @@ def _last_undo(saga: Saga[Any]) -> str:
     """The step whose undo is the first to run, and, refused, ends the unwinding."""
     failing, steps = _fails_at(saga, "leaving"), _steps(saga)
     names = [step.name for step in steps]
-    return [step.name for step in steps[: names.index(failing) + 1] if step.undo][-1]
+    undone = [step.name for step in steps[: names.index(failing) + 1] if step.undo]
+    return [name for name in undone if name not in shared_move_workload.OF_SHARES][-1]
 
 
 def _fails_at(saga: Saga[Any], heading: str) -> str:

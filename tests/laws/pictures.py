@@ -21,7 +21,7 @@ SERVICES = {
 }
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _KINDS = {"allocations": "consumer", "exports": "attachment", "connections": "attachment"}
-_KINDS["access"] = "rule"
+_KINDS |= {"access": "rule", "share-access-rules": "rule"}
 """What is named by the id behind a word of a path, where the word does not say it."""
 _BETWEEN_VOLUMES = ("/volumes/", "/images/")
 """What only the volume service asks of a host."""

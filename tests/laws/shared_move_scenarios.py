@@ -22,6 +22,8 @@ from tests.laws.sites import COMPUTE, FOURTH, SHARE, THIRD, Scenario, Site
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _NEWEST, _HOST = "2.106", "OS-EXT-SRV-ATTR:host"
+_CLIENT = "192.0.2.1"
+"""By which address the simulated hosts reach shares."""
 
 
 async def a_sharing_server(site: Site) -> None:
@@ -44,12 +46,11 @@ async def a_stray_rule(site: Site) -> None:
     """A rule as compute makes them, which no server needs."""
     await a_new_share(site)
     how = {"lock_deletion": True, "lock_visibility": True, "lock_reason": access_rules.REASON}
-    address = (await site.cloud.known_agents["h1"].host()).shares.address
-    client = {"access_type": "ip", "access_to": address, "metadata": access_rules.MARK}
+    client = {"access_type": "ip", "access_to": _CLIENT, "metadata": access_rules.MARK}
     body = {"allow_access": {**client, **how}}
     path = f"{SHARE}/shares/{{share}}/action"
     made = await site.get("POST", path, body, user="compute", version="2.82")
-    site.names |= {"rule": made["access"]["id"], "client": address}
+    site.names["rule"] = made["access"]["id"]
 
 
 async def migrate(site: Site) -> Any:
@@ -75,7 +76,7 @@ async def confirm_badly(site: Site) -> Any:
 async def sweep(site: Site) -> Answer:
     """Have compute take away the rule, as the loop does that has found it: nobody asks for it."""
     compute, names = site.cloud.cloud[SERVICE], site.names
-    stray = SweepShare(share_id=names["share"], rule_id=names["rule"], client=names["client"])
+    stray = SweepShare(share_id=names["share"], rule_id=names["rule"], client=_CLIENT)
     try:
         await sweep_shares.sweep(compute, stray)
     except Unavailable:
