@@ -20,8 +20,11 @@ SERVICES = {
     "/share/v2": "share",
 }
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
-_KINDS = {"allocations": "consumer", "exports": "attachment", "connections": "attachment"}
-_KINDS |= {"access": "rule", "share-access-rules": "rule"}
+_KINDS = {
+    "allocations": "consumer",
+    **dict.fromkeys(("exports", "connections"), "attachment"),
+    **dict.fromkeys(("access", "share-access-rules"), "rule"),
+}
 """What is named by the id behind a word of a path, where the word does not say it."""
 _BETWEEN_VOLUMES = ("/volumes/", "/images/")
 """What only the volume service asks of a host."""
