@@ -42,7 +42,10 @@ def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> ChangePo
 
 
 async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
-    """See what became of the guest: what failed may have happened all the same."""
+    """See what became of the guest: what failed may have happened all the same.
+
+    Of a host that is lost what it answered before is known, if it did.
+    """
     if await guests.is_lost(run, notes.host):
         return None
     guest = await guests.ask(run, notes.host, lambda agent: agent.show_server(notes.server_id))
@@ -103,8 +106,8 @@ def forget_lost_volumes(tx: Session, notes: ChangePower, run: Run[Compute]) -> N
         devices.remove(tx, block_device_id)
 
 
-async def set_power(notes: ChangePower, run: Run[Compute]) -> None:
-    """Have the host do it, with connection data that is fresh."""
+async def set_power(notes: ChangePower, run: Run[Compute]) -> ChangePower:
+    """Have the host do it, with connection data that is fresh; note how the guest is then."""
     if await guests.is_lost(run, notes.host):
         raise Conflict(
             f"Host {notes.host} was forced down. The server was left as it is; evacuate or delete "
@@ -126,6 +129,7 @@ async def set_power(notes: ChangePower, run: Run[Compute]) -> None:
         notes.host,
         lambda agent: agent.set_power(notes.server_id, request, operation=run.operation),
     )
+    return replace(notes, found="stopped" if notes.state == "off" else "running")
 
 
 def record_power(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
