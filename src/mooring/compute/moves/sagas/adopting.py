@@ -89,9 +89,10 @@ async def adopt(run: Run[Compute], server_id: str) -> Together | None:
 
 
 def _find(tx: Session, server_id: str) -> _Left | None:
-    row, server = migrations.left_over(tx, server_id), tx.get_one(Server, server_id)
+    row = migrations.left_over(tx, server_id)
     if row is None:
         return None
+    server = tx.get_one(Server, server_id)
     is_new = server.flavor_id == row.new_flavor_id != row.old_flavor_id
     return _Left(
         id=row.id,
