@@ -157,4 +157,12 @@ MUTANTS = [
         "tests/compute/test_reset_state.py",
         "after_the_reset_ends_no_guest",
     ),
+    Mutant(
+        "servers of other projects are company",
+        "compute/scheduling/company.py",
+        " Server.project_id == project_id,",
+        "",
+        "tests/compute/test_company.py",
+        "nobody_learns",
+    ),
 ]

@@ -15,6 +15,7 @@ from mooring.compute.scheduling import mounting, reach
 
 if TYPE_CHECKING:
     from mooring.compute.groups.affinity import Standing
+    from mooring.compute.scheduling.company import Company
     from mooring.compute.scheduling.needs import Needs
     from mooring.compute.tables import Host
 
@@ -28,6 +29,7 @@ class View(Struct, frozen=True):
     now: datetime
     down_after_s: float
     group: Standing | None = None
+    company: Company | None = None
     aggregates: Mapping[str, Sequence[Mapping[str, str]]] = {}
     """The metadata of the aggregates that each host is in."""
 
@@ -54,6 +56,7 @@ def refusal(host: Host, needs: Needs, view: View) -> str:
     if not words:
         among = view.aggregates.get(host.name, ())
         words = membership.refusal(among, needs.specs, needs.project_id)
+    words = words or (view.company.refusal(host.name) if view.company else "")
     return words or (view.group.refusal(host.name) if view.group else "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -34,6 +34,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     specs       the flavor's extra specs: some ask for an aggregate with such metadata
     mounts      by protocol of its shares: below which directory its host mounts them (specs 003)
     letting_go  hosts that still let go of shares which it had there before
+    hints       the scheduler hints of its creation: some name servers to be with, or not
     """
 
     server_id: str
@@ -50,6 +51,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     specs: dict[str, str] = {}
     mounts: dict[str, str] = {}
     letting_go: list[str] = []
+    hints: dict[str, Any] = {}
 
 
 def resources_of(server: Server | Size, *, root_is_volume: bool) -> dict[str, int]:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from mooring.compute.aggregates import membership
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
-from mooring.compute.scheduling import filters
+from mooring.compute.scheduling import company, filters
 from mooring.compute.scheduling.filters import View
 from mooring.errors import NoCapacity, Unavailable
 from mooring.limits import PLACEMENT_ATTEMPTS
@@ -101,7 +101,9 @@ async def release(run: Run[Compute], server_id: str, group_id: str = "") -> None
 
 def _look(tx: Session, compute: Compute, needs: Needs) -> View:
     group = affinity.find(tx, needs.group_id, needs.server_id) if needs.group_id else None
-    return View(compute.clock.now(), compute.settings.host_down_s, group, membership.by_host(tx))
+    named = company.find(tx, needs.hints, needs.server_id, needs.project_id)
+    down_s, aggregates = compute.settings.host_down_s, membership.by_host(tx)
+    return View(compute.clock.now(), down_s, group, named, aggregates)
 
 
 async def _hosts_of(compute: Compute, provider_ids: Collection[str]) -> list[Host]:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from mooring import limits
 from mooring.compute.create.block_devices import NewBlockDevice
+from mooring.compute.scheduling import company
 from mooring.compute.servers.api.server_bodies import (
     Create,
     Device,
@@ -37,6 +38,7 @@ def read(body: Create, version: Version, *, zero_disk_allowed: bool) -> NewServe
     server = body.server
     _refuse_unbuilt(server)
     hints = {**body.old_hints, **body.hints}
+    _check_company(hints)
     zone, host = _place(server)
     least, most = _counts(server)
     return NewServer(
@@ -111,6 +113,17 @@ def _group(hints: dict[str, Any]) -> str:
             "It must be the id of a server group."
         )
     return found
+
+
+def _check_company(hints: dict[str, Any]) -> None:
+    """See that the servers to be with, or not, are named by ids. Raises Invalid."""
+    for hint in (company.SAME, company.DIFFERENT):
+        for named in company.named_in(hints, hint):
+            if not isinstance(named, str) or canonical_uuid(named) is None:
+                raise Invalid(
+                    f"Invalid input for field/attribute {hint}. Value: {str(named)[:64]}. "
+                    "It must be the id of a server, or a list of them."
+                )
 
 
 def _network(server: ServerBody) -> Literal["auto", "none"]:

@@ -33,6 +33,7 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
         group_id=notes.group_id,
         project_id=notes.project_id,
         specs=server.extra_specs,
+        hints=server.scheduler_hints,
     )
     chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     return replace(notes, host=chosen.host, zone=chosen.zone)

@@ -49,6 +49,7 @@ async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrat
         group_id=notes.group_id,
         project_id=notes.project_id,
         specs=server.extra_specs,
+        hints=server.scheduler_hints,
     )
     chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     return replace(notes, destination=chosen.host, zone=chosen.zone)
@@ -85,6 +86,7 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
         specs=specs,
         mounts=mounts,
         letting_go=letting_go,
+        hints=server.scheduler_hints,
     )
     chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     found = replace(notes, destination=chosen.host, zone=chosen.zone)
