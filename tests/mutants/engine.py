@@ -22,6 +22,22 @@ MUTANTS = [
         f"{FAILING} and attach_volume and create_attachment",
     ),
     Mutant(
+        "a saga that was aborted begins again",
+        "saga/teller.py",
+        "place.name != again.step or mark.abort:",
+        "place.name != again.step:",
+        "tests/saga/test_again.py",
+        "abort",
+    ),
+    Mutant(
+        "what was done in the first round is undone under another name",
+        "saga/define.py",
+        "place_key if is_once else in_round",
+        "in_round",
+        "tests/saga/test_again.py",
+        "ends_with_the_last_error",
+    ),
+    Mutant(
         "locks are not released",
         "saga/engine.py",
         "granted = locks.release(tx, saga_id)",

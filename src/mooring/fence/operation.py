@@ -12,6 +12,7 @@ HEADER = "Mooring-Operation"
 INCARNATION_HEADER = "Mooring-Incarnation"
 AGAIN = "again"
 _FORM = re.compile(r"^([A-Za-z0-9-]{1,64})\.([A-Za-z0-9_.:-]{1,128});(\d{1,18});(\d{1,18})$")
+_ROUND = re.compile(r"^\d+\.")
 
 
 class Operation(Struct, frozen=True):
@@ -37,12 +38,23 @@ class Operation(Struct, frozen=True):
         step, _, last = self.step.rpartition(".")
         return f"{self.saga}.{step}" if step and last == AGAIN else ""
 
+    def of_step(self, step: str) -> Operation:
+        """Return the operation of another step of the same saga, in the same round."""
+        before = _ROUND.match(self.step)
+        of_round = f"{before[0]}{step}" if before else step
+        return Operation(self.saga, of_round, self.epoch, self.generation)
+
     def again(self) -> Operation:
         """Return the operation of the PUT that undoes this operation's DELETE."""
         return Operation(self.saga, f"{self.step}.{AGAIN}", self.epoch, self.generation)
 
     def __str__(self) -> str:
         return f"{self.saga}.{self.step};{self.epoch};{self.generation}"
+
+
+def in_round(number: int, step: str) -> str:
+    """Return what a step is called in a round: by its own name alone in the first one."""
+    return step if number == 1 else f"{number}.{step}"
 
 
 def parse(header: str | None) -> Operation | None:

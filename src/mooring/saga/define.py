@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from msgspec import Struct
 from sqlalchemy.orm import Session
 
+from mooring.fence.operation import in_round
+
 if TYPE_CHECKING:
     from mooring.errors import MooringError
     from mooring.fence.operation import Operation
@@ -233,6 +235,25 @@ class Former(Struct, frozen=True):
     leaves: Callable[[dict[str, Any]], bool] = lambda _: False
 
 
+class Again(Struct, frozen=True):
+    """Where an unwinding may turn forward once more, to try what failed in another way.
+
+    step    the one whose undo is done by then; it stands outside of every Each, is not the first,
+            and everything behind it was taken back
+    notes   plain `(notes, run)`: the notes to go on with, or None to unwind the rest. `run.error`
+            is why it failed. It ends after so many tries as the notes say: the engine counts none
+    told    `(tx, notes, run)` with the old notes, in the transaction that turns it
+
+    An aborted saga is not asked. From this step on each round has operations of its own
+    (`run.operation`): what the round before was refused, or took back, is not taken for the same.
+    What stands before it is done once, and undone under the operation that did it.
+    """
+
+    step: str
+    notes: Callable[[Any, Any], Any]
+    told: Callable[..., None] = _say_nothing
+
+
 class Saga(Generic[N]):
     """A named table of steps. Making one files it in `REGISTRY`, where engine and laws find it.
 
@@ -253,6 +274,7 @@ class Saga(Generic[N]):
                     good: it and what would follow are not run any more
     owes            what the saga owes to other services when another one absorbs it; its locks are
                     the other's by then, and what it did to rows of its own service too
+    again           where an unwinding may turn forward once more
     story           what is told of it, and when
     former          how to read bookmarks of the version before
     residue         what a failure may leave behind, for the laws: names of snapshot keys
@@ -273,6 +295,7 @@ class Saga(Generic[N]):
         failed_end: Sequence[Step] = (),
         undo_ends: Sequence[Step] = (),
         owes: Sequence[Step] = (),
+        again: Again | None = None,
         residue: Sequence[str] = (),
         story: Story | None = None,
         former: Former | None = None,
@@ -283,9 +306,15 @@ class Saga(Generic[N]):
         self.answered_after, self.visible_after, self.pivot = answered_after, visible_after, pivot
         self.failed_end, self.residue = tuple(failed_end), tuple(residue)
         self.undo_ends, self.owes = tuple(undo_ends), tuple(owes)
-        self.story, self.former, self.gives_way = story, former, gives_way
+        self.story, self.former, self.gives_way, self.again = story, former, gives_way, again
         self._check()
+        self._once = self._done_once()
         REGISTRY[(name, version)] = self
+
+    def key_in(self, number: int, place_key: str) -> str:
+        """Return what a place is called in a round; what is done once, as in the first one."""
+        is_once = place_key.partition(":")[0] in self._once
+        return place_key if is_once else in_round(number, place_key)
 
     def _check(self) -> None:
         ends = {*self.failed_end, *self.undo_ends, *self.owes}
@@ -301,8 +330,20 @@ class Saga(Generic[N]):
                 raise ValueError(f"saga {self.name} has no step {named} for {column}")
         if self.failed_end and not self.pivot:
             raise ValueError(f"saga {self.name} has a failed_end and no pivot")
+        if self.again and self.again.step not in self._places_of_return():
+            raise ValueError(f"saga {self.name} cannot begin again at {self.again.step}")
         if self.former and self.version == 1:
             raise ValueError(f"saga {self.name} has a former version and is the first")
+
+    def _places_of_return(self) -> list[str]:
+        """Return the steps that may be begun again: single ones, but the first, up to the pivot."""
+        names = [part.name for part in self.steps[1:] if isinstance(part, Step)]
+        return names[: names.index(self.pivot)] if self.pivot in names else names
+
+    def _done_once(self) -> frozenset[str]:
+        """Return the names of the steps before the one that may be begun again."""
+        names = [step.name for part in self.steps for step in _flat(part)]
+        return frozenset(names[: names.index(self.again.step)] if self.again else ())
 
 
 def _flat(part: Part) -> Sequence[Step | Child]:

@@ -22,6 +22,7 @@ from mooring.clock import Clock
 from mooring.errors import Conflict, NotFound, Unavailable, from_record
 from mooring.probe import Probe
 from mooring.saga import journal, locks, ownership
+from mooring.saga.children import ended_signal
 from mooring.saga.define import REGISTRY, Lock, Saga, Step
 from mooring.saga.held import HeldError, gives_way, insist_if_held
 from mooring.saga.journal import ABORT_ASKED, ABORT_INSISTED, ABORT_PREEMPTED, Bookmark
@@ -32,7 +33,6 @@ from mooring.saga.schedule import Schedule
 from mooring.saga.seal import Sealer
 from mooring.saga.slots import read_hindrance
 from mooring.saga.tables import SagaRow
-from mooring.saga.teller import ended_signal
 from mooring.saga.turn import Tools, Work
 from mooring.store.base import Store, after_commit
 from mooring.who import Who

@@ -59,6 +59,7 @@ class Bookmark(Struct):
     spent_s: float = 0.0
     stuck: bool = False
     abort: int = 0
+    round: int = 1
     begun: bool = False
     answered: bool = False
     visible: bool = False
@@ -69,7 +70,7 @@ _LOADED = Bookmark.__struct_fields__
 _SAVED = (
     *("state", "heading", "step", "item", "notes", "error", "wake_at", "waits_for", "parked_since"),
     *("attempts", "spent_s", "stuck", "begun", "answered", "visible", "outcome"),
-    *("undo_error", "generations"),
+    *("undo_error", "generations", "round"),
 )
 _add = insert(_sagas).inline()
 _wake = Prepared(

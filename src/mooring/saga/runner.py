@@ -76,7 +76,7 @@ class Runner(Generic[S]):
             f"{work.saga.name}/{place.name}/{mark.heading}",
         )
         mark.attempts += 1
-        run = StepRun(self.tools, mark, place.key, work.generations)
+        run = StepRun(self.tools, work, mark, place.key)
         function = choose(step, mark)
         arguments = (work.notes, place.item, run) if place.item else (work.notes, run)
 

@@ -13,7 +13,7 @@ from mooring.who import Who
 
 if TYPE_CHECKING:
     from mooring.saga.journal import Bookmark
-    from mooring.saga.turn import Tools
+    from mooring.saga.turn import Tools, Work
 
 S = TypeVar("S")
 
@@ -21,11 +21,9 @@ S = TypeVar("S")
 class StepRun(Generic[S]):
     """One attempt at one step: the `Run` of `mooring.saga.define`."""
 
-    def __init__(
-        self, tools: Tools[S], mark: Bookmark, place_key: str, generations: dict[str, int]
-    ) -> None:
+    def __init__(self, tools: Tools[S], work: Work[S], mark: Bookmark, place_key: str) -> None:
         self._tools, self._mark, self._place_key = tools, mark, place_key
-        self._generations = generations
+        self._saga, self._generations = work.saga, work.generations
         self.service: S = tools.service
         self.saga_id = mark.id
         self.attempt = mark.attempts
@@ -79,7 +77,8 @@ class StepRun(Generic[S]):
     def operation(self) -> Operation:
         """The operation of this step, with the generation of the saga's first exclusive lock."""
         generation = next(iter(self._generations.values()), 0)
-        return Operation(self.saga_id, self._place_key, self._mark.epoch, generation)
+        step = self._saga.key_in(self._mark.round, self._place_key)
+        return Operation(self.saga_id, step, self._mark.epoch, generation)
 
     def generation(self, key: str) -> int:
         """Return the generation of a lock that this saga holds. Raises Bug for another key."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index, String, false
+from sqlalchemy import Index, String, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.store.base import Json, UtcTime, service_base
@@ -61,6 +61,7 @@ class SagaRow(Base):
     spent_s: Mapped[float] = mapped_column(default=0.0)
     stuck: Mapped[bool] = mapped_column(default=False)
     abort: Mapped[int] = mapped_column(default=0)
+    round: Mapped[int] = mapped_column(default=1, server_default=text("1"))
     begun: Mapped[bool] = mapped_column(default=False, server_default=false())
     answered: Mapped[bool] = mapped_column(default=False)
     visible: Mapped[bool] = mapped_column(default=False)

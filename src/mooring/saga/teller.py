@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Generic, TypeVar
-from uuid import UUID, uuid5
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
 from mooring.fence.rules import is_fenced
 from mooring.limits import HOST_REST_S
-from mooring.saga import journal, locks
-from mooring.saga.define import REGISTRY, Child, Heading, Park, Saga, Step, Story, Together
+from mooring.saga import children, journal, locks
+from mooring.saga.define import REGISTRY, Child, Heading, Park, Step, Story, Together
 from mooring.saga.journal import ABORT_INSISTED, ABORT_PREEMPTED, Bookmark, LostLeaseError
 from mooring.saga.plan import Place, Plan
 from mooring.saga.running import StepRun
@@ -83,8 +83,9 @@ class Teller(Generic[S]):
             self._turn_back(place, from_record(mark.error) if mark.error else _ABORTED)
             return True
         if isinstance(place.part, Child):
-            child = place.part
-            self.tell(tx, self._timed(place, lambda: self._drive_child(tx, place, child)))
+            key = self.work.saga.key_in(mark.round, place.key)
+            parts = (tx, self.tools, mark, place.part, self.notes)
+            self.tell(tx, self._timed(place, partial(children.drive, *parts, key=key)))
             return True
         step = place.part
         if mark.heading == "back" and step.undo is None:
@@ -143,6 +144,9 @@ class Teller(Generic[S]):
     def _find_chapters(self, place: Place, answer: Any) -> list[Callable[..., None]]:
         """Return what comes true when this place is passed with these notes; None for its own."""
         story, mark, saga = self.work.saga.story, self.mark, self.work.saga
+        notes = self.notes if answer is None else answer
+        if saga.again and self._next_round(place, notes) is not None:
+            return [saga.again.told]
         if story is None or mark.heading == "owing":
             return []
         plan = self.plan() if answer is None else self.plan().with_notes(answer)
@@ -157,7 +161,7 @@ class Teller(Generic[S]):
     def _tell_story(
         self, tx: Session, place: Place, answer: Any, chapters: Sequence[Callable[..., None]]
     ) -> None:
-        run = StepRun(self.tools, self.mark, place.key, self.work.generations)
+        run = StepRun(self.tools, self.work, self.mark, place.key)
         for chapter in chapters:
             chapter(tx, self.notes if answer is None else answer, run)
 
@@ -168,7 +172,7 @@ class Teller(Generic[S]):
 
     def _call(self, tx: Session, place: Place, step: Step) -> Result:
         mark = self.mark
-        run = StepRun(self.tools, mark, place.key, self.work.generations)
+        run = StepRun(self.tools, self.work, mark, place.key)
         function = choose(step, mark)
         arguments = (self.notes, place.item, run) if place.item else (self.notes, run)
         point = f"{self.work.saga.name}/{place.name}/{mark.heading}"
@@ -198,12 +202,28 @@ class Teller(Generic[S]):
 
     def _move_on(self, place: Place) -> None:
         mark, saga, plan = self.mark, self.work.saga, self.plan()
+        again = self._next_round(place, self.notes)
+        self.notes = self.notes if again is None else again
         mark.notes = msgspec.to_builtins(self.notes)
+        if again is not None:
+            mark.heading, mark.error, mark.round = "forward", None, mark.round + 1
+            self._stand_at(place)
+            return
         if mark.heading == "forward":
             mark.begun = True
             mark.answered = mark.answered or _has_passed(plan, place, saga.answered_after)
             mark.visible = mark.visible or _has_passed(plan, place, saga.visible_after)
         self._stand_at(plan.after(mark.heading, place))
+
+    def _next_round(self, place: Place, notes: Any) -> Any:
+        """Return the notes to turn forward with behind this undo; None where it unwinds the rest.
+
+        No transaction of its own: what is told of the turn is told with the undo.
+        """
+        mark, again = self.mark, self.work.saga.again
+        if again is None or mark.heading != "back" or place.name != again.step or mark.abort:
+            return None
+        return again.notes(notes, StepRun(self.tools, self.work, mark, place.key))
 
     def _stand_at(self, place: Place | None) -> None:
         mark = self.mark
@@ -268,7 +288,7 @@ class Teller(Generic[S]):
         """Leave the locks to the heir, and pay first what is owed to other services."""
         mark, told = self.mark, self.work.saga.story or Story()
         mark.error = mark.error or journal.encode_error(error)
-        told.absorbed(tx, self.notes, StepRun(self.tools, mark, mark.step, self.work.generations))
+        told.absorbed(tx, self.notes, StepRun(self.tools, self.work, mark, mark.step))
         mark.generations, mark.heading = list(self.work.generations.items()), "owing"
         self._stand_at(self.plan().first("owing"))
         if mark.state != "ended":
@@ -340,34 +360,6 @@ class Teller(Generic[S]):
         message = f"Saga {mark.name} has no place {mark.step}:{mark.item} for its notes."
         raise Bug("An internal error occurred.", private=message)
 
-    def _drive_child(self, tx: Session, place: Place, child: Child) -> Result:
-        child_id = child_saga_id(self.mark.id, place.key)
-        if self.mark.heading == "back":
-            return self._take_child_back(tx, place, child, child_id)
-        return self._await_child(tx, child_id, child.saga, child.notes(self.notes))
-
-    def _take_child_back(self, tx: Session, place: Place, child: Child, child_id: str) -> Result:
-        made = journal.load(tx, child_id)
-        if made is not None and made.state != "ended":
-            self.tools.abort_child(tx, child_id)
-            return Rested(_until_ended(child_id))
-        if made is None or made.outcome != "done" or child.undo is None:
-            return Done()
-        undo_id = child_saga_id(self.mark.id, f"{place.key}/undo")
-        return self._await_child(tx, undo_id, child.undo[0], child.undo[1](self.notes))
-
-    def _await_child(self, tx: Session, child_id: str, saga: Saga[Any], notes: Any) -> Result:
-        made = journal.load(tx, child_id)
-        if made is None:
-            try:
-                with savepoint(tx):
-                    self.tools.start_child(tx, saga, notes, child_id, self.mark)
-            except MooringError as error:
-                return Failed(error)
-        if made is None or made.state != "ended":
-            return Rested(_until_ended(child_id))
-        return Done() if made.outcome == "done" else Failed(from_record(made.error or {}))
-
 
 def _has_passed(plan: Plan, place: Place, name: str) -> bool:
     if place.name != name:
@@ -382,17 +374,3 @@ def _preempts(heir: Bookmark | None) -> bool:
 
 
 _ABORTED = Conflict("The operation was aborted.")
-
-
-def child_saga_id(parent_id: str, place_key: str) -> str:
-    """Return the id that a parent's child at one place always has."""
-    return str(uuid5(UUID(parent_id), place_key))
-
-
-def _until_ended(saga_id: str) -> Park:
-    return Park(signal=ended_signal(saga_id), seconds=60.0, timeout_s=86400.0)
-
-
-def ended_signal(saga_id: str) -> str:
-    """Return the name of the signal that the end of a child gives."""
-    return f"saga-ended:{saga_id}"

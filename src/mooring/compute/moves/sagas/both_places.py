@@ -42,7 +42,7 @@ def forget_place(tx: Session, notes: Move, item: str, run: Run[Compute]) -> None
 
 def connecting(run: Run[Compute], item: str) -> Operation:
     """Return the operation by which this move connects a volume to the destination."""
-    return replace(run.operation, step=f"{_CONNECT}:{item}")
+    return run.operation.of_step(f"{_CONNECT}:{item}")
 
 
 async def connect_there(notes: Move, item: str, run: Run[Compute]) -> None:

@@ -60,7 +60,7 @@ async def settle_guest(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrate:
 
     Raises Unavailable while a host does not tell: nothing is started or destroyed then.
     """
-    sending = replace(run.operation, step=SEND)
+    sending = run.operation.of_step(SEND)
     found = await find_guest(run, notes.server_id, (notes.source, notes.destination), sending)
     if found.state == "paused" and notes.vm_state == "active":
         await resume(run, found.host, notes.server_id)

@@ -95,7 +95,7 @@ async def take_back(notes: ColdMove, run: Run[Compute]) -> None:
 
     One that was to go back keeps the former disk, and may be asked to go back once more.
     """
-    bringing = replace(run.operation, step=_BRING)
+    bringing = run.operation.of_step(_BRING)
     if notes.reverted:
 
         async def take(agent: AgentClient) -> None:
@@ -123,7 +123,7 @@ async def forget(notes: ColdMove, run: Run[Compute]) -> None:
 
 async def drop_copy(notes: ColdMove, run: Run[Compute]) -> None:
     """Remove what has come to the destination, and see that nothing comes late."""
-    bringing = replace(run.operation, step=_BRING)
+    bringing = run.operation.of_step(_BRING)
     await guest_disks.discard_copy(run, notes.destination, notes.server_id, bringing)
 
 

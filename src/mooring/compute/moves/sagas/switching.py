@@ -114,7 +114,7 @@ async def end_there(notes: ColdMove, run: Run[Compute]) -> None:
     """
     if notes.goes_with_disk and not notes.reverted:
         await root_disk.drop_copy(notes, run)
-    starting = replace(run.operation, step=_START)
+    starting = run.operation.of_step(_START)
     keeps_disks = notes.goes_with_disk and bool(notes.reverted)
     await guests.destroy(run, notes.destination, notes.server_id, starting, keeps_disks=keeps_disks)
 
@@ -122,7 +122,7 @@ async def end_there(notes: ColdMove, run: Run[Compute]) -> None:
 async def _take_disk_back(notes: ColdMove, run: Run[Compute]) -> None:
     """Give the server the disk that it had, once no call can start it with the other one."""
     if notes.brought:
-        starting = replace(run.operation, step=_START)
+        starting = run.operation.of_step(_START)
         await guests.destroy(run, notes.source, notes.server_id, starting, keeps_disks=True)
     await root_disk.take_back(notes, run)
 

@@ -138,7 +138,7 @@ async def _delete_empty(notes: RebuildServer, run: Run[Compute]) -> None:
 
 
 def _step_of(run: Run[Compute], step: str) -> Operation:
-    return replace(run.operation, step=step)
+    return run.operation.of_step(step)
 
 
 REBUILD_SERVER = Saga(

@@ -82,7 +82,7 @@ async def look_at_storage(notes: ResizeShare, run: Run[Share]) -> ResizeShare | 
 
 async def _find_size(notes: ResizeShare, run: Run[Share]) -> int | None:
     agent = await pools.agent_of(run, notes.pool)
-    asked = replace(run.operation, step="ask_storage")
+    asked = run.operation.of_step("ask_storage")
     await agent.forget_share_size(notes.share_id, pools.split(notes.pool)[2], operation=asked)
     found = await agent.show_share(notes.share_id)
     return None if found is None else found.size_gb

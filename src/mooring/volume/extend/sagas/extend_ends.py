@@ -104,4 +104,4 @@ def show_again(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> ExtendVolu
 
 def asked_of(run: Run[Volume]) -> Operation:
     """Return the operation under which storage was asked."""
-    return replace(run.operation, step=ASK_STORAGE)
+    return run.operation.of_step(ASK_STORAGE)
