@@ -31,7 +31,9 @@ _end_open = Prepared(
 )
 _find_event = Prepared(
     select(_events.c.id).where(
-        _events.c.action_id == bindparam("of_action"), _events.c.event == bindparam("of_event")
+        _events.c.action_id == bindparam("of_action"),
+        _events.c.event == bindparam("of_event"),
+        _events.c.finished_at.is_(None),
     ),
     int,
 )
@@ -70,7 +72,7 @@ def begin(
 def begin_event(
     tx: Session, action_id: int, event: str, now: datetime, *, host: str | None = None
 ) -> None:
-    """Record that a part of an action starts; nothing when it is recorded already."""
+    """Record that a part of an action starts; nothing while it goes on already."""
     if _find_event.first(tx, of_action=action_id, of_event=event) is None:
         begun = {"action_id": action_id, "event": event, "host": host, "started_at": now}
         _add_event.run(tx, begun)
@@ -84,6 +86,12 @@ def succeed(tx: Session, action_id: int, now: datetime, *, details: str | None =
 
 def fail(tx: Session, action_id: int, error: MooringError | None, now: datetime) -> None:
     """End every open event of an action badly, and say so on the action."""
+    fail_events(tx, action_id, error, now)
+    _change(tx, action_id, {"updated_at": now, "message": ERROR})
+
+
+def fail_events(tx: Session, action_id: int, error: MooringError | None, now: datetime) -> None:
+    """End every open event of an action badly, and go on with the action."""
     values = {
         "finished_at": now,
         "result": ERROR,
@@ -91,7 +99,6 @@ def fail(tx: Session, action_id: int, error: MooringError | None, now: datetime)
         "traceback": error.private or None if error else None,
     }
     _end_events(tx, action_id, values)
-    _change(tx, action_id, {"updated_at": now, "message": ERROR})
 
 
 def fail_left(tx: Session, server_id: str, now: datetime) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, false, func, select
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    UniqueConstraint,
+    false,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.orm import Mapped, column_property, declared_attr, mapped_column
 
 from mooring.compute.tables.base import Base
@@ -249,7 +258,17 @@ class InstanceActionEvent(Base):
     """One part of an action; `result` is Success or Error, None while it lasts."""
 
     __tablename__ = "instance_action_events"
-    __table_args__ = (UniqueConstraint("action_id", "event", name="one_event_of_each_name"),)
+    __table_args__ = (
+        Index(
+            "one_open_event_of_each_name",
+            "action_id",
+            "event",
+            unique=True,
+            sqlite_where=text("finished_at IS NULL"),
+            postgresql_where=text("finished_at IS NULL"),
+        ),
+        Index("events_of_action", "action_id"),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     action_id: Mapped[int] = mapped_column(ForeignKey("instance_actions.id", ondelete="CASCADE"))
