@@ -83,6 +83,9 @@ COMPUTE_USER_DATA_BYTES = 65535
 COMPUTE_EVENTS = 1000
 """Most events of one call to os-server-external-events: more do not come from one operation."""
 
+COMPUTE_BUILD_HOSTS = 3
+"""Hosts on which a new server is tried, one after the other: as many as Nova tries by default."""
+
 COMPUTE_UNDO_ATTEMPTS = 12
 """How often an unwinding or a late disconnect is tried before the server is in ERROR: 3 min."""
 

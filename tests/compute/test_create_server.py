@@ -171,7 +171,10 @@ async def test_failed_start_is_error_and_frees_all_that_was_taken(cloud: Compute
     server_id = await cloud.make_server(block_device_mapping_v2=items)
     server = await cloud.server(server_id)
     assert server["status"] == "ERROR"
-    assert server["fault"]["message"] == "The hypervisor says no."
+    assert server["fault"]["message"] == (
+        "On host1 it failed: The hypervisor says no. "
+        "No valid host was found. 1 host: 1 tried already."
+    )
     assert await cloud.volume_status(named) == "available"
     volumes = (await cloud.volume_api("GET", "/volumes"))["volumes"]
     assert [volume["id"] for volume in volumes] == [named]

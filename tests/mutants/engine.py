@@ -30,6 +30,14 @@ MUTANTS = [
         "abort",
     ),
     Mutant(
+        "a second round asks under the names of the first",
+        "saga/running.py",
+        "key_in(self._mark.round, self._place_key)",
+        "key_in(1, self._place_key)",
+        "tests/compute/test_create_elsewhere.py",
+        "volumes_go_along",
+    ),
+    Mutant(
         "what was done in the first round is undone under another name",
         "saga/define.py",
         "place_key if is_once else in_round",

@@ -78,6 +78,11 @@ def tell(
     return Story(passed=passed, ended=teller.end, failed=teller.fail, absorbed=absorb, **begin)
 
 
+def tell_of_round(describe: Callable[[Any], Told]) -> Callable[..., None]:
+    """Return what is told of a round that failed, where a saga begins again."""
+    return _Teller(describe, from_answer=False, parts={}).fail_round
+
+
 class _Teller:
     """The chapters. What a saga of ours notes is told of by its saga alone, so notes are `Any`."""
 
@@ -115,6 +120,11 @@ class _Teller:
         actions.fail(tx, notes.action_id, run.error, run.now())
         if run.begun and self._describe(notes).says_errors:
             self._notify(tx, notes, run, "error")
+
+    def fail_round(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
+        """Close the event and say what went wrong: another one begins, of the same action."""
+        actions.fail_events(tx, notes.action_id, run.error, run.now())
+        self._notify(tx, notes, run, "error")
 
     def absorb(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
         """Close the event: nobody else does."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mooring.agent_api.verbs import DELETE_SERVER
 from mooring.compute.hosts import hosts
-from mooring.errors import MooringError, Unavailable
+from mooring.errors import MooringError, Unavailable, told_also
 from mooring.fence import debts
 from mooring.fence.operation import Operation
 from mooring.fence.rules import is_fenced
@@ -21,16 +21,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+BY_HOST = "by_host"
+"""In the detail of an error that a host answered, or was not asked for: which host."""
+
 
 async def ask(run: Run[Compute], host: str, verb: Callable[[AgentClient], Awaitable[T]]) -> T:
-    """Ask a host's agent. One with a new incarnation is read first, for the next try."""
+    """Ask a host's agent. One with a new incarnation is read first, for the next try.
+
+    An error says which host it is of (`BY_HOST`).
+    """
     agent = run.service.agents[host]
     try:
         return await verb(agent)
-    except Unavailable as error:
-        if "incarnation" in error.detail:
+    except MooringError as error:
+        if isinstance(error, Unavailable) and "incarnation" in error.detail:
             await agent.host()
-        raise
+        raise told_also(error, **{BY_HOST: host}) from error
 
 
 async def connector(run: Run[Compute], host: str, mountpoint: str | None = None) -> dict[str, Any]:

@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mooring.compute.groups import affinity
+from mooring.compute.hosts import hosts
 from mooring.compute.scheduling import picking
 from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
 from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
+from mooring.compute.servers import states
 from mooring.compute.tables import Server
+from mooring.compute.volumes import disk_places
+from mooring.errors import NoCapacity
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from mooring.compute.create.sagas.create_notes import CreateServer
     from mooring.compute.service import Compute
     from mooring.saga.define import Run
@@ -27,6 +34,7 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
         traits=traits_of(server.extra_specs, notes.traits),
         zone=notes.wished_zone,
         host=notes.wished_host,
+        left_out=[tried.host for tried in notes.tried],
         reach=await find_reach(
             run.service.volumes, [disk.volume_id for disk in notes.disks if disk.volume_id]
         ),
@@ -35,10 +43,40 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
         specs=server.extra_specs,
         hints=server.scheduler_hints,
     )
-    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
+    try:
+        chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
+    except NoCapacity as error:
+        if not notes.tried:
+            raise
+        last = notes.tried[-1]
+        message = f"On {last.host} it failed: {last.why} {error.public}"
+        raise NoCapacity(message, private=error.private) from error
     return replace(notes, host=chosen.host, zone=chosen.zone)
 
 
 async def release_claim(notes: CreateServer, run: Run[Compute]) -> None:
     """Hold nothing on any host."""
     await picking.release(run, notes.server_id, notes.group_id)
+
+
+def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> CreateServer:
+    """Say where the server will be, and in which zone its host is by now.
+
+    Its row is locked: an aggregate that changes the zone of a host sees the servers there.
+    """
+    now, host = run.now(), hosts.find(tx, notes.host)
+    notes = replace(notes, zone=host.zone if host else notes.zone)
+    values = {"host": notes.host, "zone": notes.zone, "task_state": "block_device_mapping"}
+    states.change(tx, notes.server_id, now, **values)
+    disk_places.choose_host(tx, notes.server_id, notes.host, now)
+    if notes.group_id:
+        affinity.leave_place(tx, notes.server_id)
+    return replace(notes, placed=True)
+
+
+def leave_place(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
+    """Say that the server is at no host; whoever deletes it says what is done to it."""
+    now, task_state = run.now(), tx.get_one(Server, notes.server_id).task_state
+    states.change(tx, notes.server_id, now, host=None, zone=None)
+    if task_state in {"block_device_mapping", "spawning"}:
+        states.move(tx, notes.server_id, "scheduling", now)

@@ -33,8 +33,15 @@ class NewDisk(Struct, frozen=True, kw_only=True):
     attachment_id: str = ""
 
 
+class Tried(Struct, frozen=True):
+    """A host that could not build the server, and why."""
+
+    host: str
+    why: str
+
+
 class CreateServer(Struct, frozen=True, kw_only=True):
-    """The notes. `placed`: the server was told its host."""
+    """The notes. `placed`: the server was told its host; `tried`: those that it had before."""
 
     server_id: str
     project_id: str
@@ -49,6 +56,7 @@ class CreateServer(Struct, frozen=True, kw_only=True):
     host: str = ""
     zone: str = ""
     placed: bool = False
+    tried: list[Tried] = []
 
 
 def existing(notes: CreateServer) -> list[str]:

@@ -1,7 +1,8 @@
 """Create a server: reserve its volumes, find it a host, make its disks, start the guest.
 
 The order of the calls to the volume service is that of facts/compute.md 4.7. A failure before the
-answer leaves nothing; one after it leaves the server in ERROR, with a fault that says why, and
+answer leaves nothing; one of its host is followed by a try on another one (`create_again`); any
+other one after the answer leaves the server in ERROR, with a fault that says why, and
 without volumes or a place on a host.
 """
 
@@ -9,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from mooring.compute.actions.story import Told, tell
+from mooring.compute.actions.story import Told, tell, tell_of_round
 from mooring.compute.create import spawning
+from mooring.compute.create.sagas import create_again as again
 from mooring.compute.create.sagas import create_claim as claims
 from mooring.compute.create.sagas import create_volumes as volumes
 from mooring.compute.create.sagas.create_notes import (
@@ -23,15 +23,14 @@ from mooring.compute.create.sagas.create_notes import (
     guest_disk,
     to_make,
 )
-from mooring.compute.groups import affinity
-from mooring.compute.hosts import guests, hosts
+from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.disks import specify
 from mooring.errors import Conflict
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import Each, Former, Run, Saga, Step, exclusive
+from mooring.saga.define import Again, Each, Former, Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -61,21 +60,6 @@ def end_build_badly(tx: Session, notes: CreateServer, run: Run[Compute]) -> None
 def accept_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
     """Answer the user: from here on a failure leaves a server in ERROR."""
     del tx, notes, run
-
-
-def place_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> CreateServer:
-    """Say where the server will be, and in which zone its host is by now.
-
-    Its row is locked: an aggregate that changes the zone of a host sees the servers there.
-    """
-    now, host = run.now(), hosts.find(tx, notes.host)
-    notes = replace(notes, zone=host.zone if host else notes.zone)
-    values = {"host": notes.host, "zone": notes.zone, "task_state": "block_device_mapping"}
-    states.change(tx, notes.server_id, now, **values)
-    disk_places.choose_host(tx, notes.server_id, notes.host, now)
-    if notes.group_id:
-        affinity.leave_place(tx, notes.server_id)
-    return replace(notes, placed=True)
 
 
 async def push_image(notes: CreateServer, run: Run[Compute]) -> None:
@@ -142,8 +126,15 @@ CREATE_SERVER = Saga(
     ),
     Step("accept_server", accept_server),
     Step("claim_host", claims.claim_host, undo=claims.release_claim),
-    Step("place_server", place_server),
+    Step("place_server", claims.place_server, undo=claims.leave_place),
     Step("push_image", push_image, deadline_s=1800.0),
+    Each("kept", existing, Step("keep_reserved", again.keep_reserved, undo=volumes.free)),
+    Each(
+        "again",
+        again.to_reserve,
+        Step("reserve_again", again.reserve_again, undo=volumes.free),
+        Step("save_again", again.save_again),
+    ),
     Each(
         "made",
         to_make,
@@ -186,6 +177,7 @@ CREATE_SERVER = Saga(
     ),
     owes=(Step("end_unanswered", volumes.end_unanswered, may_be_forgone=True),),
     residue=("faults", "instance_actions", "error_server", "quota_locks", "quota_projects"),
+    again=Again("claim_host", again.try_elsewhere, told=tell_of_round(_describe)),
     story=tell(_describe, from_answer=True, begins_after="place_server"),
     former=Former(
         notes=lambda notes: {**notes, "placed": bool(notes.get("host"))},

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from mooring.clients.volume import NewVolume
+from mooring.clients.volume import NewVolume, Volume
 from mooring.compute.create.sagas.create_notes import (
     CreateServer,
     NewDisk,
@@ -19,6 +17,7 @@ from mooring.compute.create.sagas.create_notes import (
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
+from mooring.saga.define import Together
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ async def reserve_existing(notes: CreateServer, item: str, run: Run[Compute]) ->
     return with_disk(notes, item, attachment_id=made)
 
 
-async def free_existing(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
+async def free_existing(notes: CreateServer, item: str, run: Run[Compute]) -> Together | None:
     """Free it again. Once nobody knows of the server, for as long as it takes."""
     try:
         return await free(notes, item, run)
@@ -70,7 +69,7 @@ async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Crea
     disk, volumes = find(notes, item), run.service.volumes
     name = _name(notes, item)
     if guests.may_be_repeated(run):
-        mine = await volumes.volumes(run.user, name=name)
+        mine = await _find_made(name, run)
         if mine:
             return with_disk(notes, item, volume_id=mine[0].id)
     new = NewVolume(
@@ -84,9 +83,20 @@ async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Crea
     return with_disk(notes, item, volume_id=made.id)
 
 
-async def delete_made_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
+async def _find_made(name: str, run: Run[Compute]) -> list[Volume]:
+    """Return the volumes of a name, but those that were for the host before and go, or stay."""
+    found = await run.service.volumes.volumes(run.user, name=name)
+    return [volume for volume in found if not volume.status.endswith("deleting")]
+
+
+async def delete_made_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Together:
     """Delete every volume that `make_volume` made. Raises Invalid when others need one."""
     await _delete_made(notes, item, run, run.operation)
+    return Together(lambda tx: _forget_volume(tx, item, run))
+
+
+def _forget_volume(tx: Session, item: str, run: Run[Compute]) -> None:
+    devices.change(tx, item, run.now(), volume_id=None)
 
 
 async def _delete_made(
@@ -143,13 +153,18 @@ async def complete_attachment(notes: CreateServer, item: str, run: Run[Compute])
     await disks.complete(run, guest_disk(notes, item))
 
 
-async def free(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer | None:
-    """Free a volume that was reserved. Raises Conflict when its attachment will not go."""
+async def free(notes: CreateServer, item: str, run: Run[Compute]) -> Together | None:
+    """Free a volume that was reserved: at no host. Raises Conflict when it will not go."""
     disk = guest_disk(notes, item)
     if not disk.volume_id:
         return None
     await disks.free(run, disk)
-    return with_disk(notes, item, attachment_id="")
+
+    def forget(tx: Session) -> None:
+        for host in (disk_places.NOWHERE, notes.host):
+            disk_places.remove(tx, item, host)
+
+    return Together(forget, with_disk(notes, item, attachment_id=""))
 
 
 async def hold(notes: CreateServer, run: Run[Compute]) -> CreateServer:
@@ -190,7 +205,8 @@ async def _pay(ending: Awaitable[None]) -> None:
 async def _end_unanswered(notes: CreateServer, item: str, run: Run[Compute]) -> None:
     disk = find(notes, item)
     if disk.volume_id:
-        await _free_unknown(guest_disk(notes, item), run, _reserving(run, disk))
+        reserving = _reserving(run, disk, is_again=bool(notes.tried))
+        await _free_unknown(guest_disk(notes, item), run, reserving)
     if disk.source != "volume" and (disk.delete_too or not disk.volume_id):
         await _delete_made(notes, item, run, _asked_in(run, "make_volume", item))
 
@@ -208,13 +224,14 @@ async def _free_unknown(disk: disks.Disk, run: Run[Compute], reserving: Operatio
         await volumes.delete_attachment(None, attachment_id, operation=operation)
 
 
-def _reserving(run: Run[Compute], disk: NewDisk) -> Operation:
-    step = "reserve_existing" if disk.source == "volume" else "reserve_made"
+def _reserving(run: Run[Compute], disk: NewDisk, *, is_again: bool) -> Operation:
+    existing = "reserve_again" if is_again else "reserve_existing"
+    step = existing if disk.source == "volume" else "reserve_made"
     return _asked_in(run, step, disk.block_device_id)
 
 
 def _asked_in(run: Run[Compute], step: str, item: str) -> Operation:
-    return replace(run.operation, step=f"{step}:{item}")
+    return run.operation.of_step(f"{step}:{item}")
 
 
 def _name(notes: CreateServer, item: str) -> str:
