@@ -50,6 +50,7 @@ WANTS = {
     "create from image": Wants("", ""),
     "create in a group": Wants("group", ""),
     "create from volume": Wants("volume", "volume"),
+    "create elsewhere": Wants("server group volume", "volume"),
     "create with new volumes": Wants("", ""),
     "delete server": Wants("server volume temporary", "server temporary", "server"),
     "stop": Wants(_SERVER, "server"),

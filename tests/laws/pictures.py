@@ -99,6 +99,8 @@ def _name_ids(path: str, known: dict[str, str]) -> str:
     words = path.split("/")
     for place, word in enumerate(words):
         if not _ID.fullmatch(word):
+            # An operation that is asked about: a saga's id, the step, and the item it was for.
+            words[place] = _ID.sub("{id}", word)
             continue
         if word not in known:
             before = words[place - 1]

@@ -32,8 +32,9 @@ from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
 from tests.laws.share_scenarios import SHARES
 from tests.laws.shared_move_scenarios import SHARED_MOVES
-from tests.laws.sites import COMPUTE, SERVER_OR_NONE, VOLUME, Scenario, Site
+from tests.laws.sites import COMPUTE, SERVER_OR_NONE, THIRD, VOLUME, Scenario, Site
 
+_BY_ADMIN: dict[str, Any] = {"user": "admin", "version": "2.100"}
 CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
 
 
@@ -108,10 +109,25 @@ async def a_legacy_export(site: Site) -> None:
     await site.cloud.settle()
 
 
-async def a_group(site: Site) -> None:
-    body = {"server_group": {"name": "group", "policies": ["anti-affinity"]}}
-    made = await site.get("POST", f"{COMPUTE}/os-server-groups", body)
+async def a_group(site: Site, policy: str = "anti-affinity") -> None:
+    body = {"server_group": {"name": "group", "policies": [policy]}}
+    made = await site.get("POST", f"{COMPUTE}/os-server-groups", body, version="2.15")
     site.names["group"] = made["server_group"]["id"]
+
+
+async def a_member_elsewhere(site: Site) -> None:
+    """A bootable volume, and a group whose next server goes to the first host rather."""
+    await a_bootable_volume(site)
+    await a_group(site, "soft-anti-affinity")
+    listed = await site.get("GET", f"{COMPUTE}/os-services", **_BY_ADMIN)
+    first = [one for one in listed["services"] if one["host"] in {"h1", "h2"}]
+    paths = [f"{COMPUTE}/os-services/{one['id']}" for one in first if one["status"] == "enabled"]
+    for path in paths:
+        await site.get("PUT", path, {"status": "disabled"}, **_BY_ADMIN)
+    await create_member(site)
+    await site.cloud.settle()
+    for path in paths:
+        await site.get("PUT", path, {"status": "enabled"}, **_BY_ADMIN)
 
 
 # -- what is asked for -------------------------------------------------------------------------
@@ -135,10 +151,17 @@ async def create_server(site: Site, *disks: dict[str, Any]) -> Any:
     return await site.ask(*new_server(site, *disks))
 
 
-async def create_member(site: Site) -> Any:
-    method, path, body = new_server(site)
+async def create_member(site: Site, *disks: dict[str, Any]) -> Any:
+    method, path, body = new_server(site, *disks)
     hints = {"os:scheduler_hints": {"group": site.names["group"]}}
     return await site.ask(method, path, {**body, **hints})
+
+
+async def create_elsewhere(site: Site) -> Any:
+    """Create a server with volumes that the first host, which its group prefers, does not start."""
+    site.refuse_at("h2" if "asker" in site.names else "h1", "PUT", "/servers/*")
+    disks = disk("volume", "{volume}", boot_index=0), disk("blank", volume_size=1)
+    return await (create_member if "group" in site.names else create_server)(site, *disks)
 
 
 async def delete_server(site: Site) -> Any:
@@ -280,6 +303,14 @@ SCENARIOS = [
     Scenario("create from volume", CREATE_SERVER, a_bootable_volume, boot_from_volume),
     Scenario(
         "create with new volumes", CREATE_SERVER, nothing, boot_from_new_volumes, ("messages",)
+    ),
+    Scenario(
+        "create elsewhere",
+        CREATE_SERVER,
+        a_member_elsewhere,
+        create_elsewhere,
+        ("messages",),
+        hosts=(THIRD,),
     ),
     Scenario(
         "delete server",

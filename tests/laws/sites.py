@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine
+from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -125,7 +126,7 @@ class Site:
         self._silenced = (method, path, words)
 
     def refuse_at(self, host: str, method: str, path: str) -> None:
-        """Let a host refuse a call for good, whenever it comes."""
+        """Let a host refuse a call for good, whenever it comes; "*" in the path is anything."""
         self._unwilling.add((host, method, path.format(**self.names)))
 
     async def until_waiting(self, name: str) -> None:
@@ -197,7 +198,9 @@ class Site:
         return await (self.meddler.pass_on(call) if self.meddler else call.forward())
 
     async def _reach(self, request: HostRequest, forward: HostForward) -> HostResponse:
-        if (request.headers["host"], request.method, request.target) in self._unwilling:
+        asked = (request.headers["host"], request.method)
+        refused = [path for *who, path in self._unwilling if tuple(who) == asked]
+        if any(fnmatchcase(request.target, path) for path in refused):
             body = wire.body_of(Conflict("A law lets the host refuse."))
             return HostResponse(409, body, {"content-type": "application/json"})
         method, path, words = self._silenced

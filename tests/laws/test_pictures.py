@@ -70,6 +70,12 @@ PAGES = [
     ),
     Page("boot", "Boot from a volume (spec 001.2)", "POST /servers", "create from volume"),
     Page("boot-new", "Boot from new volumes", "POST /servers", "create with new volumes"),
+    Page(
+        "boot-elsewhere",
+        "Boot from a volume on the next host, after one that cannot",
+        "POST /servers",
+        "create elsewhere",
+    ),
     Page("delete", "Delete a server with volumes", "DELETE /servers/{server}", "delete server"),
     Page(
         "hard-reboot",

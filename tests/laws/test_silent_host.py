@@ -33,7 +33,7 @@ from mooring.volume.backends.loops.watch_pools import POOLS
 from tests.cloud import SimulatedCloud
 from tests.laws.meddlers import DeadHost
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import COMPUTE, FOURTH, SHARE, VOLUME, Call, Do, Scenario, Site, Trial
+from tests.laws.sites import COMPUTE, FOURTH, SHARE, THIRD, VOLUME, Call, Do, Scenario, Site, Trial
 from tests.laws.test_dead_host import bury_and_revive
 from tests.laws.trials import Trials, furnish
 
@@ -47,6 +47,8 @@ ROLES: dict[str, tuple[Role, ...]] = {
 HEALTHY = ("h2", "s2", FOURTH)
 OTHER = "other "
 """What the names begin with of what stands on the second hosts."""
+PAIRS = {THIRD: "1", FOURTH: "2"}
+"""Whose the hosts are that a scenario has more: its own, and its neighbour's."""
 PARTS = 3
 LOOKS = 120
 """How often to look, a second apart, whether an operation on healthy hosts has ended."""
@@ -163,8 +165,9 @@ async def give_to(cloud: SimulatedCloud, numbers: str) -> None:
     """Let new servers, volumes and shares go to the hosts with these numbers alone."""
     listed = await cloud.ask("GET", f"{COMPUTE}/os-services", **BY_ADMIN)
     for one in listed.key("services"):
-        if one["host"] in ROLES:
-            status = "enabled" if one["host"][1:] in numbers else "disabled"
+        number = PAIRS.get(one["host"], one["host"][1:])
+        if number in {"1", "2"}:
+            status = "enabled" if number in numbers else "disabled"
             path = f"{COMPUTE}/os-services/{one['id']}"
             assert (await cloud.ask("PUT", path, {"status": status}, **BY_ADMIN)).status == 200
     for services, version in ((f"{VOLUME}/os-services", ""), (f"{SHARE}/services", "2.82")):
