@@ -18,9 +18,9 @@ MUTANTS = [
     ),
     Mutant(
         "a rule that somebody else made goes with the share",
-        _DOORS,
-        "    return rule if rule is not None and MARK.items() <= rule.metadata.items() else None\n",
-        "    return rule\n",
+        "compute/shares/access_rules.py",
+        "    return MARK.items() <= rule.metadata.items()\n",
+        "    return True\n",
         _SHARES,
         "used_and_left",
     ),
