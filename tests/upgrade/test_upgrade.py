@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from mooring.identity.tables import Base as IdentityBase
 from mooring.saga import laws
+from mooring.saga.define import Saga
 from mooring.saga.laws import Outcome
 from tests.cloud import SimulatedCloud
 from tests.laws.assisted_scenarios import Desk
@@ -36,6 +37,10 @@ class Reopened(Trial):
 
     async def snapshot(self) -> dict[str, Any]:
         return compared(await super().snapshot())
+
+    async def ending(self, saga: Saga[Any]) -> str:
+        """Return how the newest saga of this name ended, which began before the trial did."""
+        return await self.cloud.ending(saga, datetime.fromtimestamp(0, UTC))
 
 
 def compared(seen: dict[str, Any]) -> dict[str, Any]:
