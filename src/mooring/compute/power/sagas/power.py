@@ -117,12 +117,9 @@ async def set_power(notes: ChangePower, run: Run[Compute]) -> ChangePower:
     if takes_disks(notes):
         volumes = await disks.specify_all(run, notes.host, notes.server_id)
         shares = await folders.specify_all(run, notes.host, notes.server_id)
+    timeout_s = run.service.settings.shutdown_timeout_s
     request = PowerRequest(
-        state=notes.state,
-        mode=notes.mode,
-        timeout_s=run.service.settings.shutdown_timeout_s,
-        disks=volumes,
-        shares=shares,
+        state=notes.state, mode=notes.mode, timeout_s=timeout_s, disks=volumes, shares=shares
     )
     await guests.ask(
         run,
