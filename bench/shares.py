@@ -30,7 +30,7 @@ Costs = dict[str, list[Cost]]
 async def take(cloud: Inside, path: str, body: object) -> Cost:
     """Have an administrator ask for something; return what it took until all of it has ended.
 
-    That is seen within 50 ms. Who waits for an access rule looks every half a second.
+    That is seen within 50 ms. Who waits for an access rule looks after 50 ms, then more rarely.
     """
     commits, cpu, wall = cloud.commits(), time.process_time(), time.perf_counter()
     await cloud.ask("POST", path, body, user="admin")

@@ -9,6 +9,7 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, TypeVar
 
 from mooring.errors import Invalid, NotFound, Unavailable
+from mooring.limits import COMPUTE_SHARE_FIRST_POLL_S, COMPUTE_SHARE_POLL_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection
@@ -67,6 +68,12 @@ async def unless_changing(run: Run[Compute], share_id: str, asking: Awaitable[T]
             f"Share {share_id} is {share.status}; its access rules wait for that.",
             private=error.public,
         ) from error
+
+
+def pause_s(run: Run[Compute]) -> float:
+    """Return how long to rest before the next look at a rule: most are made, or gone, at once."""
+    grown = run.worked_s / 4
+    return min(COMPUTE_SHARE_POLL_S, max(COMPUTE_SHARE_FIRST_POLL_S, grown))
 
 
 def _is_of(rule: Rule, protocol: str, client: str) -> bool:

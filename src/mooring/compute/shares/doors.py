@@ -21,7 +21,7 @@ from mooring.compute.hosts import guests
 from mooring.compute.shares import access_rules, mappings, share_places
 from mooring.compute.shares.share_places import GRANTED, GRANTING, MOUNTED, REVOKING
 from mooring.errors import Conflict, Invalid, MooringError, NotFound
-from mooring.limits import COMPUTE_SHARE_LEAVES_S, COMPUTE_SHARE_POLL_S
+from mooring.limits import COMPUTE_SHARE_LEAVES_S
 from mooring.saga.define import Park
 from mooring.saga.journal import is_unavailable
 from mooring.saga.ownership import require_lease
@@ -96,7 +96,7 @@ async def revoke(run: Run[Compute], folder: Folder, *, undoes: bool = False) -> 
         await _have_denied(run, folder, place, rule)
         rule = await _find_own(run, folder, place)
     if rule is not None:
-        raise Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)
+        raise Park(seconds=access_rules.pause_s(run), timeout_s=COMPUTE_SHARE_LEAVES_S)
     await run.service.store.write(partial(_forget, run=run, folder=folder))
 
 
@@ -339,7 +339,7 @@ def _rest(run: Run[Compute], folder: Folder, why: str) -> MooringError | Park:
     """Return what lets the step wait, for as long as a rule may take."""
     longest_s = run.service.settings.share_rule_s
     if run.worked_s < longest_s:
-        return Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=2 * longest_s)
+        return Park(seconds=access_rules.pause_s(run), timeout_s=2 * longest_s)
     return Conflict(
         f"The access rule of host {folder.host} to share {folder.share_id} was not active within "
         f"{longest_s:.0f} s: {why}. Look at the share's access rules, and try again.",

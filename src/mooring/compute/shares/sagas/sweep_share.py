@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mooring.agent_api.verbs import UNMOUNT_SHARE
 from mooring.compute.hosts import guests
 from mooring.compute.shares import access_rules, doors, folders, mappings, share_places
-from mooring.limits import COMPUTE_SHARE_LEAVES_S, COMPUTE_SHARE_POLL_S
+from mooring.limits import COMPUTE_SHARE_LEAVES_S
 from mooring.saga.define import Lock, Park, Saga, Step, exclusive
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def deny_stray(notes: SweepShare, run: Run[Compute]) -> None:
     """
     if notes.needed or not notes.rule_id:
         return
-    rest = partial(Park, seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)
+    rest = partial(Park, seconds=access_rules.pause_s(run), timeout_s=COMPUTE_SHARE_LEAVES_S)
     rule = await access_rules.find_by_id(run, notes.rule_id)
     if rule is None:
         return
