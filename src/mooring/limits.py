@@ -309,8 +309,10 @@ FLEET_POLL_S = 2.0
 """How often each process of the control plane looks which hosts the others have let in."""
 
 COMPUTE_SHARE_FIRST_POLL_S = 0.05
+"""After how long an access rule that is being made or denied is looked at for the first time."""
+
 COMPUTE_SHARE_POLL_S = 0.5
-"""How often an access rule that is being made or denied is looked at: at first, and later on."""
+"""How often, at least, one that takes longer is looked at."""
 
 COMPUTE_SHARE_LEAVES_S = 86400.0
 """How long a server that lets go of a share waits for its access rule to be gone."""

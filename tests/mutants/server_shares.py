@@ -35,7 +35,7 @@ MUTANTS = [
     Mutant(
         "who is kept out does not wait until the rule is gone",
         _DOORS,
-        "        raise Park(seconds=COMPUTE_SHARE_POLL_S, timeout_s=COMPUTE_SHARE_LEAVES_S)\n",
+        "        raise Park(seconds=access_rules.pause_s(run), timeout_s=COMPUTE_SHARE_LEAVES_S)\n",
         "        rule = None\n",
         _SHARES,
         "only_once",
