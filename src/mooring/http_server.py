@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from mooring.limits import SHUTDOWN_S
+from mooring import limits
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -69,7 +69,8 @@ async def listening(
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_S,
+        timeout_keep_alive=limits.SERVER_IDLE_S,
+        timeout_graceful_shutdown=limits.SHUTDOWN_S,
     )
     server = _Server(config, hears_signals=hears_signals)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

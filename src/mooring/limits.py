@@ -114,7 +114,11 @@ CLIENT_IDLE_CONNECTIONS = 8
 """How many of them are kept when nobody uses them."""
 
 CLIENT_IDLE_S = 4.0
-"""How long an unused connection is kept: shorter than the 5 s for which servers keep theirs."""
+"""How long an unused connection to a service or an agent is kept: far shorter than they keep it."""
+
+SERVER_IDLE_S = 75
+"""How long a client's unused connection is kept: longer than clients rest between looks and than
+proxies keep theirs, as a request on a connection that closes just then is lost."""
 
 PLACEMENT_NAME_CHARACTERS = 255
 """Longest name of a trait or resource class."""

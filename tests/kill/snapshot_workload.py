@@ -10,7 +10,6 @@ from tests.kill.harness import Answer, KilledCloud
 VOLUME = "/volume/v3"
 SERVERS = "/compute/v2.1/servers"
 Act = Callable[[], Answer]
-ROUNDS = 10
 
 
 def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str, list[Act]]:
@@ -25,7 +24,7 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
         "compute.snapshot_volume": taken,
         "volume.delete_snapshot": gone,
         "compute.delete_volume_snapshot": gone,
-        "volume.await_turn": [lambda: _delete_while_busy(cloud, server)],
+        "volume.await_turn": [lambda: _delete_while_it_leaves(cloud, server)],
         "volume.create_volume_from_snapshot": [lambda: _copy(cloud, free)],
     }
 
@@ -62,21 +61,19 @@ def _take_and_delete(cloud: KilledCloud, volume: str) -> Answer:
     return cloud.ask("DELETE", f"{VOLUME}/snapshots/{_taken(cloud, volume) or 'none'}")
 
 
-def _delete_while_busy(cloud: KilledCloud, server: str) -> Answer:
-    """Delete snapshots of a volume whose server reboots, until one of them had to wait."""
-    volume, answer = _used(cloud, server), Answer(0, None)
-    for _ in range(ROUNDS):
-        snapshot = _taken(cloud, volume)
-        cloud.ask("POST", f"{SERVERS}/{server}/action", {"reboot": {"type": "HARD"}})
+def _delete_while_it_leaves(cloud: KilledCloud, server: str) -> Answer:
+    """Delete a snapshot while its volume leaves a server, which takes until the process died."""
+    volume = _used(cloud, server)
+    snapshot = _taken(cloud, volume)
+    with cloud.agent_frozen():
+        cloud.ask("DELETE", f"{SERVERS}/{server}/os-volume_attachments/{volume}")
         answer = cloud.ask("DELETE", f"{VOLUME}/snapshots/{snapshot or 'none'}")
-        if not answer.status:
-            break
-        cloud.until(lambda it=snapshot: _is_gone(cloud, it), "the snapshot is deleted")
+        cloud.until(lambda: not _shown(cloud, server), "the process dies as the volume leaves")
     return answer
 
 
-def _is_gone(cloud: KilledCloud, snapshot: str) -> bool:
-    return cloud.ask("GET", f"{VOLUME}/snapshots/{snapshot}").status in {0, 404}
+def _shown(cloud: KilledCloud, server: str) -> int:
+    return cloud.ask("GET", f"{SERVERS}/{server}").status
 
 
 def _copy(cloud: KilledCloud, volume: str) -> Answer:
