@@ -11,8 +11,6 @@ from tests.kill.harness import Answer, KilledCloud
 
 COMPUTE, SHARE = "/compute/v2.1", "/share/v2"
 SINCE = "2.97"
-DETACHING = "!compute.detach_share/revoke_access/forward/before"
-"""What `kill_at` must say so that a detach keeps no host out."""
 Act = Callable[[], Answer]
 
 
@@ -69,9 +67,10 @@ def _detach(cloud: KilledCloud, server: str, share: str) -> Answer:
 
 
 def _reset_detaching(cloud: KilledCloud, server: str, share: str) -> Answer:
-    """Reset the state of a server that loses a share, which does not get on (`DETACHING`)."""
-    _detach(cloud, server, share)
-    return act(cloud, server, "os-resetState", {"state": "error"})
+    """Reset the state of a server that loses a share while the host does not answer."""
+    with cloud.agent_frozen():
+        _detach(cloud, server, share)
+        return act(cloud, server, "os-resetState", {"state": "error"})
 
 
 def _insist(cloud: KilledCloud, server: str) -> Answer:

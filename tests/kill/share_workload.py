@@ -25,6 +25,7 @@ def share_operations(cloud: KilledCloud) -> dict[str, list[Act]]:
         "share.shrink_share": [lambda: at.act("shrink", {"new_size": 1})],
         "share.reset_status": [lambda: at.act("reset_status", {"status": "error"})],
         "share.reset_status/revoke_rule": [at.reset_denying],
+        "share.reset_status/look_at_storage": [at.reset_growing],
         "share.apply_rule": [lambda: at.act("allow_access", _CLIENT)],
         "share.deny_rule": [at.deny],
         "share.create_snapshot": [lambda: at.take(at.made())],
@@ -66,8 +67,21 @@ class _At:
         self._cloud.until(lambda: self._is_let_in(rule), "the rule is active")
         with self._cloud.agent_frozen():
             self._deny(share, rule)
-            body = {"reset_status": {"status": "error"}}
-            return self.ask("POST", f"/shares/{share}/action", body)
+            return self._reset(share)
+
+    def reset_growing(self) -> Answer:
+        """Reset the status while the host does not answer to an extend; later it does.
+
+        So nobody knows what the storage has, which is asked for that.
+        """
+        share = self.made()
+        with self._cloud.agent_frozen():
+            self.ask("POST", f"/shares/{share}/action", {"extend": {"new_size": 3}})
+            return self._reset(share)
+
+    def _reset(self, share: str) -> Answer:
+        body = {"reset_status": {"status": "error"}}
+        return self.ask("POST", f"/shares/{share}/action", body)
 
     def _allowed(self) -> tuple[str, str]:
         share = self.made()

@@ -1,0 +1,126 @@
+"""Where an agent is killed: in every verb, at each host that is asked for it; what leads there."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from mooring.agent import (
+    copying,
+    disks,
+    guest_shares,
+    moves,
+    servers,
+    shares,
+    snapshots,
+    volume_snapshots,
+    volumes,
+)
+from mooring.agent_api import verbs
+from tests.kill.harness import FIRST, OTHER, Answer
+from tests.kill.move_workload import COLD, COPY, GROW, MOVE, REVERT, UNDONE
+
+Act = Callable[[], Answer]
+UNUSED = {
+    *("claim_server", "claim_volume", "delete_image", "fence_holder", "hasten_departure"),
+    *("lift_fence", "withdraw_offer", "discard_copy", "take_back_restored"),
+}
+"""Verbs that no operation asks for here: servers and volumes are claimed from deletions that their
+hosts left unanswered, a guest is hastened that has been on its way for long, a disk's copy is taken
+back where its server stays, and the others, which take an image out of a host's cache or from its
+holder, are for operators."""
+_MODULES = (
+    *(servers, disks, volumes, moves, copying),
+    *(snapshots, volume_snapshots, shares, guest_shares),
+)
+VERBS = [
+    name
+    for module in _MODULES
+    for name in module.handlers.by_name
+    if verbs.VERBS[name].method != "GET" and name not in UNUSED
+]
+UNWINDING = {
+    "forget_resize": "!compute.extend_volume/resize_disk/forward/after",
+    "forget_content": "!volume.reimage_volume/replace_content/forward/after",
+    "take_back_snapshot": "!compute.snapshot_volume/snapshot_disk/forward/after",
+    "stop_merge": "!compute.delete_volume_snapshot/merge_disk/forward/after",
+    "delete_arrival": UNDONE,
+}
+"""What has to fail so that an agent is asked for a verb that only takes back."""
+_ELSEWHERE = {"connect", "put_arrival", "delete_arrival", "put_copy"}
+"""Verbs that only the host is asked which a server moves to: otherwise `plug_disk` and `put_server`
+connect."""
+_BOTH = {
+    "disconnect": REVERT,
+    "put_server": COLD,
+    "delete_server": REVERT,
+    "mount_share": f"{COLD}/mount_there",
+    "unmount_share": f"{REVERT}/unmount_left",
+}
+"""Verbs that it is asked, too, and what a move has to come to for that."""
+_OFTEN = ("volume.end_legacy", "compute.extend_volume")
+"""What brings an agent to what the ten operations do not, besides what stands below."""
+_BESIDES = {
+    **dict.fromkeys(("connect", *moves.handlers.by_name), MOVE),
+    **dict.fromkeys(("put_offer", "put_copy"), COPY),
+    **dict.fromkeys(("keep_disks", "restore_kept", "forget_kept"), GROW),
+    **dict.fromkeys(("replace_content", "forget_content"), "volume.reimage_volume"),
+    **dict.fromkeys(("put_snapshot", "snapshot_disk"), "volume.create_snapshot"),
+    "take_back_snapshot": "volume.create_snapshot",
+    **dict.fromkeys(("delete_snapshot", "record_merge"), "volume.delete_snapshot"),
+    **dict.fromkeys(("merge_disk", "stop_merge"), "volume.delete_snapshot"),
+    "put_share": "share.create_share",
+    "delete_share": "share.delete_share",
+    "resize_share": "share.extend_share",
+    **dict.fromkeys(("claim_share", "forget_share_size"), "share.reset_status/look_at_storage"),
+    "grant_access": "share.apply_rule",
+    "revoke_access": "share.deny_rule",
+    "put_share_snapshot": "share.create_snapshot",
+    "delete_share_snapshot": "share.delete_snapshot",
+    "mount_share": "compute.start_server/mount_share",
+    "unmount_share": "compute.stop_server/unmount_share",
+}
+
+
+class AgentPoint(Struct, frozen=True):
+    """A point at which an agent is killed: where `host` begins a verb, or has acted on it."""
+
+    host: str
+    verb: str
+    moment: str
+
+    @property
+    def name(self) -> str:
+        """What the test is called by."""
+        return f"{self.host}/{self.verb}/{self.moment}"
+
+    @property
+    def kill_at(self) -> str:
+        """What the setting of its agent must say."""
+        return f"agent/{self.verb}/{self.moment}"
+
+    @property
+    def failing(self) -> str:
+        """What the setting of the control plane must say; empty for nothing."""
+        return UNWINDING.get(self.verb, "")
+
+    def besides(self, rarer: Mapping[str, list[Act]]) -> list[Act]:
+        """Return what is done besides the ten operations, of `rarer_operations`."""
+        if self.host == OTHER and self.verb in _BOTH:
+            return rarer[_BOTH[self.verb]]
+        names = (_BESIDES[self.verb],) if self.verb in _BESIDES else _OFTEN
+        return [act for name in names for act in rarer[name]]
+
+    @property
+    def is_of_move(self) -> bool:
+        """Whether there have to be two hosts."""
+        return self.host == OTHER or _BESIDES.get(self.verb) in {MOVE, COPY, GROW}
+
+
+AGENT_POINTS = [
+    AgentPoint(host, verb, moment)
+    for verb, host, moment in itertools.product(VERBS, (FIRST, OTHER), ("begin", "acted"))
+    if (verb in _BOTH or (host == OTHER) == (verb in _ELSEWHERE))
+]

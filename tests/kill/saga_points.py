@@ -1,0 +1,104 @@
+"""Where a control plane is killed: at every point of every saga, and what leads there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from mooring.saga import laws
+from mooring.saga.define import Each, Saga, Step
+from mooring.services import SERVICES
+from tests.kill import shared_move_workload
+from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
+from tests.kill.harness import Answer
+from tests.kill.move_workload import DELETE_MOVING, HELD, IN_VAIN, MOVES, STAYS
+from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
+
+Act = Callable[[], Answer]
+
+
+class SagaPoint(Struct, frozen=True):
+    """A point at which a control plane is killed; `name` is `SAGA/STEP/HEADING/MOMENT`."""
+
+    saga: Saga[Any]
+    name: str
+
+    @property
+    def step(self) -> str:
+        """The step, with its saga: `SAGA/STEP`."""
+        return self.name.rpartition("/")[0].rpartition("/")[0]
+
+    @property
+    def kill_at(self) -> str:
+        """What the setting of the control plane must say."""
+        return _setting(self.saga, self.name)
+
+    @property
+    def kill_other_at(self) -> str | None:
+        """What that of the other host must say; None when one host is enough."""
+        moves = self.saga.name in {*MOVES, shared_move_workload.RELEASE}
+        if not moves and self.step != DELETE_MOVING:
+            return None
+        return IN_VAIN if self.step in STAYS | shared_move_workload.STAYS else ""
+
+    def besides(self, rarer: Mapping[str, list[Act]]) -> list[Act]:
+        """Return what is done besides the ten operations, of `rarer_operations`."""
+        return rarer.get(self.step, rarer.get(self.saga.name, []))
+
+
+SAGA_POINTS = [
+    SagaPoint(saga, point)
+    for saga in laws.sagas_of(*(each.name for each in SERVICES))
+    for point in laws.points_of(saga)
+]
+
+
+def _setting(saga: Saga[Any], point: str) -> str:
+    """What `kill_at` must say so that the process gets to the point, and dies there."""
+    _, step, heading, _ = point.split("/")
+    if heading == "forward" and saga.name == "compute.release_device":
+        return f"!compute.detach_volume/delete_attachment/forward/before,{point}"
+    if saga.name == "volume.reset_status" and step in {"stop_compute", "settle_size"}:
+        return f"{HELD_UP},{point}"
+    if saga.name == RENEW and (step, heading) in {
+        ("connect_volume", "forward"),
+        ("complete_volume", "forward"),
+    }:
+        return f"{LEFT_RESERVED},{point}"
+    if f"{saga.name}/{step}" == DELETE_MOVING:
+        return f"{HELD},{point}"
+    before = {INSIST: HANGING, shared_move_workload.RELEASE: shared_move_workload.NOT_LET_GO}
+    if saga.name in before:
+        point = f"{before[saga.name]},{point}"
+    if heading == "forward":
+        return point
+    refused = f"!{saga.name}/{_last_undo(saga)}/back/before," if heading == "leaving" else ""
+    return f"!{saga.name}/{_fails_at(saga, heading)}/forward/before,{refused}{point}"
+
+
+def _steps(saga: Saga[Any]) -> list[Step]:
+    return [
+        one
+        for part in saga.steps
+        for one in (part.steps if isinstance(part, Each) else (part,))
+        if isinstance(one, Step)
+    ]
+
+
+def _last_undo(saga: Saga[Any]) -> str:
+    """The step whose undo is the first to run, and, refused, ends the unwinding."""
+    failing, steps = _fails_at(saga, "leaving"), _steps(saga)
+    names = [step.name for step in steps]
+    undone = [step.name for step in steps[: names.index(failing) + 1] if step.undo]
+    return [name for name in undone if name not in shared_move_workload.OF_SHARES][-1]
+
+
+def _fails_at(saga: Saga[Any], heading: str) -> str:
+    """The step whose failure leads into this heading."""
+    names = [one.name for one in _steps(saga)]
+    if heading == "failing":
+        # Not at the pivot: a leading transaction that fails takes the whole start back.
+        return names[-1]
+    return names[names.index(saga.pivot) - 1] if saga.pivot else names[-1]
