@@ -87,10 +87,14 @@ class KilledCloud:
     def _socket(self, host: str) -> Path:
         return self.directory / f"{host}.sock"
 
-    def stop(self) -> None:
+    def kill(self) -> None:
+        """End with SIGKILL whoever lives."""
         for process in (self.control, self.agent, self.other):
             if process is not None and not process.is_dead():
                 process.kill()
+
+    def stop(self) -> None:
+        self.kill()
         self._client.close()
 
     # -- a client ---------------------------------------------------------------------------
