@@ -11,6 +11,7 @@ from tests.kill.harness import Answer, KilledCloud
 
 COMPUTE, SHARE = "/compute/v2.1", "/share/v2"
 SINCE = "2.97"
+STARTS = ("compute.start_server", "compute.reboot_server", "compute.insist_on_reboot")
 Act = Callable[[], Answer]
 
 

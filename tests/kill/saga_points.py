@@ -12,11 +12,17 @@ from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
 from tests.kill import shared_move_workload
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
+from tests.kill.guest_share_workload import STARTS
 from tests.kill.harness import Answer
-from tests.kill.move_workload import DELETE_MOVING, HELD, IN_VAIN, MOVES, STAYS
+from tests.kill.move_workload import COLD, DELETE_MOVING, HELD, IN_VAIN, MOVES, REVERT, STAYS
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
 
 Act = Callable[[], Answer]
+_WITH_SHARES = {
+    **dict.fromkeys((COLD, REVERT), shared_move_workload.OF_SHARES),
+    **dict.fromkeys(STARTS, frozenset({"grant_access", "mount_share"})),
+}
+"""Steps that a server without shares does not pass, by saga."""
 
 
 class SagaPoint(Struct, frozen=True):
@@ -75,7 +81,7 @@ def _setting(saga: Saga[Any], point: str) -> str:
     if heading == "forward":
         return point
     refused = f"!{saga.name}/{_last_undo(saga)}/back/before," if heading == "leaving" else ""
-    return f"!{saga.name}/{_fails_at(saga, heading)}/forward/before,{refused}{point}"
+    return f"!{saga.name}/{_fails_at(saga, heading, step)}/forward/before,{refused}{point}"
 
 
 def _steps(saga: Saga[Any]) -> list[Step]:
@@ -89,16 +95,21 @@ def _steps(saga: Saga[Any]) -> list[Step]:
 
 def _last_undo(saga: Saga[Any]) -> str:
     """The step whose undo is the first to run, and, refused, ends the unwinding."""
-    failing, steps = _fails_at(saga, "leaving"), _steps(saga)
+    failing, steps = _fails_at(saga, "leaving"), _passed_by_all(saga)
     names = [step.name for step in steps]
-    undone = [step.name for step in steps[: names.index(failing) + 1] if step.undo]
-    return [name for name in undone if name not in shared_move_workload.OF_SHARES][-1]
+    return [step.name for step in steps[: names.index(failing) + 1] if step.undo][-1]
 
 
-def _fails_at(saga: Saga[Any], heading: str) -> str:
-    """The step whose failure leads into this heading."""
-    names = [one.name for one in _steps(saga)]
+def _fails_at(saga: Saga[Any], heading: str, step: str = "") -> str:
+    """The step whose failure leads into this heading, or to the undo of this step."""
+    is_of_shares = step in _WITH_SHARES.get(saga.name, ())
+    names = [one.name for one in (_steps if is_of_shares else _passed_by_all)(saga)]
     if heading == "failing":
         # Not at the pivot: a leading transaction that fails takes the whole start back.
         return names[-1]
     return names[names.index(saga.pivot) - 1] if saga.pivot else names[-1]
+
+
+def _passed_by_all(saga: Saga[Any]) -> list[Step]:
+    """Return the steps that a server without shares passes, too."""
+    return [one for one in _steps(saga) if one.name not in _WITH_SHARES.get(saga.name, ())]
