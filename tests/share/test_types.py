@@ -79,7 +79,7 @@ async def test_extra_specs_change_but_not_the_one_that_every_type_has(cloud: Sha
     assert (await cloud.ask("DELETE", f"{path}/a", user="admin")).status == 202
     assert (await cloud.ask("DELETE", f"{path}/a", user="admin")).status == 404
     required = f"{path}/driver_handles_share_servers"
-    assert (await cloud.ask("DELETE", required, user="admin")).status == 400
+    assert (await cloud.ask("DELETE", required, user="admin")).status == 403
     wrong = {"extra_specs": {"driver_handles_share_servers": "True"}}
     assert (await cloud.ask("POST", path, wrong, user="admin")).status == 400
     assert (await cloud.ask("GET", path)).status == 403
@@ -102,6 +102,57 @@ async def test_a_private_type_is_for_the_projects_that_it_names(cloud: ShareClou
     assert removed.status == 202
     removed = await cloud.ask("POST", act, {"removeProjectAccess": mine}, user="admin")
     assert removed.status == 404
+
+
+async def test_an_administrator_is_shown_the_types_that_its_project_may_use(
+    cloud: ShareCloud,
+) -> None:
+    private: dict[str, Any] = {"share_type_access:is_public": False}
+    made = (await make_type(cloud, **private)).key("share_type")
+
+    async def names(query: str = "", user: str = "admin") -> list[str]:
+        listed = (await cloud.ask("GET", f"/types{query}", user=user)).key("share_types")
+        return [each["name"] for each in listed]
+
+    assert await names() == ["__DEFAULT__"]
+    assert await names("?is_public=false") == ["gold"]
+    mine = {"addProjectAccess": {"project": PROJECT}}
+    added = await cloud.ask("POST", f"/types/{made['id']}/action", mine, user="admin")
+    assert added.status == 202
+    assert sorted(await names()) == ["__DEFAULT__", "gold"]
+    assert await names(user="stranger") == ["__DEFAULT__"]
+
+
+async def test_until_2_23_a_type_says_whether_there_are_snapshots(cloud: ShareCloud) -> None:
+    specs = {"driver_handles_share_servers": False, "provisioning:max_share_size": 5}
+    body = {"share_type": {"name": "old", "extra_specs": specs}}
+    made = await cloud.ask("POST", "/types", body, user="admin", version="2.23")
+    assert made.key("share_type")["extra_specs"] == {
+        "driver_handles_share_servers": "False",
+        "provisioning:max_share_size": "5",
+        "snapshot_support": "True",
+    }
+    path = f"/types/{made.key('share_type')['id']}/extra_specs/snapshot_support"
+    for version, status in (("2.23", 403), ("2.24", 202), ("2.24", 404), ("2.23", 403)):
+        gone = await cloud.ask("DELETE", path, user="admin", version=version)
+        assert gone.status == status
+
+
+async def test_a_type_is_described_from_2_41_on_and_no_more(cloud: ShareCloud) -> None:
+    body = {"share_type": {"name": "old", "extra_specs": SPECS, "description": "good"}}
+    assert (await cloud.ask("POST", "/types", body, user="admin", version="2.40")).status == 400
+    made = (await cloud.ask("POST", "/types", body, user="admin", version="2.50")).key("share_type")
+    plain = {"share_type": {"description": ""}}
+    changed = await cloud.ask("PUT", f"/types/{made['id']}", plain, user="admin")
+    assert (made["description"], changed.key("share_type")["description"]) == ("good", None)
+
+
+async def test_extra_specs_have_a_length(cloud: ShareCloud) -> None:
+    path = f"/types/{(await make_type(cloud)).key('share_type')['id']}/extra_specs"
+    long = {"key": "v" * 256}
+    assert (await cloud.ask("POST", path, {"extra_specs": long}, user="admin")).status == 400
+    assert (await cloud.ask("PUT", f"{path}/key", long, user="admin")).status == 400
+    assert "key" not in (await cloud.ask("GET", path, user="admin")).key("extra_specs")
 
 
 async def test_a_type_with_shares_stays(cloud: ShareCloud) -> None:

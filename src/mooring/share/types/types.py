@@ -46,9 +46,15 @@ def named(tx: Session, who: Who, name_or_id: str) -> TypeRow:
     return _one(tx, who, wanted, name_or_id)
 
 
-def find(tx: Session, who: Who) -> list[TypeRow]:
-    """Return the types that the caller may see, newest first."""
-    query = select(TypeRow).where(*_seen_by(who))
+def find(tx: Session, who: Who, *, public: bool | None = None) -> list[TypeRow]:
+    """Return the types that the caller may see, newest first.
+
+    With `public` those that its project may use; where that is False, the private ones.
+    """
+    wanted = _seen_by(who)
+    if public is not None:
+        wanted.append(_used_by(who.project_id) if public else TypeRow.is_public.is_(False))
+    query = select(TypeRow).where(*wanted)
     return list(tx.execute(query.order_by(TypeRow.created_at.desc(), TypeRow.id)).scalars())
 
 
@@ -97,9 +103,11 @@ def _check_name(tx: Session, name: str, own_id: str) -> None:
 
 
 def _seen_by(who: Who) -> list[ColumnElement[bool]]:
-    if who.is_admin:
-        return []
-    mine = exists().where(
-        TypeAccessRow.share_type_id == TypeRow.id, TypeAccessRow.project_id == who.project_id
+    return [] if who.is_admin else [_used_by(who.project_id)]
+
+
+def _used_by(project_id: str) -> ColumnElement[bool]:
+    named = exists().where(
+        TypeAccessRow.share_type_id == TypeRow.id, TypeAccessRow.project_id == project_id
     )
-    return [or_(TypeRow.is_public.is_(True), mine)]
+    return or_(TypeRow.is_public.is_(True), named)

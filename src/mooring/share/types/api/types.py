@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET, Struct, UnsetType, field
 from sqlalchemy.orm import Session
 
-from mooring.errors import Conflict, Invalid, NotFound
+from mooring.errors import Conflict, Forbidden, Invalid, NotFound
 from mooring.share.service import Share
 from mooring.share.services import matching
 from mooring.share.tables import TypeAccessRow, TypeRow
@@ -21,10 +21,14 @@ from mooring.web.api import Api, Call, Reply
 
 api = Api[Share]()
 T = TypeVar("T")
-Specs = dict[str, str | bool]
+Specs = dict[str, str | bool | int]
 
 _TYPE, _ACTION = "/types/{type_id}", "/types/{type_id}/action"
 _UPDATED_SINCE = (2, 50)
+_DESCRIBED_SINCE = (2, 41)
+_SNAPSHOTS, _SNAPSHOTS_UNTIL = "snapshot_support", (2, 23)
+"""The extra spec that every type had, and the last version in which it did."""
+_SPEC_LENGTH = 255
 
 
 class TypeBody(Struct, frozen=True):
@@ -54,11 +58,8 @@ class AccessBody(Struct, frozen=True):
 @api.get("/types", policy="share_type:index")
 async def list_types(call: Call[Share]) -> Reply:
     """List the types that the caller may use; an administrator chooses by `is_public`."""
-    rows = await _read(call, lambda tx: types.find(tx, call.who))
-    wanted = call.query.get("is_public", "true").lower()
-    if call.who.is_admin and wanted not in {"none", "all"}:
-        public = values.flag(wanted, "is_public")
-        rows = [row for row in rows if row.is_public == public]
+    public = _read_public(call)
+    rows = await _read(call, lambda tx: types.find(tx, call.who, public=public))
     specs = values.pairs(call.query.get("extra_specs", "{}"), "extra_specs")
     found = [row for row in rows if specs.items() <= row.extra_specs.items()]
     shown = [_show(call, row) for row in found]
@@ -142,14 +143,14 @@ async def set_extra_spec(call: Call[Share], body: Specs) -> Reply:
 
 @api.delete(f"{_TYPE}/extra_specs/{{key}}", policy="share_types_extra_spec:delete")
 async def delete_extra_spec(call: Call[Share]) -> Reply:
-    """Remove one extra spec, but not the one that every type has."""
+    """Remove one extra spec, but none that every type has."""
     key = call.path["key"]
+
+    _require_optional(call, key)
 
     def remove(specs: dict[str, str]) -> dict[str, str]:
         if key not in specs:
             raise _no_spec(call)
-        if key == types.REQUIRED:
-            raise Invalid(f"Invalid share type: Every type has the extra spec {key}.")
         return {name: value for name, value in specs.items() if name != key}
 
     await _change_specs(call, remove)
@@ -213,7 +214,14 @@ async def _create(call: Call[Share], wanted: TypeBody) -> Reply:
             f"Invalid input for field/attribute name. Value: '{name}'. A type has a name, and not "
             "`default`, by which no client could ask for it. Nothing was made.",
         )
+    if wanted.description and call.version < _DESCRIBED_SINCE:
+        raise Invalid(
+            "Invalid input received: Share types have descriptions from microversion 2.41 on. "
+            "Nothing was made.",
+        )
     specs = _check_specs(wanted.extra_specs)
+    if call.version <= _SNAPSHOTS_UNTIL:
+        specs.setdefault(_SNAPSHOTS, "True")
     if types.REQUIRED not in specs:
         raise Invalid(
             f"Invalid share type: The extra spec {types.REQUIRED} is missing. Nothing was made.",
@@ -222,7 +230,7 @@ async def _create(call: Call[Share], wanted: TypeBody) -> Reply:
     row = TypeRow(
         id=str(uuid.uuid4()),
         name=name,
-        description=wanted.description if call.version >= (2, 41) else None,
+        description=wanted.description or None,
         is_public=values.flag(public, "share_type_access:is_public"),
         extra_specs=specs,
         created_at=call.service.clock.now(),
@@ -238,7 +246,7 @@ def _apply(tx: Session, row: TypeRow, changes: TypeChanges) -> None:
             raise Invalid(f"Invalid input for field/attribute name. Value: '{name}'.")
         types.rename(tx, row, name)
     if changes.description is not UNSET:
-        row.description = changes.description
+        row.description = changes.description or None
     if changes.is_public is not None:
         row.is_public = values.flag(changes.is_public, "share_type_access:is_public")
 
@@ -247,12 +255,37 @@ def _check_specs(given: Specs) -> dict[str, str]:
     """Return extra specs as they are kept. Raises Invalid for what no pool here can do."""
     specs = {key: str(value) for key, value in given.items()}
     values.check_metadata(specs)
+    for key, value in specs.items():
+        if len(value) > _SPEC_LENGTH:
+            raise Invalid(
+                f"Invalid input for field/attribute extra_specs. The value of {key} has "
+                f"{len(value)} characters, and at most {_SPEC_LENGTH} are kept. Nothing was "
+                "changed.",
+            )
     if matching.is_true(specs.get(types.REQUIRED, "False")):
         raise Invalid(
             f"Invalid share type: {types.REQUIRED}=True is not built here: hosts serve shares "
             "themselves, without share networks. Nothing was changed; use False.",
         )
     return specs
+
+
+def _read_public(call: Call[Share]) -> bool | None:
+    """Return which types an administrator asks for; None: public and private ones."""
+    wanted = call.query.get("is_public", "true").lower()
+    if not call.who.is_admin or wanted in {"none", "all"}:
+        return None
+    return values.flag(wanted, "is_public")
+
+
+def _require_optional(call: Call[Share], key: str) -> None:
+    if key == types.REQUIRED:
+        raise Forbidden(f"Every share type has the extra spec {key}. Nothing was changed.")
+    if key == _SNAPSHOTS and call.version <= _SNAPSHOTS_UNTIL:
+        raise Forbidden(
+            f"Up to microversion 2.23 every share type has the extra spec {key}. Nothing was "
+            "changed; ask in 2.24 or later.",
+        )
 
 
 def _type(tx: Session, call: Call[Share]) -> TypeRow:
