@@ -27,6 +27,43 @@ async def test_pools_and_services_are_the_operator_s(cloud: ShareCloud) -> None:
     assert (await cloud.ask("GET", "/services?host=other", user="admin")).key("services") == []
 
 
+async def test_pools_are_found_by_patterns_and_by_share_type(cloud: ShareCloud) -> None:
+    async def found(query: str) -> list[str]:
+        answer = await cloud.ask("GET", f"/scheduler-stats/pools?{query}", user="admin")
+        return [pool["pool"] for pool in answer.key("pools")]
+
+    assert await found("host=%5Ehost1%24&backend=sim.*&pool=%5Efiles%24") == ["files"]
+    assert await found("pool=%5Efile%24") == []
+    specs = {"driver_handles_share_servers": False, "storage_protocol": "CEPHFS"}
+    body = {"share_type": {"name": "ceph", "extra_specs": specs}}
+    await cloud.ask("POST", "/types", body, user="admin")
+    assert await found("share_type=ceph") == ["ceph"]
+    for wrong in ("pool=%5B", "pool=(a%2B)%2B", "pool=.*.*.*.*", "share_type=none"):
+        answer = await cloud.ask("GET", f"/scheduler-stats/pools?{wrong}", user="admin")
+        assert answer.status == 400, wrong
+
+
+async def test_messages_come_in_pages_and_of_a_time(cloud: ShareCloud) -> None:
+    for _ in range(3):
+        await cloud.make(size=200)
+        cloud.clock.advance(1.0)
+    [newest, middle, oldest] = (await cloud.ask("GET", "/messages")).key("messages")
+    assert (newest["action_id"], newest["detail_id"]) == ("001", "002")
+
+    async def found(query: str, version: str = "2.82") -> list[str]:
+        answer = await cloud.ask("GET", f"/messages?{query}", version=version)
+        return [message["id"] for message in answer.key("messages")]
+
+    first = await cloud.ask("GET", "/messages?limit=2&sort_key=created_at&sort_dir=asc")
+    assert [each["id"] for each in first.key("messages")] == [oldest["id"], middle["id"]]
+    assert f"marker={middle['id']}" in first.key("messages_links")[0]["href"]
+    assert await found(f"created_since={middle['created_at']}") == [newest["id"], middle["id"]]
+    assert await found(f"created_before={oldest['created_at']}") == [oldest["id"]]
+    assert len(await found("created_since=never", "2.51")) == 3
+    assert (await cloud.ask("GET", "/messages?created_since=never")).status == 400
+    assert await found("message_level=WARNING") == []
+
+
 async def test_a_service_that_is_disabled_gets_no_shares(cloud: ShareCloud) -> None:
     body = {"host": "host1@simulated", "binary": "manila-share"}
     disabled = await cloud.ask("PUT", "/services/disable", body, user="admin")

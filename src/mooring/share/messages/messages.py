@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from sqlalchemy import delete, select
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from mooring import limits
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from mooring.errors import MooringError
     from mooring.who import Who
 
-Action = Literal["create", "delete", "extend", "shrink", "access"]
+Action = Literal["allocate", "create", "delete", "extend", "shrink", "access"]
 _ACTIONS: dict[Action, tuple[str, str]] = {
+    "allocate": ("001", "allocate host"),
     "create": ("002", "create"),
     "delete": ("007", "delete"),
     "extend": ("008", "extend"),
@@ -87,13 +88,6 @@ def visible(tx: Session, who: Who, message_id: str) -> MessageRow:
 def forget(tx: Session, who: Who, message_id: str) -> None:
     """Delete a message. Raises NotFound."""
     tx.delete(visible(tx, who, message_id))
-
-
-def find(tx: Session, who: Who) -> list[MessageRow]:
-    """Return the messages of the caller's project, newest first."""
-    query = select(MessageRow).where(MessageRow.project_id == who.project_id)
-    newest_first = query.order_by(MessageRow.created_at.desc(), MessageRow.id.desc())
-    return list(tx.execute(newest_first.limit(limits.WEB_PAGE_ROWS)).scalars())
 
 
 def sweep(tx: Session, now: datetime) -> None:

@@ -224,7 +224,7 @@ def lock(call: Call[Share], row: Any) -> dict[str, Any]:
     }
 
 
-def message(call: Call[Share], row: MessageRow) -> dict[str, Any]:
+def message(call: Call[Share], row: MessageRow | Any) -> dict[str, Any]:
     """Show a user message."""
     return {
         "id": row.id,

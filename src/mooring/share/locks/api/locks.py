@@ -5,7 +5,6 @@ Source: facts/shared_file_systems.md 5.1.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -108,8 +107,8 @@ def _read_query(call: Call[Share]) -> lock_list.LockQuery:
         page=queries.page(call, lock_list.COLUMNS),
         equal={name: call.query[name] for name in _EQUAL if name in call.query},
         reason_like=call.query.get("lock_reason~", ""),
-        since=_time(call, "created_since"),
-        before=_time(call, "created_before"),
+        since=queries.moment(call, "created_since"),
+        before=queries.moment(call, "created_before"),
     )
 
 
@@ -123,16 +122,3 @@ def _project(call: Call[Share]) -> str | None:
     everybody = ("all_projects", "all_tenants")
     wants_all = any(values.is_set(call.query.get(name)) for name in everybody)
     return None if wants_all else call.who.project_id
-
-
-def _time(call: Call[Share], name: str) -> datetime | None:
-    text = call.query.get(name)
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        raise Invalid(
-            f"Invalid input received: Invalid {name} value '{text[:64]}'. Use ISO 8601.",
-        ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

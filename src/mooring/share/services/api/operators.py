@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from mooring.errors import NotFound
+from mooring.errors import Invalid, NotFound
 from mooring.share.service import Share
-from mooring.share.services import pools
+from mooring.share.services import matching, pools
 from mooring.share.tables import PoolRow
+from mooring.share.types import types
 from mooring.share.wire import views
 from mooring.share.wire.api.values import renamed
 from mooring.web.api import Api, Call, Reply
@@ -20,6 +22,10 @@ api = Api[Share]()
 
 _BINARY = "manila-share"
 _STATS = "/scheduler-stats/pools"
+_PLACES = ("host", "backend", "pool")
+_TYPE_SINCE = (2, 23)
+_PATTERN_LENGTH, _MOST_REPEATS = 255, 3
+_REPEATS = re.compile(r"[*+?{]")
 
 
 class ServiceBody(Struct, frozen=True):
@@ -129,17 +135,46 @@ async def _switch(call: Call[Share], body: ServiceBody, *, disabled: bool) -> Re
 
 async def _list_pools(call: Call[Share], *, detail: bool) -> Reply:
     settings, now = call.service.settings, call.service.clock.now()
-    rooms = await call.service.store.read(pools.find_rooms)
+    patterns = {name: _read_pattern(call, name) for name in _PLACES if name in call.query}
+
+    def look(tx: Session) -> tuple[list[pools.Room], dict[str, str]]:
+        return pools.find_rooms(tx), _find_specs(tx, call)
+
+    rooms, specs = await call.service.store.read(look)
     shown: list[dict[str, Any]] = []
     for room in rooms:
-        host, driver, pool = pools.split(room.row.name)
-        one: dict[str, Any] = {
-            "name": room.row.name,
-            "host": host,
-            "backend": driver,
-            "pool": pool,
-        }
-        if all(call.query.get(name) in (None, one[name]) for name in ("host", "backend", "pool")):
-            more = {"capabilities": pools.capabilities(room, settings, now)} if detail else {}
-            shown.append(one | more)
+        place: dict[str, str] = dict(zip(_PLACES, pools.split(room.row.name), strict=True))
+        found = all(pattern.match(place[name]) for name, pattern in patterns.items())
+        has = pools.capabilities(room, settings, now)
+        if found and matching.suits(has, specs):
+            more = {"capabilities": has} if detail else {}
+            shown.append({"name": room.row.name, **place, **more})
     return Reply(200, {"pools": shown})
+
+
+def _read_pattern(call: Call[Share], name: str) -> re.Pattern[str]:
+    """Read a regular expression of the query: one that no name takes long to compare with."""
+    text = call.query[name]
+    if len(text) > _PATTERN_LENGTH or "(" in text or len(_REPEATS.findall(text)) > _MOST_REPEATS:
+        raise Invalid(
+            f"Invalid input received: The filter {name} is a regular expression of at most "
+            f"{_PATTERN_LENGTH} characters, without groups, in which at most {_MOST_REPEATS} parts "
+            "may be repeated.",
+        )
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise Invalid(
+            f"Invalid input received: The filter {name} is no regular expression: {error}.",
+        ) from error
+
+
+def _find_specs(tx: Session, call: Call[Share]) -> dict[str, str]:
+    """Return what the share type of the query asks of a pool; nothing when it names none."""
+    named = call.query.get("share_type")
+    if not named or call.version < _TYPE_SINCE:
+        return {}
+    try:
+        return types.named(tx, call.who, named).extra_specs
+    except NotFound as error:
+        raise Invalid(f"Invalid input received: {error.public}") from error

@@ -110,7 +110,7 @@ def show_available(tx: Session, notes: CreateShare, run: Run[Share]) -> None:
 
 def _explain(row: ShareRow, notes: CreateShare, run: Run[Share]) -> Message:
     is_full = isinstance(run.error, NoCapacity)
-    return ("create", "no_pool") if is_full else ("create", "unknown")
+    return ("allocate", "no_pool") if is_full else ("create", "unknown")
 
 
 def _locks(notes: CreateShare) -> Sequence[Lock]:

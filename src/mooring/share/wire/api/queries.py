@@ -6,11 +6,13 @@ Unknown filters are dropped, as upstream does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from mooring import limits
+from mooring.errors import Invalid
 from mooring.share.shares import listing
 from mooring.share.shares.listing import Query
 from mooring.share.snapshots import snapshot_list
@@ -78,6 +80,20 @@ def page(call: Call[Share], columns: Mapping[str, Any]) -> Page:
         return found
     # The id makes the order total, so that a marker names one place in it.
     return replace(found, sort=(*found.sort, ("id", found.sort[0][1])))
+
+
+def moment(call: Call[Share], name: str) -> datetime | None:
+    """Read a time, in UTC unless it says otherwise; None when it is not given. Raises Invalid."""
+    text = call.query.get(name)
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise Invalid(
+            f"Invalid input received: Invalid {name} value '{text[:64]}'. Use ISO 8601.",
+        ) from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _filter(call: Call[Share], query: Query, key: str, value: str) -> Query:
