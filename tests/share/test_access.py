@@ -136,11 +136,11 @@ async def test_rules_are_the_owner_s_business(cloud: ShareCloud) -> None:
     path = f"/share-access-rules/{rule_id}"
     assert (await cloud.ask("GET", path, user="stranger")).status == 404
     listed = await cloud.ask("GET", f"/share-access-rules?share_id={share_id}", user="stranger")
-    assert listed.status == 400
+    assert listed.status == 403
     value = {"access_type": "ip", "access_to": "10.0.0.2"}
-    assert (await cloud.act(share_id, "allow_access", value, user="stranger")).status == 404
+    assert (await cloud.act(share_id, "allow_access", value, user="stranger")).status == 403
     denied = await cloud.act(share_id, "deny_access", {"access_id": rule_id}, user="stranger")
-    assert denied.status == 404
+    assert denied.status == 403
     assert (await cloud.ask("GET", "/share-access-rules")).status == 400
     assert (await cloud.ask("GET", f"/share-access-rules?share_id={UNKNOWN}")).status == 400
 

@@ -115,7 +115,7 @@ async def test_a_share_without_a_pool_is_in_error_and_its_owner_is_told_why(
     share_id = await cloud.make(size=500)
     assert await cloud.status(share_id) == "error"
     [told] = await cloud.messages(share_id)
-    assert (told["action_id"], told["detail_id"], told["resource_type"]) == ("002", "002", "SHARE")
+    assert (told["action_id"], told["detail_id"], told["resource_type"]) == ("001", "002", "SHARE")
     assert "1 with another protocol; 1 without the room" in told["user_message"]
     assert (await cloud.ask("DELETE", f"/messages/{told['id']}")).status == 204
     assert (await cloud.ask("GET", f"/messages/{told['id']}")).status == 404
@@ -183,9 +183,9 @@ async def test_others_see_a_share_only_when_it_is_public(cloud: ShareCloud) -> N
     assert (await cloud.ask("GET", path, user="stranger")).status == 200
     listed = await cloud.ask("GET", "/shares?is_public=True", user="stranger")
     assert [each["id"] for each in listed.key("shares")] == [share_id]
-    assert (await cloud.ask("DELETE", path, user="stranger")).status == 404
+    assert (await cloud.ask("DELETE", path, user="stranger")).status == 403
     changed = await cloud.ask("PUT", path, {"share": {"name": "mine"}}, user="stranger")
-    assert changed.status == 404
+    assert changed.status == 403
     assert (await cloud.ask("DELETE", path, user="reader")).status == 403
 
 
@@ -234,6 +234,7 @@ async def test_an_administrator_resets_a_status_and_deletes_by_force(cloud: Shar
     assert task.status == 202
     wrong = {"task_state": "migration_error"}
     assert (await cloud.act(share_id, "reset_task_state", wrong, user="admin")).status == 400
+    assert (await cloud.act(UNKNOWN, "reset_task_state", wrong, user="admin")).status == 404
     assert (await cloud.act(share_id, "force_delete", user="admin")).status == 202
     await cloud.settle()
     assert (await cloud.ask("GET", f"/shares/{share_id}")).status == 404
@@ -260,13 +261,45 @@ async def test_eight_extends_at_once_are_one(cloud: ShareCloud) -> None:
     assert (await cloud.show(share_id))["size"] == 2
 
 
-async def test_the_version_documents_are_open_and_take_any_version(cloud: ShareCloud) -> None:
-    for path, status in (("/share/", 300), ("/share/v2/", 200)):
-        headers = {"X-OpenStack-Manila-API-Version": "2.98"}
+async def test_the_version_documents_are_open(cloud: ShareCloud) -> None:
+    for path, status, asked in (("/share/", 300, "2.98"), ("/share/v2/", 200, "2.82")):
+        headers = {"X-OpenStack-Manila-API-Version": asked}
         answer = await cloud.ask("GET", path, user="", version="", headers=headers)
         assert answer.status == status
         [version] = answer.body["versions"]
         assert (version["id"], version["min_version"]) == ("v2.0", "2.0")
+
+
+async def test_the_document_of_version_2_says_in_which_microversion_it_is(
+    cloud: ShareCloud,
+) -> None:
+    for asked, status, ruled in (
+        ("", 200, "2.0"),
+        ("2.82", 200, "2.82"),
+        ("2.98", 406, "2.98"),
+        ("1.2.1", 400, None),
+    ):
+        headers = {"X-OpenStack-Manila-API-Version": asked} if asked else {}
+        answer = await cloud.ask("GET", "/share/v2/", user="", version="", headers=headers)
+        assert answer.status == status
+        assert answer.headers.get("x-openstack-manila-api-version") == ruled
+
+
+async def test_who_sees_another_project_s_public_share_may_not_change_it(cloud: ShareCloud) -> None:
+    share_id = await cloud.make(user="admin", is_public=True)
+    path = f"/shares/{share_id}"
+    assert (await cloud.ask("GET", path, user="stranger")).status == 200
+    for method, where, body in (
+        ("PUT", path, {"share": {"display_name": "mine"}}),
+        ("DELETE", path, None),
+        ("POST", f"{path}/metadata", {"metadata": {"key": "value"}}),
+        ("DELETE", f"{path}/metadata/key", None),
+    ):
+        answer = await cloud.ask(method, where, body, user="stranger")
+        assert answer.status == 403, answer.content
+    larger = await cloud.act(share_id, "extend", {"new_size": 2}, user="stranger")
+    assert larger.status == 403
+    assert (await cloud.show(share_id))["name"] is None
 
 
 async def test_only_manila_s_own_header_chooses_the_version(cloud: ShareCloud) -> None:
@@ -274,7 +307,7 @@ async def test_only_manila_s_own_header_chooses_the_version(cloud: ShareCloud) -
     common = {"OpenStack-API-Version": "shared-file-system 2.50"}
     answer = await cloud.ask("GET", f"/shares/{share_id}", version="", headers=common)
     assert answer.headers["x-openstack-manila-api-version"] == "2.0"
-    assert answer.headers["vary"].lower() == "x-openstack-manila-api-version"
+    assert answer.headers["vary"] == "X-OpenStack-Manila-API-Version"
     assert "openstack-api-version" not in answer.headers
     assert (await cloud.ask("GET", "/shares", version="2.999")).status == 406
     assert (await cloud.ask("GET", "/shares", version="two")).status == 400

@@ -25,7 +25,7 @@ async def test_without_a_header_the_oldest_version_rules() -> None:
     answer = await compute()
     assert answer.json["version"] == [2, 1]
     assert (answer.header(HEADER), answer.header(LEGACY)) == ("compute 2.1", "2.1")
-    assert answer.header("vary") == "OpenStack-API-Version, x-openstack-nova-api-version"
+    assert answer.header("vary") == "OpenStack-API-Version, X-OpenStack-Nova-API-Version"
 
 
 @pytest.mark.parametrize(

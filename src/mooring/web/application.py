@@ -125,7 +125,7 @@ class Application(Generic[S]):
         request = exchange.request
         body.check_url(request.scope)
         path = self._path(request)
-        public = self._public(path) if request.method in ("GET", "HEAD") else None
+        public = self._public(exchange, path) if request.method in ("GET", "HEAD") else None
         if public is not None:
             return public
         project_id, parts = self._parts(path)
@@ -186,12 +186,14 @@ class Application(Generic[S]):
         path = raw.decode("latin-1") if raw else request.scope["path"]
         return path.removeprefix(self.prefix).rstrip("/")
 
-    def _public(self, path: str) -> Reply | None:
+    def _public(self, exchange: Exchange, path: str) -> Reply | None:
         project = path.rpartition("/")[2]
         if self.face.project_in_path and _PROJECT.fullmatch(project):
             path = path.removesuffix(f"/{project}")
         document = self.documents.get(path)
         if document is not None:
+            if document.has_version:
+                exchange.version = microversion.negotiate(self.face, exchange.request.headers)
             location = {"location": f"{self.versioned_url}/"} if document.status == 300 else {}
             return Reply(document.status, document.body, location)
         if path == "/healthcheck":

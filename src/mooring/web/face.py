@@ -35,10 +35,14 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 class Document(Struct, frozen=True):
-    """One version document: its status code and JSON body."""
+    """One version document: its status code and JSON body.
+
+    One that `has_version` is asked for in a microversion as everything else, and says which.
+    """
 
     status: int
     body: dict[str, Any]
+    has_version: bool = False
 
 
 class Face(Struct, frozen=True, kw_only=True):

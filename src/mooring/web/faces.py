@@ -46,7 +46,7 @@ SHARE = Face(
     documents=versions.share,
     minimum=(2, 0),
     maximum=(2, 82),
-    legacy_header="x-openstack-manila-api-version",
+    legacy_header="X-OpenStack-Manila-API-Version",
     ignores_common_header=True,
     request_id_header="x-compute-request-id",
     project_in_path=True,
@@ -59,7 +59,7 @@ COMPUTE = Face(
     codes={"over_quota": 403},
     minimum=(2, 1),
     maximum=(2, 106),
-    legacy_header="x-openstack-nova-api-version",
+    legacy_header="X-OpenStack-Nova-API-Version",
     request_id_header="x-compute-request-id",
     project_in_path=True,
 )

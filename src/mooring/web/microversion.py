@@ -60,11 +60,12 @@ def answer_headers(face: Face, version: Version | None) -> dict[str, str]:
     """Return the headers that echo the version; none where there is none to echo."""
     if version is None or not face.has_versions:
         return {}
+    older = face.legacy_header.lower()
     if face.ignores_common_header:
-        return {face.legacy_header: text(version), "vary": face.legacy_header}
+        return {older: text(version), "vary": face.legacy_header}
     echo = {HEADER.lower(): f"{face.service} {text(version)}", "vary": HEADER}
     if face.legacy_header:
-        echo |= {face.legacy_header: text(version), "vary": f"{HEADER}, {face.legacy_header}"}
+        echo |= {older: text(version), "vary": f"{HEADER}, {face.legacy_header}"}
     return echo
 
 

@@ -78,7 +78,8 @@ def volume(face: Face, root: str) -> Mapping[str, Document]:
 def share(face: Face, root: str) -> Mapping[str, Document]:
     """`/share` answers 300, `/share/v2` 200, both with the same list, to whoever asks.
 
-    Manila wants a token for the second one; its clients come without one first.
+    Manila wants a token for the second one; its clients come without one first. That one is asked
+    for in a microversion.
     """
     version: dict[str, Any] = {
         "id": "v2.0",
@@ -93,7 +94,7 @@ def share(face: Face, root: str) -> Mapping[str, Document]:
         "media-types": [_media("share+json;version=1", whole=True)],
     }
     body = {"versions": [version]}
-    return {"": Document(300, body), "/v2": Document(200, body)}
+    return {"": Document(300, body), "/v2": Document(200, body, has_version=True)}
 
 
 def image(face: Face, root: str) -> Mapping[str, Document]:

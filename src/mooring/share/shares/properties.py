@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy.orm import Session
 
-from mooring.errors import NotFound
+from mooring.errors import Invalid, NotFound
 from mooring.share.shares import share_rows
 from mooring.share.tables import ShareRow
 
@@ -66,9 +66,18 @@ async def delete_metadata(asked: Asked, share_id: str, key: str) -> None:
     await _change(asked, share_id, change)
 
 
-async def reset_task_state(asked: Asked, share_id: str) -> None:
-    """Forget the state of a migration between pools, of which there is none."""
-    await _change(asked, share_id, lambda row: None)
+async def reset_task_state(asked: Asked, share_id: str, state: str | None) -> None:
+    """Forget the state of a migration between pools, of which there is none. Raises Invalid."""
+
+    def change(row: ShareRow) -> None:
+        if state is not None:
+            raise Invalid(
+                f"Invalid input received: The task state {state[:64]} belongs to migrations "
+                f"between pools, which are not built here. Share {row.id} was not changed; only "
+                "null can be set.",
+            )
+
+    await _change(asked, share_id, change)
 
 
 async def _change(asked: Asked, share_id: str, change: Callable[[ShareRow], T]) -> T:

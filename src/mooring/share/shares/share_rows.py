@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
-from mooring.errors import NotFound
+from mooring.errors import Forbidden, NotFound
 from mooring.share.tables import ShareRow
 
 if TYPE_CHECKING:
@@ -22,10 +22,16 @@ def visible(tx: Session, who: Who, share_id: str) -> ShareRow:
 
 
 def visible_to_change(tx: Session, who: Who, share_id: str) -> ShareRow:
-    """Return the share that this caller may change. Raises NotFound."""
-    row = tx.get(ShareRow, share_id, populate_existing=True)
-    if row is None or not _is_own(who, row):
-        raise _no_share(share_id)
+    """Return the share that this caller may change.
+
+    Raises NotFound, and Forbidden for another project's public share, which the caller may read.
+    """
+    row = visible(tx, who, share_id)
+    if not _is_own(who, row):
+        raise Forbidden(
+            f"Share {share_id} is another project's. It is public, so that everybody may read it, "
+            "and nobody else may change it. Nothing was changed.",
+        )
     return row
 
 

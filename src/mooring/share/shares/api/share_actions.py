@@ -10,7 +10,6 @@ from typing import Annotated
 from msgspec import Struct
 
 from mooring import limits
-from mooring.errors import Invalid
 from mooring.share.service import Share
 from mooring.share.shares import properties, shares
 from mooring.share.wire.api import values
@@ -77,12 +76,7 @@ async def reset_status(call: Call[Share], body: StatusBody) -> Reply:
 )
 async def reset_task_state(call: Call[Share], body: TaskStateBody) -> Reply:
     """Forget the state of a migration between pools; the stock client sends it with every `set`."""
-    if body.task_state is not None:
-        raise Invalid(
-            f"Invalid input received: The task state {body.task_state[:64]} belongs to migrations "
-            "between pools, which are not built here. Nothing was changed; only null can be set.",
-        )
-    await properties.reset_task_state(asked(call), call.path["share_id"])
+    await properties.reset_task_state(asked(call), call.path["share_id"], body.task_state)
     return Reply(202)
 
 
