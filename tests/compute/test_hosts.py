@@ -107,6 +107,18 @@ async def test_server_goes_where_it_is_wished(wide: ComputeCloud) -> None:
         assert server["OS-EXT-SRV-ATTR:host"] == name
 
 
+async def test_a_silent_host_gets_a_server_only_when_no_other_can_have_it(
+    wide: ComputeCloud,
+) -> None:
+    wide.clock.advance(15.5)
+    await watch_hosts.look_at(wide.compute, "host2")
+    made = [await wide.server(await wide.make_server()) for _ in range(3)]
+    assert [server["OS-EXT-SRV-ATTR:host"] for server in made] == ["host2"] * 3
+    wide.clock.advance(15.5)
+    server = await wide.server(await wide.make_server())
+    assert (server["status"], server["OS-EXT-SRV-ATTR:host"]) == ("ACTIVE", "host1")
+
+
 async def test_full_host_leaves_room_on_the_other(wide: ComputeCloud) -> None:
     provider = (await wide.compute.placement.providers(name="host1"))[0]
     inventory = await wide.compute.placement.inventory(provider.uuid)

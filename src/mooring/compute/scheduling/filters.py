@@ -28,6 +28,7 @@ class View(Struct, frozen=True):
 
     now: datetime
     down_after_s: float
+    shown_down_after_s: float
     group: Standing | None = None
     company: Company | None = None
     aggregates: Mapping[str, Sequence[Mapping[str, str]]] = {}

@@ -102,8 +102,9 @@ async def release(run: Run[Compute], server_id: str, group_id: str = "") -> None
 def _look(tx: Session, compute: Compute, needs: Needs) -> View:
     group = affinity.find(tx, needs.group_id, needs.server_id) if needs.group_id else None
     named = company.find(tx, needs.hints, needs.server_id, needs.project_id)
-    down_s, aggregates = compute.settings.host_down_s, membership.by_host(tx)
-    return View(compute.clock.now(), down_s, group, named, aggregates)
+    now, settings = compute.clock.now(), compute.settings
+    times = settings.host_down_s, settings.host_shown_down_s
+    return View(now, *times, group, named, membership.by_host(tx))
 
 
 async def _hosts_of(compute: Compute, provider_ids: Collection[str]) -> list[Host]:
@@ -140,14 +141,19 @@ async def _fitting(
     known = await _hosts_of(compute, [candidate.provider_id for candidate in candidates])
     by_provider = {host.provider_id: host for host in known}
     found: list[Chosen] = []
+    silent: set[str] = set()
     for candidate in candidates:
         host = by_provider.get(candidate.provider_id)
         if host is not None and not filters.refusal(host, needs, view):
             found.append(Chosen(host.name, host.zone, candidate.allocations))
+            if not hosts.is_up(host, view.now, view.shown_down_after_s):
+                silent.add(host.name)
     group = view.group
 
-    def order(chosen: Chosen) -> tuple[int, bool]:
-        return group.cost(chosen.host) if group else 0, chosen.host != needs.preferred
+    def order(chosen: Chosen) -> tuple[bool, int, bool]:
+        # A host that may be dying is better than none, and worse than any other.
+        cost = group.cost(chosen.host) if group else 0
+        return chosen.host in silent, cost, chosen.host != needs.preferred
 
     return sorted(found, key=order)
 
