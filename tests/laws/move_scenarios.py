@@ -116,6 +116,24 @@ async def cold_migrate(site: Site) -> Any:
     return await _act(site, "migrate", {"host": host}, user="admin")
 
 
+async def cold_migrate_elsewhere(site: Site) -> Any:
+    """The same to any host, and those that come first do not get the volumes."""
+    _refuse_first(site)
+    return await _act(site, "migrate", None, user="admin")
+
+
+async def live_migrate_elsewhere(site: Site) -> Any:
+    """The same while it runs."""
+    _refuse_first(site)
+    value = {"host": None, "block_migration": False}
+    return await _act(site, "os-migrateLive", value, user="admin")
+
+
+def _refuse_first(site: Site) -> None:
+    for host in ("h1" if "asker" in site.names else "h2", THIRD):
+        site.refuse_at(host, "PUT", "/connections/*")
+
+
 async def cold_migrate_in_vain(site: Site) -> Any:
     """The same, and the other host does not start the guest."""
     host = FOURTH if "asker" in site.names else THIRD
@@ -229,6 +247,20 @@ MOVES = [
         a_server_that_moves,
         cold_migrate_in_vain,
         hosts=(THIRD,),
+    ),
+    Scenario(
+        "cold migration elsewhere",
+        COLD_MIGRATE,
+        a_server_that_moves,
+        cold_migrate_elsewhere,
+        hosts=(THIRD, FOURTH),
+    ),
+    Scenario(
+        "live migration elsewhere",
+        LIVE_MIGRATE,
+        a_server_that_moves,
+        live_migrate_elsewhere,
+        hosts=(THIRD, FOURTH),
     ),
     Scenario("resize", COLD_MIGRATE, a_server_that_moves, resize),
     Scenario("confirm", CONFIRM_RESIZE, a_server_that_moved, confirm, hosts=(THIRD,)),
