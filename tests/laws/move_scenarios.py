@@ -117,21 +117,16 @@ async def cold_migrate(site: Site) -> Any:
 
 
 async def cold_migrate_elsewhere(site: Site) -> Any:
-    """The same to any host, and those that come first do not get the volumes."""
-    _refuse_first(site)
+    """The same to any host, and the one that comes first does not connect the volumes."""
+    site.refuse_at_first("PUT", "/connections/*")
     return await _act(site, "migrate", None, user="admin")
 
 
 async def live_migrate_elsewhere(site: Site) -> Any:
     """The same while it runs."""
-    _refuse_first(site)
+    site.refuse_at_first("PUT", "/connections/*")
     value = {"host": None, "block_migration": False}
     return await _act(site, "os-migrateLive", value, user="admin")
-
-
-def _refuse_first(site: Site) -> None:
-    for host in ("h1" if "asker" in site.names else "h2", THIRD):
-        site.refuse_at(host, "PUT", "/connections/*")
 
 
 async def cold_migrate_in_vain(site: Site) -> Any:

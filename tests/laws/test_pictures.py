@@ -108,12 +108,6 @@ PAGES = [
         "cold migration",
     ),
     Page(
-        "cold-migrate-elsewhere",
-        "Migrate a server cold to the next host, after one that cannot (spec 001.5)",
-        "POST /servers/{server}/action (migrate)",
-        "cold migration elsewhere",
-    ),
-    Page(
         "cold-migrate-disk",
         "Migrate a server cold with its root disk (spec 001.5, ADR 8)",
         "POST /servers/{server}/action (migrate)",
