@@ -66,6 +66,7 @@ def _renamed(method: str, route: str, path: str, body: Any = None, **how: Any) -
     ]
 
 
+_INSTANCE = "POST /share_instances/{instance_id}/action"
 _ON_EACH: dict[str, Any] = {"path": f"{_EACH}/action"}
 _ACTIONS = [
     *_action("extend", {"new_size": 2}, alone=True, look=_AT, kept='"size": 2'),
@@ -80,6 +81,23 @@ _ACTIONS = [
     *_action("reset_status", {"status": "error"}, look=_AT, kept='"error"'),
     *_action(
         "force_delete", None, **{**_ON_EACH, "before": (SHARES,), "look": "/shares", "gone": "{s#}"}
+    ),
+    *_both(
+        _INSTANCE,
+        "reset_status",
+        {"status": "error"},
+        {"before": (SHARE,), "path": "/share_instances/{s}/action", "look": _AT, "kept": '"error"'},
+    ),
+    *_both(
+        _INSTANCE,
+        "force_delete",
+        None,
+        {
+            "before": (SHARES,),
+            "path": "/share_instances/{s#}/action",
+            "look": "/shares",
+            "gone": "{s#}",
+        },
     ),
     Case(
         route=f"POST {_ALL}/action reset_task_state",

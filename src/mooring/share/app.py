@@ -14,7 +14,7 @@ from mooring.share.service import Share
 from mooring.share.services import pools
 from mooring.share.services.api import absent, operators
 from mooring.share.services.loops.watch_pools import POOLS
-from mooring.share.shares.api import share_actions, shares
+from mooring.share.shares.api import instances, share_actions, shares
 from mooring.share.snapshots.api import snapshots
 from mooring.share.tables import ExportRow, ReservationRow, RuleRow, ShareRow, SnapshotRow
 from mooring.share.types import types
@@ -49,6 +49,7 @@ SERVICE = Service(
     apis=(
         shares.api,
         share_actions.api,
+        instances.api,
         exports.api,
         access.api,
         locks.api,

@@ -79,12 +79,11 @@ def share(call: Call[Share], row: Any, around: Around) -> dict[str, Any]:
         "volume_type": row.type_name,
         "is_public": row.is_public,
     }
-    if call.version < (2, 9):
-        paths = list(around.exports.get(row.id, ()))
-        shown |= {"export_location": paths[0] if paths else None, "export_locations": paths}
     if call.who.is_admin:
         shown |= {"host": row.pool or "", "share_server_id": None}
-    return shown | _since(call.version, _of_share(call, row, around))
+    return (
+        shown | _old_exports(call, row, around) | _since(call.version, _of_share(call, row, around))
+    )
 
 
 def _of_share(call: Call[Share], row: Any, around: Around) -> Mapping[Version, dict[str, Any]]:
@@ -99,10 +98,45 @@ def _of_share(call: Call[Share], row: Any, around: Around) -> Mapping[Version, d
         (2, 27): {"revert_to_snapshot_support": False},
         (2, 31): {"share_group_id": None, "source_share_group_snapshot_member_id": None},
         (2, 32): {"mount_snapshot_support": False},
-        (2, 54): {"progress": "100%" if row.launched_at else "0%"},
+        (2, 54): {"progress": _progress(row)},
         (2, 69): {"is_soft_deleted": False, "scheduled_to_be_deleted_at": None},
         (2, 80): {"source_backup_id": None},
     }
+
+
+def instance(call: Call[Share], row: Any, around: Around) -> dict[str, Any]:
+    """Show where a share lies: its one instance, whose id is its own."""
+    shown: dict[str, Any] = {
+        "id": row.id,
+        "share_id": row.id,
+        "availability_zone": row.zone,
+        "created_at": time(row.created_at),
+        "host": row.pool or "",
+        "status": row.status,
+        "share_network_id": None,
+        "share_server_id": None,
+    }
+    later: Mapping[Version, dict[str, Any]] = {
+        (2, 10): {"access_rules_status": _access_status(call, around.access.get(row.id, "active"))},
+        (2, 11): {"replica_state": None},
+        (2, 22): {"share_type_id": row.share_type_id},
+        (2, 30): {"cast_rules_to_readonly": False},
+        (2, 54): {"progress": _progress(row)},
+        (2, 71): {"updated_at": time(row.updated_at)},
+    }
+    return shown | _old_exports(call, row, around) | _since(call.version, later)
+
+
+def _old_exports(call: Call[Share], row: Any, around: Around) -> dict[str, Any]:
+    """Return the paths of a share as it has them in itself up to 2.8."""
+    if call.version >= (2, 9):
+        return {}
+    paths = list(around.exports.get(row.id, ()))
+    return {"export_location": paths[0] if paths else None, "export_locations": paths}
+
+
+def _progress(row: Any) -> str:
+    return "100%" if row.launched_at else "0%"
 
 
 def _access_status(call: Call[Share], status: str) -> str:
@@ -154,7 +188,8 @@ def export(call: Call[Share], row: ExportRow, *, whole: bool = False) -> dict[st
     if call.who.is_admin:
         shown |= {"share_instance_id": row.share_id, "is_admin_only": False}
     if whole:
-        shown |= {"created_at": time(row.created_at), "updated_at": time(row.updated_at)}
+        changed = row.updated_at or row.created_at
+        shown |= {"created_at": time(row.created_at), "updated_at": time(changed)}
     return shown
 
 

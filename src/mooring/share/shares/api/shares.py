@@ -149,15 +149,10 @@ def _refuse_what_is_not_built(body: ShareBody) -> None:
 async def _reply(call: Call[Share], share_id: str) -> Reply:
     def look(tx: Any) -> tuple[Any, views.Around]:
         row = listing.share(tx, call.who, share_id)
-        return row, _around(tx, call, [row])
+        return row, queries.around(tx, call, [row])
 
     row, around = await call.service.store.read(look)
     return Reply(200, {"share": views.share(call, row, around)})
-
-
-def _around(tx: Any, call: Call[Share], rows: listing.Rows) -> views.Around:
-    inline = listing.paths_of(tx, rows) if call.version < (2, 9) else {}
-    return views.Around(listing.access_of(tx, rows), inline)
 
 
 async def _list(call: Call[Share], path: str) -> Reply:
@@ -167,7 +162,7 @@ async def _list(call: Call[Share], path: str) -> Reply:
 
     def look(tx: Any) -> tuple[listing.Rows, views.Around, int]:
         rows = listing.shares(tx, query)
-        around = _around(tx, call, rows if detail else [])
+        around = queries.around(tx, call, rows if detail else [])
         return rows, around, listing.count(tx, query) if with_count else 0
 
     rows, around, count = await call.service.store.read(look)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
+from sqlalchemy.orm import Session
 
 from mooring import limits
 from mooring.errors import Invalid
@@ -17,6 +18,7 @@ from mooring.share.shares import listing
 from mooring.share.shares.listing import Query
 from mooring.share.snapshots import snapshot_list
 from mooring.share.wire.api import values
+from mooring.share.wire.views import Around
 from mooring.web import paging
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ _EQUAL = (
     *("share_proto", "id"),
 )
 _FOR_ADMINS = ("host", "user_id")
+_GUARDED = {"host": "share:list_by_host", "share_server_id": "share:list_by_share_server_id"}
+"""Filters for which there is a rule of its own, as Manila has them."""
 _LIKE = ("name", "display_name", "description", "display_description")
 _NONE_HERE = ("share_network_id", "share_group_id", "share_server_id", "mount_point_name")
 """What no share here has: who asks for it finds none."""
@@ -37,6 +41,9 @@ _OF_SNAPSHOTS = ("name", "display_name", "status", "share_id", "size", "descript
 
 def shares(call: Call[Share]) -> Query:
     """Read what shares are asked for. Raises Invalid."""
+    for name, rule in _GUARDED.items():
+        if name in call.query:
+            call.require(rule)
     public = values.is_set(call.query.get("is_public"))
     query = Query(
         project_id=project(call),
@@ -80,6 +87,12 @@ def page(call: Call[Share], columns: Mapping[str, Any]) -> Page:
         return found
     # The id makes the order total, so that a marker names one place in it.
     return replace(found, sort=(*found.sort, ("id", found.sort[0][1])))
+
+
+def around(tx: Session, call: Call[Share], rows: listing.Rows) -> Around:
+    """Load what belongs to shares that are shown."""
+    inline = listing.paths_of(tx, rows) if call.version < (2, 9) else {}
+    return Around(listing.access_of(tx, rows), inline)
 
 
 def moment(call: Call[Share], name: str) -> datetime | None:
