@@ -48,7 +48,7 @@ soak: ## live through 2000 random histories of three hosts whose servers move
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every -m soak
 
-tempest: ## run Tempest's own tests of volumes, rebuild and moves, in an environment of its own
+tempest: ## run Tempest's tests of volumes, rebuild, moves and shares, in an environment of its own
 	@scripts/setup demo
 	@scripts/tempest
 

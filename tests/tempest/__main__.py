@@ -30,9 +30,11 @@ from tests.tempest.settings import (
     REBUILD,
     SHARED,
     Part,
+    whose,
     write_accounts,
     write_configuration,
 )
+from tests.tempest.shares import POOLS, SHARES
 
 PROGRAMS = Path("build/tempest/bin").absolute()
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1
@@ -99,6 +101,20 @@ def hosts_cloud(work: Path) -> Generator[Cloud]:
         cloud.stop()
 
 
+@contextmanager
+def shares_cloud(work: Path) -> Generator[Cloud]:
+    """Start a cloud with simulated pools of shares, of both protocols; stop it in the end."""
+    storage = work / "storage.toml"
+    storage.write_text(POOLS, "utf-8")
+    os.environ["MOORING_STORAGE"] = str(storage)
+    cloud = Cloud(work / "state", work / "cloud.log", listen=f"127.0.0.1:{CLOUD_PORT}")
+    del os.environ["MOORING_STORAGE"]
+    try:
+        yield cloud
+    finally:
+        cloud.stop()
+
+
 def until_both_are_up(cloud: Cloud) -> None:
     """Wait for the first answers of a cloud's two hosts."""
 
@@ -123,12 +139,14 @@ def prepare(cloud: Cloud, work: Path) -> tuple[str, str]:
 
 def run_part(part: Part, work: Path, configuration: Path) -> int:
     """Run the tests of a part; return Tempest's exit code, or 1 when a test did not run."""
-    chosen = work / f"{part.name}.tests"
-    patterns = part.patterns()
-    chosen.write_text("\n".join(patterns) + "\n", "utf-8")
+    chosen, left_out = work / f"{part.name}.tests", work / f"{part.name}.left_out"
+    chosen.write_text("\n".join(part.patterns()) + "\n", "utf-8")
+    left_out.write_text("\n".join(part.patterns_left_out()) + "\n", "utf-8")
+    workers = ("--serial",) if part.workers == 1 else ("--concurrency", str(part.workers))
     command = [
-        *(PROGRAMS / "tempest", "run", "--serial", "--workspace-path", work / "workspaces.yaml"),
+        *(PROGRAMS / "tempest", "run", *workers, "--workspace-path", work / "workspaces.yaml"),
         *("--config-file", configuration, "--include-list", chosen),
+        *(("--exclude-list", left_out) if part.left_out else ()),
     ]
     said = ""
     with subprocess.Popen(
@@ -139,8 +157,8 @@ def run_part(part: Part, work: Path, configuration: Path) -> int:
             sys.stdout.write(line)
             said += line
     totals = {name: int(number) for name, number in _TOTAL.findall(said)}
-    if not process.returncode and totals.get("Passed") != len(patterns):
-        sys.stdout.write(f"tempest: {len(patterns)} tests were to pass, and the totals differ.\n")
+    if not process.returncode and totals.get("Passed") != part.passing():
+        sys.stdout.write(f"tempest: {part.passing()} tests were to pass, and the totals differ.\n")
         return 1
     return process.returncode
 
@@ -152,7 +170,8 @@ def run(parts: Sequence[Part], cloud: Cloud, work: Path, port: int) -> int:
     images = prepare(cloud, work)
     code = 0
     for part in parts:
-        configuration = write_configuration(part, f"http://127.0.0.1:{port}", images, work)
+        users = whose(part, cloud, work / "accounts.yaml")
+        configuration = write_configuration(part, f"http://127.0.0.1:{port}", images, users, work)
         code = run_part(part, work, configuration) or code
     doctor = [sys.executable, "-m", "mooring.main", "doctor", "--state-dir", cloud.state_dir]
     return subprocess.run(doctor, check=False).returncode or code
@@ -161,13 +180,15 @@ def run(parts: Sequence[Part], cloud: Cloud, work: Path, port: int) -> int:
 def run_all(work: Path) -> int:
     """Run everything, each cloud in a directory of its own; the first failure gives the code."""
     raise_loopback()
-    guests, hosts = work / "guests", work / "hosts"
-    for directory in (guests, hosts):
+    guests, hosts, shares = work / "guests", work / "hosts", work / "shares"
+    for directory in (guests, hosts, shares):
         directory.mkdir()
     with guests_cloud(guests) as cloud:
         code = run((REBUILD, OTHERS), cloud, guests, PORT)
     with hosts_cloud(hosts) as cloud:
-        return run((MOVES,), cloud, hosts, CLOUD_PORT) or code
+        code = run((MOVES,), cloud, hosts, CLOUD_PORT) or code
+    with shares_cloud(shares) as cloud:
+        return run((SHARES,), cloud, shares, CLOUD_PORT) or code
 
 
 def main() -> int:

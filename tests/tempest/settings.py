@@ -34,14 +34,39 @@ class Part(Struct, frozen=True):
     name: str
     tests: Mapping[str, Sequence[str]]
     settings: Mapping[str, Mapping[str, str]]
+    whole: Sequence[str] = ()
+    """Cases of which all tests are run but those that are left out."""
+    left_out: Mapping[str, Sequence[str]] = {}
+    """By case, regular expressions of tests' names."""
+    count: int = 0
+    """How many tests of whole cases have to pass."""
+    workers: int = 1
+    """How many tests are run at a time."""
+    makes_users: bool = False
+    """Whether each case has projects and users of its own, which Tempest makes and deletes."""
 
     def patterns(self) -> list[str]:
-        """Return one pattern for each test; what follows a test's name are its attributes."""
-        return [
-            rf"^{case.replace('.', r'[.]')}[.]{test}(\[.*)?$"
-            for case, tests in self.tests.items()
-            for test in tests
-        ]
+        """Return one pattern for each test, and one for each whole case."""
+        return [*_patterns(self.tests), *(f"^{_literal(case)}[.]" for case in self.whole)]
+
+    def patterns_left_out(self) -> list[str]:
+        """Return the patterns of what is not run of whole cases."""
+        return _patterns(self.left_out)
+
+    def passing(self) -> int:
+        """Return how many tests have to pass."""
+        return sum(map(len, self.tests.values())) + self.count
+
+
+def _patterns(tests: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return one pattern for each test; what follows a test's name are its attributes."""
+    return [
+        rf"^{_literal(case)}[.]{test}(\[.*)?$" for case, names in tests.items() for test in names
+    ]
+
+
+def _literal(case: str) -> str:
+    return case.replace(".", "[.]")
 
 
 REBUILD = Part(
@@ -107,8 +132,7 @@ OTHERS = Part(
 
 def write_accounts(cloud: Cloud, password: str, file: Path) -> None:
     """Write down the users that the tests log in as; `password` is that of those made for them."""
-    known = msgspec.json.decode((cloud.state_dir / "passwords.json").read_bytes())
-    passwords = {**known, READER: password, MANAGER: password}
+    passwords = {**passwords_of(cloud), READER: password, MANAGER: password}
     users = {
         "demo": ("demo", "member"),
         READER: ("demo", "reader"),
@@ -128,17 +152,34 @@ def write_accounts(cloud: Cloud, password: str, file: Path) -> None:
     file.write_text(yaml.safe_dump(accounts), "utf-8")
 
 
-def write_configuration(part: Part, url: str, images: tuple[str, str], directory: Path) -> Path:
-    """Write the configuration of a part, beside the accounts, and return its file."""
+def passwords_of(cloud: Cloud) -> dict[str, str]:
+    """Return the passwords of the users that every new cloud has, by their names."""
+    return msgspec.json.decode((cloud.state_dir / "passwords.json").read_bytes())
+
+
+def whose(part: Part, cloud: Cloud, accounts: Path) -> dict[str, str]:
+    """Return how a part comes by its users."""
+    if not part.makes_users:
+        return {"use_dynamic_credentials": "false", "test_accounts_file": str(accounts)}
+    return {
+        "use_dynamic_credentials": "true",
+        "tempest_roles": "member",
+        "admin_username": "admin",
+        "admin_project_name": "admin",
+        "admin_domain_name": "Default",
+        "admin_password": passwords_of(cloud)["admin"],
+    }
+
+
+def write_configuration(
+    part: Part, url: str, images: tuple[str, str], users: Mapping[str, str], directory: Path
+) -> Path:
+    """Write the configuration of a part and return its file; `users` is what `whose` says."""
     waiting = {"build_interval": "1", "build_timeout": "60"}
     sections: dict[str, dict[str, Any]] = {
         "DEFAULT": {"log_file": f"{directory / part.name}.log"},
         "oslo_concurrency": {"lock_path": str(directory / "locks")},
-        "auth": {
-            "use_dynamic_credentials": "false",
-            "create_isolated_networks": "false",
-            "test_accounts_file": str(directory / "accounts.yaml"),
-        },
+        "auth": {**users, "create_isolated_networks": "false"},
         "identity": {"uri_v3": f"{url}/identity/v3", "auth_version": "v3", "region": "RegionOne"},
         "compute": {
             "image_ref": images[0],

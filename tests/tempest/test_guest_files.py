@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.tempest.guest_files import GuestFiles, run_command
+from tests.tempest.moves import MOVES
 from tests.tempest.settings import OTHERS, REBUILD
+from tests.tempest.shares import SHARES
 
 MISSING = (1, "cat: test_file: No such file or directory\n")
 
@@ -27,5 +30,18 @@ def test_a_guests_file_is_there_until_the_end_of_its_disk_is_replaced(tmp_path: 
 
 
 def test_each_test_is_run_once() -> None:
-    patterns = [*REBUILD.patterns(), *OTHERS.patterns()]
+    parts = (REBUILD, OTHERS, MOVES, SHARES)
+    patterns = [pattern for part in parts for pattern in part.patterns()]
     assert len(patterns) == len(set(patterns))
+
+
+def test_whole_cases_are_run_without_what_is_left_out() -> None:
+    def is_run(name: str) -> bool:
+        chosen = any(re.search(each, name) for each in SHARES.patterns())
+        return chosen and not any(re.search(each, name) for each in SHARES.patterns_left_out())
+
+    api = "manila_tempest_tests.tests.api"
+    assert is_run(f"{api}.test_rules.ShareIpRulesForNFSTest.test_create_delete_access_rules[id-1]")
+    assert not is_run(f"{api}.test_rules.ShareIpRulesForNFSTest.test_update_access_rule[id-1]")
+    assert not is_run(f"{api}.test_rules.ShareIpRulesForCIFSTest.test_create_delete_access_rules")
+    assert set(SHARES.left_out) <= set(SHARES.whole)
