@@ -12,6 +12,11 @@ from tests.kill.harness import Answer, KilledCloud
 COMPUTE, SHARE = "/compute/v2.1", "/share/v2"
 SINCE = "2.97"
 STARTS = ("compute.start_server", "compute.reboot_server", "compute.insist_on_reboot")
+HELD_UP = ",".join(
+    f"!share.extend_share/{point}/before"
+    for point in ("ask_storage/forward", "look_at_storage/failing")
+)
+"""What `kill_at` must say so that the extend of a share fails, and its bad end does not get on."""
 Act = Callable[[], Answer]
 
 
@@ -49,7 +54,7 @@ def guest_share_operations(
     stop = partial(act, cloud, on, "os-stop")
     reboot = partial(act, cloud, off, "reboot", {"type": "HARD"})
     delete = partial(cloud.ask, "DELETE", f"{COMPUTE}/servers/{on}")
-    reset = partial(_reset_detaching, cloud, off, folder)
+    reset = partial(_reset_detaching, cloud, off, spare)
     return {
         **{f"compute.start_server/{step}": [start] for step in given},
         **{f"compute.reboot_server/{step}": [reboot] for step in given},
@@ -68,10 +73,36 @@ def _detach(cloud: KilledCloud, server: str, share: str) -> Answer:
 
 
 def _reset_detaching(cloud: KilledCloud, server: str, share: str) -> Answer:
-    """Reset the state of a server that loses a share while the host does not answer."""
-    with cloud.agent_frozen():
-        _detach(cloud, server, share)
-        return act(cloud, server, "os-resetState", {"state": "error"})
+    """Reset the state of a server that loses a share whose rules wait for an extend (`HELD_UP`).
+
+    The extend ends by an administrator's word, later: so the detach comes no further than to its
+    pivot, and the reset to its end.
+    """
+    attach(cloud, server, share)
+    path = f"{COMPUTE}/servers/{server}/shares/{share}"
+    cloud.until(lambda: _is(cloud, path, "inactive"), "the server has the share")
+    _act_on_share(cloud, share, {"extend": {"new_size": 2}})
+    _detach(cloud, server, share)
+    cloud.until(lambda: _is_held(cloud), "the detach waits for the share")
+    answer = act(cloud, server, "os-resetState", {"state": "error"})
+    _act_on_share(cloud, share, {"reset_status": {"status": "available"}})
+    return answer
+
+
+def _act_on_share(cloud: KilledCloud, share: str, body: Any) -> Answer:
+    return cloud.ask("POST", f"{SHARE}/shares/{share}/action", body, user="admin", version="2.82")
+
+
+def _is(cloud: KilledCloud, path: str, status: str) -> bool:
+    shown = cloud.ask("GET", path, version=SINCE)
+    return not shown.status or shown.body["share"]["status"] == status
+
+
+def _is_held(cloud: KilledCloud) -> bool:
+    listed = cloud.ask("GET", f"{COMPUTE}/mooring/operations", user="admin")
+    running: list[dict[str, str]] = listed.body["operations"] if listed.status else []
+    steps = [one["step"] for one in running if one["name"] == "compute.detach_share"]
+    return not listed.status or "revoke_access" in steps
 
 
 def _insist(cloud: KilledCloud, server: str) -> Answer:

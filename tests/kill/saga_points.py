@@ -10,17 +10,21 @@ from msgspec import Struct
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
-from tests.kill import shared_move_workload
+from tests.kill import guest_share_workload, shared_move_workload
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
-from tests.kill.guest_share_workload import STARTS
 from tests.kill.harness import Answer
 from tests.kill.move_workload import COLD, DELETE_MOVING, HELD, IN_VAIN, MOVES, REVERT, STAYS
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
 
+_WAITING_FOR = {DELETE_MOVING: HELD} | dict.fromkeys(
+    ("compute.reset_state/unmount_share", "compute.reset_state/revoke_access"),
+    guest_share_workload.HELD_UP,
+)
+"""What has to wait so that a step is come to."""
 Act = Callable[[], Answer]
 _WITH_SHARES = {
     **dict.fromkeys((COLD, REVERT), shared_move_workload.OF_SHARES),
-    **dict.fromkeys(STARTS, frozenset({"grant_access", "mount_share"})),
+    **dict.fromkeys(guest_share_workload.STARTS, frozenset({"grant_access", "mount_share"})),
 }
 """Steps that a server without shares does not pass, by saga."""
 
@@ -73,8 +77,8 @@ def _setting(saga: Saga[Any], point: str) -> str:
         ("complete_volume", "forward"),
     }:
         return f"{LEFT_RESERVED},{point}"
-    if f"{saga.name}/{step}" == DELETE_MOVING:
-        return f"{HELD},{point}"
+    if held := _WAITING_FOR.get(f"{saga.name}/{step}"):
+        return f"{held},{point}"
     before = {INSIST: HANGING, shared_move_workload.RELEASE: shared_move_workload.NOT_LET_GO}
     if saga.name in before:
         point = f"{before[saga.name]},{point}"
