@@ -54,11 +54,14 @@ def why_no_nfs_server() -> str:
 
 
 class NfsServer:
-    """A server that includes the index of one pool. `net` begins the names of its namespaces."""
+    """A server that includes the index of one pool.
 
-    def __init__(self, directory: Path, index: Path) -> None:
-        self.directory, self._index = directory, index
-        self.net = f"mo{os.getpid() % 100000}n{next(_count)}"
+    It is in the network namespace `net`, by which the names of its clients' begin, at an address.
+    """
+
+    def __init__(self, directory: Path, index: Path, net: str = "", address: str = ADDRESS) -> None:
+        self.directory, self._index, self.address = directory, index, address
+        self.net = net or f"mo{os.getpid() % 100000}n{next(_count)}"
         self.bus = f"unix:path={directory / 'bus'}"
         self._running: list[subprocess.Popen[bytes]] = []
 
@@ -78,8 +81,11 @@ class NfsServer:
             assert await until(bus.exists, 20)
         main, recovery = self.directory / "ganesha.conf", self.directory / "recovery"
         recovery.mkdir(exist_ok=True)
-        main.write_text(_CONFIG.format(address=ADDRESS, recovery=recovery, index=self._index))
+        main.write_text(_CONFIG.format(address=self.address, recovery=recovery, index=self._index))
         log.unlink(missing_ok=True)
+        # It does not start without what it includes.
+        self._index.parent.mkdir(parents=True, exist_ok=True)
+        self._index.touch()
         words = ["nsenter", f"--net=/run/netns/{self.net}", "ganesha.nfsd", "-F"]
         files = ["-f", str(main), "-L", str(log), "-p", str(self.directory / "ganesha.pid")]
         self._running.append(await _start([*words, *files], environment))
@@ -127,9 +133,6 @@ async def nfs_server(index: Path) -> AsyncGenerator[NfsServer]:
     server = NfsServer(directory, index)
     try:
         await asyncio.to_thread(server.lay_cables)
-        # It does not start without what it includes.
-        await asyncio.to_thread(lambda: index.parent.mkdir(parents=True, exist_ok=True))
-        await asyncio.to_thread(index.touch)
         await server.start()
         yield server
     finally:
