@@ -138,6 +138,13 @@ class CephCluster:
         """Return what Ceph answers its administrator."""
         return self._do("ceph", *words)
 
+    def mount(self, path: str, point: Path) -> None:
+        """Mount a path of the file system as its administrator; whoever asks unmounts it."""
+        keyring = str(self.home / "client.admin.keyring")
+        who = ("--conf", str(self.config), "--name", "client.admin", "--keyring", keyring)
+        quiet = ("--pid_file=", "--admin_socket=", f"--client_mountpoint={path}")
+        self._do("ceph-fuse", *who, *quiet, str(point))
+
     def _make_keys(self, keyring: str) -> None:
         make = ("--create-keyring", keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
         self._do("ceph-authtool", *make)
