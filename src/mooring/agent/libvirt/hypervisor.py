@@ -105,7 +105,8 @@ class LibvirtHypervisor(LibvirtDisks):
             found = (
                 find_domain(handle, name.removeprefix(domain_xml.NAME_PREFIX)) for name in ours
             )
-            return [states.show(domain) for domain in found if domain is not None]
+            shown = (states.show_if_there(domain) for domain in found if domain is not None)
+            return [guest for guest in shown if guest is not None]
 
         return await self._call(read)
 
@@ -118,7 +119,7 @@ class LibvirtHypervisor(LibvirtDisks):
 
         def read() -> Guest | None:
             domain = find_domain(handle, server_id)
-            return None if domain is None else states.show(domain)
+            return None if domain is None else states.show_if_there(domain)
 
         return await self._call(read)
 

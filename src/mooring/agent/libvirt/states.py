@@ -49,6 +49,16 @@ def state_of(domain: Any) -> GuestState:
     return "paused" if state in _PAUSED else "running"
 
 
+def show_if_there(domain: Any) -> Guest | None:
+    """Return a guest with its disks on both sides; None when it has gone since it was found."""
+    try:
+        return show(domain)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+            raise
+        return None
+
+
 def show(domain: Any) -> Guest:
     """Return a guest with its disks on both sides."""
     places = devices.read(domain)
