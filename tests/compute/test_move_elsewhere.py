@@ -1,4 +1,4 @@
-"""A move whose destination cannot take the server goes to another host, and leaves nothing there."""
+"""A move whose destination cannot take the server goes to another host and leaves nothing there."""
 
 from __future__ import annotations
 
