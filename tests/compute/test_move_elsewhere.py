@@ -105,6 +105,8 @@ async def test_one_that_was_asked_for_is_the_only_one_tried(moving: Moving, way:
     await _move(moving, way, moving.destination)
     assert asked == [moving.destination]
     await moving.stays_whole()
+    refused = f"{moving.destination} does not see the storage."
+    assert await _events(moving) == [(_EVENTS[way], "Error", refused)]
 
 
 async def test_a_server_that_no_other_host_can_take_stays_and_says_why(

@@ -35,10 +35,9 @@ def try_elsewhere(notes: CreateServer, run: Run[Compute]) -> CreateServer | None
     None where another would do no better, none may be taken, or enough were tried. What a host
     calls Invalid, as an image that is not what it claims to be, is so on every host.
     """
-    error = run.error
-    if isinstance(error, Invalid):
+    if isinstance(run.error, Invalid):
         return None
-    so_far = tried.one_more(notes.tried, error, notes.host, notes.wished_host)
+    so_far = tried.one_more(notes.tried, run.error, notes.host, notes.wished_host)
     if so_far is None:
         return None
     disks = [_afresh(disk) for disk in notes.disks]
