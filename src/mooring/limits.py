@@ -84,7 +84,7 @@ COMPUTE_EVENTS = 1000
 """Most events of one call to os-server-external-events: more do not come from one operation."""
 
 COMPUTE_BUILD_HOSTS = 3
-"""Hosts that are tried for a new server or a move, one after the other: as many as Nova tries."""
+"""Hosts on which a new server is tried, one after the other: as many as Nova tries by default."""
 
 COMPUTE_UNDO_ATTEMPTS = 12
 """How often an unwinding or a late disconnect is tried before the server is in ERROR: 3 min."""

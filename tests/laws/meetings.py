@@ -87,8 +87,6 @@ WANTS = {
     "live migration": Wants(_MOVING, _MOVING, moves=True),
     "cold migration": Wants(_MOVING, _MOVING, moves=True),
     "cold migration in vain": Wants(_MOVING, _MOVING, moves=True),
-    "cold migration elsewhere": Wants(_MOVING, _MOVING, moves=True),
-    "live migration elsewhere": Wants(_MOVING, _MOVING, moves=True),
     "resize": Wants(_MOVING, _MOVING, moves=True),
     "confirm": Wants(f"{_MOVING} later", _MOVING, "later"),
     "delete a moved server": Wants(f"{_MOVING} later", "server", "later"),

@@ -116,19 +116,6 @@ async def cold_migrate(site: Site) -> Any:
     return await _act(site, "migrate", {"host": host}, user="admin")
 
 
-async def cold_migrate_elsewhere(site: Site) -> Any:
-    """The same to any host, and the one that comes first does not connect the volumes."""
-    site.refuse_at_first("PUT", "/connections/*")
-    return await _act(site, "migrate", None, user="admin")
-
-
-async def live_migrate_elsewhere(site: Site) -> Any:
-    """The same while it runs."""
-    site.refuse_at_first("PUT", "/connections/*")
-    value = {"host": None, "block_migration": False}
-    return await _act(site, "os-migrateLive", value, user="admin")
-
-
 async def cold_migrate_in_vain(site: Site) -> Any:
     """The same, and the other host does not start the guest."""
     host = FOURTH if "asker" in site.names else THIRD
@@ -242,20 +229,6 @@ MOVES = [
         a_server_that_moves,
         cold_migrate_in_vain,
         hosts=(THIRD,),
-    ),
-    Scenario(
-        "cold migration elsewhere",
-        COLD_MIGRATE,
-        a_server_that_moves,
-        cold_migrate_elsewhere,
-        hosts=(THIRD, FOURTH),
-    ),
-    Scenario(
-        "live migration elsewhere",
-        LIVE_MIGRATE,
-        a_server_that_moves,
-        live_migrate_elsewhere,
-        hosts=(THIRD, FOURTH),
     ),
     Scenario("resize", COLD_MIGRATE, a_server_that_moves, resize),
     Scenario("confirm", CONFIRM_RESIZE, a_server_that_moved, confirm, hosts=(THIRD,)),

@@ -129,10 +129,6 @@ class Site:
         """Let a host refuse a call for good, whenever it comes; "*" in the path is anything."""
         self._unwilling.add((host, method, path.format(**self.names)))
 
-    def refuse_at_first(self, method: str, path: str) -> None:
-        """Let the host that is asked for something first refuse it for good, whichever that is."""
-        self.refuse_at("", method, path)
-
     async def until_waiting(self, name: str) -> None:
         """Let time pass until compute has tried an operation of this name once, in vain.
 
@@ -202,7 +198,9 @@ class Site:
         return await (self.meddler.pass_on(call) if self.meddler else call.forward())
 
     async def _reach(self, request: HostRequest, forward: HostForward) -> HostResponse:
-        if self._is_unwilling(request):
+        asked = (request.headers["host"], request.method)
+        refused = [path for *who, path in self._unwilling if tuple(who) == asked]
+        if any(fnmatchcase(request.target, path) for path in refused):
             body = wire.body_of(Conflict("A law lets the host refuse."))
             return HostResponse(409, body, {"content-type": "application/json"})
         method, path, words = self._silenced
@@ -210,16 +208,6 @@ class Site:
         if named and isinstance(request.body, bytes) and words in request.body:
             raise Unavailable("A law keeps the host silent.")
         return await forward(request)
-
-    def _is_unwilling(self, request: HostRequest) -> bool:
-        asked = request.headers["host"]
-        for host, method, path in [*self._unwilling]:
-            meant = host in {"", asked} and method == request.method
-            if meant and fnmatchcase(request.target, path):
-                self._unwilling.discard(("", method, path))
-                self._unwilling.add((asked, method, path))
-                return True
-        return False
 
 
 def _answer(status: int, body: bytes) -> Response:

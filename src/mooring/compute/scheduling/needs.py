@@ -25,8 +25,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     traits      what the host must be able to do; with a leading "!" what it must not
     zone        the availability zone that was asked for; None is any
     host        the only host that will do, when one was asked for; it may be disabled
-    leaving     the host that the server is to leave, and does not go to; "" is none
-    tried       hosts that could not have the server
+    left_out    hosts that will not do: tried already, or where the server is now
     preferred   the host that comes first where it will do as well as others
     hypervisor  what its root disk is made for, where that goes along; "" is any
     reach       by pool of its volumes that not every host reaches: the hosts that do
@@ -43,8 +42,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     traits: list[str] = []
     zone: str | None = None
     host: str | None = None
-    leaving: str = ""
-    tried: list[str] = []
+    left_out: list[str] = []
     preferred: str = ""
     hypervisor: str = ""
     reach: dict[str, list[str]] = {}

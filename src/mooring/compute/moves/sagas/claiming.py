@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from mooring.compute.hosts import guests, hosts
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas.move_notes import ColdMove, LiveMigrate, Move
-from mooring.compute.scheduling import mounting, picking, tried
+from mooring.compute.scheduling import mounting, picking
 from mooring.compute.scheduling.needs import Needs, resources_of, traits_for_shares, traits_of
-from mooring.compute.scheduling.picking import Chosen, Owner
+from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.shares import folders
 from mooring.compute.tables import Server
-from mooring.errors import Invalid, NoCapacity
+from mooring.errors import Invalid
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -43,8 +43,7 @@ async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrat
         traits=traits_of(server.extra_specs),
         zone=server.pinned_zone,
         host=notes.wished_host,
-        leaving=notes.source,
-        tried=tried.names(notes.tried),
+        left_out=[notes.source],
         hypervisor=notes.hypervisor,
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
         group_id=notes.group_id,
@@ -52,20 +51,8 @@ async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrat
         specs=server.extra_specs,
         hints=server.scheduler_hints,
     )
-    chosen = await _claim(notes, run, needs)
+    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     return replace(notes, destination=chosen.host, zone=chosen.zone)
-
-
-async def _claim(notes: Move, run: Run[Compute], needs: Needs) -> Chosen:
-    try:
-        return await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
-    except NoCapacity as error:
-        raise tried.told_of(notes.tried, error) from error
-
-
-async def leave_destination(notes: Move, run: Run[Compute]) -> None:
-    """Hold no room there, nor a place in the group; the migration holds what the server has."""
-    await picking.release(run, notes.server_id, notes.group_id)
 
 
 async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
@@ -90,8 +77,7 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
         traits=traits_of(specs, traits_for_shares(specs) if notes.shares else ()),
         zone=server.pinned_zone,
         host=notes.wished_host,
-        leaving="" if resizes else notes.source,
-        tried=tried.names(notes.tried),
+        left_out=[] if resizes else [notes.source],
         preferred=notes.source,
         hypervisor=notes.hypervisor,
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
@@ -102,7 +88,7 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
         letting_go=letting_go,
         hints=server.scheduler_hints,
     )
-    chosen = await _claim(notes, run, needs)
+    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     found = replace(notes, destination=chosen.host, zone=chosen.zone)
     return replace(found, to_make=[], to_share=[]) if found.stays else found
 

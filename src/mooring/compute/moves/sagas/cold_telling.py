@@ -18,12 +18,8 @@ if TYPE_CHECKING:
     from mooring.saga.define import Run
 
 
-PREPARING = "compute_prep_resize"
-"""The event of making a move ready."""
-
-
 def _describe_move(notes: ColdMove) -> Told:
-    return Told(event=PREPARING, host=notes.source)
+    return Told(event="compute_prep_resize", host=notes.source)
 
 
 def _describe_confirm(notes: ColdMove) -> Told:

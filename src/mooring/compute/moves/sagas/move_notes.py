@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mooring.compute.flavors.sizes import Size
-from mooring.compute.scheduling.tried import Tried
 from mooring.compute.shares.folders import Folder
 from mooring.compute.volumes.disks import Disk
 
@@ -39,7 +38,6 @@ class Move(Struct, frozen=True, kw_only=True):
     group_id        the server's group, "" for none
     known           attachments that the volumes had before, never to be deleted as the saga's own
     reason          why the guest stayed; empty once it has moved
-    tried           destinations that could not have it, before this one
     kept            the host that has the guest once that is settled; empty before
     lost            neither host has it
     gone            attachments that are there no more, in a bad end
@@ -60,7 +58,6 @@ class Move(Struct, frozen=True, kw_only=True):
     disks: list[MovingDisk] = []
     known: list[str] = []
     reason: str = ""
-    tried: list[Tried] = []
     kept: str = ""
     lost: bool = False
     gone: list[str] = []

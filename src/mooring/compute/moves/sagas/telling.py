@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from mooring.saga.define import Run
 
 
-EVENT = "compute_live_migration"
-
-
 def _describe(notes: LiveMigrate) -> Told:
-    return Told(event=EVENT, host=notes.source)
+    return Told(event="compute_live_migration", host=notes.source)
 
 
 _told = tell(_describe)
