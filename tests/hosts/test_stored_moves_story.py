@@ -58,6 +58,8 @@ def stored(
 ) -> Generator[Stored]:
     """Two hosts, and a place for the storage, on one network."""
     del several_hosts
+    if not request.config.getoption("--every"):
+        pytest.skip("it takes minutes, and make guests runs it")
     require_guests()
     directory = tmp_path_factory.mktemp("cloud")
     lab = RealHosts(directory / "state", (*HOSTS, KEEPER))
