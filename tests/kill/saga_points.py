@@ -58,10 +58,14 @@ class SagaPoint(Struct, frozen=True):
         return rarer.get(self.step, rarer.get(self.saga.name, []))
 
 
+_ELSEWHERE = ("compute.create_server/reserve_again/", "compute.create_server/save_again/")
+"""What is only passed on the way to a second host, where the first one refuses: no workload here
+has such hosts, so the laws alone stop there (the scenario "create elsewhere")."""
 SAGA_POINTS = [
     SagaPoint(saga, point)
     for saga in laws.sagas_of(*(each.name for each in SERVICES))
     for point in laws.points_of(saga)
+    if not point.startswith(_ELSEWHERE)
 ]
 
 
