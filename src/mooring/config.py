@@ -12,14 +12,13 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
 
-from mooring import typed
+from mooring import config_checks, typed
 from mooring.errors import Invalid
 
 PREFIX = "MOORING_"
@@ -118,11 +117,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
     copy_mib_per_s: Annotated[
         int,
-        Meta(
-            description="How many MiB of such disks this host gives in a second, all together;"
-            " 0 for no bound.",
-            ge=0,
-        ),
+        Meta(description="MiB of such disks that it gives in a second, in all; 0: any.", ge=0),
     ] = 0
     agents: Annotated[
         tuple[str, ...],
@@ -210,6 +205,30 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int,
         Meta(description="Seconds after which a resize is confirmed by itself; 0: never.", ge=0),
     ] = 0
+    fence_command: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="The command that ends a host for certain, in words; `{host}` in them is"
+            " the host's name ([how to write one](hosts.md#when-a-host-dies)). No shell reads it."
+            " It may run twice. Empty: no host can be fenced; in a lab, its hosts can."
+        ),
+    ] = ()
+    fence_timeout_s: Annotated[
+        int,
+        Meta(description="How many seconds that command may take; then it is ended.", ge=1, le=600),
+    ] = 60
+    evacuate_after_s: Annotated[
+        int,
+        Meta(
+            description="After how many seconds of silence a host is fenced by itself, when there"
+            " is a fence command and as many others answer as are silent; 0: never.",
+            ge=0,
+            le=86400,
+        ),
+    ] = 0
+    force_config_drive: Annotated[
+        bool, Meta(description="Whether every new server has a [config drive](config-drive.md).")
+    ] = False
     kill_at: Annotated[
         str,
         Meta(
@@ -256,9 +275,7 @@ def load(
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
     values |= _checked(given, "the command line", strict=True)
     settings = Settings(**values)
-    _check_addresses(settings)
-    _check_hosts(settings)
-    _check_notifications(settings)
+    config_checks.check(settings)
     return settings
 
 
@@ -320,61 +337,6 @@ def _checked(values: Mapping[str, Any], place: str, *, strict: bool) -> dict[str
         except msgspec.ValidationError as error:
             raise Invalid(f"The setting {key} in {place} does not fit: {error}.") from error
     return checked
-
-
-def _check_address(name: str, value: str) -> None:
-    host, colon, port = value.rpartition(":")
-    bare = host.strip("[]")
-    if not (colon and bare and port.isascii() and port.isdigit() and int(port) <= 65535):
-        raise Invalid(f"The setting {name} must be ADDRESS:PORT, and is {value}.")
-    if ":" in bare and host != f"[{bare}]":
-        raise Invalid(f"The setting {name} takes an IPv6 address in brackets, as in [::1]:8470.")
-
-
-def _check_hosts(settings: Settings) -> None:
-    if settings.hosts_address and not settings.hosts_listen:
-        raise Invalid("The setting hosts_address needs hosts_listen: hosts join there.")
-    if not settings.hosts_listen:
-        return
-    _check_address("hosts_listen", settings.hosts_listen)
-    if settings.hosts_address:
-        _check_address("hosts_address", settings.hosts_address)
-    elif _is_everywhere(settings.hosts_listen):
-        raise Invalid(
-            "The setting hosts_listen is every address. Say in hosts_address under which one hosts "
-            "reach it, as ADDRESS:PORT."
-        )
-
-
-def _is_everywhere(listen: str) -> bool:
-    try:
-        return ip_address(listen.rpartition(":")[0].strip("[]")).is_unspecified
-    except ValueError:
-        return False
-
-
-def _check_addresses(settings: Settings) -> None:
-    _check_address("listen", settings.listen)
-    if settings.public_url and not settings.public_url.startswith(("http://", "https://")):
-        raise Invalid("The setting public_url must begin with http:// or https://.")
-    if settings.database and not settings.database.startswith("postgresql://"):
-        raise Invalid("The setting database must be empty or begin with postgresql://.")
-
-
-def _check_notifications(settings: Settings) -> None:
-    url = settings.notifications_webhook
-    if url and not url.startswith(("http://", "https://")):
-        raise Invalid("The setting notifications_webhook must begin with http:// or https://.")
-    if "webhook" in settings.notifications and not url:
-        raise Invalid(
-            "The setting notifications names webhook, and notifications_webhook is empty: give the"
-            " URL to post them to."
-        )
-    if "oslo.messaging" in settings.notifications:
-        raise Invalid(
-            "The setting notifications names oslo.messaging, which this release does not speak, as"
-            " its failures cannot be told. Use webhook, and a receiver that publishes on your bus."
-        )
 
 
 def _metas(name: str) -> list[Meta]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from mooring import limits
+from mooring.http_bounds import BoundedProtocol
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -62,13 +63,15 @@ async def listening(
     config = uvicorn.Config(
         app,
         ssl_context_factory=None if context is None else lambda _config, _default: context,
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         interface="asgi3",
         log_config=None,
         access_log=False,
         server_header=False,
+        # asyncio accepts so many in a row, and of those it has no files for it logs each.
+        backlog=limits.HTTP_ACCEPTED,
         timeout_keep_alive=limits.SERVER_IDLE_S,
         timeout_graceful_shutdown=limits.SHUTDOWN_S,
     )
@@ -77,6 +80,8 @@ async def listening(
     started = asyncio.create_task(server.listens.wait())
     try:
         await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            listener.listen(limits.HTTP_BACKLOG)
         yield serving
     finally:
         started.cancel()

@@ -32,6 +32,36 @@ WEB_BODY_BYTES = 114688
 WEB_BODY_WAIT_S = 60.0
 """How long a client may take to send a JSON body."""
 
+HTTP_HEAD_BYTES = 65536
+"""Longest request line with its headers: a filter by a hundred ids takes 5 KiB of it."""
+
+HTTP_HEADERS = 100
+"""Most headers of a request: clients send about ten."""
+
+HTTP_HEAD_WAIT_S = 20.0
+"""How long a client may take to send them."""
+
+HTTP_READ_WAIT_S = 60.0
+"""How long a client may read nothing of its answer, once its buffers and the kernel's are full."""
+
+HTTP_PIPELINED = 8
+"""Most requests that wait on a connection for the answer to the one before them."""
+
+HTTP_ACCEPTED = 64
+"""Connections that are accepted before the next ones are bounded."""
+
+HTTP_BACKLOG = 2048
+"""Connections that wait in the kernel to be accepted."""
+
+HTTP_CONNECTIONS = 4096
+"""Most connections of a process, and at most half as many as it may have files open."""
+
+PATTERN_LENGTH = 255
+"""Longest regular expression that may filter a list: no name is longer."""
+
+PATTERNS_KEPT = 128
+"""Regular expressions that a process keeps compiled."""
+
 WEB_PAGE_ROWS = 1000
 """Most rows of one page of a list: what Nova and Cinder give by default."""
 
@@ -62,17 +92,14 @@ HOST_DOOR_WAIT_S = 20.0
 HOST_REST_S = 10.0
 """How long an operation rests that was turned away at a host's door, if the host says nothing."""
 
+HOST_HEARD_S = 6.0
+"""How old what a host said may be for who looks at its pools: it is asked for its heartbeat too."""
+
 HOST_WORD_S = 5.0
 """From when on operators are told that a host owes an answer; a healthy one answers within 2 s."""
 
 SLOT_CALLS = 7
 """Calls to other services that sagas may wait for, for each slot, beside those that work."""
-
-COMPUTE_PATTERN_LENGTH = 255
-"""Longest regular expression that may filter a list of servers: no name is longer."""
-
-COMPUTE_PATTERN_WILDCARDS = 4
-"""Most wildcards in it: each multiplies the time of a search by the length of the text."""
 
 COMPUTE_TAGS = 50
 """Most tags of one server: what Nova takes."""
@@ -84,7 +111,7 @@ COMPUTE_EVENTS = 1000
 """Most events of one call to os-server-external-events: more do not come from one operation."""
 
 COMPUTE_BUILD_HOSTS = 3
-"""Hosts on which a new server is tried, one after the other: as many as Nova tries by default."""
+"""Hosts that are tried for a new server or a move, one after the other: as many as Nova tries."""
 
 COMPUTE_UNDO_ATTEMPTS = 12
 """How often an unwinding or a late disconnect is tried before the server is in ERROR: 3 min."""
@@ -156,6 +183,12 @@ VOLUME_SIZE_GIB = 2**31 - 1
 AGENT_MERGE_S = 7200.0
 """How long the merge of a disk's files may take; what a volume service waits for at most."""
 
+AGENT_CAPTURE_S = 7200.0
+"""How long the copy of a guest's root disk may take, while the guest goes on writing to it."""
+
+CAPTURE_PIECE_BYTES = 4 << 20
+"""How much of a capture is asked for at once: little enough to wait for no longer than others."""
+
 CLIENT_BODY_BYTES = 64 << 20
 """Largest answer of a service or an agent that is read into memory; image data is streamed."""
 
@@ -185,6 +218,21 @@ OPERATIONS_LISTED = 1000
 
 IDENTITY_HASHES = 2
 """Passwords that are hashed at once: each takes a processor for 50 ms."""
+
+IDENTITY_LOGINS_WAITING = 32
+"""Logins from one address that wait for that."""
+
+IDENTITY_FREE_FAILURES = 5
+"""Failed logins of a user from an address that cost no time; then the next waits 1 s, 2, 4 ..."""
+
+IDENTITY_FAILURE_WAIT_S = 60.0
+"""Longest such wait."""
+
+IDENTITY_FAILURES_S = 900.0
+"""How long a failed login is remembered."""
+
+IDENTITY_FAILURES_KEPT = 10000
+"""Users and addresses of whom failed logins are remembered; the oldest go first."""
 
 IDENTITY_PASSWORD_CHARS = 4096
 """Longest password; what Keystone takes."""
@@ -326,3 +374,27 @@ COMPUTE_SHARE_PATIENCE_S = 15.0
 
 COMPUTE_SHARE_SWEEP_S = 60.0
 """How often compute looks for access rules of its own, and for mounts, that no server needs."""
+
+FENCES_AT_ONCE = 16
+"""Fence commands that a process runs at a time: the others wait, when a whole rack has died."""
+
+FENCE_OUTPUT_BYTES = 16384
+"""How much of what a fence command says is kept, from its end: the reason of a failure is there."""
+
+FENCE_TOLD_LINES = 5
+"""How many of its last lines an operator is told."""
+
+FENCE_TOLD_LENGTH = 600
+"""Most characters of them, and of the command's words, that are told and recorded."""
+
+FENCE_ANSWER_S = 20.0
+"""How long a request waits for a fence command; then it is answered, and the command goes on."""
+
+FENCE_POLL_S = 5.0
+"""How often it is seen whether a host has been silent for so long that it is to be fenced."""
+
+FENCE_AGAIN_S = 60.0
+"""After how long a fence that failed is tried again by itself; twice as long each time."""
+
+FENCE_AGAIN_MOST_S = 3600.0
+"""The longest such pause: what a fence needs may be mended in the meantime."""

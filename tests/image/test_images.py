@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -51,6 +53,17 @@ async def test_an_id_may_be_chosen_once(cloud: ImageCloud) -> None:
     assert (await cloud.ask("POST", "/images", {"id": image_id})).status == 409
     assert (await cloud.ask("POST", "/images", {"id": "seven"})).status == 400
     assert (await cloud.ask("POST", "/images", {"id": "../../etc/passwd"})).status == 400
+
+
+@pytest.mark.parametrize("user", ["member", "stranger", "admin"])
+async def test_the_id_of_a_deleted_image_is_nobody_s_any_more(cloud: ImageCloud, user: str) -> None:
+    image_id = str(uuid4())
+    await cloud.filled(id=image_id)
+    assert (await cloud.ask("DELETE", f"/images/{image_id}")).status == 204
+    answer = await cloud.ask("POST", "/images", {"id": image_id, "name": "mine"}, user=user)
+    assert answer.status == 409
+    assert "was that of an image before" in answer.text
+    assert (await cloud.ask("GET", f"/images/{image_id}", user=user)).status == 404
 
 
 @pytest.mark.parametrize(
@@ -280,3 +293,13 @@ async def test_what_is_not_offered_is_said(cloud: ImageCloud) -> None:
     answer = await cloud.ask("GET", "/info/import")
     assert answer.body["import-methods"]["value"] == []
     assert (await cloud.ask("GET", "/info/stores")).status == 404
+
+
+async def test_of_deletions_at_once_one_goes_well_and_the_others_find_nothing(
+    tmp_path: Path, database: str
+) -> None:
+    async with ImageCloud(tmp_path, database=database) as cloud:
+        for _ in range(4):
+            path = f"/images/{await cloud.make()}"
+            answers = await asyncio.gather(*(cloud.ask("DELETE", path) for _ in range(6)))
+            assert sorted(answer.status for answer in answers) == [204, 404, 404, 404, 404, 404]

@@ -6,6 +6,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "the id of a deleted image can be had again",
+        "image/images.py",
+        "    tx.execute(insert(FormerImageRow).values(id=image_id))\n",
+        "",
+        "tests/image/test_images.py",
+        "test_the_id_of_a_deleted_image_is_nobody_s_any_more",
+    ),
+    Mutant(
         "two uploads fill one image",
         "image/uploads.py",
         'update(ImageRow).where(ImageRow.id == image_id, ImageRow.status == "queued")',

@@ -6,6 +6,22 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "requests queue without end behind one",
+        "http_bounds.py",
+        "if len(self.pipeline) >= limits.HTTP_PIPELINED:",
+        "if len(self.pipeline) < 0:",
+        "tests/web/test_http_bounds.py",
+        "test_who_sends_a_thousand_ahead_is_cut_off",
+    ),
+    Mutant(
+        "connections that ask for nothing keep their places",
+        "http_bounds.py",
+        "        if awaited:\n            longest",
+        "        if awaited and not known:\n            longest",
+        "tests/web/test_http_bounds.py",
+        "test_a_new_connection_takes_the_place_of_the_one_that_was_silent_longest",
+    ),
+    Mutant(
         "pages have no bound",
         "web/paging.py",
         "min(limit, most), query.get",

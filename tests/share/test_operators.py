@@ -34,11 +34,13 @@ async def test_pools_are_found_by_patterns_and_by_share_type(cloud: ShareCloud) 
 
     assert await found("host=%5Ehost1%24&backend=sim.*&pool=%5Efiles%24") == ["files"]
     assert await found("pool=%5Efile%24") == []
+    assert await found("pool=ile") == [], "a name must begin so"
+    assert await found("pool=(f*)*.*.*.*s%24") == ["files"]
     specs = {"driver_handles_share_servers": False, "storage_protocol": "CEPHFS"}
     body = {"share_type": {"name": "ceph", "extra_specs": specs}}
     await cloud.ask("POST", "/types", body, user="admin")
     assert await found("share_type=ceph") == ["ceph"]
-    for wrong in ("pool=%5B", "pool=(a%2B)%2B", "pool=.*.*.*.*", "share_type=none"):
+    for wrong in ("pool=%5B", "pool=(a)%5C1", "pool=(%3F%3Aa)", "share_type=none"):
         answer = await cloud.ask("GET", f"/scheduler-stats/pools?{wrong}", user="admin")
         assert answer.status == 400, wrong
 

@@ -20,11 +20,13 @@ from typing import Protocol
 import structlog
 from msgspec import Struct
 
+from mooring import process_groups
 from mooring.agent import limits
 from mooring.agent.waiting import until
 from mooring.errors import Bug, Unavailable
 from mooring.fence.journal import Process as Noted
 from mooring.fence.threads import run_to_end
+from mooring.process_groups import check_pid
 
 log = structlog.get_logger()
 _MARK = "MOORING_HELPER_OF"
@@ -116,7 +118,7 @@ class Runner:
             self._notes.note_process(process.pid, start_time(process.pid), operation_key)
             return await self._watch(process, argv[0], allowed.timeout_s)
         finally:
-            await _end(process)
+            await process_groups.end(process)
             self._notes.forget_process(process.pid)
 
     async def open(
@@ -136,7 +138,7 @@ class Runner:
             # One that had ended before it was noted has -1, as all that is gone.
             if start_time(noted.pid) == noted.start_time >= 0:
                 log.info("ending a leftover program", pid=noted.pid, of=noted.operation_key)
-                _kill(noted.pid)
+                process_groups.kill(noted.pid)
                 if not await until(lambda one=noted: start_time(one.pid) != one.start_time, 30.0):
                     raise Unavailable(
                         f"Process {noted.pid} of an earlier agent cannot be ended. See what it "
@@ -202,7 +204,7 @@ class Conversation:
     async def close(self) -> str:
         """End the program with all it started; returns what it said on standard error."""
         try:
-            await _end(self._process)
+            await process_groups.end(self._process)
         finally:
             self._notes.forget_process(self._process.pid)
         return await self._said
@@ -287,34 +289,3 @@ async def _read(stream: asyncio.StreamReader) -> str:
     while chunk := await stream.read(65536):
         kept += chunk[: limits.AGENT_PROGRAM_OUTPUT_BYTES - len(kept)]
     return kept.decode("utf-8", "replace")
-
-
-async def _end(process: Process) -> None:
-    """End a program that still runs and wait until it has, whatever happens to the waiter."""
-    if process.returncode is None:
-        _kill(process.pid)
-    cancelled: asyncio.CancelledError | None = None
-    while process.returncode is None:
-        try:
-            await process.wait()
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-
-
-def _kill(pid: int) -> None:
-    """Kill a program with all it started: each is the leader of its own session."""
-    with suppress(ProcessLookupError):
-        os.killpg(check_pid(pid), signal.SIGKILL)
-
-
-def check_pid(pid: int) -> int:
-    """Return the id of one process that may be ended. Raises Bug.
-
-    To the kernel -1 is every process there is, and so is the group of process 1; 0 is the group of
-    whoever asks.
-    """
-    if pid <= 1 or pid == os.getpid():
-        raise Bug(f"Process {pid} is none that an agent has started; nothing was ended.")
-    return pid

@@ -129,6 +129,11 @@ class ServiceUser:
                 await self._renew()
             return self._token
 
+    async def user_id(self) -> str:
+        """Return the user's id. Raises Unavailable when identity gives no token."""
+        await self.token()
+        return self._body.user.id if self._body else ""
+
     async def url(self, service: str, *, interface: str = "internal", region: str = "") -> str:
         """Return a service's versioned root from our token's catalogue. Raises Unavailable."""
         await self.token()

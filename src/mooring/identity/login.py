@@ -12,7 +12,8 @@ from msgspec import Struct
 from sqlalchemy import select
 
 from mooring.errors import Forbidden, Invalid, NotFound, Unauthenticated
-from mooring.identity import projects, standing, tokens, users
+from mooring.identity import callers, projects, standing, tokens, users
+from mooring.identity.callers import Caller
 from mooring.identity.standing import INVALID, SYSTEM, Standing
 from mooring.identity.tables import ApplicationCredentialRow, DomainRow, UserRow
 from mooring.identity.tokens import METHODS, Token
@@ -109,10 +110,13 @@ class _Proven(Struct, frozen=True):
     root_audit_id: str = ""
 
 
-async def log_in(identity: Identity, auth: Auth) -> tuple[Token, Standing]:
-    """Return the content of a new token. Raises Unauthenticated, Invalid, Forbidden."""
+async def log_in(identity: Identity, auth: Auth, caller: Caller) -> tuple[Token, Standing]:
+    """Return the content of a new token.
+
+    Raises Unauthenticated, Invalid, Forbidden, and Unavailable when too many log in at once.
+    """
     now = identity.clock.now()
-    proven = await _prove(identity, auth.identity, now)
+    proven = await _prove(identity, auth.identity, caller, now)
     if proven.credential_id and auth.scope is not None:
         message = "Application credentials cannot request a scope."
         raise Unauthenticated(message, identity={})
@@ -138,7 +142,7 @@ async def log_in(identity: Identity, auth: Auth) -> tuple[Token, Standing]:
     return token, worth
 
 
-async def _prove(identity: Identity, proofs: Proofs, now: datetime) -> _Proven:
+async def _prove(identity: Identity, proofs: Proofs, caller: Caller, now: datetime) -> _Proven:
     unknown = [method for method in proofs.methods if method not in METHODS]
     if unknown or not proofs.methods:
         message = f"Attempted to authenticate with an unsupported method: {unknown}."
@@ -148,11 +152,11 @@ async def _prove(identity: Identity, proofs: Proofs, now: datetime) -> _Proven:
         if getattr(proofs, method) is None:
             raise Invalid(f"Expecting to find {method} in identity.")
         if proofs.password is not None and method == "password":
-            proven.append(await _prove_password(identity, proofs.password.user))
+            proven.append(await _prove_password(identity, proofs.password.user, caller))
         elif proofs.token is not None and method == "token":
             proven.append(await _prove_token(identity, proofs.token.id, now))
         elif proofs.application_credential is not None:
-            proven.append(await _prove_credential(identity, proofs.application_credential))
+            proven.append(await _prove_credential(identity, proofs.application_credential, caller))
     if len({one.user_id for one in proven}) != 1:
         raise Unauthenticated(INVALID, private="methods of different users")
     methods = tuple(dict.fromkeys(method for one in proven for method in one.methods))
@@ -168,13 +172,28 @@ async def _prove(identity: Identity, proofs: Proofs, now: datetime) -> _Proven:
     )
 
 
-async def _prove_password(identity: Identity, shown: PasswordUser) -> _Proven:
+def _describe(shown: UserRef | CredentialProof) -> str:
+    """Return by what somebody is looked up, and no more: what else is shown makes no difference."""
+    if isinstance(shown, CredentialProof):
+        if shown.id is not None:
+            return f"credential {shown.id}"
+        user = _describe(shown.user) if shown.user else ""
+        return f"credential {shown.name} of {user}"
+    if shown.id is not None:
+        return f"user {shown.id}"
+    domain = shown.domain or DomainRef()
+    place = f"id {domain.id}" if domain.id is not None else f"name {domain.name}"
+    return f"user {shown.name} in {place}"
+
+
+async def _prove_password(identity: Identity, shown: PasswordUser, caller: Caller) -> _Proven:
     def find(tx: Session) -> tuple[str, int, str | None]:
         row = _user(tx, shown)
         return (row.id, row.token_generation, row.password_hash) if row else ("", 0, None)
 
     user_id, generation, hashed = await identity.store.read(find)
-    if not await identity.hasher.check(shown.password, hashed):
+    who = f"user {user_id}" if user_id else _describe(shown)
+    if not await callers.prove(identity, who, shown.password, hashed, caller):
         raise Unauthenticated(INVALID, private=f"a wrong password for {user_id or 'nobody'}")
     return _Proven(user_id, generation, ("password",))
 
@@ -202,7 +221,7 @@ async def _prove_token(identity: Identity, text: str, now: datetime) -> _Proven:
     )
 
 
-async def _prove_credential(identity: Identity, shown: CredentialProof) -> _Proven:
+async def _prove_credential(identity: Identity, shown: CredentialProof, caller: Caller) -> _Proven:
     def find(tx: Session) -> tuple[_Proven | None, str | None]:
         row = _find_credential(tx, shown)
         if row is None:
@@ -212,7 +231,8 @@ async def _prove_credential(identity: Identity, shown: CredentialProof) -> _Prov
         return _Proven(row.user_id, generation, methods, scope, row.id), row.secret_hash
 
     proven, hashed = await identity.store.read(find)
-    if not await identity.hasher.check(shown.secret, hashed) or proven is None:
+    who = _describe(shown)
+    if not await callers.prove(identity, who, shown.secret, hashed, caller) or proven is None:
         raise Unauthenticated(INVALID, private="a wrong application credential")
     return proven
 

@@ -12,11 +12,13 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Awaitable, Callable
 
 import bcrypt
 
 from mooring import limits
 from mooring.errors import Invalid
+from mooring.identity.turns import FairTurns
 
 _BCRYPT, _RANDOM = "bcrypt:", "sha256:"
 
@@ -26,30 +28,46 @@ class Hasher:
 
     def __init__(self, rounds: int = 10) -> None:
         self._rounds = rounds
-        self._turn = asyncio.Semaphore(limits.IDENTITY_HASHES)
+        self._turns = FairTurns(limits.IDENTITY_HASHES, limits.IDENTITY_LOGINS_WAITING)
         self._nobody = ""
+        """What is compared with where there is no hash, so that it takes as long."""
 
     async def hash(self, password: str) -> str:
-        """Return the hash of a password that a person chose. Raises Invalid for a long one."""
+        """Return the hash of a password that a person chose.
+
+        Raises Invalid for a long one, Unavailable when too many are asked for at once.
+        """
         if not 0 < len(password) <= limits.IDENTITY_PASSWORD_CHARS:
             raise Invalid(
                 f"A password has between 1 and {limits.IDENTITY_PASSWORD_CHARS} characters."
             )
-        async with self._turn:
+        async with self._turns.turn(""):
             return await asyncio.to_thread(_slow_hash, password, self._rounds)
 
-    async def check(self, password: str, hashed: str | None) -> bool:
+    async def check(
+        self,
+        password: str,
+        hashed: str | None,
+        *,
+        address: str = "",
+        admit: Callable[[], Awaitable[None]] | None = None,
+    ) -> bool:
         """Tell whether `password` is the one that was hashed.
 
-        Without a hash this takes as long as with one, so the time does not tell who exists.
+        Without a hash this takes as long as with one, so the time does not tell who exists. Who
+        asks waits in the row of his `address`; `admit` raises when it is his turn and he wants, or
+        is to have, none. Raises Unavailable when too many wait in that row.
         """
         if hashed is not None and hashed.startswith(_RANDOM):
             return check_random(password, hashed)
-        if hashed is None:
-            self._nobody = self._nobody or await self.hash(secrets.token_hex())
         if len(password) > limits.IDENTITY_PASSWORD_CHARS:
             return False
-        async with self._turn:
+        async with self._turns.turn(address):
+            if admit is not None:
+                await admit()
+            if hashed is None and not self._nobody:
+                secret = secrets.token_hex()
+                self._nobody = await asyncio.to_thread(_slow_hash, secret, self._rounds)
             right = await asyncio.to_thread(_check_slow, password, hashed or self._nobody)
         return right and hashed is not None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sqlalchemy.exc import IntegrityError
 
 from mooring.errors import Conflict
+from mooring.identity.failures import Failures
 from mooring.identity.passwords import Hasher
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Identity:
     ) -> None:
         self.store, self.clock, self.keys = store, clock, keys
         self.token_lifetime_s = token_lifetime_s
-        self.hasher = hasher or Hasher()
+        self.hasher, self.failures = hasher or Hasher(), Failures()
         self.revision = 0
         """Grows with every change this process makes: what was read before may be outdated."""
 

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from mooring.errors import Conflict, Forbidden, NotFound
 from mooring.image import attributes, records
 from mooring.image.records import Record
-from mooring.image.tables import ImageRow, PropertyRow, TagRow, UploadRow
+from mooring.image.tables import FormerImageRow, ImageRow, PropertyRow, TagRow, UploadRow
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -84,7 +84,7 @@ def read_new(body: Mapping[str, Any], who: Who) -> NewImage:
 
 
 def create(tx: Session, who: Who, new: NewImage, now: datetime) -> Record:
-    """Make an image without data. Raises Conflict when its id is taken."""
+    """Make an image without data. Raises Conflict when its id is taken, or was before."""
     values = dict(new.attributes)
     tags = values.pop("tags", [])
     columns = {attributes.COLUMNS.get(name, name): value for name, value in values.items()}
@@ -95,6 +95,9 @@ def create(tx: Session, who: Who, new: NewImage, now: datetime) -> Record:
             tx.flush()
     except IntegrityError as error:
         raise Conflict(f"Image ID {new.id} already exists. Choose another.") from error
+    # Behind the insert: one that was deleted a moment ago is seen there on PostgreSQL, too.
+    if tx.scalar(select(FormerImageRow.id).where(FormerImageRow.id == new.id)) is not None:
+        raise Conflict(f"Image ID {new.id} was that of an image before. Choose another.")
     _put_tags(tx, new.id, tags)
     _put_properties(tx, new.id, new.properties)
     return visible(tx, who, new.id)
@@ -144,9 +147,11 @@ def remove(tx: Session, who: Who, image_id: str, *, require: Require) -> list[st
     gone = delete(ImageRow).where(ImageRow.id == image_id, ImageRow.protected.is_(False))
     row = tx.execute(gone.returning(ImageRow.data_name)).first()
     if row is None:
+        visible(tx, who, image_id)  # On PostgreSQL another one may have deleted it since.
         raise Forbidden(
             f"Image {image_id} is protected and cannot be deleted. Set protected to false first."
         )
+    tx.execute(insert(FormerImageRow).values(id=image_id))
     return [name for name in row if name is not None]
 
 

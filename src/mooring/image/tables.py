@@ -107,3 +107,15 @@ class UploadRow(Base):
     image_id: Mapped[str] = mapped_column(ForeignKey(_IMAGE, ondelete="CASCADE"), unique=True)
     owner: Mapped[str]
     beat_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class FormerImageRow(Base):
+    """The id of an image that was deleted: no other image may ever have it.
+
+    Servers, hosts' caches and people's scripts go on naming images by id; whoever made another one
+    of that id would give them his own data (OSSN-0075).
+    """
+
+    __tablename__ = "former_images"
+
+    id: Mapped[str] = mapped_column(primary_key=True)

@@ -11,7 +11,7 @@ import sqlite3
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from mooring.errors import Bug, MooringError, Unavailable
+from mooring.errors import Bug, Invalid, MooringError, Unavailable
 
 _RETRY = "Ask again; if it stays so, tell the operator."
 _SQLITE_FULL = sqlite3.SQLITE_FULL
@@ -31,6 +31,7 @@ _SQLITE: dict[int, str] = {
 _POSTGRESQL_CLASSES = {"08", "40", "53", "55", "57", "58"}
 _POSTGRESQL_DISK_FULL = "53100"
 _POSTGRESQL_READ_ONLY = "25006"
+_POSTGRESQL_PATTERN = "2201B"
 
 
 class FlushLostError(Exception):
@@ -123,6 +124,8 @@ def _from_postgresql(error: DBAPIError) -> MooringError | None:
     private = f"{state or type(error.orig).__name__}: {error.orig}"
     if state == _POSTGRESQL_DISK_FULL:
         return full(private)
+    if state == _POSTGRESQL_PATTERN:
+        return Invalid("The pattern is none that the database takes. Change it.", private=private)
     lost = error.connection_invalidated or (
         not state and isinstance(error, (OperationalError, InterfaceError))
     )

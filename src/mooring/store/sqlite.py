@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar, cast
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.orm import Session
 
-from mooring import limits
+from mooring import limits, patterns
 from mooring.errors import Unavailable
 from mooring.probe import NoProbe, Probe
 from mooring.store import failures, migrate
@@ -66,6 +66,8 @@ def _write_ahead(connection: sqlite3.Connection, _record: object) -> None:
 
 def _prepare(engine: Engine, begin: str, pragmas: Sequence[str]) -> None:
     def connected(connection: sqlite3.Connection, _record: object) -> None:
+        # SQLAlchemy's searches with Python's `re`, which one caller could keep at work for ever.
+        connection.create_function("regexp", 2, patterns.search, deterministic=True)
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}").close()
 

@@ -90,7 +90,7 @@ class Exchange:
         elif status == 405:
             headers["allow"] = ", ".join(self.methods)
         elif status in (413, 429):
-            headers["retry-after"] = "0"
+            headers["retry-after"] = str(error.detail.get("retry_after_s", 0))
         elif status == 503:
             headers["retry-after"] = str(limits.WEB_AGAIN_S)
         elif status == 409 and (error.detail.get("busy") or error.detail.get("holder")):

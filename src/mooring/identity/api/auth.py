@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.errors import NotFound, Unauthenticated
 from mooring.identity import catalogue, listing, login, projects, standing, tokens, views
+from mooring.identity.callers import Caller
 from mooring.identity.service import Identity
 from mooring.identity.standing import SYSTEM, Place, Standing
 from mooring.identity.tokens import Token
@@ -26,7 +27,7 @@ _NOT_FOUND = "Could not recognize the token."
 @api.post("/auth/tokens", login.Auth, key="auth", policy=None, open=True)
 async def log_in(call: Call[Identity], body: login.Auth) -> Reply:
     """Make a token."""
-    token, worth = await login.log_in(call.service, body)
+    token, worth = await login.log_in(call.service, body, Caller.of(call))
     text = tokens.issue(call.service, token)
     return Reply(201, await _body(call, token, worth), {**_VARY, "x-subject-token": text})
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct
 
 from mooring.errors import Invalid, Unauthenticated
-from mooring.identity import bodies, listing, projects, standing, users, views
+from mooring.identity import bodies, callers, listing, projects, standing, users, views
 from mooring.identity.api.kinds import Kind
+from mooring.identity.callers import Caller
 from mooring.identity.service import Identity
 from mooring.identity.standing import INVALID
 from mooring.identity.tables import UserRow
@@ -94,7 +95,8 @@ async def change_password(call: Call[Identity], passwords: Passwords) -> Reply:
     """Change one's own password: the old one is the proof, no token is needed."""
     identity, user_id = call.service, call.path["user_id"]
     old = await identity.store.read(lambda tx: users.password_hash(tx, user_id))
-    if not await identity.hasher.check(passwords.original_password, old):
+    shown = passwords.original_password
+    if not await callers.prove(identity, f"user {user_id}", shown, old, Caller.of(call)):
         raise Unauthenticated(INVALID, private=f"a wrong old password for {user_id}")
     if passwords.password == passwords.original_password:
         raise Invalid("The new password is the old one. Choose another.")

@@ -200,27 +200,29 @@ def seen(tx: Session) -> dict[str, datetime]:
     return {row.host: row[1] for row in rows}
 
 
-def uses(tx: Session, host: str) -> list[str]:
-    """Return what lies on a host and what it owes, each as `3 shares`."""
+def uses(tx: Session, host: str, *, gone: bool = False) -> list[str]:
+    """Return what lies on a host and what it owes, each as `3 shares`; no debts if it is gone."""
     tx.flush()
     held = select(func.count()).select_from(ShareRow).join(PoolRow, ShareRow.pool == PoolRow.name)
     shares = tx.execute(held.where(PoolRow.host == host)).scalar_one()
-    found = {
-        "shares": shares,
-        "undone operations on shares that it owes": len(debts.owed(tx, host)),
-    }
+    owed = 0 if gone else len(debts.owed(tx, host))
+    found = {"shares": shares, "undone operations on shares that it owes": owed}
     return [f"{count} {what}" for what, count in found.items() if count]
 
 
-async def forget(share: Share, host: str) -> None:
-    """Forget the pools of a host that is taken out. Raises Conflict while something lies there."""
+async def forget(share: Share, host: str, *, gone: bool = False) -> None:
+    """Forget the pools of a host that is taken out, and what it owes if it is gone for good.
+
+    Raises Conflict while something lies there.
+    """
 
     def drop(tx: Session) -> None:
         of_host = PoolRow.host == host
         # Whoever gives one of them to a share holds all of them meanwhile.
         tx.execute(select(PoolRow.name).where(of_host).with_for_update()).all()
-        if found := uses(tx, host):
+        if found := uses(tx, host, gone=gone):
             raise Conflict(f"Host {host} still has {', '.join(found)}. Delete them first.")
+        debts.strike(tx, host)
         tx.execute(delete(PoolRow).where(of_host))
 
     await share.store.write(drop)
