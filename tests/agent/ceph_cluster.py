@@ -123,6 +123,8 @@ class CephCluster:
         self.ask("fs", "new", FILE_SYSTEM, f"{FILE_SYSTEM}_meta", f"{FILE_SYSTEM}_data")
         self._await("mgr", "stat", told='"available": true')
         self._await("fs", "subvolume", "ls", FILE_SYSTEM, told="[]")
+        # What a pool has is counted a moment after it was made.
+        self._await("df", told=f"{FILE_SYSTEM}_data")
         client = f"client.{POOL_CLIENT}"
         key = self.home / f"{client}.keyring"
         self.ask("auth", "get-or-create", client, *_POOL_RIGHTS, "-o", str(key))

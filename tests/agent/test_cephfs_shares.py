@@ -90,6 +90,24 @@ async def test_what_ceph_does_not_tell_is_never_taken_for_a_share_that_is_gone(
             await ask()
 
 
+async def test_a_pool_that_ceph_has_not_counted_yet_is_asked_for_again() -> None:
+    told = {
+        "fs": '[{"name": "cephfs", "data_pools": ["data"]}]',
+        "df": '{"pools": []}',
+    }
+
+    class JustMade:
+        async def run(
+            self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
+        ) -> Output:
+            del budget, operation_key
+            [answer] = [told[word] for word in argv if word in told]
+            return Output(0, answer, "")
+
+    with pytest.raises(Unavailable, match="Ask again"):
+        await CephfsShares(POOL, OPTIONS, JustMade()).stats()
+
+
 async def test_a_share_that_is_gone_is_no_failure() -> None:
     told = "Error ENOENT: subvolume 's1' does not exist"
     driver = CephfsShares(POOL, OPTIONS, Answers(2, "", told))

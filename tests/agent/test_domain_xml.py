@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from mooring.agent.device_names import assign_devices, choose_device
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
+from mooring.agent.libvirt import drive_devices
 from mooring.agent.libvirt.domain_xml import (
     Machine,
+    arrive,
     build_disk,
     build_domain,
     build_overlay,
@@ -25,11 +27,16 @@ from mooring.agent.libvirt.domain_xml import (
     replace_volumes,
 )
 from mooring.agent.sources import Address, FileSource, NetworkSource
+from mooring.agent_api.moves import Arrival
 
 pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
 
 SERVER = "6a1b5c1e-8f0a-4c57-9d53-0c1b8c2f0001"
-TCG = Machine(domain_type="qemu", console=Path("/state/guests/1/console.log"))
+TCG = Machine(
+    domain_type="qemu",
+    console=Path("/state/guests/1/console.log"),
+    drive=Path("/state/guests/1/config-drive.iso"),
+)
 KVM = Machine(domain_type="kvm", console=Path("/state/guests/1/console.log"), direct=False)
 
 
@@ -84,6 +91,7 @@ VOLUME_BACKED = GuestPlan(
         ("image_backed_tcg", IMAGE_BACKED, TCG),
         ("image_backed_kvm", IMAGE_BACKED, KVM),
         ("volume_backed_tcg", VOLUME_BACKED, TCG),
+        ("config_drive_tcg", replace(IMAGE_BACKED, has_drive=True), TCG),
     ],
 )
 def test_a_guest_is_written_as_before(
@@ -163,6 +171,21 @@ def test_exactly_the_given_volumes_stay_beside_the_root_disk() -> None:
     ]
     assert found.image_id == "i1"
     assert found.root_device == "/dev/vda"
+
+
+def test_a_config_drive_is_no_disk_and_stays_beside_those_that_come() -> None:
+    plain = build_domain(VOLUME_BACKED, TCG)
+    assert drive_devices.read(plain) == ""
+    added = drive_devices.add(plain, "/a/drive")
+    assert added is not None
+    assert drive_devices.add(added, "/b/drive") is None
+    xml = replace_volumes(added, (disk(3, boot_index=0), disk(1)), direct=True)
+    found = read_domain(xml)
+    assert found is not None
+    assert found.has_drive
+    assert [one.device for one in found.disks] == ["/dev/vda", "/dev/vdb"]
+    gone = arrive(xml, Arrival(address="192.0.2.1", console="/c", drive="/there/drive"))
+    assert drive_devices.read(gone) == "/there/drive"
 
 
 def test_a_domain_of_somebody_else_is_none_of_ours() -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.agent.qemu_img import GIB
+from mooring.agent_api.config_drives import ConfigDrive
 from mooring.agent_api.disks import DiskSize, DiskSpec
 from mooring.agent_api.servers import PowerRequest, RootDisk, ServerSpec
 from mooring.agent_api.volumes import Extended, VolumeSpec
@@ -21,6 +23,14 @@ from tests.agent.processes import agent_process, emulators
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kill]
 DELAYS_MS = (56, 64, 72, 80, 88, 96, 110, 150, 220, 320)
+
+
+def drive_of(server_id: str) -> ConfigDrive:
+    return ConfigDrive(
+        uuid=server_id, name="x", hostname="x", project_id="p1", availability_zone="nova"
+    )
+
+
 SERVER = ServerSpec(
     name="x",
     vcpus=1,
@@ -62,15 +72,15 @@ async def killed_at(state_dir: Path, kind: str, points: str, verb: Verb) -> Any:
 
 async def test_verbs_end_right_wherever_their_agent_was_killed(state_dir: Path, kind: str) -> None:
     server_id, volume_id, attachment_id = new_id(), new_id(), new_id()
-    kill = partial(killed_at, state_dir, kind)
+    kill, told = partial(killed_at, state_dir, kind), replace(SERVER, drive=drive_of(server_id))
     async with agent_process(state_dir, kind) as agent:
         await agent.host.push_image()
     await kill("put_volume/begin put_volume/acted", make_volume(volume_id))
     guest = await kill(
-        "put_server/begin put_server/rooted put_server/defined put_server/acted",
-        lambda host, named: host.client.put_server(server_id, SERVER, operation=named),
+        "put_server/begin put_server/rooted put_server/defined put_server/told put_server/acted",
+        lambda host, named: host.client.put_server(server_id, told, operation=named),
     )
-    assert guest.state == "running"
+    assert (guest.state, guest.has_drive) == ("running", True)
     connection = await kill(
         "export_volume/begin export_volume/acted", export(volume_id, attachment_id)
     )
@@ -123,9 +133,10 @@ async def use_the_disk(
     )
     assert (given.device, given.live, given.persistent) == ("/dev/vdb", True, True)
     await grow_the_disk(kill, server_id, volume_id)
-    reboot = PowerRequest(state="reboot", mode="hard", disks=[disk])
+    drive = drive_of(server_id)
+    reboot = PowerRequest(state="reboot", mode="hard", disks=[disk], drive=drive)
     guest = await kill(
-        "set_power/begin set_power/off set_power/acted",
+        "set_power/begin set_power/off set_power/told set_power/acted",
         lambda host, named: host.client.set_power(server_id, reboot, operation=named),
     )
     assert (guest.state, [one.device for one in guest.disks]) == ("running", ["/dev/vdb"])

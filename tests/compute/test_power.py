@@ -134,3 +134,27 @@ async def test_reset_state_ends_what_holds_the_server(cloud: ComputeCloud) -> No
     assert await cloud.volume_status(volume_id) == "available"
     await cloud.ask("POST", path, {"os-resetState": {"state": "active"}}, user="admin")
     assert (await cloud.server(server_id))["status"] == "ACTIVE"
+
+
+async def test_a_hard_reboot_brings_up_a_guest_that_its_host_has_not_any_more(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume_id = await cloud.make_attached()
+    hypervisor = cloud.hypervisor()
+    await hypervisor.power_off(server_id, 0.0)
+    await hypervisor.remove(server_id)
+    assert await guest_state(cloud, server_id) == "none"
+    assert await cloud.act(server_id, "reboot", {"type": "HARD"}) == 202
+    await cloud.settle()
+    # Its root disk went, too, and no other one is made in its place.
+    assert (await cloud.actions(server_id))[-1][0] == "reboot"
+    assert await guest_state(cloud, server_id) == "none"
+    root = cloud.hosts["host1"].state_dir / "guests" / server_id / "root"
+    root.parent.mkdir(parents=True, exist_ok=True)
+    root.touch()
+    assert await cloud.act(server_id, "reboot", {"type": "HARD"}) == 202
+    await cloud.settle()
+    assert await state(cloud, server_id) == ("ACTIVE", None, 1)
+    guest = await cloud.known_agents["host1"].show_server(server_id)
+    assert guest is not None
+    assert [disk.volume_id for disk in guest.disks] == [volume_id]

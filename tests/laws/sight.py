@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 from sqlalchemy import LargeBinary, Table, select
 from sqlalchemy.orm import Session
 
+from mooring.agent import config_drives, iso9660
+from mooring.agent.host import Agent
 from mooring.agent_api.shares import HostedShare
 from mooring.compute.tables import Base as ComputeBase
 from mooring.identity.tables import Base as IdentityBase
@@ -36,6 +38,8 @@ _BASES = {
 _COUNTERS = frozenset({"position", "action_id", "takings", "generation", "free_gib", "updated_at"})
 _LOCKS = frozenset({"quota_projects", "quota_locks"})
 _SECRETS = frozenset({"borrowed_for", "password_hash"})
+_RANDOM = frozenset({"data_name"})
+"""Columns that name what each attempt makes anew."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _RESERVATION = re.compile(r"\br-[0-9a-f]{8}\b")
 _PARTS = (
@@ -63,11 +67,34 @@ async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]
         seen.setdefault("connections", []).extend(_plain(inventory.connections))
         seen.setdefault("disk_sizes", []).extend(_plain(inventory.disks))
         seen.setdefault("leftovers", []).extend(inventory.leftovers)
+    for name, agent in cloud.agents.items():
+        seen.setdefault("config_drives", []).extend(_read_drives(name, agent.agent))
+        seen.setdefault("captures", []).extend(_find_captures(name, agent.agent))
     roles = {identity: f"<{role}>" for role, identity in names.items()}
     # Each trial has a directory of its own, which files and what refers to them are named after.
     root = str(cloud.settings.state_path)
     masked = {kind: sorted(_mask(row, roles, root) for row in rows) for kind, rows in seen.items()}
     return {kind: rows for kind, rows in masked.items() if rows}
+
+
+def _find_captures(host: str, agent: Agent) -> Iterator[dict[str, Any]]:
+    """Yield what there is of copies of guests' root disks."""
+    if agent.runs_guests:
+        for file in agent.hypervisor.guest_directory.glob("*/*.capture*"):
+            yield {"host": host, "server": file.parent.name, "file": file.name}
+
+
+def _read_drives(host: str, agent: Agent) -> Iterator[dict[str, Any]]:
+    """Yield what guests are told on their drives, and what was never finished of a drive.
+
+    The random seed is another one at each start.
+    """
+    if not agent.runs_guests:
+        return
+    for file in agent.hypervisor.guest_directory.glob(f"*/{config_drives.FILE}*"):
+        told = json.loads(iso9660.read(file.read_bytes(), config_drives.META_DATA) or b"{}")
+        told.pop("random_seed", None)
+        yield {"host": host, "server": file.parent.name, "file": file.name, "told": told}
 
 
 def _read(tx: Session, tables: list[Table]) -> dict[str, list[dict[str, Any]]]:
@@ -84,7 +111,7 @@ def _row(table: Table, row: dict[str, Any]) -> dict[str, Any]:
         value = row[column.name]
         if column.name in _COUNTERS or (column.name == "id" and isinstance(value, int)):
             continue
-        hidden = isinstance(column.type, UtcTime | LargeBinary) or column.name in _SECRETS
+        hidden = isinstance(column.type, UtcTime | LargeBinary) or column.name in _SECRETS | _RANDOM
         shown[column.name] = bool(value) if hidden else value
     return shown
 

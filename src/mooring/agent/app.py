@@ -15,6 +15,7 @@ import structlog
 from msgspec.structs import replace
 
 from mooring.agent import (
+    captures,
     certificate,
     copying,
     disks,
@@ -74,6 +75,7 @@ class RunningAgent:
             disks.handlers,
             guest_shares.handlers,
             copying.handlers,
+            captures.handlers,
             moves.handlers,
             shares.handlers,
             snapshots.handlers,

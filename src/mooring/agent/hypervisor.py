@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from mooring.agent.guest_power import GuestPower
 from mooring.agent.local_disks import LocalDisk
 from mooring.agent.sources import FileSource, Source
 from mooring.agent_api.disks import DiskSize, GuestDisk
@@ -25,6 +26,7 @@ from mooring.errors import Conflict, Invalid, NotFound
 SECTOR_BYTES = 512
 TRAITS = frozenset(
     {
+        "COMPUTE_CONFIG_DRIVE_REGENERATION",
         "COMPUTE_IMAGE_TYPE_QCOW2",
         "COMPUTE_IMAGE_TYPE_RAW",
         "COMPUTE_REBUILD_BFV",
@@ -93,6 +95,8 @@ class GuestPlan(Struct, frozen=True, kw_only=True):
     shares: tuple[GuestShare, ...] = ()
     mem_page_size: str = ""
     """As the flavor has it; heeded where memory is shared."""
+    has_drive: bool = False
+    """Whether the guest has a config drive, which `give_drive` lays down."""
 
 
 GONE = "hypervisor_gone"
@@ -115,12 +119,14 @@ class Landing(Struct, frozen=True, kw_only=True):
     console: str = ""
     root: str = ""
     """The file of the root disk that was made for it, if any."""
+    drive: str = ""
+    """The file of its config drive, likewise."""
 
 
 Tell = Callable[[News], None]
 
 
-class Hypervisor(Protocol):
+class Hypervisor(GuestPower, Protocol):
     """Runs the guests of one host.
 
     A guest whose emulator hangs holds up nobody: what asks it is Unavailable in bounded time, and
@@ -191,6 +197,17 @@ class Hypervisor(Protocol):
         """
         ...
 
+    async def capture_root(self, server_id: str, written: Path, operation_key: str) -> None:
+        """Write a guest's root disk, as it is at one moment, to a qcow2 file that stands alone.
+
+        The guest goes on writing to its own. Raises NotFound, NoCapacity, Conflict, Unavailable.
+        """
+        ...
+
+    async def stop_capture(self, server_id: str) -> None:
+        """End what a guest's emulator copies for `capture_root`; nothing when it copies nothing."""
+        ...
+
     async def define(self, plan: GuestPlan) -> None:
         """Define the guest so; a running one takes it up at its next start."""
         ...
@@ -210,24 +227,12 @@ class Hypervisor(Protocol):
         """
         ...
 
-    async def power_on(self, server_id: str) -> None:
-        """Start the guest unless it runs. Raises NotFound, NoCapacity, Unavailable."""
-        ...
-
-    async def power_off(self, server_id: str, graceful_s: float) -> None:
-        """Stop the guest: ask it for so long, then switch it off; 0 asks not. Raises NotFound."""
+    async def give_drive(self, server_id: str, image: bytes, operation_key: str) -> None:
+        """Give a guest that is off this config drive; one that runs keeps its own. NotFound."""
         ...
 
     async def remove(self, server_id: str, *, keeps_disks: bool = False) -> None:
         """End the guest, forget it, remove its files, or all but its disks, for `find_root`."""
-        ...
-
-    async def until_quiet(self, server_id: str) -> None:
-        """Return when nothing that was begun is at work in the guest's emulator any more.
-
-        Raises Unavailable, as whatever asks the emulator of a guest does, for one that hangs.
-        `power_off` and `remove` end it.
-        """
         ...
 
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
@@ -313,6 +318,10 @@ class Hypervisor(Protocol):
         It is as large as the guest's own; one that was made before is made anew. Raises NoCapacity,
         Conflict: an emulator here may have one open.
         """
+        ...
+
+    async def expect_drive(self, server_id: str, image: bytes, operation_key: str) -> None:
+        """Lay down the config drive that a guest which is expected reads. Raises as the above."""
         ...
 
     async def find_landing(self, server_id: str) -> Landing:

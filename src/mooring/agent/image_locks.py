@@ -13,6 +13,8 @@ import os
 import struct
 from pathlib import Path
 
+from mooring.errors import Conflict
+
 _WRITING_BYTE = 101
 _FLOCK = struct.Struct("hhqqi4x")
 _WITHOUT_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS))
@@ -29,3 +31,13 @@ def is_written(path: Path) -> bool | None:
                 return None
             raise
     return _FLOCK.unpack(found)[0] != fcntl.F_UNLCK
+
+
+def image_in_use(said: str) -> Conflict:
+    """Return the refusal of an image that another emulator has open: it may pass (`busy`)."""
+    return Conflict(
+        "A disk of the guest is in use by another program or guest; the guest was not started. "
+        "End the other one, then try again.",
+        private=said,
+        busy=True,
+    )

@@ -7,12 +7,17 @@ import asyncio
 from mooring.errors import MooringError
 
 
+class _Gate:
+    def __init__(self) -> None:
+        self.opened, self.reached = asyncio.Event(), asyncio.Event()
+
+
 class Knobs:
     """Passed by every simulated call, under its own name; untouched, it lets all pass."""
 
     def __init__(self) -> None:
         self._failures: dict[str, list[MooringError]] = {}
-        self._gates: dict[str, asyncio.Event] = {}
+        self._gates: dict[str, _Gate] = {}
         self._pauses: dict[str, float] = {}
         self.passed: dict[str, int] = {}
         """How often each point was reached."""
@@ -23,12 +28,16 @@ class Knobs:
 
     def hold(self, point: str) -> None:
         """Let every call at a point wait until `release`."""
-        self._gates.setdefault(point, asyncio.Event())
+        self._gates.setdefault(point, _Gate())
+
+    async def held(self, point: str) -> None:
+        """Return once a call waits at a point that is held."""
+        await self._gates[point].reached.wait()
 
     def release(self, point: str) -> None:
         """Let those go on that wait, and those that come."""
         if gate := self._gates.pop(point, None):
-            gate.set()
+            gate.opened.set()
 
     def slow(self, point: str, seconds: float) -> None:
         """Let every call at a point take so long; 0 ends it."""
@@ -40,6 +49,7 @@ class Knobs:
         if seconds := self._pauses.get(point, 0.0):
             await asyncio.sleep(seconds)
         if gate := self._gates.get(point):
-            await gate.wait()
+            gate.reached.set()
+            await gate.opened.wait()
         if queue := self._failures.get(point):
             raise queue.pop(0)

@@ -71,6 +71,9 @@ AGENT_MERGE_POLL_S = 0.2
 AGENT_BODY_BYTES = 1024**2
 """Largest JSON body of a verb: a server with all its disks takes a few dozen KiB."""
 
+AGENT_DRIVE_BYTES = 2 * 1024**2
+"""Largest config drive: 128 items of metadata of the longest kind, and user data, fit into it."""
+
 AGENT_DISKS = 26
 """Disks that one guest may have: a letter and a free PCIe port for each."""
 
@@ -88,6 +91,9 @@ AGENT_GUEST_ANSWER_S = 20.0
 
 AGENT_GUEST_START_S = 120.0
 """How long an agent waits for a new emulator: it may have much memory to find, or to read back."""
+
+AGENT_GUEST_MEMORY_S = 540.0
+"""How long a guest's memory may take to its file or back: below AGENT_LONG_CALL_S, to say so."""
 
 AGENT_ACPI_ASK_S = 5.0
 """How long a guest is given to shut down before it is asked again; a booting one hears nothing."""

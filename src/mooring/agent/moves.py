@@ -6,6 +6,7 @@ tells that to the one that sends.
 
 from __future__ import annotations
 
+from mooring.agent.config_drives import unpack
 from mooring.agent.copies import check_room
 from mooring.agent.host import Agent
 from mooring.agent.move_checks import check_disks, check_encryption
@@ -33,6 +34,9 @@ async def put_arrival(call: Call[Agent]) -> Answer:
     agent, server_id, root = call.agent, call.path["server_id"], call.body.root
     await _name(agent)
     await agent.hypervisor.expect(server_id, call.body)
+    if call.body.drive:
+        drive = unpack(call.body.drive)
+        await agent.hypervisor.expect_drive(server_id, drive, call.operation_key)
     if root is not None:
         image = find_image(agent, root.image_id)
         check_room(agent.hypervisor.guest_directory, server_id, root.data_bytes)
@@ -51,6 +55,7 @@ async def show_arrival(call: Call[Agent]) -> Answer:
         console=landing.console,
         disks=call.agent.connections.of_server(server_id),
         root=landing.root,
+        drive=landing.drive,
         tls=await _name(call.agent),
     )
     return Answer(body=arrival)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mooring.agent import config_drives
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
 from mooring.agent.limits import AGENT_DISKS
@@ -11,6 +12,7 @@ from mooring.agent.page_sizes import read_page_size
 from mooring.agent.qemu_img import GIB
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
+from mooring.agent_api.config_drives import ConfigDrive
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
@@ -19,6 +21,9 @@ from mooring.errors import Invalid, NotFound
 from mooring.fence.journal import Answer
 
 handlers = Handlers[Agent]()
+
+_STANDING = frozenset({"pause", "unpause", "suspend", "resume"})
+"""What is asked of a guest's power without its losing its memory."""
 
 
 @handlers.of(verbs.LIST_SERVERS)
@@ -41,7 +46,7 @@ async def put_server(call: Call[Agent]) -> Answer:
     if spec.shares:
         read_page_size(spec.mem_page_size)
     await _check_shares(call, spec.shares, starts=spec.power == "on")
-    hypervisor = call.agent.hypervisor
+    drive = _build_drive(spec.drive)
     root = None if spec.root is None else await _make_root(call, spec.root)
     plan = GuestPlan(
         server_id=server_id,
@@ -54,14 +59,16 @@ async def put_server(call: Call[Agent]) -> Answer:
         metadata=spec.metadata,
         shares=tuple(spec.shares),
         mem_page_size=spec.mem_page_size,
+        has_drive=drive is not None,
     )
     call.agent.probe.at("agent/put_server/rooted")
     await call.agent.copying.withdraw(server_id)
-    await hypervisor.define(plan)
+    await call.agent.hypervisor.define(plan)
     call.agent.probe.at("agent/put_server/defined")
+    await _give_drive(call, drive)
+    call.agent.probe.at("agent/put_server/told")
     if spec.power == "on":
-        async with call.agent.guest_shares.starting(server_id):
-            await hypervisor.power_on(server_id)
+        await _start(call)
     return Answer(body=await _get(call))
 
 
@@ -86,12 +93,15 @@ async def claim_server(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.SET_POWER)
 async def set_power(call: Call[Agent]) -> Answer:
     """Start, stop or reboot, with fresh connections when they were sent."""
+    if call.body.state in _STANDING:
+        return await _stand(call)
     server_id, request = call.path["server_id"], call.body
     hypervisor = call.agent.hypervisor
     known = await _get(call)
     # Before a guest that runs is ended.
     wanted = known.shares if request.shares is None else request.shares
     await _check_shares(call, wanted, starts=request.state != "off")
+    drive = _build_drive(request.drive)
     if request.state != "on":
         graceful_s = request.timeout_s if request.mode == "soft" else 0.0
         await hypervisor.power_off(server_id, graceful_s)
@@ -100,11 +110,12 @@ async def set_power(call: Call[Agent]) -> Answer:
         await hypervisor.redefine_disks(server_id, await _plans(call, request.disks))
     if request.shares is not None:
         await hypervisor.redefine_shares(server_id, tuple(request.shares))
+    await _give_drive(call, drive)
+    call.agent.probe.at("agent/set_power/told")
     if request.state != "off":
         # What is written to from now on is given to nobody.
         await call.agent.copying.withdraw(server_id)
-        async with call.agent.guest_shares.starting(server_id):
-            await hypervisor.power_on(server_id)
+        await _start(call)
     return Answer(body=await _get(call))
 
 
@@ -114,6 +125,25 @@ async def read_console(call: Call[Agent]) -> Answer:
     length = call.number("length", -1)
     lines = None if length < 0 else int(length)
     return Answer(body=Console(await call.agent.hypervisor.console(call.path["server_id"], lines)))
+
+
+async def _stand(call: Call[Agent]) -> Answer:
+    """Let a guest stand still, or go on where it was."""
+    server_id, request = call.path["server_id"], call.body
+    hypervisor = call.agent.hypervisor
+    await _get(call)
+    if request.state == "pause":
+        await hypervisor.pause(server_id)
+    elif request.state == "unpause":
+        await hypervisor.unpause(server_id)
+    elif request.state == "suspend":
+        await hypervisor.suspend(server_id)
+    else:
+        if request.disks is not None:
+            await hypervisor.redefine_disks(server_id, await _plans(call, request.disks))
+        call.agent.probe.at("agent/set_power/connected")
+        await hypervisor.resume(server_id)
+    return Answer(body=await _get(call))
 
 
 def find_image(agent: Agent, image_id: str) -> CachedImage:
@@ -157,6 +187,22 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
 async def _plans(call: Call[Agent], disks: list[DiskSpec]) -> tuple[DiskPlan, ...]:
     connections, server_id = call.agent.connections, call.path["server_id"]
     return tuple([await connections.plan(server_id, disk) for disk in disks])
+
+
+def _build_drive(drive: ConfigDrive | None) -> bytes | None:
+    return None if drive is None else config_drives.build(drive)
+
+
+async def _give_drive(call: Call[Agent], image: bytes | None) -> None:
+    if image is not None:
+        server_id = call.path["server_id"]
+        await call.agent.hypervisor.give_drive(server_id, image, call.operation_key)
+
+
+async def _start(call: Call[Agent]) -> None:
+    server_id = call.path["server_id"]
+    async with call.agent.guest_shares.starting(server_id):
+        await call.agent.hypervisor.power_on(server_id)
 
 
 async def _check_shares(call: Call[Agent], shares: Sequence[GuestShare], *, starts: bool) -> None:

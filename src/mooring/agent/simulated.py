@@ -21,10 +21,11 @@ from mooring.agent.hypervisor import (
     grown_size,
     tail,
 )
-from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.settings import AgentSettings
-from mooring.agent.simulated_guest_shares import SimulatedGuestShares, plug_shares
+from mooring.agent.simulated_captures import SimulatedCaptures
+from mooring.agent.simulated_guest_shares import plug_shares
 from mooring.agent.simulated_moves import check_here
+from mooring.agent.simulated_standstill import read_image
 from mooring.agent.sources import (
     FileSource,
     NetworkSource,
@@ -34,10 +35,12 @@ from mooring.agent.sources import (
     shown,
 )
 from mooring.agent.world import (
+    RUNNING,
     SimulatedDisk,
     SimulatedGuest,
     Written,
     say,
+    say_disk,
     show,
     show_disk,
 )
@@ -48,7 +51,7 @@ from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 
 
-class SimulatedHypervisor(SimulatedGuestShares):
+class SimulatedHypervisor(SimulatedCaptures):
     """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
 
     `knobs` points: define, power_on, power_off, remove, plug, unplug, resize_disk. `stubborn`
@@ -94,6 +97,7 @@ class SimulatedHypervisor(SimulatedGuestShares):
             metadata=plan.metadata,
             mem_page_size=plan.mem_page_size,
             shares=list(plan.shares),
+            has_drive=plan.has_drive,
         )
         if known is not None:
             guest.state, guest.console, guest.disks = known.state, known.console, known.disks
@@ -148,9 +152,10 @@ class SimulatedHypervisor(SimulatedGuestShares):
         self._note_opener(disk.source)
         (known.path, known.format), known.network = shown(disk.source), _network(disk.source)
         known.persistent = True
-        if guest.state == "running" and not known.live:
-            known.live, known.size_bytes = True, _read_image(known)
-            _say_disk(guest, known.device, known.size_bytes, known.volume_id)
+        if guest.state in RUNNING and not known.live:
+            self._check_lock(guest, known)
+            known.live, known.size_bytes = True, read_image(known)
+            say_disk(guest, known.device, known.size_bytes, known.volume_id)
         self._world.save(guest)
         return show_disk(known)
 
@@ -165,7 +170,8 @@ class SimulatedHypervisor(SimulatedGuestShares):
         known = guest and next((one for one in guest.disks if one.volume_id == volume_id), None)
         if guest is None or known is None or attachment_id not in {"", known.attachment_id}:
             return
-        if known.live and volume_id in self.stubborn:
+        # One that stands still lets go of nothing.
+        if known.live and (volume_id in self.stubborn or guest.state == "paused"):
             raise Conflict(
                 f"The guest of server {server_id} keeps volume {volume_id}; it is attached as "
                 "before. Let go of it inside the guest, or stop the server, and try again."
@@ -184,15 +190,15 @@ class SimulatedHypervisor(SimulatedGuestShares):
     def _resize(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
         guest = self._get(server_id)
         disk = overlays.find(guest, volume_id)
-        path, image_bytes = file_of(disk.source, "growing").path, _read_image(disk)
+        path, image_bytes = file_of(disk.source, "growing").path, read_image(disk)
         wanted = grown_size(size_bytes, image_bytes)
         if wanted > image_bytes:
             simulated_pool.grow(path, wanted)
         if disk.live and disk.size_bytes != wanted:
-            _say_disk(guest, disk.device, wanted, volume_id)
+            say_disk(guest, disk.device, wanted, volume_id)
         disk.size_bytes = wanted
         self._world.save(guest)
-        return DiskSize(guest_bytes=disk.size_bytes, image_bytes=_read_image(disk))
+        return DiskSize(guest_bytes=disk.size_bytes, image_bytes=read_image(disk))
 
     async def snapshot_disk(self, server_id: str, volume_id: str, new_file: str) -> GuestDisk:
         await self.knobs.at("snapshot_disk")
@@ -229,7 +235,7 @@ class SimulatedHypervisor(SimulatedGuestShares):
     def _measure(self, server_id: str, volume_id: str) -> DiskSize:
         disk = overlays.find(self._get(server_id), volume_id)
         file_of(disk.source, "reading its size")
-        image_bytes = _read_image(disk)
+        image_bytes = read_image(disk)
         return DiskSize(
             guest_bytes=disk.size_bytes if disk.live else image_bytes, image_bytes=image_bytes
         )
@@ -278,35 +284,32 @@ class SimulatedHypervisor(SimulatedGuestShares):
 
     def _press_power_button(self, server_id: str) -> None:
         guest = self._get(server_id)
-        if guest.state not in {"stopped", "crashed"}:
+        if guest.state not in {"stopped", "crashed", "suspended"}:
             say(guest, "power button")
             self._world.save(guest)
 
     def _switch_off(self, server_id: str, how: str) -> None:
         guest = self._get(server_id)
-        if guest.state not in {"stopped", "crashed", "migrated"}:
+        if guest.state == "suspended":
+            guest.state = "stopped"
+            self._world.save(guest)
+        elif guest.state not in {"stopped", "crashed", "migrated"}:
             self._halt(guest, "stopped", how)
 
     def _boot(self, guest: SimulatedGuest) -> None:
-        guest.state = "running"
         guest.disks = [disk for disk in guest.disks if disk.persistent]
+        for disk in guest.disks:
+            self._check_lock(guest, disk)
+        guest.state = "running"
         say(guest, "up")
         say(guest, f"machine {guest.server_id}")
+        self._insert_drive(guest)
         if guest.image_id:
-            _say_disk(guest, f"{DEVICE_PREFIX}a", guest.root_bytes, "")
+            say_disk(guest, f"{DEVICE_PREFIX}a", guest.root_bytes, "")
         for disk in guest.disks:
-            disk.live, disk.size_bytes = True, _read_image(disk)
-            _say_disk(guest, disk.device, disk.size_bytes, disk.volume_id)
+            disk.live, disk.size_bytes = True, read_image(disk)
+            say_disk(guest, disk.device, disk.size_bytes, disk.volume_id)
         plug_shares(guest)
-
-    def _halt(self, guest: SimulatedGuest, state: str, reason: str) -> None:
-        guest.state = "crashed" if state == "crashed" else "stopped"
-        guest.disks = [disk for disk in guest.disks if disk.persistent]
-        for disk in guest.disks:
-            disk.live = False
-        guest.live_shares = []
-        self._world.save(guest)
-        self._tell(News(kind=f"guest_{state}", server_id=guest.server_id, reason=reason))
 
     def _set_disks(self, guest: SimulatedGuest, plans: tuple[DiskPlan, ...]) -> None:
         """Make these the definition's disks; what the running guest has besides goes at its end."""
@@ -355,23 +358,6 @@ def _network(source: Source) -> NetworkSource | None:
     return source if isinstance(source, NetworkSource) else None
 
 
-def _read_image(disk: SimulatedDisk) -> int:
-    """Return how big the volume is. A connection of an earlier release names no file to look at."""
-    if disk.network is not None:
-        return disk.size_bytes
-    if simulated_pool.is_path(disk.path):
-        return simulated_pool.read_virtual_bytes(disk.path)
-    if disk.path.startswith("simulated:"):
-        return disk.size_bytes
-    return read_own_bytes(Path(disk.path), disk.format)
-
-
 def _taken(guest: SimulatedGuest) -> set[str]:
     taken = {disk.device for disk in guest.disks}
     return taken | {f"{DEVICE_PREFIX}a"} if guest.image_id else taken
-
-
-def _say_disk(guest: SimulatedGuest, device: str, size_bytes: int, volume_id: str) -> None:
-    name = device.removeprefix("/dev/")
-    # A virtio disk shows its guest the first 20 characters of its serial number.
-    say(guest, f"disk {name} {size_bytes} bytes serial={volume_id[:20]}")

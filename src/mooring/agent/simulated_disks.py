@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from mooring.agent import files
+from mooring.agent import config_drives, files
 from mooring.agent.hypervisor import RootPlan
 from mooring.agent.local_disks import LocalDisk, check_growth, check_off, no_copy
 from mooring.agent.qemu_img import InUse
@@ -62,4 +62,5 @@ class SimulatedDisks(SimulatedMoves):
         guest = self._world.find(server_id)
         if guest is not None and guest.image_id:
             self._lay_down(guest)
+        config_drives.take_up(self.guest_directory / server_id)
         self._world.remove(server_id)

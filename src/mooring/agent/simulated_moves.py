@@ -25,7 +25,7 @@ from mooring.agent.hypervisor import (
 )
 from mooring.agent.move_checks import check_portrait
 from mooring.agent.settings import AgentSettings
-from mooring.agent.simulated_roots import SimulatedRoots
+from mooring.agent.simulated_drives import SimulatedDrives
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, World
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.moves import Arrival, LocalRoot, Portrait, Progress
@@ -38,7 +38,7 @@ _SCHEME = "simulated:"
 _ALIVE = frozenset({"running", "paused"})
 
 
-class SimulatedMoves(SimulatedRoots):
+class SimulatedMoves(SimulatedDrives):
     """A part of `SimulatedHypervisor`.
 
     `knobs` points: expect, expect_root, send, send_disk, send_memory, turn_away.
@@ -73,7 +73,11 @@ class SimulatedMoves(SimulatedRoots):
                 data_bytes=found.st_blocks * SECTOR_BYTES,
             )
         return Portrait(
-            hypervisor=facts.kind, accelerator=facts.accelerator, version=facts.version, root=root
+            hypervisor=facts.kind,
+            accelerator=facts.accelerator,
+            version=facts.version,
+            root=root,
+            drive=self._read_drive(guest),
         )
 
     async def expect(self, server_id: str, portrait: Portrait) -> None:
@@ -104,11 +108,9 @@ class SimulatedMoves(SimulatedRoots):
         os.truncate(path, root.size_bytes)
 
     async def find_landing(self, server_id: str) -> Landing:
-        root = self._root_path(server_id)
-        return Landing(
-            address=f"{_SCHEME}{self._world.path.absolute()}",
-            root=str(root.absolute()) if root.exists() else "",
-        )
+        own = self._root_path(server_id), self._drive_path(server_id)
+        root, drive = [str(path.absolute()) if path.exists() else "" for path in own]
+        return Landing(address=f"{_SCHEME}{self._world.path.absolute()}", root=root, drive=drive)
 
     async def send(self, server_id: str, arrival: Arrival) -> None:
         await self.knobs.at("send")
@@ -244,6 +246,7 @@ def _arriving(guest: SimulatedGuest, arrival: Arrival) -> SimulatedGuest:
         network=guest.network,
         metadata=guest.metadata,
         disks=disks,
+        has_drive=guest.has_drive,
     )
 
 

@@ -120,6 +120,22 @@ def find_open_file(connection: sqlite3.Connection, volume_id: str) -> str:
     return next((path.rpartition("/")[2] for path in found if path), "")
 
 
+def is_held(path: str, guest: tuple[Path, str], *, shareable: bool) -> bool:
+    """Return whether another guest, here or elsewhere, has a volume that this one is to open.
+
+    `guest` is its world's file and its server. As QEMU's locks tell: guests that all have the
+    volume to share are in nobody's way.
+    """
+    with _found(path) as (connection, volume_id):
+        worlds = _worlds(connection, volume_id)
+    return any(
+        (file.resolve(), server_id) != (guest[0].resolve(), guest[1])
+        for file in worlds
+        for server_id, shares in world.writers(file, volume_id)
+        if not (shareable and shares)
+    )
+
+
 def _worlds(connection: sqlite3.Connection, volume_id: str) -> list[Path]:
     query = "SELECT world FROM openers WHERE volume_id = ?"
     directory = _directory(connection)

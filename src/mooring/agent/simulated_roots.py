@@ -16,7 +16,7 @@ from mooring.agent.hypervisor import Tell
 from mooring.agent.knobs import Knobs
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_emulators import Emulators
-from mooring.agent.world import SimulatedGuest, World
+from mooring.agent.world import FILE, SimulatedGuest, World
 from mooring.errors import Unavailable
 
 ROOT = "root"
@@ -27,7 +27,7 @@ class SimulatedRoots:
 
     def __init__(self, settings: AgentSettings, tell: Tell) -> None:
         self._settings, self._tell = settings, tell
-        self._world = World(settings.state_dir / "simulated.sqlite")
+        self._world = World(settings.state_dir / FILE)
         self.knobs, self.emulators = Knobs(), Emulators(settings.guest_answer_s)
         self.guest_directory.mkdir(mode=0o711, exist_ok=True)
 

@@ -21,6 +21,8 @@ from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.servers import Guest, GuestState
 from mooring.write_ahead import set_write_ahead
 
+FILE = "simulated.sqlite"
+"""Where it is, in the host's state directory."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS guests (id TEXT PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS writes (
@@ -74,6 +76,7 @@ class SimulatedGuest(Struct, kw_only=True):
     """Of the definition."""
     live_shares: list[GuestShare] = []
     """Those that it runs with; none when it is off."""
+    has_drive: bool = False
     console: str = ""
 
 
@@ -97,6 +100,19 @@ def is_written(file: Path, volume_id: str) -> bool:
         return connection.execute(query, (volume_id,)).fetchone() is not None
     finally:
         connection.close()
+
+
+def writers(file: Path, volume_id: str) -> list[tuple[str, bool]]:
+    """Return which running guests of a world have a volume, each with whether it shares that."""
+    if not file.exists():
+        return []
+    connection = sqlite3.connect(file, isolation_level=None)
+    try:
+        query = "SELECT writer, shared FROM writes WHERE volume_id = ? AND until IS NULL"
+        rows = connection.execute(query, (volume_id,)).fetchall()
+    finally:
+        connection.close()
+    return [(row[0], bool(row[1])) for row in rows]
 
 
 def find_path(file: Path, volume_id: str) -> str:
@@ -182,6 +198,13 @@ def say(guest: SimulatedGuest, words: str) -> None:
     guest.console = (guest.console + f"mooring-guest: {words}\n")[-AGENT_CONSOLE_BYTES:]
 
 
+def say_disk(guest: SimulatedGuest, device: str, size_bytes: int, volume_id: str) -> None:
+    """Let a guest print what it has found out of a disk."""
+    name = device.removeprefix("/dev/")
+    # A virtio disk shows its guest the first 20 characters of its serial number.
+    say(guest, f"disk {name} {size_bytes} bytes serial={volume_id[:20]}")
+
+
 def show(guest: SimulatedGuest) -> Guest:
     """Return a simulated guest as its agent tells of it."""
     boots = (disk.device for disk in guest.disks if disk.boot_index == 0)
@@ -197,6 +220,7 @@ def show(guest: SimulatedGuest) -> Guest:
         disks=[show_disk(disk) for disk in guest.disks],
         shares=guest.live_shares if guest.state in RUNNING else guest.shares,
         metadata=guest.metadata,
+        has_drive=guest.has_drive,
     )
 
 

@@ -7,7 +7,9 @@ happened or not, and asking again with the same operation gives the same answer.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -15,6 +17,7 @@ import msgspec
 
 from mooring.agent_api import verbs
 from mooring.agent_api.calls import decode
+from mooring.agent_api.capture_calls import CaptureCalls
 from mooring.agent_api.certificates import MoveCertificates, Renewed, Shown, ShownForMoves
 from mooring.agent_api.copy_calls import CopyCalls
 from mooring.agent_api.disk_calls import DiskCalls
@@ -35,17 +38,19 @@ from mooring.agent_api.transport import (
     Request,
     Response,
     UnixSocket,
+    Wire,
     deliver_once,
 )
 from mooring.agent_api.volume_calls import VolumeCalls
-from mooring.bulkhead import Bulkheads
+from mooring.bulkhead import Bulkheads, Door
 from mooring.clock import Clock
 from mooring.errors import Bug, Unavailable
 from mooring.fence.operation import Operation
-from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S
+from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S, HOST_HEARD_S
 
 
 class AgentClient(
+    CaptureCalls,
     CopyCalls,
     DiskCalls,
     GuestShareCalls,
@@ -61,11 +66,27 @@ class AgentClient(
     nothing and the verb is Unavailable with `detail["incarnation"]`, until `host()` is read again.
     """
 
+    def __init__(self, name: str, wire: Wire, door: Door | None = None) -> None:
+        super().__init__(name, wire, door)
+        self._asking = asyncio.Lock()
+        self._said: tuple[float, Host] | None = None
+
     async def host(self) -> Host:
         """Return what the host is and has; from now on verbs name this incarnation."""
         host = await self.ask(verbs.SHOW_HOST)
-        self.incarnation = host.incarnation
+        self.incarnation, self._said = host.incarnation, (time.monotonic(), host)
         return host
+
+    async def last_heard(self) -> Host:
+        """Return what `host()` returned to another in the last moments, or else returns now.
+
+        For services that look at every host again and again beside the one that listens for its
+        heartbeat: with a thousand hosts their questions would take a core.
+        """
+        async with self._asking:
+            if self._said is not None and time.monotonic() - self._said[0] < HOST_HEARD_S:
+                return self._said[1]
+            return await self.host()
 
     async def connector(self) -> dict[str, Any]:
         """Return how this host connects volumes (block_storage.md 10.1)."""

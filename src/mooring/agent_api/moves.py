@@ -31,6 +31,8 @@ class Portrait(Struct, frozen=True, kw_only=True):
     """The guest's processor as libvirt writes it; empty where every host has the same one."""
     root: LocalRoot | None = None
     """What its host is to make a disk for; None where all of its disks are volumes."""
+    drive: bytes = b""
+    """Its config drive, packed: it may hold secrets, and is kept nowhere on its way."""
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
@@ -40,6 +42,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     console  the file that takes the serial console there
     disks    the volumes that are connected there for the guest, by other attachments than before
     root     the file of the root disk that was made there for what the guest's has; "" for none
+    drive    the file of the config drive that was laid down there, the guest's own; "" for none
     tls      the name that has to be in the certificate shown there; "" where nothing is encrypted
     """
 
@@ -47,6 +50,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     console: str = ""
     disks: list[Connected] = []
     root: str = ""
+    drive: str = ""
     tls: str = ""
 
 

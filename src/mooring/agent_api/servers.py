@@ -6,11 +6,17 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mooring.agent_api.config_drives import ConfigDrive
 from mooring.agent_api.disks import DiskSpec, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
 
-GuestState = Literal["running", "stopped", "paused", "crashed", "prelaunched", "migrated"]
-"""prelaunched: it is on its way to this host; migrated: it went to another one and runs there."""
+GuestState = Literal[
+    "running", "stopped", "paused", "suspended", "crashed", "prelaunched", "migrated"
+]
+"""paused: it stands still, with all it has; suspended: it is off, and its memory lies in a file.
+
+prelaunched: it is on its way to this host; migrated: it went to another one and runs there.
+"""
 
 
 class RootDisk(Struct, frozen=True, kw_only=True):
@@ -46,23 +52,29 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
     power: Literal["on", "off"] = "on"
     metadata: dict[str, str] = {}
     """Owner facts kept in the definition for doctor: project_id, user_id, flavor and the like."""
+    drive: ConfigDrive | None = None
+    """What the guest is told on a drive of its own; None for a guest without one."""
 
 
 class PowerRequest(Struct, frozen=True, kw_only=True):
     """Body of `PUT /servers/{server_id}/power`.
 
+    state       whoever starts, stops or reboots a suspended guest drops its memory; `pause`,
+                `unpause`, `suspend` and `resume` keep it, and are Conflict for a guest that is off
     mode soft   asks the guest (ACPI) and, after `timeout_s`, does it the hard way
     mode hard   asks nobody
-    disks       the definition's volumes from now on, with fresh connections (start, hard reboot);
-                None leaves them as they are
+    disks       the definition's volumes from now on, with fresh connections (start, hard reboot,
+                resume); None leaves them as they are
     shares      the definition's shares from now on, mounted before; None leaves them as they are
+    drive       what the guest is told on its config drive from this start on; None leaves that, too
     """
 
-    state: Literal["on", "off", "reboot"]
+    state: Literal["on", "off", "reboot", "pause", "unpause", "suspend", "resume"]
     mode: Literal["soft", "hard"] = "hard"
     timeout_s: float = 60.0
     disks: list[DiskSpec] | None = None
     shares: list[GuestShare] | None = None
+    drive: ConfigDrive | None = None
 
 
 class Guest(Struct, frozen=True, kw_only=True):
@@ -80,6 +92,8 @@ class Guest(Struct, frozen=True, kw_only=True):
     shares: list[GuestShare] = []
     """Those that it runs with; of a guest that is off, those of its definition."""
     metadata: dict[str, str] = {}
+    has_drive: bool = False
+    """Whether it has a config drive; as the shares are."""
 
 
 class Console(Struct, frozen=True):

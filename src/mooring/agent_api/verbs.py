@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
 
+from mooring.agent_api.captures import Capture
 from mooring.agent_api.certificates import MoveCertificates, Renewed, Shown, ShownForMoves
 from mooring.agent_api.copies import CopyProgress, Offer
 from mooring.agent_api.disks import (
@@ -109,6 +110,7 @@ _DISK = f"{_SERVER}/disks/{{volume_id}}"
 _GUEST_SHARE = f"{_SERVER}/shares/{{share_id}}"
 _ARRIVAL, _DEPARTURE = f"{_SERVER}/arrival", f"{_SERVER}/departure"
 _OFFER, _COPY, _KEPT = f"{_SERVER}/offer", f"{_SERVER}/copy", f"{_SERVER}/kept"
+_CAPTURE = f"{_SERVER}/captures/{{image_id}}"
 _OVERLAY = f"{_DISK}/overlays/{{snapshot_id}}"
 _MERGE = f"{_DISK}/merges/{{snapshot_id}}"
 _VOLUME = "/volumes/{volume_id}"
@@ -167,6 +169,11 @@ RESTORE_KEPT = Verb(
     "restore_kept", "PUT", f"{_KEPT}/restored", None, NoneType, "take_back_restored"
 )
 TAKE_BACK_RESTORED = Verb("take_back_restored", "DELETE", f"{_KEPT}/restored", None, NoneType)
+
+SHOW_CAPTURE = Verb("show_capture", "GET", _CAPTURE, None, Capture)
+PUT_CAPTURE = Verb("put_capture", "PUT", _CAPTURE, None, Capture, "delete_capture")
+READ_CAPTURE = Verb("read_capture", "GET", f"{_CAPTURE}/data", None, bytes)
+DELETE_CAPTURE = Verb("delete_capture", "DELETE", _CAPTURE, None, NoneType)
 
 CONNECT = Verb("connect", "PUT", _CONNECTION, ConnectRequest, Connected, "disconnect")
 DISCONNECT = Verb("disconnect", "DELETE", _CONNECTION, None, NoneType)

@@ -18,12 +18,13 @@ from pathlib import Path
 from mooring.agent.libvirt.connection import QEMU_CONF, forget_the_dead
 from mooring.agent.mounts import read_mount_points
 from mooring.agent.move_identity import LINK as MOVES
-from mooring.agent.run import Budget, Runner, check_pid, find_program
+from mooring.agent.run import Budget, Runner, find_program
 from mooring.agent.waiting import until
 from mooring.errors import Bug, MooringError, Unavailable
 from mooring.fence.threads import run_to_end
 from mooring.lab.namespaces import Unnoted
 from mooring.lab.residents import NOTES, SHARES, find_residents
+from mooring.process_groups import check_pid
 
 _DIRECTORIES = ("etc/libvirt", "var/lib/libvirt", NOTES, "var/cache/libvirt", SHARES)
 """What each host has of its own."""

@@ -17,10 +17,11 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
-from mooring.agent.run import check_pid, find_program
+from mooring.agent.run import find_program
 from mooring.config import environment_for
 from mooring.errors import Unavailable
 from mooring.limits import AGENT_STOP_S
+from mooring.process_groups import check_pid
 
 log = structlog.get_logger()
 SOCKET = "agent.sock"
@@ -49,9 +50,14 @@ class HostCommand(Struct, frozen=True, kw_only=True):
     def words(self) -> list[str]:
         """The whole command. Raises Unavailable where `setpriv` is missing."""
         tied = [find_program("setpriv"), "--pdeathsig", "KILL", "--"]
-        agent = ["-m", "mooring.main", "agent", "--name", self.name, "--socket", SOCKET]
-        state = ["--state-dir", str(self.directory), "--hypervisor", self.hypervisor]
-        return [*tied, *self.before, sys.executable, *agent, *state, *self.options]
+        agent = [*agent_words(self.name, self.directory), "--hypervisor", self.hypervisor]
+        return [*tied, *self.before, sys.executable, *agent, *self.options]
+
+
+def agent_words(name: str, directory: Path) -> list[str]:
+    """Return the words by which a host's agent is started, and known among processes."""
+    agent = ["-m", "mooring.main", "agent", "--name", name, "--socket", SOCKET]
+    return [*agent, "--state-dir", str(directory)]
 
 
 @asynccontextmanager

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mooring.agent.run import check_pid, start_time
+from mooring.agent.run import start_time
 from mooring.agent.waiting import until
 from mooring.errors import Unavailable
+from mooring.process_groups import check_pid
 
 NOTES = "run/libvirt"
 """Where a host's daemon notes what runs, in the host's directory."""
@@ -76,6 +77,12 @@ def find_residents(namespace: Path) -> list[Resident]:
 def find_homes(directory: Path) -> set[Home]:
     """Return what the hosts whose directories are in this one have for `/run/libvirt`."""
     return {_identify(home) for home in directory.glob(f"*/{NOTES}")}
+
+
+def find_home(directory: Path) -> Home | None:
+    """Return what the host in a directory has for `/run/libvirt`; None for one without libvirt."""
+    home = directory / NOTES
+    return _identify(home) if home.exists() else None
 
 
 async def end_residents(residents: Iterable[Resident], how: signal.Signals) -> None:

@@ -18,10 +18,11 @@ from typing import Any, TypeVar
 import libvirt
 import structlog
 
+from mooring.agent.image_locks import image_in_use
 from mooring.agent.libvirt.domain_xml import NAME_PREFIX
 from mooring.agent.limits import AGENT_LIBVIRT_THREADS
 from mooring.agent.run import Runner, find_processes
-from mooring.errors import Conflict, MooringError, NoCapacity, NotFound, Unavailable
+from mooring.errors import MooringError, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
@@ -95,8 +96,17 @@ class Connection:
 
     def remove_log(self, server_id: str) -> None:
         """Remove what our own libvirt wrote about a guest; a daemon's logs are the machine's."""
-        log_file = self._root / "log" / "qemu" / f"{NAME_PREFIX}{server_id}.log"
-        log_file.unlink(missing_ok=True)
+        name = f"{NAME_PREFIX}{server_id}"
+        # Each of its shares has a program of its own, which writes one, too.
+        for pattern in (f"{name}.log", f"{name}-*.log"):
+            for log_file in (self._root / "log" / "qemu").glob(pattern):
+                log_file.unlink(missing_ok=True)
+
+    @property
+    def memory_directory(self) -> Path:
+        """Where libvirt keeps the memory of suspended guests."""
+        is_own = self.uri.startswith("qemu:///embed")
+        return (self._root / "lib" if is_own else Path("/var/lib/libvirt")) / "qemu" / "save"
 
     @property
     def handle(self) -> Any:
@@ -127,12 +137,7 @@ def translate(error: libvirt.libvirtError) -> MooringError:
     if code == libvirt.VIR_ERR_NO_DOMAIN:
         return NotFound("The host has no such guest.", private=said)
     if "Failed to get" in said and "lock" in said:
-        return Conflict(
-            "A disk of the guest is in use by another program or guest; the guest was not started. "
-            "End the other one, then try again.",
-            private=said,
-            busy=True,
-        )
+        return image_in_use(said)
     for words, public in _NO_ROOM.items():
         if words in said:
             return NoCapacity(public, private=said)

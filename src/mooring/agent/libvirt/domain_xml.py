@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from mooring.agent.device_names import DEVICE_PREFIX, PORTS, assign_devices
 from mooring.agent.hypervisor import DiskPlan, GuestPlan
-from mooring.agent.libvirt import disk_sources, share_devices
+from mooring.agent.libvirt import disk_sources, drive_devices, share_devices
 from mooring.agent.libvirt.xml_words import (
     GUEST,
     NAMESPACE,
@@ -43,6 +43,8 @@ class Machine(Struct, frozen=True, kw_only=True):
     domain_type: Literal["kvm", "qemu"]
     console: Path
     """The file that takes the serial console."""
+    drive: Path = Path()
+    """The file of the config drive, of a guest that has one."""
     direct: bool = True
     """Whether disk files can be opened past the page cache (not on tmpfs, for one)."""
 
@@ -80,6 +82,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str]
     disks: list[DefinedDisk]
     shares: list[GuestShare] = []
+    has_drive: bool = False
 
     def disk(self, volume_id: str, attachment_id: str = "") -> DefinedDisk | None:
         """Return the disk that is a volume, by any attachment or by the one named, or None."""
@@ -125,6 +128,8 @@ def build_domain(plan: GuestPlan, machine: Machine) -> str:
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         add_text(domain, f"on_{event}", action)
     domain.append(_devices(plan, machine))
+    if plan.has_drive:
+        drive_devices.put(domain, str(machine.drive))
     share_devices.put(domain, plan.shares)
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode") + "\n"
@@ -142,8 +147,8 @@ def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> s
     domain = parse(xml)
     devices = child(domain, "devices")
     has_root = False
-    for element in list(devices.findall("disk")):
-        if _read_disk(element).volume_id:
+    for element in find_disks(domain):
+        if read_disk(element).volume_id:
             devices.remove(element)
         else:
             has_root = True
@@ -155,8 +160,8 @@ def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> s
 def move_disk(xml: str, volume_id: str, path: str, disk_format: str) -> str:
     """Return a definition in which a volume is another file, everything else as it was."""
     domain = parse(xml)
-    for element in domain.findall("devices/disk"):
-        if _read_disk(element).volume_id == volume_id:
+    for element in find_disks(domain):
+        if read_disk(element).volume_id == volume_id:
             element.set("type", "file")
             child(element, "driver").set("type", disk_format)
             old = child(element, "source")
@@ -171,8 +176,8 @@ def arrive(xml: str, arrival: Arrival) -> str:
     """Return a definition as another host has it: its files, its attachments, its console."""
     domain = parse(xml)
     there = {disk.volume_id: disk for disk in arrival.disks}
-    for element in domain.findall("devices/disk"):
-        known = _read_disk(element)
+    for element in find_disks(domain):
+        known = read_disk(element)
         if arrival.root and known.is_root:
             child(element, "source").set("file", arrival.root)
             # The layers below are those of the file there.
@@ -183,6 +188,8 @@ def arrive(xml: str, arrival: Arrival) -> str:
             child(element, "alias").set("name", f"{_ATTACHMENT_ALIAS}{disk.attachment_id}")
         if disk is not None and disk.path:
             child(element, "source").set("file", disk.path)
+    if arrival.drive:
+        drive_devices.move(domain, arrival.drive)
     for kind in ("serial", "console"):
         for source in domain.findall(f"devices/{kind}[@type='file']/source"):
             source.set("path", arrival.console)
@@ -191,7 +198,7 @@ def arrive(xml: str, arrival: Arrival) -> str:
 
 def find_root(xml: str) -> DefinedDisk | None:
     """Return the root disk that a guest has on its host, if it has one."""
-    disks = (_read_disk(element) for element in parse(xml).findall("devices/disk"))
+    disks = (read_disk(element) for element in find_disks(parse(xml)))
     return next((disk for disk in disks if disk.is_root), None)
 
 
@@ -206,8 +213,8 @@ def build_overlay(xml: str, volume_id: str, path: str) -> str:
     domain = parse(xml)
     snapshot = ET.Element("domainsnapshot")
     disks = ET.SubElement(snapshot, "disks")
-    for element in domain.findall("devices/disk"):
-        disk = _read_disk(element)
+    for element in find_disks(domain):
+        disk = read_disk(element)
         name = disk.device.removeprefix("/dev/")
         if disk.volume_id != volume_id:
             ET.SubElement(disks, "disk", name=name, snapshot="no")
@@ -222,8 +229,8 @@ def build_overlay(xml: str, volume_id: str, path: str) -> str:
 def read_files(xml: str, volume_id: str) -> list[OpenFile]:
     """Return the files that a running guest's QEMU has open for a volume, from the top down."""
     domain = parse(xml)
-    for element in domain.findall("devices/disk"):
-        if _read_disk(element).volume_id == volume_id:
+    for element in find_disks(domain):
+        if read_disk(element).volume_id == volume_id:
             return list(_read_files(element))
     return []
 
@@ -231,9 +238,9 @@ def read_files(xml: str, volume_id: str) -> list[OpenFile]:
 def is_mirrored(xml: str, volume_id: str) -> bool:
     """Return whether a volume's job has copied all and waits to be told how to end."""
     domain = parse(xml)
-    for element in domain.findall("devices/disk"):
+    for element in find_disks(domain):
         mirror = element.find("mirror")
-        if mirror is not None and _read_disk(element).volume_id == volume_id:
+        if mirror is not None and read_disk(element).volume_id == volume_id:
             return mirror.get("ready") == "yes"
     return False
 
@@ -261,8 +268,9 @@ def read_domain(xml: str) -> Definition | None:
         memory_mib=int(read_text(domain, "memory")) // per_mib(child(domain, "memory")),
         image_id=guest.get("image", ""),
         metadata={entry.get("key", ""): entry.text or "" for entry in entries},
-        disks=[_read_disk(element) for element in domain.findall("devices/disk")],
+        disks=[read_disk(element) for element in find_disks(domain)],
         shares=share_devices.read(domain),
+        has_drive=bool(drive_devices.find(domain)),
     )
 
 
@@ -346,7 +354,14 @@ def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
     return element
 
 
-def _read_disk(element: ET.Element) -> DefinedDisk:
+def find_disks(domain: ET.Element) -> list[ET.Element]:
+    """Return the disks of a domain, but for its config drive."""
+    found = domain.findall("devices/disk")
+    return [element for element in found if element.get("device") != "cdrom"]
+
+
+def read_disk(element: ET.Element) -> DefinedDisk:
+    """Return what the XML of one disk says."""
     target, boot = child(element, "target"), element.find("boot")
     alias = element.find("alias")
     named = alias.get("name", "") if alias is not None else ""

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import libvirt
 import structlog
 
+from mooring.agent import config_drives
 from mooring.agent.hypervisor import (
     GONE,
     DiskPlan,
@@ -28,12 +29,13 @@ from mooring.agent.libvirt import (
     accelerator,
     devices,
     domain_xml,
+    memory,
     power,
     share_devices,
     sizes,
     states,
 )
-from mooring.agent.libvirt.disks import LibvirtDisks
+from mooring.agent.libvirt.captures import LibvirtCaptures
 from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.libvirt.host import find_domain
 from mooring.agent.libvirt.overlays import DomainOverlays
@@ -61,7 +63,7 @@ T = TypeVar("T")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class LibvirtHypervisor(LibvirtDisks):
+class LibvirtHypervisor(LibvirtCaptures):
     """The guests of one host: q35 machines with a file for a console. None starts by itself."""
 
     def __init__(self, settings: AgentSettings, runner: Runner) -> None:
@@ -80,6 +82,7 @@ class LibvirtHypervisor(LibvirtDisks):
         await run_to_end(self._files.prepare)
         self._accelerator = await accelerator.choose(self._runner, self._settings.state_dir)
         await self._connection.open()
+        await self.drop_stale_memory()
         await self._listen(tell)
 
     @property
@@ -142,6 +145,7 @@ class LibvirtHypervisor(LibvirtDisks):
             machine = Machine(
                 domain_type="kvm" if self._accelerator == "kvm" else "qemu",
                 console=console,
+                drive=self._drive_path(plan.server_id),
                 direct=devices.opens_directly(*sources),
             )
             handle.defineXML(domain_xml.build_domain(plan, machine))
@@ -193,11 +197,11 @@ class LibvirtHypervisor(LibvirtDisks):
 
     async def power_off(self, server_id: str, graceful_s: float) -> None:
         async with self._lock(server_id):
-            if graceful_s > 0 and await self._shut_down(server_id, graceful_s):
-                return
-            # Not after the calls to its emulator: this ends one that hangs, and them with it.
-            await self._look(server_id, power.switch_off)
-            await self._asked.until_quiet(server_id, was_ended=True)
+            if graceful_s <= 0 or not await self._shut_down(server_id, graceful_s):
+                # Not after the calls to its emulator: this ends one that hangs, and them with it.
+                await self._look(server_id, power.switch_off)
+                await self._asked.until_quiet(server_id, was_ended=True)
+            await self._look(server_id, memory.drop)
 
     async def remove(self, server_id: str, *, keeps_disks: bool = False) -> None:
         handle = self._connection.handle
@@ -208,6 +212,7 @@ class LibvirtHypervisor(LibvirtDisks):
                 power.switch_off(domain)
                 power.undefine(domain)
             self._connection.remove_log(server_id)
+            config_drives.take_up(self._files.directory / server_id)
             if not keeps_disks:
                 self._files.remove(server_id)
 

@@ -17,10 +17,11 @@ import structlog
 
 from mooring.agent.guest_calls import run_apart
 from mooring.agent.hypervisor import SECTOR_BYTES, Landing
-from mooring.agent.libvirt import domain_xml, power, states
+from mooring.agent.libvirt import domain_xml, drive_devices, power, states
 from mooring.agent.libvirt.connection import guarded
 from mooring.agent.libvirt.domain_xml import DefinedDisk
-from mooring.agent.libvirt.host import LibvirtHost, find_domain
+from mooring.agent.libvirt.drives import LibvirtDrives
+from mooring.agent.libvirt.host import find_domain
 from mooring.agent.move_checks import check_portrait
 from mooring.agent.move_identity import MoveIdentity
 from mooring.agent.sources import file_of
@@ -52,24 +53,25 @@ _FITS = frozenset({libvirt.VIR_CPU_COMPARE_IDENTICAL, libvirt.VIR_CPU_COMPARE_SU
 _XML = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
 
 
-class LibvirtMoves(LibvirtHost):
+class LibvirtMoves(LibvirtDrives):
     """A part of `LibvirtHypervisor`."""
 
     async def portrait(self, server_id: str) -> Portrait:
-        def read(domain: Any) -> tuple[str, LocalRoot | None]:
+        def read(domain: Any) -> tuple[str, LocalRoot | None, str]:
             _check_alive(server_id, states.state_of(domain))
             xml = domain.XMLDesc(_XML)
             # An emulated processor is the same on every host.
             cpu = domain_xml.read_cpu(xml) if self._accelerator == "kvm" else ""
-            return cpu, _measure_root(domain, xml)
+            return cpu, _measure_root(domain, xml), drive_devices.read(xml)
 
-        (cpu, root), facts = await self._with(server_id, read), await self.facts()
+        (cpu, root, drive), facts = await self._with(server_id, read), await self.facts()
         return Portrait(
             hypervisor=facts.kind,
             accelerator=facts.accelerator,
             version=facts.version,
             cpu=cpu,
             root=root,
+            drive=await self._read_drive(drive),
         )
 
     async def expect(self, server_id: str, portrait: Portrait) -> None:
@@ -99,18 +101,8 @@ class LibvirtMoves(LibvirtHost):
         root: LocalRoot,
         operation_key: str,
     ) -> None:
-        handle = self._connection.handle
-
-        def check_free() -> None:
-            domain = find_domain(handle, server_id)
-            if domain is not None and domain.isActive():
-                raise Conflict(
-                    f"An emulator of host {self._settings.name} may have the root disk of server "
-                    f"{server_id} open; it was left as it is."
-                )
-
         async with self._lock(server_id):
-            await self._call(check_free)
+            await self._check_off(server_id, "root disk")
             await self._files.make_root_anew(
                 server_id, image, source, root.size_bytes, operation_key
             )
@@ -122,9 +114,10 @@ class LibvirtMoves(LibvirtHost):
                 f"Host {self._settings.name} takes no running guests from other hosts: for that it "
                 "needs a libvirt daemon, and the agent's setting move_address. Choose another host."
             )
-        console, root = self._files.console_path(server_id), self._files.root_path(server_id)
-        has_root = await run_to_end(root.exists)
-        return Landing(address=address, console=str(console), root=str(root) if has_root else "")
+        own = self._files.root_path(server_id), self._drive_path(server_id)
+        root, drive = [str(path) if await run_to_end(path.exists) else "" for path in own]
+        console = str(self._files.console_path(server_id))
+        return Landing(address=address, console=console, root=root, drive=drive)
 
     async def send(self, server_id: str, arrival: Arrival) -> None:
         async with self._lock(server_id):

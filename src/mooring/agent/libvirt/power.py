@@ -30,10 +30,11 @@ def start(domain: Any) -> None:
     elif state == libvirt.VIR_DOMAIN_PMSUSPENDED:
         domain.pMWakeup(0)
     elif not domain.isActive():
-        domain.create()
+        # Memory that was saved belongs to the disks as they were then.
+        domain.createWithFlags(libvirt.VIR_DOMAIN_START_FORCE_BOOT)
     elif state in {libvirt.VIR_DOMAIN_CRASHED, libvirt.VIR_DOMAIN_SHUTDOWN}:
         domain.destroy()
-        domain.create()
+        domain.createWithFlags(libvirt.VIR_DOMAIN_START_FORCE_BOOT)
 
 
 def switch_off(domain: Any) -> None:

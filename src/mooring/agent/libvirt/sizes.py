@@ -70,6 +70,18 @@ def resize_live(domain: Any, volume_id: str, size_bytes: int) -> DiskSize | None
     return size
 
 
+def tell(domain: Any) -> None:
+    """Have QEMU tell a guest of its disks: they may have grown while it was suspended.
+
+    But for those that it may only read, or others write to: QEMU changes the size of neither.
+    """
+    live = devices.read(domain).live
+    for disk in live.volumes if live else ():
+        if not disk.read_only and not disk.shareable:
+            target = disk.device.removeprefix("/dev/")
+            domain.blockResize(target, domain.blockInfo(target)[0], _BYTES)
+
+
 async def resize_at_rest(qemu_img: QemuImg, disk: DefinedDisk, size_bytes: int) -> DiskSize:
     """Grow the image of a guest that is off. Raises InUse when it has just been started."""
     file = file_of(disk.source, "growing")

@@ -19,6 +19,13 @@ _ENDED_BADLY = {
     int(libvirt.VIR_DOMAIN_SHUTOFF_FAILED),
     int(libvirt.VIR_DOMAIN_SHUTOFF_DAEMON),
 }
+_KEEPS_MEMORY = {
+    int(libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN),
+    int(libvirt.VIR_DOMAIN_SHUTOFF_SAVED),
+    int(libvirt.VIR_DOMAIN_SHUTOFF_FAILED),
+}
+"""Why a guest may be off of which libvirt has saved memory: one that ended otherwise since it was
+let go on is not to have it again. A libvirt that was started anew does not know why."""
 _PAUSED = {int(libvirt.VIR_DOMAIN_PAUSED), int(libvirt.VIR_DOMAIN_PMSUSPENDED)}
 _STOPPED_WHY = {
     int(libvirt.VIR_DOMAIN_EVENT_STOPPED_SHUTDOWN): "shut down",
@@ -42,6 +49,8 @@ def state_of(domain: Any) -> GuestState:
     if state == libvirt.VIR_DOMAIN_SHUTOFF:
         if reason == libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED:
             return "migrated"
+        if reason in _KEEPS_MEMORY and domain.hasManagedSaveImage(0):
+            return "suspended"
         return "crashed" if reason in _ENDED_BADLY else "stopped"
     if state == libvirt.VIR_DOMAIN_PAUSED and reason == libvirt.VIR_DOMAIN_PAUSED_MIGRATION:
         # One that comes gets its definition when it is there; one that goes keeps it.
@@ -74,6 +83,7 @@ def show(domain: Any) -> Guest:
         disks=show_disks(places),
         shares=(places.live or config).shares,
         metadata=config.metadata,
+        has_drive=(places.live or config).has_drive,
     )
 
 

@@ -161,7 +161,10 @@ class CephCommand:
         return None if output.code else sorted(one.name for one in _read(output, list[_Named]))
 
     async def space(self) -> tuple[int, int]:
-        """Return how many bytes the file system's first data pool has, and how many are free."""
+        """Return how many bytes the file system's first data pool has, and how many are free.
+
+        Raises Unavailable as well while Ceph has not counted a pool yet that is new to it.
+        """
         systems = _read(await self._ask("fs", "ls"), list[_FileSystem])
         named = [one for one in systems if one.name == self._options.filesystem]
         if not named:
@@ -169,8 +172,13 @@ class CephCommand:
                 f"Ceph has no file system {self._options.filesystem}. See to the option "
                 "`filesystem` of the pool."
             )
-        pools = _read(await self._ask("df"), _Space).pools
-        [stats] = [one.stats for one in pools if one.name == named[0].data_pools[0]]
+        pool = named[0].data_pools[0]
+        counted = {one.name: one.stats for one in _read(await self._ask("df"), _Space).pools}
+        if (stats := counted.get(pool)) is None:
+            raise Unavailable(
+                f"Ceph has not counted its pool {pool} yet, as it does a moment after it was made "
+                "or after its manager has started. Ask again."
+            )
         return stats.stored + stats.max_avail, stats.max_avail
 
     @property

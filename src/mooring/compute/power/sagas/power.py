@@ -1,20 +1,21 @@
-"""Stop, start and reboot a server (facts/compute.md 1.4, 4.13)."""
+"""Stop, start and reboot a server, let it stand still and go on (facts/compute.md 1.4, 4.13)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.agent_api.servers import PowerRequest
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
+from mooring.compute.power.sagas import power_request
 from mooring.compute.power.sagas.power_notes import GIVES, TAKES, ChangePower, takes_disks
+from mooring.compute.power.sagas.power_outcome import STATES, WITH_SHARES, guest_after, seen
 from mooring.compute.servers import states
-from mooring.compute.shares import folders, power
-from mooring.compute.tables import Server
+from mooring.compute.shares import power
+from mooring.compute.tables import BlockDevice
 from mooring.compute.volumes import devices, disks
 from mooring.compute.volumes.sagas.release_device import hurry
 from mooring.errors import Conflict, NotFound
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
 Parts = Sequence[Each]
 EVENTS = {"on": "compute_start_instance", "off": "compute_stop_instance"}
-REBOOTED = "compute_reboot_instance"
-_NOTICES = {"on": "power_on", "off": "power_off", "reboot": "reboot"}
+_NOTICES = {"on": "power_on", "off": "power_off"}
 
 
 def begin_change(tx: Session, notes: ChangePower, run: Run[Compute]) -> ChangePower:
@@ -54,21 +54,9 @@ async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | 
 
 def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     """Leave the server as its guest is."""
-    states.change(tx, notes.server_id, run.now(), task_state=None, **_seen(tx, notes))
+    states.change(tx, notes.server_id, run.now(), task_state=None, **seen(tx, notes))
     if notes.found:
-        power.show(tx, notes.server_id, run.now(), runs=notes.found == "running")
-
-
-def _seen(tx: Session, notes: ChangePower) -> dict[str, Any]:
-    """Return the columns that a look at the guest changes; a server in ERROR stays so."""
-    server = tx.get_one(Server, notes.server_id)
-    if server.vm_state not in {"active", "stopped"}:
-        return {}
-    if notes.found == "running":
-        return {"vm_state": "active", "power_state": states.RUNNING}
-    if notes.found in {"stopped", "crashed"}:
-        return {"vm_state": "stopped", "power_state": states.SHUTDOWN}
-    return {}
+        power.show(tx, notes.server_id, run.now(), runs=notes.found in WITH_SHARES)
 
 
 async def find_lost_volumes(notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
@@ -89,14 +77,23 @@ async def find_lost_volumes(notes: ChangePower, run: Run[Compute]) -> ChangePowe
         try:
             await run.service.volumes.show_attachment(None, row.attachment_id)
         except NotFound as error:
-            if row.boot_index == 0:
-                raise Conflict(
-                    f"The attachment of the root volume {row.volume_id} is gone. The server was "
-                    "left as it is; it cannot boot without it.",
-                    private=str(error),
-                ) from error
+            if row.boot_index == 0 or notes.state == "resume":
+                raise _needs(notes, row) from error
             lost.append(row.id)
     return replace(notes, lost=lost)
+
+
+def _needs(notes: ChangePower, row: BlockDevice) -> Conflict:
+    """Return the refusal to go on without a volume whose attachment is gone."""
+    if notes.state == "resume":
+        return Conflict(
+            f"The attachment of volume {row.volume_id} is gone. The server stays suspended: its "
+            "memory has that disk. Reboot it hard to start it without."
+        )
+    return Conflict(
+        f"The attachment of the root volume {row.volume_id} is gone. The server was left as it "
+        "is; it cannot boot without it."
+    )
 
 
 def forget_lost_volumes(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
@@ -113,32 +110,18 @@ async def set_power(notes: ChangePower, run: Run[Compute]) -> ChangePower:
             f"Host {notes.host} was forced down. The server was left as it is; evacuate or delete "
             "it."
         )
-    volumes, shares = None, None
-    if takes_disks(notes):
-        volumes = await disks.specify_all(run, notes.host, notes.server_id)
-        shares = await folders.specify_all(run, notes.host, notes.server_id)
-    timeout_s = run.service.settings.shutdown_timeout_s
-    request = PowerRequest(
-        state=notes.state, mode=notes.mode, timeout_s=timeout_s, disks=volumes, shares=shares
-    )
-    await guests.ask(
-        run,
-        notes.host,
-        lambda agent: agent.set_power(notes.server_id, request, operation=run.operation),
-    )
-    return replace(notes, found="stopped" if notes.state == "off" else "running")
+    await power_request.ask(notes, run)
+    return replace(notes, found=guest_after(notes))
 
 
 def record_power(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     """Say what became of it. A soft reboot changes no vm_state."""
-    now = run.now()
-    power.show(tx, notes.server_id, now, runs=notes.state != "off")
-    if notes.state == "off":
-        states.settle(tx, notes.server_id, "stopped", states.SHUTDOWN, now)
-    elif notes.state == "reboot" and notes.mode == "soft":
+    now, guest = run.now(), guest_after(notes)
+    power.show(tx, notes.server_id, now, runs=guest in WITH_SHARES)
+    if notes.state == "reboot" and notes.mode == "soft":
         states.change(tx, notes.server_id, now, task_state=None, power_state=states.RUNNING)
     else:
-        states.settle(tx, notes.server_id, "active", states.RUNNING, now)
+        states.settle(tx, notes.server_id, *STATES[guest], now)
 
 
 def _locks(notes: ChangePower) -> list[Lock]:
@@ -146,11 +129,11 @@ def _locks(notes: ChangePower) -> list[Lock]:
 
 
 def _describe(notes: ChangePower) -> Told:
-    """Tell how far it is; of the three only a reboot's failure has a name upstream."""
+    """Tell how far it is; only a reboot's failure has a name upstream."""
     return Told(
-        event=EVENTS.get(notes.state, REBOOTED),
+        event=EVENTS.get(notes.state, f"compute_{notes.state}_instance"),
         host=notes.host,
-        notice=_NOTICES[notes.state],
+        notice=_NOTICES.get(notes.state, notes.state),
         says_errors=notes.state == "reboot",
     )
 
@@ -180,6 +163,10 @@ def _make(
 STOP_SERVER = _make("compute.stop_server", behind=TAKES)
 START_SERVER = _make("compute.start_server", before=GIVES)
 REBOOT_SERVER = _make("compute.reboot_server", before=GIVES)
+PAUSE_SERVER = _make("compute.pause_server")
+UNPAUSE_SERVER = _make("compute.unpause_server")
+SUSPEND_SERVER = _make("compute.suspend_server")
+RESUME_SERVER = _make("compute.resume_server")
 INSIST_ON_REBOOT = _make("compute.insist_on_reboot", "preempt", before=GIVES)
 """A hard reboot in the place of a reboot, pause or resume that does not come to its end."""
 INSIST_ON_STOP = _make("compute.insist_on_stop", "preempt", behind=TAKES)

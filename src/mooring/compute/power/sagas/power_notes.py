@@ -1,4 +1,4 @@
-"""What is remembered while a server is switched on or off, or started anew."""
+"""What is remembered while a server is switched on or off, started anew, or stands still."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mooring.compute.shares import folders, power
 from mooring.compute.shares.folders import Folder
 from mooring.saga.define import Each
 
-State = Literal["on", "off", "reboot"]
+State = Literal["on", "off", "reboot", "pause", "unpause", "suspend", "resume"]
 Mode = Literal["soft", "hard"]
 
 
@@ -36,13 +36,18 @@ class ChangePower(Struct, frozen=True, kw_only=True):
 
 
 def takes_disks(notes: ChangePower) -> bool:
+    """Whether the guest's volumes are connected anew: so they are where it has no emulator."""
+    return notes.state == "resume" or starts_anew(notes)
+
+
+def starts_anew(notes: ChangePower) -> bool:
     """Whether the guest is defined anew: starting and hard reboots do."""
     return notes.state == "on" or (notes.state == "reboot" and notes.mode == "hard")
 
 
 def given(notes: ChangePower) -> list[str]:
     """Return the shares that are mounted before the guest starts, as items."""
-    return folders.named(notes.shares) if takes_disks(notes) else []
+    return folders.named(notes.shares) if starts_anew(notes) else []
 
 
 def taken(notes: ChangePower) -> list[str]:

@@ -1,0 +1,57 @@
+"""The config drive in a domain's XML: a CD-ROM, so that no other disk has another name for it.
+
+It is on a virtio-scsi controller: kernels made for virtual machines, Debian's for one, have no
+driver for the SATA controller of q35 (ADR 14). The controller is plugged into no port, as all of
+these are for what comes while the guest runs.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from mooring.agent.libvirt.xml_words import child, parse
+
+_ALIAS = "ua-config-drive"
+_DRIVES = "devices/disk[@device='cdrom']"
+_SLOT = "0x10"
+"""Of the root bus. libvirt fills it from the first slot on, with ports."""
+
+
+def put(domain: ET.Element, path: str) -> None:
+    """Give a definition a config drive, which it has not yet."""
+    devices = child(domain, "devices")
+    controller = ET.SubElement(devices, "controller", type="scsi", index="0", model="virtio-scsi")
+    place = {"domain": "0x0000", "bus": "0x00", "slot": _SLOT, "function": "0x0"}
+    ET.SubElement(controller, "address", {"type": "pci", **place})
+    drive = ET.SubElement(devices, "disk", type="file", device="cdrom")
+    ET.SubElement(drive, "driver", name="qemu", type="raw")
+    ET.SubElement(drive, "source", file=path)
+    ET.SubElement(drive, "target", dev="sda", bus="scsi")
+    ET.SubElement(drive, "readonly")
+    ET.SubElement(drive, "alias", name=_ALIAS)
+
+
+def find(domain: ET.Element) -> str:
+    """Return the file of a domain's config drive; "" for none."""
+    drive = domain.find(_DRIVES)
+    return "" if drive is None else child(drive, "source").get("file", "")
+
+
+def read(xml: str) -> str:
+    """Return the same, of a definition as libvirt has it."""
+    return find(parse(xml))
+
+
+def add(xml: str, path: str) -> str | None:
+    """Return a definition with a config drive; None for one that has it."""
+    domain = parse(xml)
+    if find(domain):
+        return None
+    put(domain, path)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def move(domain: ET.Element, path: str) -> None:
+    """Let a definition's config drive be another file."""
+    for drive in domain.findall(_DRIVES):
+        child(drive, "source").set("file", path)

@@ -1,0 +1,1 @@
+"""Config drives: what servers' guests are told without a network."""

@@ -1,0 +1,40 @@
+"""Scenarios of servers that stand still and go on: paused and suspended ones, with a volume."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mooring.compute.power.sagas.power import (
+    PAUSE_SERVER,
+    RESUME_SERVER,
+    SUSPEND_SERVER,
+    UNPAUSE_SERVER,
+)
+from tests.laws import scenarios
+from tests.laws.sites import COMPUTE, Scenario, Site
+
+
+async def a_server(site: Site) -> None:
+    """A server that runs, with a volume."""
+    await scenarios.a_server_with_volume(site)
+
+
+async def a_still_server(site: Site, action: str) -> None:
+    """The same, which stands still."""
+    await scenarios.a_server_with_volume(site)
+    await site.get("POST", f"{COMPUTE}/servers/{{server}}/action", {action: None})
+
+
+async def act(site: Site, action: str) -> Any:
+    return await scenarios.act_on_server(site, action)
+
+
+pause, unpause = partial(act, action="pause"), partial(act, action="unpause")
+suspend, resume = partial(act, action="suspend"), partial(act, action="resume")
+STANDSTILLS = [
+    Scenario("pause", PAUSE_SERVER, a_server, pause),
+    Scenario("unpause", UNPAUSE_SERVER, partial(a_still_server, action="pause"), unpause),
+    Scenario("suspend", SUSPEND_SERVER, a_server, suspend),
+    Scenario("resume", RESUME_SERVER, partial(a_still_server, action="suspend"), resume),
+]
