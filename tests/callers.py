@@ -60,6 +60,9 @@ class OwnToken:
     async def token(self, *, instead_of: str = "") -> str:
         return self._name
 
+    async def user_id(self) -> str:
+        return self._name
+
 
 def session(network: Network, service: str, url: str, *, own: str = "volume") -> Session:
     """Return the session of the service user `own` with a service, which is at `url`."""

@@ -46,6 +46,7 @@ from mooring.services import IDENTITY, SERVICES
 from mooring.store.base import Store
 from tests.answers import Answer, encode
 from tests.callers import OwnToken, keystone
+from tests.host_fences import SimulatedFence
 from tests.migrated import files_of, lay_databases
 from tests.pace import HORIZON_S, Pace
 
@@ -97,7 +98,7 @@ class SimulatedCloud:
         """Stands before each call to a host, across restarts."""
         self.cloud: Cloud
         self.agents: dict[str, RunningAgent] = {}
-        self._agent_stack = AsyncExitStack()
+        self._agent_stack, self.fence = AsyncExitStack(), SimulatedFence()
         self._owner, self._starts = owner, 0
         self._users: dict[str, ServiceUser] = {}
         """Who logs in to identity, if that is open."""
@@ -157,6 +158,7 @@ class SimulatedCloud:
             owner=f"{self._owner}-{self._starts}",
             network=network,
             inline=self.inline,
+            host_fence=self.fence,
             keystone=None if IDENTITY in self.services else keystone(network, URL),
         )
         for name, app in self.stand_ins.items():

@@ -72,6 +72,12 @@ def calling() -> AbstractContextManager[None]:
     return effort.away(at_host=False) if effort else nullcontext()
 
 
+def outside() -> AbstractContextManager[None]:
+    """Need no slot while a program of the operator's works; nothing for whoever has none."""
+    effort = _effort.get()
+    return effort.away(at_host=True) if effort else nullcontext()
+
+
 def hindrance_of(error: BaseException) -> Hindrance | None:
     """Return why a host was not asked at all, if that is what an error says."""
     found = error.detail.get(TURNED_AWAY) if isinstance(error, Unavailable) else None

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import structlog
 from msgspec import Struct
-from sqlalchemy.orm import Session as Transaction
 
 from mooring import access, health_app
 from mooring.clients.identity import Login, ServiceUser
@@ -26,6 +25,7 @@ from mooring.errors import Bug, MooringError
 from mooring.fleet import app as fleet_app
 from mooring.fleet.fleet import Fleet, open_fleet
 from mooring.fleet.removal import Tenant
+from mooring.host_fence import CommandFence, HostFence
 from mooring.identity.tokens import LocalValidator
 from mooring.limits import LOOP_REST_S
 from mooring.metrics import app as metrics_app
@@ -34,7 +34,7 @@ from mooring.notify.outbox import Outbox
 from mooring.notify.targets import LogTarget, Target
 from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer, load_sealer
-from mooring.service import Loop, Service, Surroundings
+from mooring.service import HostUses, Loop, Service, Surroundings
 from mooring.services import FLEET, IDENTITY, SERVICES
 from mooring.store.base import Store, open_store
 from mooring.web.app import Served, mount
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 S = TypeVar("S", bound=Served)
-_Uses: TypeAlias = Callable[[Transaction, str], list[str]]
 _SessionOf: TypeAlias = Callable[[str, str], Session]
 
 
@@ -79,6 +78,8 @@ class Outside(Struct, kw_only=True):
     slots: int = 16
     inline: bool = False
     """Run SQLite on the event loop itself: for tests, whose order must not depend on threads."""
+    host_fence: HostFence | None = None
+    """What ends hosts for certain; None: the command that the settings name."""
     keystone: Keystone | None = None
     """Stands for identity where that is not among the services to open."""
 
@@ -102,6 +103,10 @@ class Cloud:
         """Return an opened service by its declaration."""
         return self._opened[declared.name]
 
+    def _host_fence(self) -> HostFence:
+        settings, given = self.outside.settings, self.outside.host_fence
+        return given or CommandFence(settings.fence_command, float(settings.fence_timeout_s))
+
     def open(self, declared: Service[S], session: _SessionOf, sealer: Sealer) -> S:
         """Make a service, and what runs its sagas and hands its notifications on."""
         outside, name = self.outside, declared.name
@@ -116,6 +121,7 @@ class Cloud:
                 agents=outside.agents,
                 sealer=sealer,
                 outbox=box,
+                host_fence=self._host_fence(),
                 neighbour=lambda other: session(name, other),
             )
         )
@@ -229,8 +235,8 @@ def _tenants(cloud: Cloud) -> Iterator[Tenant]:
             )
 
 
-async def _uses(store: Store, read: _Uses, host: str) -> list[str]:
-    return await store.read(lambda tx: read(tx, host))
+async def _uses(store: Store, read: HostUses, host: str, *, gone: bool) -> list[str]:
+    return await store.read(lambda tx: read(tx, host, gone=gone))
 
 
 async def _open_identity(cloud: Cloud, sealer: Sealer) -> Keystone:

@@ -73,7 +73,8 @@ class PoolWatch(Generic[W]):
         try:
             while True:
                 rounds.begin(
-                    list(service.agents), lambda name: self._look_at(service, name, reports)
+                    list(service.agents),
+                    lambda name: self._look_at(service, name, reports, anew=False),
                 )
                 await self._forget_messages(service)
                 await service.clock.sleep(service.settings.pool_poll_s)
@@ -91,9 +92,10 @@ class PoolWatch(Generic[W]):
         """Ask one host for its pools; one that fails is logged."""
         await self._look_at(service, name, self._gather_reports(service))
 
-    async def _look_at(self, service: W, name: str, reports: Reports) -> None:
+    async def _look_at(self, service: W, name: str, reports: Reports, *, anew: bool = True) -> None:
         try:
-            host = await service.agents[name].host()
+            agent = service.agents[name]
+            host = await (agent.host() if anew else agent.last_heard())
         except MooringError as error:
             log.info("host does not answer", host=name, error=str(error))
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 from sqlalchemy import select
@@ -19,6 +19,7 @@ from mooring.clients.session import Session as Neighbour
 from mooring.clients.token import TokenValidator
 from mooring.clock import Clock
 from mooring.config import Settings
+from mooring.host_fence import HostFence
 from mooring.notify.outbox import Outbox
 from mooring.probe import Probe
 from mooring.saga.engine import Engine
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 S = TypeVar("S", bound=Served)
+S_contra = TypeVar("S_contra", bound=Served, contravariant=True)
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -48,8 +50,24 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     agents: Agents
     sealer: Sealer
     outbox: Outbox
+    host_fence: HostFence
     neighbour: Callable[[str], Neighbour]
     """Gives the way to another service, as this one's own user, by our word for that service."""
+
+
+class HostUses(Protocol):
+    """Reads what a service has on a host, each as `3 servers`; of one that is gone no debts."""
+
+    def __call__(self, tx: Session, host: str, /, *, gone: bool) -> list[str]: ...
+
+
+class ForgetHost(Protocol[S_contra]):
+    """Forgets a host that is taken out, and what it owes if it is gone for good.
+
+    Raises Conflict while the service has something there.
+    """
+
+    def __call__(self, service: S_contra, host: str, /, *, gone: bool) -> Awaitable[None]: ...
 
 
 class Loop(Struct, Generic[S], frozen=True):
@@ -106,10 +124,9 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
     """Whether it writes notifications."""
     hosts_seen: Callable[[Session], Mapping[str, datetime]] | None = None
     """Reads when each host has answered it last, by the host's name."""
-    host_uses: Callable[[Session, str], list[str]] | None = None
-    """Reads what it has on a host, each as `3 servers`; None for a service that has nothing."""
-    forget_host: Callable[[S, str], Awaitable[None]] | None = None
-    """Forgets a host that is taken out. Raises Conflict while it has something there."""
+    host_uses: HostUses | None = None
+    """None for a service that has nothing on hosts."""
+    forget_host: ForgetHost[S] | None = None
     pages: Mapping[str, Page] = {}
     """What the doctor reads of its tables, by the name under which the doctor's books have it."""
 

@@ -13,6 +13,8 @@ from contextlib import AsyncExitStack
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from mooring import sockets, state_dir
 from mooring.agent_api.client import Agents
 from mooring.clients.transport import Network
@@ -21,6 +23,7 @@ from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
 from mooring.errors import Invalid
 from mooring.fleet import door as fleet_door
+from mooring.http_bounds import allow_connections
 from mooring.http_server import listening
 from mooring.probe import from_setting
 
@@ -57,7 +60,7 @@ async def run_up(settings: Settings, say: Say) -> None:
         agents = Agents()
         known_agents(settings, agents)
         await open_hosts(settings, agents, stack, say)
-        await _serve(settings, agents, listener, stack, say)
+        await _serve(_with_fence(settings), agents, listener, stack, say)
 
 
 async def run_serve(settings: Settings, say: Say) -> None:
@@ -71,6 +74,15 @@ async def run_serve(settings: Settings, say: Say) -> None:
         agents = Agents()
         known_agents(settings, agents)
         await _serve(settings, agents, listener, stack, say)
+
+
+def _with_fence(settings: Settings) -> Settings:
+    """Return the settings with a fence for the hosts of a lab, unless there is one."""
+    if settings.hosts == 1 or settings.fence_command:
+        return settings
+    from mooring.lab import fencing
+
+    return replace(settings, fence_command=fencing.command(settings.state_path))
 
 
 def host_names(settings: Settings) -> list[str]:
@@ -153,6 +165,7 @@ async def _serve(
     stack: AsyncExitStack,
     say: Say,
 ) -> None:
+    allow_connections()
     stack.push_async_callback(agents.close)
     url = settings.public_url or sockets.public_url(listener)
     door = _open_door(settings, stack)

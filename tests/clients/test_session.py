@@ -61,6 +61,9 @@ class Tokens:
             self.count += 1
         return f"own-{self.count}"
 
+    async def user_id(self) -> str:
+        return "own"
+
 
 class Bench:
     def __init__(self) -> None:

@@ -45,6 +45,8 @@ class ComputeCloud(SimulatedCloud):
         super().__init__(directory, stand_ins={"image": self.shelf}, hosts=hosts, **how)
         self.silent: tuple[str, str] | None = None
         """Method, "" for any, and path of calls to agents that get no answer."""
+        self.ended_hosts: set[str] = set()
+        """Hosts that answer nothing any more: `end_host` has switched them off."""
         self.deliver_to_host = self._deliver_unless_silent
 
     root, user, version = "/compute/v2.1", "member", "2.100"
@@ -82,6 +84,12 @@ class ComputeCloud(SimulatedCloud):
         for _ in range(turns):
             await asyncio.sleep(0)
         return task
+
+    async def end_host(self, host: str) -> None:
+        """Switch a host off, with all its guests: what a fence does."""
+        for guest in await self.hypervisor(host).guests():
+            await self.hypervisor(host).power_off(guest.server_id, 0)
+        self.ended_hosts.add(host)
 
     def hypervisor(self, host: str = "host1") -> SimulatedHypervisor:
         """Return a simulated host's hypervisor, with its knobs."""
@@ -230,6 +238,8 @@ class ComputeCloud(SimulatedCloud):
         tx.execute(delete(Server).where(Server.id == server_id))
 
     async def _deliver_unless_silent(self, request: Request, forward: Forward) -> Response:
+        if request.headers["host"] in self.ended_hosts:
+            raise Unavailable("The agent gave no answer.")
         if self.silent and all(map(str.startswith, (request.method, request.target), self.silent)):
             raise Unavailable("The agent gave no answer.")
         return await forward(request)

@@ -96,7 +96,7 @@ async def make_local(cloud: ComputeCloud) -> Local:
     """Make such a server, whose disk says what was written before it moved."""
     server_id, volume_id = await cloud.make_attached()
     source = (await cloud.server(server_id))["OS-EXT-SRV-ATTR:host"]
-    (destination,) = {*cloud.hosts} - {source}
+    destination = next(host for host in cloud.hosts if host != source)
     made = Local(Moving(cloud, server_id, [volume_id], source, destination))
     disk = made.disk(source)
     disk.parent.mkdir(parents=True, exist_ok=True)

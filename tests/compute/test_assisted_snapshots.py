@@ -281,6 +281,7 @@ async def test_burying_the_operation_takes_the_guest_back(stage: Stage) -> None:
     await stage.begin()
     stage.cloud.hypervisor().knobs.hold("snapshot_disk")
     assert (await stage.create(operation="s.ask;1;1")).status == 200
+    await stage.cloud.hypervisor().knobs.held("snapshot_disk")
     burying = await stage.cloud.meanwhile(
         stage.cloud.ask("DELETE", "/mooring/operations/s.ask", user="compute")
     )

@@ -113,7 +113,6 @@ async def test_refused_volume_leaves_nothing_of_the_server(cloud: ComputeCloud) 
         ({"flavorRef": "nothing"}, "Flavor nothing could not be found"),
         ({"availability_zone": "mars"}, "availability zone is not available"),
         ({"key_name": "nobodys"}, "nobodys"),
-        ({"config_drive": True}, "Config drives are not built"),
     ],
 )
 async def test_request_that_makes_no_sense_is_400(

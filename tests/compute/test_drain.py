@@ -62,7 +62,7 @@ async def _switch(cloud: ComputeCloud, host: str, status: str) -> None:
     assert (await cloud.ask("PUT", path, body, user="admin", version="2.1")).status == 200
 
 
-async def _take_over(cloud: ComputeCloud) -> None:
+async def take_over(cloud: ComputeCloud) -> None:
     """Have what a dead predecessor left, whose leases run out, as 5 s without renewal would."""
     past = cloud.clock.now() - timedelta(days=3650)
     ended = update(SagaRow).values(lease_until=past)
@@ -203,12 +203,12 @@ async def test_a_drain_confirms_what_its_dead_predecessor_moved(on_both: Compute
     await _ask(cloud, "PUT", "host1")
     await draining.advance_all(cloud.compute)
     await cloud.restart()
-    await _take_over(cloud)
+    await take_over(cloud)
     await cloud.settle()
     assert await moving.status() == "finished"
     await draining.advance_all(cloud.compute)
     await cloud.restart()
-    await _take_over(cloud)
+    await take_over(cloud)
     shown = await _run(cloud, "host1")
     assert (shown["moved"], shown["moved_stopped"], shown["left"]) == (1, 1, [])
     assert [one["status"] for one in await moving.migrations()] == ["confirmed"]
@@ -319,7 +319,7 @@ async def test_a_drain_goes_on_after_the_control_plane_has_died(on_both: Compute
     await _ask(cloud, "PUT", "host1")
     await draining.advance_all(cloud.compute)
     await cloud.restart()
-    await _take_over(cloud)
+    await take_over(cloud)
     again = await _ask(cloud, "PUT", "host1")
     assert (again.status, again.body["status"]) == (202, "draining")
     assert (await _run(cloud, "host1"))["moved"] == 3

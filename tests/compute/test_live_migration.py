@@ -15,6 +15,7 @@ from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Conflict, Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.extending import GIB
+from tests.compute.late import comes_to
 from tests.compute.moving import LIVE, Moving, begun, server_that_moves
 
 pytestmark = pytest.mark.anyio
@@ -196,7 +197,7 @@ async def test_a_guest_that_stayed_is_not_sent_by_a_call_that_comes_late(moving:
     await moving.move()
     assert await moving.status() == "error"
     for request, forward in lost:
-        assert (await forward(request)).status >= 400
+        assert await comes_to(request, forward) >= 400
     await moving.stays_whole()
 
 

@@ -177,6 +177,6 @@ async def test_a_move_finds_no_host_while_those_that_reach_its_volumes_are_disab
     assert said == "No valid host was found. 3 hosts"
     assert set(reasons.split(", ")) == {
         "1 disabled",
-        "1 tried already",
+        "1 where the server is",
         "1 out of reach of pool local",
     }

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from mooring.errors import Conflict
 from tests.compute.cloud import ComputeCloud
 from tests.compute.moving import Moving, server_that_moves
-from tests.compute.verifying import ask, migrate, show, usage
+from tests.compute.verifying import ask, fill, migrate, show, usage
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
@@ -96,18 +95,6 @@ async def test_a_server_goes_elsewhere_where_its_host_has_no_room_for_both(movin
     assert await ask(moving, "revertResize") == 202
     assert (await moving.states(), await moving.connected()) == (["running", "absent"], [2, 0])
     assert moving.server_id in (await moving.claims())[0]
-
-
-async def fill(moving: Moving) -> None:
-    """Leave no room on the server's host."""
-    placement = moving.cloud.compute.placement
-    known = {one.name: one.uuid for one in await placement.providers()}
-    inventory = (await placement.inventory(known[moving.source]))["VCPU"]
-    most = int(inventory.total * inventory.allocation_ratio) - 1
-    while most > 0:
-        taken = min(most, inventory.max_unit)
-        await moving.cloud.claim(str(uuid4()), {known[moving.source]: {"VCPU": taken}})
-        most -= taken
 
 
 async def test_a_size_that_does_not_start_leaves_the_former_one(moving: Moving) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.compute.hosts import host_changes
+from mooring.compute.scheduling import picking
 from tests.callers import PROJECT
 from tests.compute.cloud import IMAGE, ComputeCloud
 
@@ -104,6 +105,17 @@ async def test_hosts_that_are_kept_for_a_project_take_no_others(cloud: ComputeCl
     await aggregate(cloud, "host3", filter_tenant_id="somebody")
     for _ in range(2):
         assert (await placed(cloud))[0] == "host2"
+
+
+@pytest.mark.parametrize("kept", ["host1", "host2", "host3"])
+async def test_a_host_is_found_behind_those_that_have_room_and_are_kept_for_others(
+    cloud: ComputeCloud, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picking, "FEW", 1)
+    monkeypatch.setattr(picking, "MANY", 2)
+    for host in {"host1", "host2", "host3"} - {kept}:
+        await aggregate(cloud, host, filter_tenant_id="somebody")
+    assert (await placed(cloud))[0] == kept
 
 
 async def test_a_host_by_its_zone_and_name_is_the_only_one(cloud: ComputeCloud) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from tests.compute.cloud import ComputeCloud
 from tests.compute.moving import Moving
@@ -57,3 +58,15 @@ async def usage(cloud: ComputeCloud) -> tuple[int, int]:
     """Return the vCPUs and the MiB of memory that count against the quota."""
     found = (await cloud.ask("GET", "/limits")).body["limits"]["absolute"]
     return found["totalCoresUsed"], found["totalRAMUsed"]
+
+
+async def fill(moving: Moving) -> None:
+    """Leave no room on the server's host."""
+    placement = moving.cloud.compute.placement
+    known = {one.name: one.uuid for one in await placement.providers()}
+    inventory = (await placement.inventory(known[moving.source]))["VCPU"]
+    most = int(inventory.total * inventory.allocation_ratio) - 1
+    while most > 0:
+        taken = min(most, inventory.max_unit)
+        await moving.cloud.claim(str(uuid4()), {known[moving.source]: {"VCPU": taken}})
+        most -= taken

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from mooring.agent_api.servers import PowerRequest, ServerSpec
 from mooring.agent_api.volumes import Holder, Holders
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Conflict, Invalid, NotFound
 from tests.agent.hosts import TestHost, new_id, operation
 
 pytestmark = pytest.mark.anyio
@@ -28,6 +28,26 @@ async def test_a_guest_holds_its_volumes_while_it_runs(host: TestHost) -> None:
     assert await host.client.show_holders(volume_id) == Holders(held=False)
     with pytest.raises(NotFound):
         await host.client.show_holders(new_id())
+
+
+async def test_an_image_that_a_guest_writes_to_is_given_to_no_other_one(host: TestHost) -> None:
+    disk = await host.make_disk()
+    spec = ServerSpec(name="x", vcpus=1, memory_mib=64, disks=[replace(disk, boot_index=0)])
+    first, second = new_id(), new_id()
+    await host.client.put_server(first, spec, operation=operation())
+    for _ in range(2):
+        with pytest.raises(Conflict, match="in use by another program or guest") as refusal:
+            await host.client.put_server(second, spec, operation=operation())
+        # So whoever waits for the other one's end tries again.
+        assert refusal.value.detail["busy"]
+    guest = await host.client.show_server(second)
+    assert guest is not None
+    assert guest.state in {"stopped", "crashed"}
+    off, on = PowerRequest(state="off"), PowerRequest(state="on")
+    await host.client.set_power(first, off, operation=operation())
+    assert (await host.client.set_power(second, on, operation=operation())).state == "running"
+    with pytest.raises(Conflict, match="in use by another program or guest"):
+        await host.client.set_power(first, on, operation=operation())
 
 
 async def test_a_file_is_taken_from_nobody_who_has_it_open(host: TestHost) -> None:

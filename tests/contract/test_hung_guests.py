@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -142,6 +142,21 @@ async def test_what_hung_comes_true_when_it_goes_on_and_never_once_it_is_removed
     await host.remove(server_id)
     assert await client.show_server(server_id) is None
     assert await file_bytes(host, volume_id) == 2 * GIB
+
+
+@pytest.mark.parametrize(("word", "state"), [("pause", "paused"), ("suspend", "suspended")])
+async def test_a_guest_that_hangs_is_not_waited_for_to_stand_still(
+    hanging: Hanging, word: Literal["pause", "suspend"], state: str
+) -> None:
+    client, server_id, disk = hanging.client, new_id(), await hanging.host.make_disk()
+    await start_on(hanging.host, server_id, disk)
+    hanging.hang(server_id)
+    still = PowerRequest(state=word)
+    await refused(client.set_power(server_id, still, operation=operation()))
+    hanging.be_patient()
+    reboot = PowerRequest(state="reboot", disks=[replace(disk, boot_index=0)])
+    assert (await client.set_power(server_id, reboot, operation=operation())).state == "running"
+    assert (await client.set_power(server_id, still, operation=operation())).state == state
 
 
 async def start_on(host: TestHost, server_id: str, disk: DiskSpec) -> None:

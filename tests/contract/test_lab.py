@@ -18,7 +18,7 @@ pytestmark = pytest.mark.contract
 _UNDER_WAY = {"accepted", "queued", "preparing", "running", "post-migrating"}
 
 
-def _process_of(cloud: Cloud, host: str, *, other_than: int = 0) -> int:
+def process_of(cloud: Cloud, host: str, *, other_than: int = 0) -> int:
     """Return the process of a host, once there is one; it is found by what it was started with."""
     words = f"agent\0--name\0{host}\0--socket\0agent.sock\0--state-dir\0{cloud.state_dir}/".encode()
     deadline = time.monotonic() + ENDS_S
@@ -57,11 +57,11 @@ def test_a_host_that_is_killed_while_a_server_moves_is_started_again(tmp_path: P
         names = sorted(one["Host"] for one in services)
         assert {one["State"] for one in services} == {"up"}
         for victim in names:
-            process = _process_of(cloud, victim)
+            process = process_of(cloud, victim)
             operator.run(*MIGRATE, server)
             os.kill(process, signal.SIGKILL)
             admin.until(f"{COMPUTE}/servers/{server}", _is_at_rest)
-            _process_of(cloud, victim, other_than=process)
+            process_of(cloud, victim, other_than=process)
             assert operator.ask("server", "show", server)[HOST] in names
         moves = operator.ask("server", "migration", "list", "--server", server)
         assert len(moves) == len(names)
@@ -72,11 +72,11 @@ def test_a_host_that_is_killed_while_a_server_moves_is_started_again(tmp_path: P
 def test_hosts_end_with_the_cloud_however_it_ends(tmp_path: Path) -> None:
     with two_hosts(tmp_path) as (cloud, server):
         names = [one["Host"] for one in cloud.shell("mooring").ask("compute", "service", "list")]
-        before = {_process_of(cloud, name) for name in names}
+        before = {process_of(cloud, name) for name in names}
         cloud.process.kill()
         again = Cloud(cloud.state_dir, tmp_path / "log", hosts=2)
         try:
-            assert before.isdisjoint({_process_of(again, name) for name in names})
+            assert before.isdisjoint({process_of(again, name) for name in names})
             again.http("admin").until(f"{COMPUTE}/servers/{server}", _is_at_rest)
             assert _doctor(again) == "Everything agrees.\n"
         finally:

@@ -71,6 +71,24 @@ def _its_events_tell_what_happened(demo: Shell, server_id: str) -> None:
     assert {event["result"] for event in shown["events"]} == {"Success"}
 
 
+def test_a_server_stands_still_and_goes_on(demo: Shell, member: Http, guest: str) -> None:
+    server = member.server("still", guest)
+    for still, goes_on, status, power_state in (
+        ("pause", "unpause", "PAUSED", 3),
+        ("suspend", "resume", "SUSPENDED", 4),
+    ):
+        demo.run("server", still, "still")
+        member.until_server(server, status)
+        shown = demo.ask("server", "show", "still")
+        assert (shown["status"], shown["OS-EXT-STS:power_state"]) == (status, power_state)
+        with pytest.raises(Refused, match=f"Cannot '{still}' instance {server}"):
+            demo.run("server", still, "still")
+        demo.run("server", goes_on, "still")
+        member.until_server(server, "ACTIVE")
+    assert demo.run("console", "log", "show", "still").count("mooring-guest: up") == 1
+    demo.run("server", "delete", "--wait", "still")
+
+
 def test_volumes_are_attached_listed_and_detached(demo: Shell, member: Http, guest: str) -> None:
     server = member.server("moor", guest)
     first, second = member.volume("first"), member.volume("second")

@@ -20,7 +20,9 @@ VOLUMES = Ask(
 _AT, _ALL = "/servers/{s}", "/servers/{server_id}"
 _DISKS = f"{_AT}/os-volume_attachments"
 ATTACHED = Ask("POST", _DISKS, {"volumeAttachment": {"volumeId": "{v#}"}})
-STOPPED = Ask("POST", f"{_AT}/action", {"os-stop": None})
+STOPPED, PAUSED, SUSPENDED, LOCKED = (
+    Ask("POST", f"{_AT}/action", {one: None}) for one in ("os-stop", "pause", "suspend", "lock")
+)
 _FLAVOR = {"ram": 64, "vcpus": 1, "disk": 1}
 FLAVOR = Ask(
     "POST",
@@ -33,11 +35,10 @@ FLAVORS = Ask("POST", "/flavors", {"flavor": {"name": "{case}#", **_FLAVOR}}, "f
 _FLAVOR_AT, _FLAVOR_ALL = "/flavors/{f}", "/flavors/{flavor_id}"
 NOT_BUILT = (
     *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword"),
-    *("createBackup", "createImage", "evacuate", "injectNetworkInfo"),
-    *("os-getSPICEConsole", "os-getSerialConsole", "os-getVNCConsole", "pause"),
+    *("createBackup", "injectNetworkInfo"),
+    *("os-getSPICEConsole", "os-getSerialConsole", "os-getVNCConsole"),
     *("removeFixedIp", "removeFloatingIp", "removeSecurityGroup", "rescue", "restore"),
-    *("resume", "shelve", "shelveOffload", "suspend", "trigger_crash_dump"),
-    *("unpause", "unrescue", "unshelve", "os-getRDPConsole", "resetNetwork"),
+    *("trigger_crash_dump", "unrescue", "os-getRDPConsole", "resetNetwork"),
 )
 _OLD = {"Fixed", "Floating", "Console"}
 
@@ -89,15 +90,13 @@ _SERVERS = [
     _action("os-stop", look=_AT, kept='"SHUTOFF"', alone=True),
     _action("os-start", None, STOPPED, look=_AT, kept='"ACTIVE"', alone=True),
     _action("reboot", {"type": "SOFT"}, look=_AT, kept='"ACTIVE"'),
+    _action("pause", look=_AT, kept='"PAUSED"', alone=True),
+    _action("unpause", None, PAUSED, look=_AT, kept='"ACTIVE"', alone=True),
+    _action("suspend", look=_AT, kept='"SUSPENDED"', alone=True),
+    _action("resume", None, SUSPENDED, look=_AT, kept='"ACTIVE"', alone=True),
     _action("os-resetState", {"state": "error"}, look=_AT, kept='"ERROR"'),
     _action("lock", {"locked_reason": "reason#"}, look=_AT, one='"reason#"'),
-    _action(
-        "unlock",
-        None,
-        Ask("POST", f"{_AT}/action", {"lock": None}),
-        look=_AT,
-        kept='"locked": false',
-    ),
+    _action("unlock", None, LOCKED, look=_AT, kept='"locked": false'),
     _action("os-getConsoleOutput", {}),
     _action(
         "rebuild",

@@ -8,6 +8,7 @@ _AT, _ALL = "/servers/{s}", "/servers/{server_id}"
 _ROOT = {"source_type": "image", "destination_type": "volume", "uuid": "{image}"}
 _DISKS = [{**_ROOT, "volume_size": 1, "boot_index": 0}]
 _NEW = {"name": "{case}", "flavorRef": "{flavor}", "networks": "none"}
+STOOD = Ask("POST", "/servers", {"server": {**_NEW, "imageRef": "{image}"}}, "s", "server.id")
 BOOTED = Ask(
     "POST", "/servers", {"server": {**_NEW, "block_device_mapping_v2": _DISKS}}, "s", "server.id"
 )
@@ -24,6 +25,15 @@ _SIZED = (
 )
 """A server that has another size, before its user's word."""
 CASES = [
+    Case(
+        route=f"POST {_ALL}/action createImage",
+        before=(STOOD,),
+        path=f"{_AT}/action",
+        body={"createImage": {"name": "{case}"}},
+        look=_AT,
+        kept='"ACTIVE"',
+        alone=True,
+    ),
     Case(
         route=f"POST {_ALL}/action migrate",
         before=(BOOTED,),
@@ -80,4 +90,42 @@ CASES = [
         body={"force_complete": None},
         refused=True,
     ),
+    Case(
+        route=f"POST {_ALL}/action shelve",
+        before=(BOOTED,),
+        path=f"{_AT}/action",
+        body={"shelve": None},
+        look=_AT,
+        kept='"SHELVED_OFFLOADED"',
+        alone=True,
+    ),
+    Case(
+        route=f"POST {_ALL}/action shelveOffload",
+        before=(BOOTED,),
+        path=f"{_AT}/action",
+        body={"shelveOffload": None},
+        refused=True,
+    ),
+    Case(
+        route=f"POST {_ALL}/action unshelve",
+        before=(BOOTED, Ask("POST", f"{_AT}/action", {"shelve": None})),
+        path=f"{_AT}/action",
+        body={"unshelve": None},
+        look=_AT,
+        kept='"ACTIVE"',
+        alone=True,
+    ),
+    # Nobody is dead here, and no fence is set.
+    Case(
+        route=f"POST {_ALL}/action evacuate",
+        path="/servers/{server}/action",
+        body={"evacuate": {}},
+        refused=True,
+    ),
+    Case(
+        route="PUT /mooring/evacuations/{host}",
+        path="/mooring/evacuations/{host}",
+        refused=True,
+    ),
+    Case(route="PUT /mooring/fences/{host}", path="/mooring/fences/{host}", refused=True),
 ]

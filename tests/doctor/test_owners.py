@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from mooring.compute.tables import HostFencing
 from mooring.image.tables import ImageRow, UploadRow
 from tests.cloud import SimulatedCloud
 
@@ -40,3 +41,12 @@ async def test_an_upload_without_a_sign_of_life_is_found(cloud: SimulatedCloud) 
     assert await cloud.complaints() == []
     cloud.clock.advance(timedelta(minutes=6).total_seconds())
     assert [line.partition(":")[0] for line in await cloud.complaints()] == [f"image {image_id}"]
+
+
+async def test_a_host_whose_fence_has_no_operation_is_found(cloud: SimulatedCloud) -> None:
+    now = cloud.clock.now()
+    row = HostFencing(host="h1", status="fencing", user_id="admin", started_at=now)
+    await cloud.cloud.stores["compute"].write(lambda tx: tx.add(row))
+    assert await cloud.complaints() == [
+        f"host h1: it is being fenced since {now}, and no operation"
+    ]

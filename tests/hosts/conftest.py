@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from mooring.errors import Invalid
 from mooring.lab.namespaces import check_able
 from tests.agent.hosts import CHECKOUT, GUEST_IMAGE, why_no_real_guests
+from tests.contract.clients import IMAGE
+from tests.hosts.moving_cloud import MovingCloud, two_real_hosts
+from tests.hosts.real_cloud import RealCloud, tended
 
 
 def require_guests() -> None:
@@ -50,3 +54,29 @@ def second_image() -> bytes:
     """The same, whose guest says `image second`."""
     require_guests()
     return GUEST_IMAGE.with_name("second.qcow2").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def cloud(directory: Path) -> Generator[RealCloud]:
+    """A cloud for all the tests of a module, which leave it as they found it."""
+    with tended(RealCloud(directory)) as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope="module")
+def image(cloud: RealCloud, guest_image: bytes) -> Generator[str]:
+    """The id of the test guest's image."""
+    image_id = cloud.demo.image("guest", guest_image, "qcow2")
+    yield image_id
+    cloud.delete(f"{IMAGE}/images/{image_id}")
+
+
+@pytest.fixture(scope="module")
+def two_hosts(
+    tmp_path_factory: pytest.TempPathFactory, several_hosts: None
+) -> Generator[MovingCloud]:
+    """A cloud of two real hosts for all the tests of a module."""
+    del several_hosts
+    require_guests()
+    with two_real_hosts(tmp_path_factory.mktemp("cloud")) as cloud:
+        yield cloud

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import libvirt
 
 from mooring.lab.real_hosts import RealHost, RealHosts
+from mooring.lab.residents import end_residents, find_residents
 from tests.agent.shares import Shares
 from tests.contract.clients import Shell
 from tests.hosts.pooled_cloud import PooledCloud
@@ -48,10 +51,13 @@ class MovingCloud(PooledCloud):
 
     def __init__(self, directory: Path, lab: RealHosts, stack: ExitStack) -> None:
         self._directory, self._stack = directory, stack
-        self._agents = [self._begin(host) for host in lab.hosts]
+        self._hosts = {host.name: host for host in lab.hosts}
+        for host in lab.hosts:
+            self._set_up(host)
+        self._agents = {name: self._begin(host) for name, host in self._hosts.items()}
         RealCloud.__init__(self, directory)
 
-    def _begin(self, host: RealHost) -> CommandProcess:
+    def _set_up(self, host: RealHost) -> None:
         is_first = host.name == HOSTS[0]
         root = self._directory / host.name
         root.mkdir()
@@ -70,6 +76,9 @@ class MovingCloud(PooledCloud):
             f'copy_listen = "{address}:0"\n'
         )
         (root / "agent.toml").write_text(settings)
+
+    def _begin(self, host: RealHost) -> CommandProcess:
+        root = self._directory / host.name
         agent = CommandProcess(
             "agent",
             *("--config", str(root / "agent.toml")),
@@ -83,6 +92,19 @@ class MovingCloud(PooledCloud):
         self._stack.callback(agent.popen.terminate)
         return agent
 
+    def cut_power(self, name: str, *, spares_guests: bool = False) -> None:
+        """Let every process of a host die at once, or all but its guests."""
+        host = self._hosts[name]
+        self._agents[name].popen.kill()
+        self._agents[name].wait()
+        there = find_residents(host.namespace.file)
+        dying = [one for one in there if not (spares_guests and one.is_guest)]
+        asyncio.run(end_residents(dying, signal.SIGKILL))
+
+    def power_on(self, name: str) -> None:
+        """Let a host come back, with the guests that it may still have."""
+        self._agents[name] = self._begin(self._hosts[name])
+
     def start(self, kill_at: str = "") -> None:
         agents = [("--agent", f"{name}={self._directory / name}/agent.sock") for name in HOSTS]
         self.process = CommandProcess(
@@ -94,6 +116,11 @@ class MovingCloud(PooledCloud):
         )
         self._listen = self.process.ready.removeprefix("http://")
         self.demo, self.admin = self._connect("demo"), self._connect("admin")
+
+    @cached_property
+    def kind(self) -> str:
+        """The volume type of the shared pool."""
+        return self.make_type(POOL)
 
     def clean_up(self) -> None:
         RealCloud.clean_up(self)

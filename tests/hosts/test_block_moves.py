@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.agent.hosts import GUEST_IMAGE
 from tests.contract.clients import COMPUTE
-from tests.hosts.conftest import require_guests
-from tests.hosts.moving_cloud import HOSTS, POOL, MovingCloud, two_real_hosts
+from tests.hosts.moving_cloud import HOSTS, POOL, MovingCloud
 from tests.hosts.real_cloud import GIB, Guest
 from tests.hosts.writer import HOST
 from tests.hosts.written import BLOCK, LABEL, content
@@ -30,11 +28,8 @@ _MARKER_SECTOR = 22 * 1024**2
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory, several_hosts: None) -> Generator[MovingCloud]:
-    del several_hosts
-    require_guests()
-    with two_real_hosts(tmp_path_factory.mktemp("cloud")) as cloud:
-        yield cloud
+def cloud(two_hosts: MovingCloud) -> MovingCloud:
+    return two_hosts
 
 
 class RootWriter:

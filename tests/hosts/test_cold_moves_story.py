@@ -6,15 +6,13 @@ Its blocks are numbered, and each guest that is started anew finds what the one 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contract.clients import COMPUTE, MIB, VOLUME
-from tests.hosts.conftest import require_guests
-from tests.hosts.moving_cloud import Ledger, MovingCloud, two_real_hosts
+from tests.hosts.moving_cloud import Ledger, MovingCloud
 from tests.hosts.real_cloud import GIB
 from tests.hosts.writer import Writer
 from tests.hosts.written import read_written
@@ -24,11 +22,8 @@ NANO_MIB, MICRO, MICRO_MIB = 128, "84", 256
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory, several_hosts: None) -> Generator[MovingCloud]:
-    del several_hosts
-    require_guests()
-    with two_real_hosts(tmp_path_factory.mktemp("cloud")) as cloud:
-        yield cloud
+def cloud(two_hosts: MovingCloud) -> MovingCloud:
+    return two_hosts
 
 
 class ColdWriter(Writer):

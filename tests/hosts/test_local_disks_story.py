@@ -5,14 +5,12 @@ On that disk it leaves a marker when it is started first, and reads it whenever 
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 import pytest
 
 from tests.contract.clients import COMPUTE
-from tests.hosts.conftest import require_guests
-from tests.hosts.moving_cloud import HOSTS, MovingCloud, two_real_hosts
+from tests.hosts.moving_cloud import HOSTS, MovingCloud
 from tests.hosts.real_cloud import GIB, Guest
 from tests.hosts.writer import HOST
 
@@ -20,11 +18,8 @@ pytestmark = pytest.mark.hosts
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory, several_hosts: None) -> Generator[MovingCloud]:
-    del several_hosts
-    require_guests()
-    with two_real_hosts(tmp_path_factory.mktemp("cloud")) as cloud:
-        yield cloud
+def cloud(two_hosts: MovingCloud) -> MovingCloud:
+    return two_hosts
 
 
 class Settler:

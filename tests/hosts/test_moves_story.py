@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.contract.clients import COMPUTE, VOLUME
-from tests.hosts.conftest import require_guests
-from tests.hosts.moving_cloud import Ledger, MovingCloud, two_real_hosts
+from tests.hosts.moving_cloud import Ledger, MovingCloud
 from tests.hosts.real_cloud import GIB
 from tests.hosts.writer import Writer
 from tests.hosts.written import read_written
@@ -22,11 +20,8 @@ FAST_MIB_S, SLOW_MIB_S = 10_000, 1
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory, several_hosts: None) -> Generator[MovingCloud]:
-    del several_hosts
-    require_guests()
-    with two_real_hosts(tmp_path_factory.mktemp("cloud")) as cloud:
-        yield cloud
+def cloud(two_hosts: MovingCloud) -> MovingCloud:
+    return two_hosts
 
 
 class LiveWriter(Writer):

@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 
 from mooring.agent.run import start_time
+from mooring.lab.namespaces import Network
 from mooring.lab.real_hosts import RealHosts
+from mooring.lab.residents import Resident, find_home, find_residents
 from tests.contract.clients import COMPUTE, ENDS_S, POLL_S, Answer, Cloud
+from tests.contract.test_fence_cli import fence
 from tests.contract.test_moves_cli import HOST, MIGRATE
 
 pytestmark = pytest.mark.hosts
@@ -80,6 +83,35 @@ def test_a_guest_moves_between_two_real_hosts_whose_daemon_was_lost_and_back(
     assert "Complete" in operator.run(*MIGRATE, "--host", first, "--wait", server)
     assert operator.ask("server", "show", server)[HOST] == first
     lab.http("demo").delete_server(server)
+
+
+def test_a_real_host_is_fenced_with_its_daemon_and_its_guests(lab: Cloud, tmp_path: Path) -> None:
+    operator, demo = lab.shell("mooring"), lab.shell("demo")
+    _until_both_are_up(lab)
+    image = ("--file", str(tmp_path / "guest.qcow2"), "--disk-format", "qcow2")
+    demo.run("image", "create", "guest", *image)
+    words = ("--image", "guest", "--flavor", "m1.nano", "--no-network")
+    server = demo.ask("server", "create", "ending", *words, "--wait")["id"]
+    victim = operator.ask("server", "show", server)[HOST]
+    before = _residents(lab.state_dir / "hosts" / victim)
+    others = {one.pid for one in _all_residents(lab.state_dir)} - {one.pid for one in before}
+    assert {one.is_guest for one in before} == {True, False}
+    done = fence(lab, "fence", victim, "--force", "--wait")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(start_time(one.pid) != one.started for one in before)
+    assert others <= {one.pid for one in _all_residents(lab.state_dir)}
+    operator.run("compute", "service", "set", "--up", victim, "nova-compute")
+    _until_both_are_up(lab)
+    lab.http("demo").until_server(server, "SHUTOFF")
+    lab.http("demo").delete_server(server)
+
+
+def _residents(host: Path) -> list[Resident]:
+    return [one for one in _all_residents(host.parents[1]) if one.home == find_home(host)]
+
+
+def _all_residents(state: Path) -> list[Resident]:
+    return [one for each in Network(state).standing() for one in find_residents(each.file)]
 
 
 def test_a_lab_without_guests_leaves_nothing_behind(tmp_path: Path, several_hosts: None) -> None:

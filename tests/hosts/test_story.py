@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from tests.contract.clients import IMAGE, VOLUME
-from tests.hosts.real_cloud import Guest, RealCloud, tended
+from tests.contract.clients import VOLUME
+from tests.hosts.real_cloud import Guest, RealCloud
 
 pytestmark = pytest.mark.hosts
-
-
-@pytest.fixture(scope="module")
-def cloud(directory: Path) -> Generator[RealCloud]:
-    """A cloud for all the tests here, which leave it as they found it."""
-    with tended(RealCloud(directory)) as cloud:
-        yield cloud
-
-
-@pytest.fixture(scope="module")
-def image(cloud: RealCloud, guest_image: bytes) -> Generator[str]:
-    """The id of the test guest's image."""
-    image_id = cloud.demo.image("guest", guest_image, "qcow2")
-    yield image_id
-    cloud.delete(f"{IMAGE}/images/{image_id}")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.clients import COMPUTE
-from tests.hosts.moving_cloud import POOL, MovingCloud
+from tests.hosts.moving_cloud import MovingCloud
 from tests.hosts.real_cloud import Guest
 from tests.hosts.written import BLOCK, LABEL
 
@@ -15,7 +15,7 @@ class Writer:
 
     def __init__(self, cloud: MovingCloud, image: bytes) -> None:
         self.cloud = cloud
-        kind = cloud.make_type(POOL)
+        kind = cloud.kind
         root = cloud.make_volume(kind, cloud.demo.image("guest", image, "qcow2"))
         label = cloud.demo.image("label", LABEL.ljust(BLOCK, b"\0"))
         self.volume_id = cloud.make_volume(kind, label)

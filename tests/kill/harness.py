@@ -21,6 +21,8 @@ from tests.kill.processes import ForkedProcess
 ENDS_S = 240.0
 FIRST, OTHER = "h1", "h2"
 POLL_S = 0.1
+_SETTINGS = 'fence_command = ["true", "{host}"]\n'
+"""Hosts are fenced by a command that ends none."""
 
 
 class Answer(Struct, frozen=True):
@@ -64,9 +66,12 @@ class KilledCloud:
         database = ("--database", self.database) if self.database else ()
         hosts = (FIRST, OTHER) if self.other else (FIRST,)
         agents = [word for name in hosts for word in ("--agent", f"{name}={self._socket(name)}")]
+        settings = self.directory / "settings.toml"
+        settings.write_text(_SETTINGS, "utf-8")
         self.control = ForkedProcess(
             "serve",
             *("--state-dir", str(self.directory / "state"), "--listen", "127.0.0.1:0"),
+            *("--config", str(settings)),
             *(*agents, *database),
             log=self.directory / "control.log",
             kill_at=kill_at,

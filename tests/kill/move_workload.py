@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tests.kill.harness import OTHER, Answer, KilledCloud
 
@@ -18,7 +19,8 @@ HELD = ",".join(
 UNDONE = f"!{MOVE}/begin_sending/forward/before"
 """What it must say so that a destination has made everything ready for nothing."""
 COLD, CONFIRM, REVERT = "compute.cold_migrate", "compute.confirm_resize", "compute.revert_resize"
-MOVES = {MOVE, COLD, CONFIRM, REVERT}
+EVACUATE = "compute.evacuate"
+MOVES = {MOVE, COLD, CONFIRM, REVERT, EVACUATE}
 IN_VAIN = "!agent/put_server/defined"
 """What the other host's `kill_at` must say so that no guest starts there."""
 STAYS = {f"{COLD}/{step}" for step in ("disconnect_left", "delete_left", "forget_left")}
@@ -50,12 +52,13 @@ def move_operations(
         COPY: [lambda: move_off(cloud, local)],
         GROW: [lambda: _grow(cloud, local)],
         MOVE: [lambda: _move(cloud, booted), lambda: _move(cloud, local, block_migration=True)],
+        EVACUATE: [lambda: _evacuate(cloud, booted, local)],
         DELETE_MOVING: [lambda: _delete_moving(cloud, booted)],
     }
 
 
 def _move(cloud: KilledCloud, server: str, *, block_migration: bool = False) -> Answer:
-    cloud.until(lambda: _is_up(cloud), "the other host is up")
+    await_other(cloud)
     body = {"os-migrateLive": {"host": OTHER, "block_migration": block_migration}}
     path = f"{COMPUTE}/servers/{server}/action"
     return cloud.ask("POST", path, body, user="admin", version="2.90")
@@ -63,7 +66,7 @@ def _move(cloud: KilledCloud, server: str, *, block_migration: bool = False) -> 
 
 def move_off(cloud: KilledCloud, server: str, *, version: str = "2.90") -> Answer:
     """Move a server while it is off, once there is a host for it."""
-    cloud.until(lambda: _is_up(cloud), "the other host is up")
+    await_other(cloud)
     path = f"{COMPUTE}/servers/{server}/action"
     return cloud.ask("POST", path, {"migrate": {"host": OTHER}}, user="admin", version=version)
 
@@ -79,6 +82,26 @@ def _say(cloud: KilledCloud, server: str, word: str, volume: str = "") -> Answer
         seen = f"{VOLUME}/volumes/{volume}"
         cloud.until(lambda: shows(cloud, seen, "volume", "in-use"), "it has the volume")
     return cloud.ask("POST", f"{path}/action", {word: None})
+
+
+def _evacuate(cloud: KilledCloud, *servers: str) -> Answer:
+    """Give servers to the other host, say that it is dead, and take them from it.
+
+    Its agent lives: what the host owes it pays, and the guests end by that.
+    """
+    for server in servers:
+        move_off(cloud, server)
+        path = f"{COMPUTE}/servers/{server}"
+        cloud.until(partial(shows, cloud, path, "server", "VERIFY_RESIZE"), "the server has moved")
+        cloud.ask("POST", f"{path}/action", {"confirmResize": None})
+        cloud.until(partial(shows, cloud, path, "server", "ACTIVE"), "it stays there")
+    listed = cloud.ask("GET", f"{COMPUTE}/os-services", user="admin", version="2.94")
+    (service,) = [one["id"] for one in listed.body["services"] if one["host"] == OTHER]
+    path, down = f"{COMPUTE}/os-services/{service}", {"forced_down": True}
+    cloud.ask("PUT", path, down, user="admin", version="2.94")
+    paths = [f"{COMPUTE}/servers/{server}/action" for server in servers]
+    evacuate: dict[str, dict[str, str]] = {"evacuate": {}}
+    return [cloud.ask("POST", path, evacuate, user="admin", version="2.94") for path in paths][-1]
 
 
 def _grow(cloud: KilledCloud, server: str) -> Answer:
@@ -101,6 +124,11 @@ def _delete_moving(cloud: KilledCloud, server: str) -> Answer:
     _move(cloud, server)
     cloud.until(lambda: _is_held(cloud), "nobody finds out where the guest is")
     return cloud.ask("DELETE", f"{COMPUTE}/servers/{server}")
+
+
+def await_other(cloud: KilledCloud) -> None:
+    """Wait until the other host is up, or nobody is there to ask."""
+    cloud.until(lambda: _is_up(cloud), "the other host is up")
 
 
 def _is_up(cloud: KilledCloud) -> bool:

@@ -23,6 +23,7 @@ PRELOADED = [
     "mooring.up",
     "mooring.agent_process",
     "mooring.host_command",
+    "tests.kill.warmed",
 ]
 _NURSERY.set_forkserver_preload(PRELOADED)
 

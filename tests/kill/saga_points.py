@@ -12,6 +12,7 @@ from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
 from tests.kill import guest_share_workload, shared_move_workload
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
+from tests.kill.fence_workload import FENCE
 from tests.kill.harness import Answer
 from tests.kill.move_workload import COLD, DELETE_MOVING, HELD, IN_VAIN, MOVES, REVERT, STAYS
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
@@ -48,7 +49,7 @@ class SagaPoint(Struct, frozen=True):
     @property
     def kill_other_at(self) -> str | None:
         """What that of the other host must say; None when one host is enough."""
-        moves = self.saga.name in {*MOVES, shared_move_workload.RELEASE}
+        moves = self.saga.name in {*MOVES, shared_move_workload.RELEASE, FENCE}
         if not moves and self.step != DELETE_MOVING:
             return None
         return IN_VAIN if self.step in STAYS | shared_move_workload.STAYS else ""
@@ -60,7 +61,8 @@ class SagaPoint(Struct, frozen=True):
 
 _ELSEWHERE = ("compute.create_server/reserve_again/", "compute.create_server/save_again/")
 """What is only passed on the way to a second host, where the first one refuses: no workload here
-has such hosts, so the laws alone stop there (the scenario "create elsewhere")."""
+has such hosts, so the laws alone stop there (the scenario "create elsewhere"). A move goes there by
+the steps that it went by before, and every one of them is passed on the way to the first."""
 SAGA_POINTS = [
     SagaPoint(saga, point)
     for saga in laws.sagas_of(*(each.name for each in SERVICES))

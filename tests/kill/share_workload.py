@@ -67,7 +67,8 @@ class _At:
         self._cloud.until(lambda: self._is_let_in(rule), "the rule is active")
         with self._cloud.agent_frozen():
             self._deny(share, rule)
-            return self._reset(share)
+            self._cloud.until(lambda: self._is_at("revoke"), "the host is asked to deny it")
+            return self._reset(share, "revoke_rule")
 
     def reset_growing(self) -> Answer:
         """Reset the status while the host does not answer to an extend; later it does.
@@ -77,11 +78,21 @@ class _At:
         share = self.made()
         with self._cloud.agent_frozen():
             self.ask("POST", f"/shares/{share}/action", {"extend": {"new_size": 3}})
-            return self._reset(share)
+            # Before that it turns back, and there is nothing to ask.
+            self._cloud.until(lambda: self._is_at("ask_storage"), "the host is asked")
+            return self._reset(share, "look_at_storage")
 
-    def _reset(self, share: str) -> Answer:
+    def _is_at(self, step: str) -> bool:
+        """Whether an operation is at a step, or nobody can tell because the process is dead."""
+        shown = self.ask("GET", "/mooring/operations")
+        return not _is_well(shown) or step in {one["step"] for one in shown.body["operations"]}
+
+    def _reset(self, share: str, step: str) -> Answer:
+        """Reset a share's status, and wait until that asks the host, which does not answer."""
         body = {"reset_status": {"status": "error"}}
-        return self.ask("POST", f"/shares/{share}/action", body)
+        answer = self.ask("POST", f"/shares/{share}/action", body)
+        self._cloud.until(lambda: self._is_at(step), "the reset asks the host")
+        return answer
 
     def _allowed(self) -> tuple[str, str]:
         share = self.made()

@@ -9,13 +9,17 @@ import msgspec
 from msgspec import Struct
 
 from tests.kill.extend_workload import extend_operations
+from tests.kill.fence_workload import fence_operations
 from tests.kill.guest_share_workload import act, attach, guest_share_operations, make_share
 from tests.kill.harness import Answer, KilledCloud
+from tests.kill.image_workload import image_operations
 from tests.kill.move_workload import move_operations
 from tests.kill.rebuild_workload import rebuild_operations
 from tests.kill.share_workload import share_operations
 from tests.kill.shared_move_workload import shared_move_operations
+from tests.kill.shelve_workload import shelve_operations
 from tests.kill.snapshot_workload import snapshot_operations
+from tests.kill.standstill_workload import standstill_operations
 
 COMPUTE = "/compute/v2.1"
 VOLUME = "/volume/v3"
@@ -127,6 +131,10 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **_with_shares(cloud, project),
         **move_operations(cloud, project.booted, server, volume),
         **shared_move_operations(cloud, project.stopped),
+        **fence_operations(cloud),
+        **standstill_operations(cloud, server),
+        **shelve_operations(cloud, project.booted, volume),
+        **image_operations(cloud, server),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],
@@ -190,7 +198,8 @@ def _make_volume(cloud: KilledCloud, name: str) -> str:
 
 
 def _create_server(cloud: KilledCloud, wanted: dict[str, Any]) -> Act:
-    server = {"name": "new", "flavorRef": "42", "networks": "none", **wanted}
+    told = {"config_drive": True, "user_data": "IyEvYmluL3NoCg=="}
+    server = {"name": "new", "flavorRef": "42", "networks": "none", **told, **wanted}
     return lambda: cloud.ask("POST", f"{COMPUTE}/servers", {"server": server}, version="2.79")
 
 

@@ -18,7 +18,7 @@ from mooring.compute.shares.sagas.attach_share import ATTACH_SHARE
 from mooring.compute.shares.sagas.detach_share import DETACH_SHARE
 from tests.laws import extend_scenarios, scenarios
 from tests.laws.share_scenarios import a_new_share
-from tests.laws.sites import COMPUTE, SERVER_OR_NONE, Scenario, Site
+from tests.laws.sites import COMPUTE, SERVER_OR_NONE, TOLD, Scenario, Site, hints_of
 
 _VERSION = "2.97"
 _SHARES = f"{COMPUTE}/servers/{{server}}/shares"
@@ -28,8 +28,10 @@ _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 async def a_server_and_share(site: Site) -> None:
     """A server that is off, and a share of nobody."""
     await a_new_share(site)
-    server = {"name": "new", "flavorRef": site.names["flavor"], "imageRef": site.names["image"]}
-    made = await site.get("POST", f"{COMPUTE}/servers", {"server": server})
+    server: dict[str, Any] = {"name": "new", "imageRef": site.names["image"], **TOLD}
+    server["flavorRef"] = site.names["flavor"]
+    body = {"server": server, **hints_of(site)}
+    made = await site.get("POST", f"{COMPUTE}/servers", body)
     site.names["server"] = made["server"]["id"]
     await site.get("POST", _ACTION, {"os-stop": None})
 

@@ -17,7 +17,11 @@ from mooring.store.base import Store
 
 _LOG = "CREATE TABLE law_log (id TEXT, was TEXT, became TEXT)"
 _NOTE = "INSERT INTO law_log VALUES"
-_WATCHED = {"volume": ("volumes", "status"), "compute": ("servers", "vm_state")}
+_WATCHED = {
+    "volume": ("volumes", "status"),
+    "compute": ("servers", "vm_state"),
+    "share": ("shares", "status"),
+}
 _MOMENTS = (
     ("changed", "UPDATE OF {column}", "NEW.id, OLD.{column}, NEW.{column}"),
     ("made", "INSERT", "NEW.id, 'nothing', NEW.{column}"),
@@ -42,12 +46,27 @@ _VOLUME = {
 _SERVER = {
     "nothing": {"building"},
     "building": {"active", "error", "deleted", "gone"},
-    "active": {"stopped", "resized", "error", "deleted"},
+    "active": {"stopped", "paused", "suspended", "resized", "error", "deleted"},
+    "paused": {"active", "stopped", "error", "deleted"},
+    "suspended": {"active", "stopped", "error", "deleted"},
     "stopped": {"active", "resized", "error", "deleted"},
     "resized": {"active", "stopped", "error", "deleted"},
-    "error": {"active", "stopped", "deleted"},
+    "error": {"active", "stopped", "paused", "suspended", "deleted"},
 }
-_MACHINES = {"volume": _VOLUME, "compute": _SERVER}
+# facts/shared_file_systems.md 3.1. An administrator may delete by force, or reset, from anywhere.
+_SHARE = {
+    "nothing": {"creating"},
+    "creating": {"available", "error", "deleting"},
+    "available": {"extending", "shrinking", "deleting", "error"},
+    "extending": {"available", "extending_error", "deleting", "error"},
+    "shrinking": {"available", "shrinking_error", "deleting", "error"},
+    "extending_error": {"available", "deleting", "error"},
+    "shrinking_error": {"available", "deleting", "error"},
+    "deleting": {"gone", "error_deleting", "available", "error"},
+    "error_deleting": {"deleting", "available", "error"},
+    "error": {"available", "deleting", "error_deleting"},
+}
+_MACHINES = {"volume": _VOLUME, "compute": _SERVER, "share": _SHARE}
 
 
 def watch(state_dir: Path) -> None:

@@ -99,8 +99,8 @@ class DeadHost:
 
     async def pass_on(self, call: Call) -> Any:
         """Deliver a call, unless it is for the dead."""
-        self.count += call.host == self.host
-        if call.host == self.host and self.count >= self.nth and not self.revived:
+        self.count += call.at == self.host
+        if call.at == self.host and self.count >= self.nth and not self.revived:
             raise call.lost()
         return await call.forward()
 

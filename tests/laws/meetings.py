@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tests.laws.move_scenarios import a_server_that_moves
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import THIRD, Do, Scenario
+from tests.laws.sites import FIFTH, THIRD, Do, Scenario
 from tests.laws.volume_snapshot_scenarios import a_snapshot
 
 
@@ -43,6 +43,8 @@ _SERVER, _BOTH = "server volume", "server volume"
 _BOOTED = "server volume root new_image"
 _MOVING = "server volume data"
 _LOCAL = "server data"
+_THERE = (THIRD, FIFTH)
+"""Where a server may go that moves: one that is refused has another host to try."""
 WANTS = {
     "attach": Wants(_SERVER, _BOTH),
     "detach": Wants(_SERVER, _BOTH),
@@ -58,8 +60,19 @@ WANTS = {
     "reboot": Wants(_SERVER, "server"),
     "hard reboot": Wants(_SERVER, "server"),
     "insist on reboot": Wants(_SERVER, "server"),
+    "pause": Wants(_SERVER, "server"),
+    "unpause": Wants(_SERVER, "server"),
+    "suspend": Wants(_SERVER, "server"),
+    "resume": Wants(_SERVER, "server"),
+    "make image": Wants("server", "server"),
+    "make image of one that is off": Wants("server", "server"),
     "reset state": Wants("server", "server"),
     "reset a deleted server": Wants(_SERVER, "server"),
+    "create with a drive": Wants("", ""),
+    "start with a drive": Wants("server", "server"),
+    "hard reboot with a drive": Wants("server", "server"),
+    "rebuild with a drive": Wants("server", "server"),
+    "delete with a drive": Wants("server", "server"),
     "create volume": Wants("", ""),
     "create volume from image": Wants("", ""),
     "create volume for a server": Wants("", ""),
@@ -87,6 +100,12 @@ WANTS = {
     "live migration": Wants(_MOVING, _MOVING, moves=True),
     "cold migration": Wants(_MOVING, _MOVING, moves=True),
     "cold migration in vain": Wants(_MOVING, _MOVING, moves=True),
+    "evacuation": Wants(_MOVING, _MOVING),
+    "shelve": Wants(_MOVING, _MOVING),
+    "unshelve": Wants(_MOVING, _MOVING),
+    "attach while away": Wants("server spare", "server spare"),
+    "detach while away": Wants("server data", "server data"),
+    "local evacuation": Wants(_LOCAL, _LOCAL),
     "resize": Wants(_MOVING, _MOVING, moves=True),
     "confirm": Wants(f"{_MOVING} later", _MOVING, "later"),
     "delete a moved server": Wants(f"{_MOVING} later", "server", "later"),
@@ -124,6 +143,12 @@ WANTS = {
     "shared revert": Wants("server share", "server share"),
     "delete a moved server with a share": Wants("server share", "server share"),
     "release share": Wants("server share", "server share"),
+    "cold migration elsewhere": Wants(f"{_MOVING} group member", _MOVING, moves=True),
+    "live migration elsewhere": Wants(f"{_MOVING} group member", _MOVING, moves=True),
+    "block migration elsewhere": Wants(f"{_LOCAL} group member", _LOCAL),
+    "shared migration elsewhere": Wants("server share group member", "server share"),
+    "fence": Wants("host", "host"),
+    "fence again": Wants("host", "host"),
     "sweep share": Wants("share rule", "share", "rule"),
     "create share": Wants("", ""),
     "delete share": Wants("share rule", "share"),
@@ -193,7 +218,7 @@ def furnish(first: Scenario, second: Wants) -> Scenario | None:
     if second.moves and wants.stands in {_SERVER, f"{_SERVER} snapshot"}:
         pictured = wants.stands != _SERVER
         arrange = _with_snapshot(a_server_that_moves) if pictured else a_server_that_moves
-        return replace(first, name=f"{first.name} that moves", arrange=arrange, hosts=(THIRD,))
+        return replace(first, name=f"{first.name} that moves", arrange=arrange, hosts=_THERE)
     return None
 
 

@@ -9,7 +9,19 @@ from mooring.compute.moves.sagas.cold_migrate import COLD_MIGRATE
 from mooring.compute.moves.sagas.confirm_resize import CONFIRM_RESIZE
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
 from mooring.compute.moves.sagas.revert_resize import REVERT_RESIZE
-from tests.laws.sites import COMPUTE, FOURTH, SERVER_OR_NONE, THIRD, VOLUME, Do, Scenario, Site
+from tests.laws.sites import (
+    COMPUTE,
+    FOURTH,
+    NEIGHBOURS,
+    SERVER_OR_NONE,
+    THIRD,
+    TOLD,
+    VOLUME,
+    Do,
+    Scenario,
+    Site,
+    hints_of,
+)
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _HOST = "OS-EXT-SRV-ATTR:host"
@@ -27,9 +39,9 @@ async def a_server_that_moves(site: Site) -> None:
     path = f"{VOLUME}/volumes/{{volume}}/action"
     await site.get("POST", path, {"os-set_bootable": {"bootable": True}})
     root = {"source_type": "volume", "destination_type": "volume", "boot_index": 0}
-    server: dict[str, Any] = {"name": "new", "flavorRef": site.names["flavor"]}
+    server: dict[str, Any] = {"name": "new", "flavorRef": site.names["flavor"], **TOLD}
     server["block_device_mapping_v2"] = [{**root, "uuid": site.names["volume"]}]
-    made = await site.get("POST", f"{COMPUTE}/servers", {"server": server})
+    made = await site.get("POST", f"{COMPUTE}/servers", {"server": server, **hints_of(site)})
     site.names["server"] = made["server"]["id"]
     await site.get(
         "POST",
@@ -45,8 +57,9 @@ async def a_server_with_a_local_disk(site: Site) -> None:
     await set_others(site, "disabled")
     made = await site.get("POST", f"{VOLUME}/volumes", {"volume": {"size": 1, "name": "data"}})
     site.names["data"] = made["volume"]["id"]
-    server = {"name": "new", "flavorRef": site.names["flavor"], "imageRef": site.names["image"]}
-    made = await site.get("POST", f"{COMPUTE}/servers", {"server": server})
+    server: dict[str, Any] = {"name": "new", "imageRef": site.names["image"], **TOLD}
+    server["flavorRef"] = site.names["flavor"]
+    made = await site.get("POST", f"{COMPUTE}/servers", {"server": server, **hints_of(site)})
     site.names["server"] = made["server"]["id"]
     await site.get(
         "POST",
@@ -76,7 +89,7 @@ async def set_others(site: Site, status: str) -> None:
     """Let new servers go to the hosts that servers are to move to, or not."""
     listed = await site.get("GET", f"{COMPUTE}/os-services", user="admin", version="2.100")
     for service in listed["services"]:
-        if service["host"] in {THIRD, FOURTH}:
+        if service["host"] in {*NEIGHBOURS, *NEIGHBOURS.values()}:
             path = f"{COMPUTE}/os-services/{service['id']}"
             await site.get("PUT", path, {"status": status}, user="admin", version="2.100")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from msgspec import Struct
@@ -40,6 +41,10 @@ class Arrow(Struct, frozen=True):
     step: str
 
 
+_LOOK = "GET /host"
+"""Of several hosts in a row no operation asks how they are."""
+
+
 class Watcher:
     """Keeps what was called, and refuses the n-th change (from 1) for good; none with 0."""
 
@@ -57,7 +62,8 @@ class Watcher:
 def draw(calls: list[Call], names: Mapping[str, str], sagas: Mapping[str, str]) -> list[Arrow]:
     """Return the calls as arrows. `names` are those of a site, `sagas` names sagas by id.
 
-    Who looks again and again until something is there is drawn once.
+    Who looks again and again until something is there is drawn once, and who only sees how hosts
+    are is not.
     """
     known, arrows = {identity: f"{{{role}}}" for role, identity in names.items()}, list[Arrow]()
     for call in calls:
@@ -71,7 +77,8 @@ def draw(calls: list[Call], names: Mapping[str, str], sagas: Mapping[str, str]) 
         arrow = Arrow(asker, asked, f"{method} {shown}", step)
         if step or not arrows or arrows[-1] != arrow:
             arrows.append(arrow)
-    return arrows
+    runs = [list(run) for _, run in groupby(arrows, lambda one: one.what == _LOOK)]
+    return [one for run in runs for one in run if one.what != _LOOK or len(run) == 1]
 
 
 def mermaid(request: str, arrows: list[Arrow]) -> Iterator[str]:

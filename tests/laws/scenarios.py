@@ -24,15 +24,22 @@ from mooring.volume.volumes.sagas.create_volume import CREATE_VOLUME
 from mooring.volume.volumes.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import assisted_scenarios, volume_snapshot_scenarios
+from tests.laws.drive_scenarios import DRIVES
+from tests.laws.elsewhere_scenarios import MOVES_ELSEWHERE
+from tests.laws.evacuation_scenarios import EVACUATIONS
 from tests.laws.extend_events import EVENT_SCENARIOS
 from tests.laws.extend_scenarios import EXTEND_SCENARIOS
 from tests.laws.guest_share_scenarios import GUEST_SHARES
+from tests.laws.host_scenarios import HOSTS
+from tests.laws.image_scenarios import SERVER_IMAGES
 from tests.laws.move_scenarios import MOVES
 from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
 from tests.laws.share_scenarios import SHARES
 from tests.laws.shared_move_scenarios import SHARED_MOVES
+from tests.laws.shelve_scenarios import SHELVINGS
 from tests.laws.sites import COMPUTE, SERVER_OR_NONE, THIRD, VOLUME, Scenario, Site
+from tests.laws.standstill_scenarios import STANDSTILLS
 
 _BY_ADMIN: dict[str, Any] = {"user": "admin", "version": "2.100"}
 CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
@@ -358,4 +365,11 @@ SCENARIOS = [
     *SHARES,
     *GUEST_SHARES,
     *SHARED_MOVES,
+    *MOVES_ELSEWHERE,
+    *EVACUATIONS,
+    *DRIVES,
+    *HOSTS,
+    *STANDSTILLS,
+    *SHELVINGS,
+    *SERVER_IMAGES,
 ]

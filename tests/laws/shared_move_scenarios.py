@@ -21,7 +21,7 @@ from tests.laws.share_scenarios import a_new_share
 from tests.laws.sites import COMPUTE, FOURTH, SHARE, THIRD, Scenario, Site
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
-_NEWEST, _HOST = "2.106", "OS-EXT-SRV-ATTR:host"
+NEWEST, _HOST = "2.106", "OS-EXT-SRV-ATTR:host"
 _CLIENT = "192.0.2.1"
 """By which address the simulated hosts reach shares."""
 
@@ -39,7 +39,7 @@ async def a_sharing_server_that_moved(site: Site) -> None:
     shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
     is_neighbour = shown["server"][_HOST] == "h2"
     body = {"migrate": {"host": FOURTH if is_neighbour else THIRD}}
-    await site.get("POST", _ACTION, body, user="admin", version=_NEWEST)
+    await site.get("POST", _ACTION, body, user="admin", version=NEWEST)
 
 
 async def a_stray_rule(site: Site) -> None:
@@ -57,7 +57,7 @@ async def migrate(site: Site) -> Any:
     """Move the server while it is off, and a neighbour's to a host of its own."""
     host = FOURTH if "asker" in site.names else THIRD
     body = {"migrate": {"host": host}}
-    return await site.ask("POST", _ACTION, body, user="admin", version=_NEWEST)
+    return await site.ask("POST", _ACTION, body, user="admin", version=NEWEST)
 
 
 async def migrate_in_vain(site: Site) -> Any:

@@ -6,6 +6,7 @@ the same each time.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Awaitable, Callable, Coroutine
 from fnmatch import fnmatchcase
@@ -32,8 +33,15 @@ from tests.laws.sight import see
 
 HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume", "share")}
 """A host for servers and another for storage: so each can die without the other."""
-THIRD, FOURTH = "h3", "h4"
-"""Where a scenario has a second host for servers, to move to; and where its neighbour has one."""
+THIRD, FOURTH, FIFTH, SIXTH = "h3", "h4", "h5", "h6"
+NEIGHBOURS = {THIRD: FOURTH, FIFTH: SIXTH}
+"""Where a scenario has other hosts for servers, to move to; and where its neighbour has them."""
+TOLD = {
+    "config_drive": True,
+    "user_data": base64.b64encode(b"#!/bin/sh\n").decode(),
+    "metadata": {"role": "db"},
+}
+"""What a new server of some scenarios is told besides, on a config drive."""
 LOOKS = 20
 """How often to look, a second apart, whether an operation waits for its host."""
 COMPUTE, VOLUME, IMAGE, SHARE = "/compute/v2.1", "/volume/v3", "/image/v2", "/share/v2"
@@ -48,16 +56,14 @@ class Meddler(Protocol):
 
 
 class Call(Struct):
-    """One call between services, or to a host. `host` is empty between services."""
+    """One call between services, or to a host."""
 
     what: str
-    host: str
-    """Which host of a site's two, as the path tells; `THIRD` by its name."""
     forward: Callable[[], Awaitable[Any]]
     """Delivers it; may be called again, and later."""
     lost: Callable[[], Exception]
     at: str = ""
-    """The host that is called, by its own name."""
+    """The host that is called; empty between services."""
     operation: str = ""
     """What it is a part of, as its header says; empty for one that only looks."""
 
@@ -154,7 +160,6 @@ class Site:
             return await forward(request)
         call = Call(
             f"{request.method} {request.path}",
-            "",
             lambda: self._serve(request, forward),
             lambda: NoAnswer("A law lost this call."),
             operation=request.headers.get(HEADER.lower(), ""),
@@ -185,11 +190,8 @@ class Site:
         if not isinstance(body, bytes):
             body = b"".join([chunk async for chunk in body])
         whole = HostRequest(request.method, request.target, request.headers, body)
-        host = "s1" if whole.target.startswith(("/volumes/", "/shares/")) else "h1"
-        host = THIRD if request.headers["host"] == THIRD else host
         call = Call(
             f"{whole.method} {whole.target}",
-            host,
             lambda: self._reach(whole, forward),
             lambda: Unavailable("A law lost this call."),
             request.headers["host"],
@@ -208,6 +210,12 @@ class Site:
         if named and isinstance(request.body, bytes) and words in request.body:
             raise Unavailable("A law keeps the host silent.")
         return await forward(request)
+
+
+def hints_of(site: Site) -> dict[str, Any]:
+    """Return what the request for a server has beside it, so that it is in the site's group."""
+    group = site.names.get("group")
+    return {"os:scheduler_hints": {"group": group}} if group else {}
 
 
 def _answer(status: int, body: bytes) -> Response:
@@ -232,11 +240,13 @@ class Scenario(Struct, frozen=True):
     """More hosts for servers than the trials has."""
     comes_again: bool = False
     """Whether a loop begins it, which begins it once more when it came to nothing."""
+    host_returns: bool = False
+    """Whether a host that is dead answers again once all is over, and pays what it owes."""
 
 
 _DISKS = ("block_devices", "disk_places", "storage", "connections", "disk_sizes", "volumes")
 SERVER_OR_NONE = (
-    *("error_server", "servers", "guests", "allocations", "consumers"),
+    *("error_server", "servers", "guests", "config_drives", "allocations", "consumers"),
     *(*_DISKS, "sound_volumes", "attachments"),
 )
 """What differs where a server was reset, or deleted before that."""
@@ -265,6 +275,9 @@ class Trial:
         if self.scenario.comes_again and await self.ending(self.scenario.saga) != "done":
             await self.act()
             await self.cloud.settle()
+        if self.scenario.host_returns:
+            for _ in ("pays", "is seen to have paid"):
+                await self.cloud.look_at_hosts()
 
     async def restart(self) -> None:
         self.cloud.clock.advance(self.down_s)

@@ -16,7 +16,7 @@ from mooring.errors import Conflict
 from mooring.saga import laws
 from mooring.saga.locks import LOCK_WAIT_S
 from tests.answers import Answer
-from tests.laws import scenarios
+from tests.laws import image_scenarios, scenarios, standstill_scenarios
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
 from tests.laws.move_scenarios import (
@@ -72,6 +72,9 @@ ACTS: dict[str, Do] = {
     "stop": scenarios.stop,
     "reboot": scenarios.reboot,
     "hard reboot": scenarios.reboot_hard,
+    "make image": image_scenarios.make_image,
+    "pause": standstill_scenarios.pause,
+    "suspend": standstill_scenarios.suspend,
     "reset state": scenarios.reset_state,
     "boot from spare": partial(scenarios.boot_from_volume, name="spare"),
     "delete volume": scenarios.delete_volume,

@@ -62,6 +62,13 @@ STORIES = (
         "instance.power_off",
         "server_id",
     ),
+    Story(frozenset({"compute.pause_server"}), "instance.pause", "server_id"),
+    Story(frozenset({"compute.unpause_server"}), "instance.unpause", "server_id"),
+    Story(frozenset({"compute.suspend_server"}), "instance.suspend", "server_id"),
+    Story(frozenset({"compute.resume_server"}), "instance.resume", "server_id"),
+    Story(frozenset({"compute.offload_server"}), "instance.shelve_offload", "server_id"),
+    Story(frozenset({"compute.unshelve_server"}), "instance.unshelve", "server_id"),
+    Story(frozenset({"compute.create_image"}), "instance.snapshot", "server_id"),
     Story(
         frozenset({"compute.reboot_server", "compute.insist_on_reboot"}),
         "instance.reboot",
@@ -69,7 +76,7 @@ STORIES = (
         has_error=True,
     ),
     Story(
-        frozenset({"compute.rebuild_server", "compute.renew_server"}),
+        frozenset({"compute.rebuild_server", "compute.renew_server", "compute.evacuate"}),
         "instance.rebuild",
         "server_id",
         has_error=True,

@@ -28,8 +28,8 @@ MUTANTS = [
     Mutant(
         "a guest that starts is still copied",
         "agent/servers.py",
-        "        await call.agent.copying.withdraw(server_id)\n        async with call",
-        "        async with call",
+        "        await call.agent.copying.withdraw(server_id)\n        await _start(call)",
+        "        await _start(call)",
         CONTRACT,
         "simulated and starts_again_where",
     ),

@@ -99,8 +99,10 @@ OTHERS = Part(
         f"{_ACTIONS}.ServerActionsTestJSON": (
             "test_get_console_output",
             "test_lock_unlock_server",
+            "test_pause_unpause_server",
             "test_reboot_server_hard",
             "test_stop_start_server",
+            "test_suspend_resume_server",
         ),
         f"{_ACTIONS}.ServerActionsTestOtherB": ("test_get_console_output_with_unlimited_size",),
         f"{_VOLUMES}.test_attach_volume.AttachVolumeTestJSON": (

@@ -20,9 +20,15 @@ ONLY_IN = {
     "netapp_ontap": ("src/mooring/agent/arrays/netapp.py",),
     "PyPowerStore": ("src/mooring/agent/arrays/powerstore.py",),
     "subprocess": ("src/mooring/agent/run.py",),
-    "asyncio.subprocess": ("src/mooring/agent/run.py", "src/mooring/lab/processes.py"),
+    "asyncio.subprocess": (
+        "src/mooring/agent/run.py",
+        "src/mooring/host_fence.py",
+        "src/mooring/lab/processes.py",
+        "src/mooring/process_groups.py",
+    ),
     "asyncio.create_subprocess_exec": (
         "src/mooring/agent/run.py",
+        "src/mooring/host_fence.py",
         "src/mooring/lab/processes.py",
     ),
     "oslo_utils": ("src/mooring/qcow2.py",),

@@ -44,6 +44,10 @@ class Credentials(Protocol):
         """Return a token with some life left, and not the refused one. Raises Unavailable."""
         ...
 
+    async def user_id(self) -> str:
+        """Return the id of the user that it is. Raises Unavailable."""
+        ...
+
 
 class Answer(Struct, frozen=True):
     """What a service answered, below 300. Header names are in lower case."""
@@ -79,6 +83,14 @@ class Session:
         self.service = service
         self._network, self._catalog, self._credentials = network, catalog, credentials
         self._is_service = is_service
+
+    async def user_id(self) -> str:
+        """Return the id of the user whose credentials it has. Raises Unavailable."""
+        return await self._credentials.user_id()
+
+    async def url(self, path: str) -> str:
+        """Return where a path of the service is, for those who ask for it themselves."""
+        return await self._catalog.url(self.service) + path
 
     async def request(
         self,

@@ -15,11 +15,18 @@ from mooring.compute.flavors import flavors
 from mooring.compute.flavors.api import flavors as flavor_routes
 from mooring.compute.groups.api import server_groups
 from mooring.compute.hosts import draining, host_changes, hosts
-from mooring.compute.hosts.api import availability_zones, drains, hypervisors, services
-from mooring.compute.hosts.loops import drain_hosts, heal_servers, watch_hosts
+from mooring.compute.hosts.api import (
+    availability_zones,
+    drains,
+    fences,
+    hypervisors,
+    services,
+)
+from mooring.compute.hosts.loops import drain_hosts, fence_silent, heal_servers, watch_hosts
+from mooring.compute.images.api import server_images
 from mooring.compute.keypairs.api import keypairs
 from mooring.compute.moves import migrations
-from mooring.compute.moves.api import cold_migrate, live_migrate
+from mooring.compute.moves.api import cold_migrate, evacuate, live_migrate
 from mooring.compute.moves.api import migrations as migration_routes
 from mooring.compute.moves.loops import confirm_resizes
 from mooring.compute.policy import RULES
@@ -37,8 +44,9 @@ from mooring.compute.service import Compute, ComputeSettings
 from mooring.compute.shares import share_places
 from mooring.compute.shares.api import server_shares
 from mooring.compute.shares.loops import sweep_shares
+from mooring.compute.shelve.api import shelve
 from mooring.compute.snapshots.api import assisted_volume_snapshots
-from mooring.compute.tables import Host, Migration, Server
+from mooring.compute.tables import Host, HostFencing, Migration, Server
 from mooring.compute.volumes import devices
 from mooring.compute.volumes.api import volume_attachments
 from mooring.saga.engine import Engine
@@ -53,20 +61,25 @@ FACE: Face = replace(faces.COMPUTE, maximum=(2, 106))
 
 
 def _open(near: Surroundings) -> Compute:
+    placement = near.neighbour("placement")
     return Compute(
         store=near.store,
         images=ImageClient(near.neighbour("image")),
-        placement=PlacementClient(near.neighbour("placement")),
+        placement=PlacementClient(placement),
         volumes=VolumeClient(near.neighbour("volume")),
         shares=ShareClient(near.neighbour("share")),
         agents=near.agents,
         clock=near.clock,
+        fence=near.host_fence,
+        own_user_id=placement.user_id,
         settings=ComputeSettings(
             reimage_timeout_per_gb=float(near.settings.reimage_timeout_per_gb),
             move_timeout_s=float(near.settings.live_migration_timeout_s),
             move_timeout_action=near.settings.live_migration_timeout_action,
             moves_at_once=near.settings.max_concurrent_live_migrations,
             resize_confirm_window=float(near.settings.resize_confirm_window),
+            evacuate_after_s=float(near.settings.evacuate_after_s),
+            force_config_drive=near.settings.force_config_drive,
         ),
         outbox=near.outbox,
     )
@@ -94,8 +107,11 @@ SERVICE = Service(
         servers.api,
         server_actions.api,
         server_rebuild.api,
+        server_images.api,
         live_migrate.api,
         cold_migrate.api,
+        evacuate.api,
+        shelve.api,
         migration_routes.api,
         server_metadata.api,
         server_networks.api,
@@ -109,6 +125,7 @@ SERVICE = Service(
         assisted_volume_snapshots.api,
         services.api,
         drains.api,
+        fences.api,
         hypervisors.api,
         availability_zones.api,
         server_groups.api,
@@ -125,6 +142,7 @@ SERVICE = Service(
         Loop(watch_hosts.run, watch_hosts.look_once, is_first_look=True),
         Loop(heal_servers.run, heal_servers.heal_once),
         Loop(drain_hosts.run, draining.advance_all),
+        Loop(fence_silent.run),
         Loop(confirm_resizes.run, confirm_resizes.confirm_once),
         Loop(sweep_shares.run, sweep_shares.sweep_once),
     ),
@@ -139,6 +157,7 @@ SERVICE = Service(
         "devices": devices.read_all,
         "server_shares": share_places.read_all,
         "hosts": rows_of(Host, key="name"),
+        "fencings": rows_of(HostFencing, key="host"),
         "moves": rows_of(Migration, migrations.unfinished(), key="uuid"),
     },
 )

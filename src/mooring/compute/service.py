@@ -9,12 +9,15 @@ from msgspec import Struct
 from mooring.notify.outbox import Outbox
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from mooring.agent_api.client import Agents
     from mooring.clients.image import ImageClient
     from mooring.clients.placement import PlacementClient
     from mooring.clients.share import ShareClient
     from mooring.clients.volume import VolumeClient
     from mooring.clock import Clock
+    from mooring.host_fence import HostFence
     from mooring.saga.engine import Engine
     from mooring.store.base import Store
 
@@ -52,6 +55,10 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How many running guests may leave one host at a time; 0 is no limit."""
     resize_confirm_window: float = 0.0
     """Seconds after which a resize or a cold migration is confirmed by itself; 0 is never."""
+    evacuate_after_s: float = 0.0
+    """After how many seconds of silence a host is fenced by itself; 0 is never."""
+    force_config_drive: bool = False
+    """Whether every new server has a config drive, asked for or not."""
     cpu_allocation_ratio: float = 4.0
     memory_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0
@@ -60,6 +67,7 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Compute:
     """Everything that rules, sagas and loops of the compute service work with.
 
+    `own_user_id` returns the id of the service's own user.
     `sagas` is set by whoever builds the process, right after this object: the engine needs it too.
     """
 
@@ -75,11 +83,14 @@ class Compute:
         shares: ShareClient,
         agents: Agents,
         clock: Clock,
+        fence: HostFence,
+        own_user_id: Callable[[], Awaitable[str]],
         settings: ComputeSettings | None = None,
         outbox: Outbox | None = None,
     ) -> None:
         self.store, self.clock = store, clock
         self.images, self.placement, self.volumes = images, placement, volumes
         self.shares, self.agents = shares, agents
+        self.fence, self.own_user_id = fence, own_user_id
         self.settings = settings or ComputeSettings()
         self.outbox = outbox or Outbox(clock)

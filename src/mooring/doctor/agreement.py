@@ -16,7 +16,7 @@ _GIB = 1024**3
 _DETACH = "Detach the volume, or delete the server; both take what is left along."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
 GIB = 1 << 30
-_RUNNING = {"active": "running", "stopped": "stopped", "paused": "paused"}
+_RUNNING = {one: one for one in ("stopped", "paused", "suspended")} | {"active": "running"}
 _UNBUILT = frozenset({"building", "error"})
 
 
@@ -42,10 +42,11 @@ def _devices(books: Books) -> Iterator[Finding]:
             continue
         for place in device["places"]:
             if place["attachment_id"]:
-                yield from _place(books, device, place["attachment_id"])
+                yield from _place(books, device, place)
 
 
-def _place(books: Books, device: dict[str, Any], attachment_id: str) -> Iterator[Finding]:
+def _place(books: Books, device: dict[str, Any], place: dict[str, Any]) -> Iterator[Finding]:
+    attachment_id: str = place["attachment_id"]
     server_id, volume_id = device["server_id"], device["volume_id"]
     thing, attachment = f"server {server_id}", books.attachments.get(attachment_id)
     if attachment is None:
@@ -53,7 +54,8 @@ def _place(books: Books, device: dict[str, Any], attachment_id: str) -> Iterator
         yield Finding(thing, "disagreement", message, _DETACH)
     elif device["state"] == "attached":
         status = attachment["attach_status"]
-        waits = status == "reserved" and books.waits_for_rebuild(device)
+        # One that is at no host waits for its server, which was put away.
+        waits = status == "reserved" and (not place["host"] or books.waits_for_rebuild(device))
         if status != "attached" and not waits:
             message = f"has volume {volume_id}, whose attachment is {status}"
             yield Finding(thing, "disagreement", message, _DETACH)
@@ -195,15 +197,26 @@ def _guests(books: Books, inventory: Inventory) -> Iterator[Finding]:
             yield from _guest(books, server, guest)
     for server_id, server in books.servers.items():
         missing = server["host"] == inventory.name and server_id not in there
-        if missing and server["vm_state"] in _RUNNING and not books.is_busy(f"server:{server_id}"):
+        if (
+            missing
+            and server["vm_state"] in _RUNNING
+            and not books.is_busy(f"server:{server_id}")
+            and not _is_dead(books, inventory.name)
+        ):
             message = f"host {inventory.name} has no guest of it"
             advice = "openstack server reboot --hard, or delete the server."
             yield Finding(f"server {server_id}", "disagreement", message, advice)
 
 
+def _is_dead(books: Books, host: str) -> bool:
+    """Whether a host was forced down: its servers wait to be evacuated, whatever it shows."""
+    row = books.hosts.get(host)
+    return row is not None and bool(row["forced_down"])
+
+
 def _guest(books: Books, server: dict[str, Any], guest: Guest) -> Iterator[Finding]:
     thing, wanted = f"server {guest.server_id}", _RUNNING.get(server["vm_state"])
-    if wanted and guest.state != wanted:
+    if wanted and guest.state != wanted and not _is_dead(books, server["host"]):
         message = f"{server['vm_state']}, and its guest is {guest.state}"
         yield Finding(thing, "disagreement", message, "The cloud notices within a minute.")
     devices = {

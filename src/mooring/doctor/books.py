@@ -49,6 +49,8 @@ class Books(Struct):
     server_shares: dict[str, dict[str, Any]]
     """Each with its `places`: the hosts that are let in."""
     hosts: dict[str, dict[str, Any]]
+    fencings: dict[str, dict[str, Any]]
+    """How each host was fenced last, or is being fenced, by its name."""
     moves: dict[str, dict[str, Any]]
     """Servers on their way, and those that may go back: what placement holds for them besides."""
     volumes: dict[str, dict[str, Any]]
@@ -79,6 +81,10 @@ class Books(Struct):
         server = self.servers.get(device["server_id"])
         is_failed = server is not None and server["vm_state"] == "error"
         return is_failed and device["state"] == "attached"
+
+    def waits_for_host(self, device: Mapping[str, Any]) -> bool:
+        """Whether a volume is kept for a server that was put away, at no host."""
+        return any(not place["host"] for place in device["places"])
 
     def is_busy(self, *keys: str) -> bool:
         """Whether an operation that has not ended holds or awaits one of these keys."""

@@ -28,6 +28,7 @@ def look(books: Books) -> Iterator[Finding]:
     yield from _attachments(books)
     yield from _reservations(books)
     yield from _images(books)
+    yield from _fencings(books)
 
 
 def _operations(books: Books) -> Iterator[Finding]:
@@ -76,6 +77,8 @@ def _volumes(books: Books) -> Iterator[Finding]:
     patient = {row["volume_id"] for row in books.attachments.values() if not row["server_id"]}
     devices = books.devices.values()
     patient |= {row["volume_id"] for row in devices if books.waits_for_rebuild(row)}
+    # So may a server that was put away.
+    patient |= {row["volume_id"] for row in devices if books.waits_for_host(row)}
     for volume_id, volume in books.volumes.items():
         if books.is_busy(f"volume:{volume_id}"):
             continue
@@ -123,3 +126,10 @@ def _images(books: Books) -> Iterator[Finding]:
                 f"process {upload['owner']} was to receive its data, and has not been heard of"
             )
             yield Finding(f"image {image_id}", "owner", message, _RETRY)
+
+
+def _fencings(books: Books) -> Iterator[Finding]:
+    for host, row in books.fencings.items():
+        if row["status"] == "fencing" and not books.is_busy(f"host:{host}"):
+            message = f"it is being fenced since {row['started_at']}, and no operation"
+            yield Finding(f"host {host}", "owner", message, _RETRY)

@@ -87,6 +87,11 @@ def hosts_in_debt(tx: Session) -> list[str]:
     return list(tx.scalars(select(DebtRow.host).distinct().order_by(DebtRow.host)))
 
 
+def strike(tx: Session, host: str) -> int:
+    """Strike all that a host owes, whose machine never runs again; return how much it was."""
+    return tx.connection().execute(delete(DebtRow).where(DebtRow.host == host)).rowcount
+
+
 def pay(tx: Session, debt: Debt) -> bool:
     """Strike a debt that the host has paid; False when a newer one has taken its place."""
     gone = tx.connection().execute(

@@ -72,16 +72,16 @@ def find(tx: Session, request: Request) -> list[str]:
     if request.isolate and len(named) > 1:
         return []
     amounts = [wanted.resources for wanted in groups if wanted.resources]
-    found = matching(tx, groups, [*amounts, request.resources()])
+    found = matching(tx, groups, [*amounts, request.resources()], few=request.limit)
     return list(islice(found, request.limit or None))
 
 
 def matching(
-    tx: Session, groups: Sequence[Wanted], amounts: Sequence[Mapping[str, int]]
+    tx: Session, groups: Sequence[Wanted], amounts: Sequence[Mapping[str, int]], *, few: int = 0
 ) -> Iterator[str]:
     """Yield the ids of the providers that are as all `groups` say, and can give each amount.
 
-    What they have and give is read for some at a time: who wants few reads little of many.
+    What they have and give is read for some at a time: who wants a `few` reads little of many.
     """
     query = select(ProviderRow.id).order_by(ProviderRow.id)
     for wanted in groups:
@@ -97,12 +97,20 @@ def matching(
     if not classes:
         yield from found
         return
-    for start in range(0, len(found), AT_A_TIME):
-        some = found[start : start + AT_A_TIME]
+    for some in _portions(found, few):
         stocks, used = inventories.load(tx, some, classes), inventories.uses(tx, some)
         for provider_id in some:
             if all(fits(provider_id, amount, stocks[provider_id], used) for amount in amounts):
                 yield provider_id
+
+
+def _portions(found: Sequence[str], few: int) -> Iterator[Sequence[str]]:
+    """Yield all of them in portions: at first as many as are wanted, if that is not too many."""
+    size = min(few or AT_A_TIME, AT_A_TIME)
+    start = 0
+    while start < len(found):
+        yield found[start : start + size]
+        start, size = start + size, AT_A_TIME
 
 
 def fits(

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mooring.compute.actions import actions, faults, notices
-from mooring.errors import Conflict
+from mooring.compute.hosts import guests
+from mooring.errors import KINDS, Conflict
 from mooring.saga.define import Story
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
+    from mooring.errors import MooringError
     from mooring.saga.define import Run
 
 
@@ -33,6 +35,7 @@ class Told(Struct, frozen=True, kw_only=True):
     says_errors  whether its failure is told by a notification, too
     members      what its notifications have beside the server, as `volume_id`
     details      what was left undone although it went well, for the event
+    before       what went wrong in the rounds before, which its failure tells, too
     unawaited    its user was answered before it began, so that a refusal leaves a trace, too
     """
 
@@ -43,6 +46,7 @@ class Told(Struct, frozen=True, kw_only=True):
     says_errors: bool = True
     members: dict[str, Any] = {}
     details: str = ""
+    before: str = ""
     unawaited: bool = False
 
 
@@ -112,13 +116,14 @@ class _Teller:
 
     def fail(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
         """Leave a fault with the server and close the event; what never began is not notified."""
-        is_refused = self._from_answer and not run.answered
-        if is_refused and not self._describe(notes).unawaited:
+        is_refused, told = self._from_answer and not run.answered, self._describe(notes)
+        if is_refused and not told.unawaited:
             actions.forget(tx, notes.action_id)
             return
-        faults.record(tx, notes.server_id, run.error, run.now())
-        actions.fail(tx, notes.action_id, run.error, run.now())
-        if run.begun and self._describe(notes).says_errors:
+        why = _after(told.before, run.error)
+        faults.record(tx, notes.server_id, why, run.now())
+        actions.fail(tx, notes.action_id, why, run.now())
+        if run.begun and told.says_errors:
             self._notify(tx, notes, run, "error")
 
     def fail_round(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
@@ -152,3 +157,12 @@ class _Teller:
             error=run.error,
             **told.members,
         )
+
+
+def _after(before: str, error: MooringError | None) -> MooringError | None:
+    """Return an error that tells what went wrong before it, too."""
+    if error is None or not before:
+        return error
+    host = error.detail.get(guests.BY_HOST)
+    last = f"On {host} it failed: {error.public}" if host else error.public
+    return KINDS[error.kind](f"{before} {last}", private=error.private)

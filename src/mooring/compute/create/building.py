@@ -55,8 +55,6 @@ async def create(compute: Compute, who: Who, request: NewServer) -> Created:
 
 
 def _refuse_unbuilt(request: NewServer) -> None:
-    if request.config_drive:
-        raise Invalid("Config drives are not built. Nothing was created; leave config_drive out.")
     names_volume = any(item.source_type == "volume" for item in request.block_devices)
     if request.max_count > 1 and names_volume:
         raise Invalid(

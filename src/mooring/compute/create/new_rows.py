@@ -12,6 +12,7 @@ from sqlalchemy import insert
 from mooring.compute.actions import actions
 from mooring.compute.create.sagas.create_notes import CreateServer, NewDisk
 from mooring.compute.create.sagas.create_server import CREATE_SERVER
+from mooring.compute.drives import config_drives
 from mooring.compute.flavors import sizes
 from mooring.compute.keypairs import keypairs
 from mooring.compute.tables import BlockDevice, Flavor, Server, ServerMetadata, ServerTag
@@ -67,17 +68,21 @@ def build(tx: Session, compute: Compute, batch: Batch, index: int) -> str:
         disks=[volume for volume in volumes if volume is not None],
         wished_zone=batch.request.availability_zone,
         wished_host=batch.request.host,
-        traits=_traits(batch),
+        traits=_traits(batch, has_drive=row.config_drive),
         group_id=batch.request.group_id,
     )
     return compute.sagas.start(tx, CREATE_SERVER, notes, who=batch.who, saga_id=server_id)
 
 
-def _traits(batch: Batch) -> list[str]:
-    """Return what the host must be able to do for the disks."""
+def _traits(batch: Batch, *, has_drive: bool) -> list[str]:
+    """Return what the host must be able to do for the disks, and for the config drive.
+
+    The drive tells of tags; without one the host needs another way to tell them.
+    """
     shared = any(volume.multiattach for volume in batch.material.volumes.values())
-    tagged = any(item.tag for item in batch.disks)
-    return [name for name, needed in ((TAGGING, tagged), (SHARING, shared)) if needed]
+    tagged = any(item.tag for item in batch.disks) and not has_drive
+    needed = [name for name, needed in ((TAGGING, tagged), (SHARING, shared)) if needed]
+    return [*needed, *config_drives.traits_of(has_drive=has_drive)]
 
 
 def hostname_of(name: str, server_id: str) -> str:
@@ -90,7 +95,8 @@ def hostname_of(name: str, server_id: str) -> str:
 def _server(tx: Session, compute: Compute, batch: Batch, server_id: str) -> Server:
     request, who, flavor, now = batch.request, batch.who, batch.flavor, compute.clock.now()
     key = keypairs.visible(tx, who.user_id, request.key_name) if request.key_name else None
-    root = batch.disks[0]
+    root, properties = batch.disks[0], _image_properties(batch)
+    forced = compute.settings.force_config_drive or config_drives.asks_for_one(properties)
     return Server(
         id=server_id,
         project_id=who.project_id,
@@ -102,12 +108,12 @@ def _server(tx: Session, compute: Compute, batch: Batch, server_id: str) -> Serv
         power_state=0,
         pinned_zone=request.availability_zone,
         image_id=request.image_id if root.destination_type == "local" else "",
-        image_properties=_image_properties(batch),
+        image_properties=properties,
         network=request.network,
         key_name=request.key_name,
         public_key=key.public_key if key else None,
         user_data=request.user_data,
-        config_drive=request.config_drive,
+        config_drive=request.config_drive or forced,
         disk_config=request.disk_config,
         access_ip_v4=request.access_ip_v4,
         access_ip_v6=request.access_ip_v6,

@@ -11,6 +11,7 @@ from mooring.compute.hosts import guests
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mooring.agent_api.config_drives import ConfigDrive
     from mooring.agent_api.disks import DiskSpec
     from mooring.compute.service import Compute
     from mooring.compute.tables import Server
@@ -22,6 +23,7 @@ def specify_guest(
     image_id: str,
     disks: Sequence[DiskSpec],
     *,
+    drive: ConfigDrive | None,
     name: str = "",
     power: Literal["on", "off"] = "on",
 ) -> ServerSpec:
@@ -35,6 +37,7 @@ def specify_guest(
         mem_page_size=server.extra_specs.get("hw:mem_page_size", ""),
         network="none" if server.network == "none" else "auto",
         power=power,
+        drive=drive,
         metadata={
             "project_id": server.project_id,
             "user_id": server.user_id,

@@ -1,37 +1,31 @@
 """Emptying a host: it gets no new servers, and those that it has move away, each as it is.
 
 Those that run do so while they run. Stopped ones move stopped, and what would wait for their users'
-word is confirmed here: a mark on the record of the move tells it from a move by its user. What is
-wanted stands in a row, and how far it is is read from the servers and the records of their moves.
-So it goes on whoever is killed; `advance` is one look, by the loop of any process.
+word is confirmed here: a mark on the record of the move tells it from a move by its user. Where the
+host is dead its servers are evacuated. What is wanted stands in a row, and how far it is is read
+from the servers and the records of their moves. So it goes on whoever is killed; `advance` is one
+look, by the loop of any process.
 """
 
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
-from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import select
 
 from mooring import typed
-from mooring.compute.hosts import host_changes, hosts
+from mooring.compute.hosts import emptying, fencing, host_changes, hosts
 from mooring.compute.hosts.drain_views import Drain, Left
+from mooring.compute.hosts.emptying import Ready
 from mooring.compute.hosts.host_changes import HostChanges
-from mooring.compute.moves import cold_migrating, live_migrating, migrations
-from mooring.compute.tables import (
-    Host,
-    HostDrain,
-    InstanceAction,
-    InstanceActionEvent,
-    Migration,
-    Server,
-)
+from mooring.compute.moves import cold_migrating, evacuating, live_migrating, migrations
+from mooring.compute.tables import Host, HostDrain, Migration
 from mooring.errors import Conflict, Forbidden, Invalid, MooringError, NotFound
 from mooring.who import Who
 
@@ -42,55 +36,32 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 AT_ONCE = 2
-"""Servers that leave one host at a time: more would only slow each other down."""
-TRIES = 3
-"""Moves of one server that come to nothing before it is left."""
-PAUSE = timedelta(seconds=10)
-"""After a move that came to nothing, before the next one of the same server."""
-_STOPPED = "stopped"
-_MOVABLE = frozenset({"active", "paused", _STOPPED})
-_ENDED_WELL = frozenset({"completed", "confirmed"})
-_ENDED_BADLY = frozenset({"error", "failed", "cancelled"})
+"""Servers that leave a living host at a time: more would only slow each other down."""
+EVACUATED_AT_ONCE = 20
+"""Servers that are evacuated from a dead host at a time, which has no part in that."""
 REASON = "It is being drained."
+_DEAD = "It is dead, and its servers are evacuated."
+Begin = Callable[["Compute", Who, Ready], Awaitable[None]]
+"""How a server begins to leave."""
 
 
-class _Ready(Struct, frozen=True):
-    """A server that may begin to move now, running or stopped."""
-
-    id: str
-    runs: bool
-
-
-class _Seen(Struct, kw_only=True):
-    """A host's servers by what is to be done about each."""
-
-    ready: list[_Ready] = []
-    moving: int = 0
-    moving_stopped: int = 0
-    waiting: int = 0
-    left: list[Left] = []
-
-
-async def begin(compute: Compute, who: Who, host: str) -> Drain:
+async def begin(compute: Compute, who: Who, host: str, *, evacuates: bool = False) -> Drain:
     """Disable a host and begin to empty it; nothing more where that goes on already.
 
-    Raises NotFound; Conflict for a host that was forced down.
+    Raises NotFound; Conflict for a host that was forced down, or, where it `evacuates`, was not.
     """
 
     def write(tx: Session) -> Drain:
         # Of two who ask at once the second sees what the first has written.
         tx.execute(select(Host.id).where(Host.name == host).with_for_update())
         now, known, row = compute.clock.now(), _find_host(tx, host), _find(tx, host)
-        if known.forced_down:
-            raise Conflict(
-                f"Host {host} was forced down, and nothing moves from it while it runs. Nothing "
-                "was changed."
-            )
-        if row is None or row.status != "draining":
+        _require(known, evacuates=evacuates)
+        if row is None or row.status != "draining" or row.evacuates != evacuates:
             if row is not None:
                 tx.delete(row)
                 tx.flush()
-            reason = known.disabled_reason if known.disabled else REASON
+            why = _DEAD if evacuates else REASON
+            reason = known.disabled_reason if known.disabled else why
             changes = HostChanges(disabled=True, disabled_reason=reason)
             host_changes.change(tx, known, changes, now)
             row = HostDrain(
@@ -98,6 +69,7 @@ async def begin(compute: Compute, who: Who, host: str) -> Drain:
                 status="draining",
                 user_id=who.user_id,
                 project_id=who.project_id,
+                evacuates=evacuates,
                 refused={},
                 stayed=[],
                 started_at=now,
@@ -141,6 +113,8 @@ async def advance_all(compute: Compute) -> None:
     """
     for row in await compute.store.read(lambda tx: _find_to_confirm(tx, compute)):
         await _confirm(compute, row)
+    for host in await compute.store.read(_find_to_evacuate):
+        await _evacuate_by_itself(compute, host)
     query = select(HostDrain.host).where(HostDrain.status == "draining")
     for host in await compute.store.read(lambda tx: tx.execute(query).scalars().all()):
         try:
@@ -149,15 +123,36 @@ async def advance_all(compute: Compute) -> None:
             log.warning("a host could not be drained further", host=host, error=str(error))
 
 
+def _find_to_evacuate(tx: Session) -> list[str]:
+    """Return the hosts that were fenced because they were silent, and are not being emptied yet."""
+    found: list[str] = []
+    for name in fencing.find_fenced_automatically(tx):
+        row, host = _find(tx, name), hosts.find(tx, name)
+        since = host.forced_down_at if host else None
+        is_known = row is not None and row.evacuates and since and row.started_at >= since
+        if not is_known:
+            found.append(name)
+    return found
+
+
+async def _evacuate_by_itself(compute: Compute, host: str) -> None:
+    """Begin to evacuate a host's servers; what keeps it from that may pass."""
+    try:
+        who = Who(user_id=await compute.own_user_id(), is_admin=True)
+        await begin(compute, who, host, evacuates=True)
+    except MooringError as error:
+        log.warning("a dead host could not be evacuated yet", host=host, error=str(error))
+
+
 async def advance(compute: Compute, host: str) -> None:
     """Begin the moves that may begin now; say that it is over when nothing is left to do."""
     row = await compute.store.write(lambda tx: _look_and_end(tx, compute, host))
     if row is None:
         return
-    asker, ready = row
+    asker, ready, begin_move = row
     for one in ready:
         try:
-            await _begin_move(compute, asker, one)
+            await begin_move(compute, _anew(asker), one)
         except MooringError as error:
             # After a Conflict somebody else was faster, or it has changed: the next look tells.
             if isinstance(error, Invalid | Forbidden) or error.detail.get("lasts"):
@@ -167,13 +162,32 @@ async def advance(compute: Compute, host: str) -> None:
                 log.info("a server could not be moved yet", server=one.id, error=str(error))
 
 
-async def _begin_move(compute: Compute, asker: Who, one: _Ready) -> None:
+async def _begin_move(compute: Compute, who: Who, one: Ready) -> None:
     """Begin to move a server as it is. Raises what the API would answer."""
-    who = _anew(asker)
     if one.runs:
         await live_migrating.live_migrate(compute, who, one.id, host=None, block_migration="auto")
     else:
         await cold_migrating.migrate(compute, who, one.id, None, by_drain=True)
+
+
+async def _begin_evacuation(compute: Compute, who: Who, one: Ready, *, host: str) -> None:
+    """Begin to give a server to another host, to run there if it ran. Raises as above."""
+    await evacuating.evacuate(compute, who, one.id, host=None, is_left_off=False, only_from=host)
+
+
+def _require(known: Host, *, evacuates: bool) -> None:
+    """Raise Conflict unless a host is as it must be: dead where its servers are evacuated."""
+    if known.forced_down and not evacuates:
+        raise Conflict(
+            f"Host {known.name} was forced down, and nothing moves from it while it runs. Nothing "
+            f"was changed; have its servers evacuated (mooring host evacuate {known.name})."
+        )
+    if evacuates and not known.forced_down:
+        raise Conflict(
+            f"Host {known.name} is not known to be dead, and its servers may run. Nothing was "
+            f"changed; fence it first (mooring host fence {known.name}), or drain it while it "
+            "lives."
+        )
 
 
 def _find_to_confirm(tx: Session, compute: Compute) -> list[Migration]:
@@ -201,121 +215,35 @@ def _anew(who: Who) -> Who:
     return replace(who, request_id=f"req-{uuid.uuid4()}")
 
 
-def _look_and_end(tx: Session, compute: Compute, host: str) -> tuple[Who, list[_Ready]] | None:
-    """Return who asked and which servers may begin to move now; None when it is over."""
+def _look_and_end(
+    tx: Session, compute: Compute, host: str
+) -> tuple[Who, list[Ready], Begin] | None:
+    """Return who asked, which servers may begin to leave now, and how; None when it is over."""
     row = _find(tx, host, hold=True)
     if row is None or row.status != "draining":
         return None
     now, known = compute.clock.now(), hosts.find(tx, host)
-    seen = _look(tx, row, now)
+    seen = emptying.look(tx, row, now)
     is_over = not (seen.ready or seen.moving or seen.waiting)
-    # Who enables the host, or forces it down, wants nothing moved away any more.
-    if is_over or known is None or not known.disabled or known.forced_down:
+    # Who enables the host, or says of a living one that it is dead, wants this no more; nor does
+    # who says of a dead one that it lives.
+    is_other = known is None or not known.disabled or known.forced_down != row.evacuates
+    if is_over or is_other:
         row.status = "drained" if is_over else "stopped"
         row.stayed = [msgspec.to_builtins(one) for one in seen.left]
         row.ended_at = now
         log.info("a host was drained", host=host, status=row.status, left=len(seen.left))
         return None
     asker = Who(user_id=row.user_id, project_id=row.project_id, is_admin=True)
-    room = AT_ONCE - seen.moving if _is_up(compute, known) else 0
-    return asker, seen.ready[: max(0, room)]
-
-
-def _look(tx: Session, row: HostDrain, now: datetime) -> _Seen:
-    """Sort the servers of a host by what is to be done about each."""
-    moves = _moves_since(tx, row)
-    # Who was on the way here before will go away again.
-    coming = select(func.count()).select_from(Migration).where(migrations.comes_to(row.host))
-    leaving = {server_id: mine[-1] for server_id, mine in moves.items() if _lasts(mine)}
-    # One whose guest has arrived still leaves things behind, which its move takes away.
-    seen = _Seen(
-        waiting=tx.execute(coming).scalar_one(),
-        moving=len(leaving),
-        moving_stopped=sum(move.by_drain for move in leaving.values()),
-    )
-    of_host = select(Server).where(Server.host == row.host, Server.deleted_at.is_(None))
-    for server in tx.execute(of_host.order_by(Server.created_at, Server.id)).scalars():
-        mine = moves.get(server.id, [])
-        vain = [one for one in mine if one.status in _ENDED_BADLY]
-        if server.id in leaving:
-            continue
-        if server.task_state is not None:
-            seen.waiting += 1
-        elif reason := row.refused.get(server.id) or _why_not(tx, server, vain):
-            seen.left.append(Left(server.id, server.name, reason))
-        elif vain and now < vain[-1].updated_at + PAUSE:
-            seen.waiting += 1
-        else:
-            seen.ready.append(_Ready(server.id, runs=server.vm_state != _STOPPED))
-    seen.left += _may_come_back(tx, row.host)
-    return seen
-
-
-def _may_come_back(tx: Session, host: str) -> list[Left]:
-    """Return the servers that users have moved away, and may still take back to where they were."""
-    query = (
-        select(Server, Migration.destination)
-        .join(Migration, Migration.server_id == Server.id)
-        .where(
-            Migration.source == host,
-            Migration.destination != host,
-            Migration.status == migrations.FINISHED,
-            Migration.by_drain.is_(False),
-            Server.deleted_at.is_(None),
-        )
-    )
-    return [
-        Left(
-            server.id,
-            server.name,
-            f"It is on {there}, and may still go back: its user is to confirm or revert its move.",
-        )
-        for server, there in tx.execute(query.order_by(Server.created_at, Server.id))
-    ]
-
-
-def _lasts(moves: list[Migration]) -> bool:
-    return moves[-1].status in migrations.LEAVING
-
-
-def _why_not(tx: Session, server: Server, vain: list[Migration]) -> str:
-    """Return why an idle server stays; "" when it may move."""
-    if server.vm_state == "resized":
-        return "It waits for its user, who is to confirm or to revert its move."
-    if server.vm_state not in _MOVABLE:
-        return f"It is {server.vm_state}; only servers that run or are stopped can move."
-    if len(vain) < TRIES:
-        return ""
-    query = (
-        select(InstanceActionEvent.details)
-        .join(InstanceAction, InstanceAction.id == InstanceActionEvent.action_id)
-        .where(InstanceAction.saga_id == vain[-1].saga_id, InstanceActionEvent.details.is_not(None))
-    )
-    said = tx.execute(query.limit(1)).scalar() or "It was aborted."
-    return f"{TRIES} moves came to nothing. {said}"
-
-
-def _moves_since(tx: Session, row: HostDrain) -> dict[str, list[Migration]]:
-    """Return the moves away from a host since it is being drained, oldest first, by server.
-
-    Of servers that were off those of drains alone, an earlier one's too until it has ended.
-    """
-    own = and_(Migration.by_drain, Migration.status.in_(migrations.LEAVING))
-    query = select(Migration).where(
-        Migration.source == row.host,
-        or_(Migration.type == migrations.LIVE, Migration.by_drain),
-        or_(Migration.created_at >= row.started_at, own),
-    )
-    found: dict[str, list[Migration]] = {}
-    for move in tx.execute(query.order_by(Migration.id)).scalars():
-        found.setdefault(move.server_id, []).append(move)
-    return found
+    if row.evacuates:
+        room = EVACUATED_AT_ONCE - seen.moving
+        return asker, seen.ready[: max(0, room)], partial(_begin_evacuation, host=host)
+    room = AT_ONCE - seen.moving if known is not None and _is_up(compute, known) else 0
+    return asker, seen.ready[: max(0, room)], _begin_move
 
 
 def _view(tx: Session, compute: Compute, row: HostDrain) -> Drain:
-    moves = _moves_since(tx, row)
-    away = ([one for one in each if one.status in _ENDED_WELL] for each in moves.values())
-    done = [each[-1] for each in away if each]
+    done = emptying.gone(tx, row)
     shown = Drain(
         host=row.host,
         status=row.status,
@@ -327,8 +255,9 @@ def _view(tx: Session, compute: Compute, row: HostDrain) -> Drain:
     )
     if row.status != "draining":
         return shown
-    seen, known = _look(tx, row, compute.clock.now()), hosts.find(tx, row.host)
-    silent = "" if known is not None and _is_up(compute, known) else "The host does not answer."
+    seen, known = emptying.look(tx, row, compute.clock.now()), hosts.find(tx, row.host)
+    is_asked = not row.evacuates and (known is None or not _is_up(compute, known))
+    silent = "The host does not answer." if is_asked else ""
     return replace(
         shown,
         moving=seen.moving,

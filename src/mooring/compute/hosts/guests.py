@@ -15,6 +15,8 @@ from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from mooring.agent_api.client import AgentClient
     from mooring.compute.service import Compute
     from mooring.saga.define import Run
@@ -82,13 +84,20 @@ async def take_back(
     row = await store.read(lambda tx: hosts.find(tx, host))
     if row is None:
         return
-    if row.forced_down:
-        now = run.now()
-        await store.write(
-            lambda tx: debts.owe(tx, row.name, "DELETE", path, run.operation, now=now)
-        )
+    if row.forced_down and await store.write(lambda tx: _owe(tx, row.name, path, run)):
         return
     await ask(run, row.name, verb)
+
+
+def _owe(tx: Session, host: str, path: str, run: Run[Compute]) -> bool:
+    """Note that a host has still to DELETE `path`; False for one that is said to live by now."""
+    row = hosts.find(tx, host)
+    if row is None:
+        return True
+    hosts.hold(tx, row)
+    if row.forced_down:
+        debts.owe(tx, host, "DELETE", path, run.operation, now=run.now())
+    return row.forced_down
 
 
 async def is_lost(run: Run[Compute], host: str) -> bool:

@@ -10,9 +10,9 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from mooring.compute.aggregates import membership
-from mooring.compute.hosts import hosts
+from mooring.compute.hosts import fencings, hosts
 from mooring.compute.moves import migrations
-from mooring.compute.tables import Host, HostDrain, Server
+from mooring.compute.tables import Host, HostDrain, HostFencing, Server
 from mooring.errors import Conflict, NotFound
 from mooring.fence import debts
 
@@ -36,11 +36,14 @@ def by_service(tx: Session, service_uuid: str) -> Host:
     return row
 
 
-def change(tx: Session, host: Host, changes: HostChanges, now: datetime) -> Host:
-    """Change a host that was just read in this transaction.
+def change(tx: Session, host: Host, changes: HostChanges, now: datetime, *, by: str = "") -> Host:
+    """Change a host that was just read in this transaction; `by` is the id of the user who asked.
 
-    Raises Conflict for a host that is to be up again and still owes what others undid for it.
+    One that is forced down already keeps the proof of that. Raises Conflict for a host that is to
+    be up again and still owes what others undid for it.
     """
+    if changes.forced_down is False:
+        hosts.hold(tx, host)
     if changes.disabled is not UNSET:
         host.disabled = changes.disabled
         host.disabled_reason = changes.disabled_reason if changes.disabled else None
@@ -52,10 +55,24 @@ def change(tx: Session, host: Host, changes: HostChanges, now: datetime) -> Host
                 "pays them as soon as its agent answers; try again then.",
                 status=400,
             )
-        host.forced_down = changes.forced_down
+        if changes.forced_down and not host.forced_down:
+            hosts.force_down(host, by=by, why=hosts.SAID_SO, now=now)
+        elif not changes.forced_down and host.forced_down:
+            _require_paid(tx, host)
+            hosts.lift(host, by=by, now=now)
     host.updated_at = now
     tx.flush()
     return host
+
+
+def _require_paid(tx: Session, host: Host) -> None:
+    """Raise Conflict while servers are being evacuated from a host, or it may have their guests."""
+    if mine := migrations.evacuated_from(tx, host.name):
+        raise Conflict(
+            f"Host {host.name} stays down: {len(mine)} servers were evacuated from it, and it may "
+            "still have their guests. It ends those as soon as its agent answers; try again then.",
+            status=400,
+        )
 
 
 async def remove(compute: Compute, service_id: str, *, by_uuid: bool) -> None:
@@ -73,20 +90,34 @@ async def remove(compute: Compute, service_id: str, *, by_uuid: bool) -> None:
     await compute.store.write(forget)
 
 
-def uses(tx: Session, name: str) -> list[str]:
-    """Return what a host has and owes, each as `3 servers`."""
+def uses(tx: Session, name: str, *, gone: bool = False) -> list[str]:
+    """Return what a host has and owes, each as `3 servers`. One that is gone for good owes nothing.
+
+    Raises Conflict where it is said to be gone, and not known to be dead: it may have guests.
+    """
+    host = hosts.find(tx, name)
+    if gone and host is not None and not host.forced_down:
+        raise Conflict(
+            f"Host {name} is not known to be dead. Nothing was changed; `mooring host fence "
+            f"{name}` ends it, and what it owes may be struck then."
+        )
     used = select(func.count()).select_from(Server)
     servers = tx.execute(used.where(Server.host == name, Server.deleted_at.is_(None))).scalar_one()
-    owed, moves = len(debts.owed(tx, name)), migrations.count_at(tx, name)
+    owed = 0 if gone else len(debts.owed(tx, name))
+    moves = migrations.count_at(tx, name)
     found = {"servers": servers, "moves of servers": moves, "undone operations that it owes": owed}
+    found["fences at work"] = int(fencings.lasts(tx, name))
     return [f"{count} {what}" for what, count in found.items() if count]
 
 
-async def forget(compute: Compute, name: str) -> None:
-    """Forget a host that is taken out of the cloud. Raises Conflict while it has something."""
+async def forget(compute: Compute, name: str, *, gone: bool = False) -> None:
+    """Forget a host that is taken out of the cloud, and what it owes if it is gone for good.
+
+    Raises Conflict while it has something.
+    """
 
     def unused(tx: Session) -> Host | None:
-        if found := uses(tx, name):
+        if found := uses(tx, name, gone=gone):
             raise Conflict(f"Host {name} still has {', '.join(found)}. Delete or move them first.")
         return hosts.find(tx, name)
 
@@ -97,6 +128,9 @@ async def forget(compute: Compute, name: str) -> None:
     def drop(tx: Session) -> None:
         if (row := unused(tx)) is not None:
             _drop(tx, row)
+        debts.strike(tx, name)
+        # Nothing of them is anywhere any more.
+        migrations.end_evacuations(tx, {name}, compute.clock.now())
 
     await compute.store.write(drop)
 
@@ -104,6 +138,7 @@ async def forget(compute: Compute, name: str) -> None:
 def _drop(tx: Session, row: Host) -> None:
     membership.leave_all(tx, row.name)
     tx.execute(delete(HostDrain).where(HostDrain.host == row.name))
+    tx.execute(delete(HostFencing).where(HostFencing.host == row.name))
     tx.execute(delete(Host).where(Host.id == row.id))
 
 
@@ -130,6 +165,11 @@ def _removable(tx: Session, compute: Compute, service_id: str, *, by_uuid: bool)
         raise Conflict(
             f"Unable to delete compute service of host {host.name}: {moves} moves of servers from "
             "it or to it last. Abort them, or wait for their end, first."
+        )
+    if fencings.lasts(tx, host.name):
+        raise Conflict(
+            f"Unable to delete compute service of host {host.name}: it is being fenced. Wait for "
+            "the end of that first (mooring host fence --status)."
         )
     if hosts.is_up(host, compute.clock.now(), compute.settings.host_down_s):
         raise Conflict(

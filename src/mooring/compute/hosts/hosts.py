@@ -9,6 +9,7 @@ import uuid
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import structlog
 from sqlalchemy import bindparam, func, select
 
 from mooring.compute.tables import Host
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
 
     from mooring.agent_api.hosts import Host as Report
 
+log = structlog.get_logger()
+SAID_SO = "an administrator said so"
+"""Why a host is down that nobody fenced."""
 ATTACHMENTS_VERSION = 24
 """From this service version on, hosts speak the attachments flow (specs 001)."""
+LEFT_OFF_VERSION = 62
+"""From this service version on, hosts leave an evacuated server off (facts/compute.md 12.1)."""
 EXTEND_VERSION = 74
 """From this service version on, hosts grow a volume under its guest (specs 000)."""
 SHARES_VERSION = 75
@@ -47,6 +53,14 @@ def find(tx: Session, name: str | None) -> Host | None:
     return _by_name.first(tx, of_name=name)
 
 
+def hold(tx: Session, host: Host) -> None:
+    """Have a host's row to oneself for the rest of the transaction, and as it is by now.
+
+    So nobody says that it lives while another one does what only its death allows.
+    """
+    tx.refresh(host, with_for_update=True)
+
+
 def find_all(tx: Session) -> list[Host]:
     """Return every host, by name."""
     return _all.all(tx)
@@ -67,6 +81,20 @@ def zones(tx: Session) -> set[str]:
     """Return the availability zones that have a host."""
     tx.flush()
     return set(_zones.all(tx))
+
+
+def force_down(host: Host, *, by: str, why: str, now: datetime) -> None:
+    """Record that a host does nothing any more: who knows that, as a user's id, and why."""
+    host.forced_down, host.forced_down_at = True, now
+    host.forced_down_by, host.forced_down_why = by, why
+    log.warning("a host is forced down", host=host.name, by=by, why=why)
+
+
+def lift(host: Host, *, by: str, now: datetime) -> None:
+    """Let a host be up again, and forget why it was down."""
+    host.forced_down, host.forced_down_at, host.lifted_at = False, None, now
+    host.forced_down_by, host.forced_down_why = None, None
+    log.warning("a host is not forced down any more", host=host.name, by=by)
 
 
 def is_up(host: Host, now: datetime, down_after_s: float) -> bool:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal
 from msgspec.structs import replace
 
 from mooring.compute.actions import actions, notices
-from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
 from mooring.compute.moves import checks, migrations
+from mooring.compute.moves.describing import describe
 from mooring.compute.moves.migrations import New
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
 from mooring.compute.moves.sagas.move_notes import LiveMigrate, moving
@@ -23,12 +23,10 @@ from mooring.compute.volumes import devices
 from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
-    from mooring.compute.tables import Migration, Server
+    from mooring.compute.tables import Migration
     from mooring.who import Who
 
 _ACTION = "os-migrateLive"
@@ -67,8 +65,9 @@ async def live_migrate(
         states.begin(tx, server, _ACTION, "migrating", now)
         move_id = str(uuid.uuid4())
         row = migrations.add(tx, server, who, now, New(uuid=move_id, saga_id=saga_id))
+        begun = actions.begin(tx, server.id, "live-migration", who, now, saga_id=saga_id)
         notes = replace(
-            _describe(tx, who, server, row, now),
+            describe(LiveMigrate, tx, server, row, begun),
             wished_host=host,
             disks=[moving(one) for one in rows],
             hypervisor=source.hypervisor if server.image_id else "",
@@ -77,23 +76,6 @@ async def live_migrate(
         compute.sagas.start(tx, LIVE_MIGRATE, notes, who=who, saga_id=saga_id)
 
     await servers.submit(compute, _ACTION, server_id, begin)
-
-
-def _describe(tx: Session, who: Who, server: Server, row: Migration, now: datetime) -> LiveMigrate:
-    """Return what is known of a move by its server and its record."""
-    action = "live-migration"
-    return LiveMigrate(
-        server_id=server.id,
-        action_id=actions.begin(tx, server.id, action, who, now, saga_id=row.saga_id),
-        migration_id=row.id,
-        migration_uuid=row.uuid,
-        project_id=server.project_id,
-        user_id=server.user_id,
-        vm_state=server.vm_state,
-        source=row.source,
-        group_id=affinity.group_of(tx, server.id),
-        is_local=bool(server.image_id),
-    )
 
 
 async def abort(compute: Compute, who: Who, server_id: str, move: str, *, early: bool) -> None:

@@ -15,10 +15,10 @@ from mooring.compute.flavors import sizes
 from mooring.compute.flavors.sizes import Size
 from mooring.compute.tables import Migration
 from mooring.store.loaded import ById, Loaded
-from mooring.store.prepared import Change
+from mooring.store.prepared import Change, Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from sqlalchemy.orm import Session
 
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 LIVE, COLD, RESIZE = "live-migration", "migration", "resize"
+EVACUATION = "evacuation"
 FINISHED = "finished"
 """The status of a cold move that its user has not confirmed or reverted yet."""
 UNDER_WAY = frozenset({"queued", "preparing", "running", "post-migrating"})
 """Statuses in which the server's own list shows a move."""
+DONE = "done"
+"""The status of an evacuation whose old host still owes what is left there."""
 _COLD = frozenset({"pre-migrating", "migrating", FINISHED, "confirming", "reverting"})
 _UNFINISHED = UNDER_WAY | _COLD | {"accepted"}
 _COMING = UNDER_WAY | {"accepted", "pre-migrating", "migrating"}
@@ -41,6 +44,11 @@ ABORT, FORCE_COMPLETE = "abort", "force_complete"
 
 _change = Change(Migration)
 _by_id = ById(Migration)
+_done = Prepared(
+    select(Migration.id, Migration.source).where(
+        Migration.status == DONE, Migration.type == EVACUATION
+    )
+)
 _of_server = Loaded(
     Migration,
     lambda columns: columns.server_id == bindparam("of_server"),
@@ -145,6 +153,21 @@ def count_at(tx: Session, host: str) -> int:
     either = or_(Migration.source == host, Migration.destination == host)
     wanted = select(func.count()).select_from(Migration)
     return tx.execute(wanted.where(either, Migration.status.in_(_UNFINISHED))).scalar_one()
+
+
+def evacuated_from(tx: Session, host: str) -> list[Migration]:
+    """Return the evacuations from a host that last, or that it has not paid for yet."""
+    tx.flush()
+    lasts = Migration.status.in_({"accepted", "pre-migrating", DONE})
+    mine = Migration.source == host, Migration.type == EVACUATION, lasts
+    return list(tx.execute(select(Migration).where(*mine).order_by(Migration.id)).scalars())
+
+
+def end_evacuations(tx: Session, hosts: Collection[str], now: datetime) -> None:
+    """Say that hosts have nothing left of the servers that were evacuated from them."""
+    for row_id, source in _done.all(tx):
+        if source in hosts:
+            change(tx, row_id, now, status="completed")
 
 
 def comes_to(host: str) -> ColumnElement[bool]:

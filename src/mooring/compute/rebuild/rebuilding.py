@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from mooring.clients.placement import has_trait
 from mooring.compute.actions import actions
+from mooring.compute.drives import config_drives
 from mooring.compute.hosts import hosts
 from mooring.compute.keypairs import keypairs
 from mooring.compute.quotas import quota
@@ -24,6 +26,7 @@ from mooring.errors import Conflict, Invalid, NotFound
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from mooring.clients.image import Image
     from mooring.compute.rebuild.rebuild_requests import Found, Material, Rebuild
     from mooring.compute.service import Compute
     from mooring.compute.tables import BlockDevice, Host, Server
@@ -49,7 +52,9 @@ async def rebuild(compute: Compute, who: Who, server_id: str, wanted: Rebuild) -
         action_id = actions.begin(tx, server_id, _ACTION, who, now, saga_id=saga_id)
         states.begin(tx, server, _ACTION, "rebuilding", now)
         notes = _plan(compute, server, host, rows, material)
-        notes = _apply(tx, compute, who, wanted, replace(notes, action_id=action_id))
+        columns = {**wanted.columns, **_drive(server, host, material.image)}
+        notes = replace(notes, action_id=action_id)
+        notes = _apply(tx, compute, who, replace(wanted, columns=columns), notes)
         saga = REBUILD_SERVER if material.reimages else RENEW_SERVER
         compute.sagas.start(tx, saga, notes, who=who, saga_id=saga_id)
 
@@ -130,6 +135,19 @@ def _apply(
     if values:
         states.change(tx, server.id, compute.clock.now(), **values)
     return replace(notes, before=before, metadata_before=metadata_before)
+
+
+def _drive(server: Server, host: Host, image: Image) -> dict[str, Any]:
+    """Return the column that an image changes which says that its servers have config drives."""
+    if server.config_drive or not config_drives.asks_for_one(image.properties):
+        return {}
+    if not has_trait(host.traits, config_drives.TRAIT):
+        raise Conflict(
+            f"Image {image.id} asks for a config drive, and host {host.name} makes none (it lacks "
+            f"the trait {config_drives.TRAIT}). Server {server.id} was not rebuilt; upgrade the "
+            "host's agent first."
+        )
+    return {"config_drive": True}
 
 
 def _key(tx: Session, who: Who, wanted: Rebuild) -> dict[str, Any]:

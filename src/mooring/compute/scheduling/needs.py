@@ -25,7 +25,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     traits      what the host must be able to do; with a leading "!" what it must not
     zone        the availability zone that was asked for; None is any
     host        the only host that will do, when one was asked for; it may be disabled
-    left_out    hosts that will not do: tried already, or where the server is now
+    leaving     the host that the server is to leave, and does not go to; "" is none
+    tried       hosts that could not have the server
     preferred   the host that comes first where it will do as well as others
     hypervisor  what its root disk is made for, where that goes along; "" is any
     reach       by pool of its volumes that not every host reaches: the hosts that do
@@ -42,7 +43,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     traits: list[str] = []
     zone: str | None = None
     host: str | None = None
-    left_out: list[str] = []
+    leaving: str = ""
+    tried: list[str] = []
     preferred: str = ""
     hypervisor: str = ""
     reach: dict[str, list[str]] = {}
@@ -52,6 +54,12 @@ class Needs(Struct, frozen=True, kw_only=True):
     mounts: dict[str, str] = {}
     letting_go: list[str] = []
     hints: dict[str, Any] = {}
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether few hosts may do, or one may do better than others that have room."""
+        place = self.zone or self.host or self.preferred
+        return bool(place or self.reach or self.group_id or self.hints)
 
 
 def resources_of(server: Server | Size, *, root_is_volume: bool) -> dict[str, int]:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mooring.compute.tables import Host
     from mooring.saga.define import Run
 
-CANDIDATES = 100
-"""Candidates that placement is asked for at first; all of them when none of these will do."""
+FEW, MANY, MOST = 16, 100, 1000
+"""How many candidates placement is asked for: few at first, and more when none of these will do."""
 
 
 class Chosen(Struct, frozen=True):
@@ -125,14 +125,15 @@ async def _take_place(run: Run[Compute], needs: Needs, host: str) -> bool:
 
 
 async def _pick(compute: Compute, needs: Needs, view: View) -> list[Chosen]:
-    candidates = await compute.placement.candidates(needs.resources, needs.traits, CANDIDATES)
-    found = await _fitting(compute, candidates, needs, view)
-    if not found and len(candidates) >= CANDIDATES:
-        candidates = await compute.placement.candidates(needs.resources, needs.traits)
+    candidates: list[Candidate] = []
+    for limit in (MANY, MOST) if needs.is_choosy else (FEW, MANY, MOST):
+        candidates = await compute.placement.candidates(needs.resources, needs.traits, limit)
         found = await _fitting(compute, candidates, needs, view)
-    if not found:
-        raise NoCapacity(filters.explain(await _reasons(compute, needs, view, candidates)))
-    return found
+        if found:
+            return found
+        if len(candidates) < limit:
+            break
+    raise NoCapacity(filters.explain(await _reasons(compute, needs, view, candidates)))
 
 
 async def _fitting(

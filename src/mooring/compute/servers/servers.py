@@ -28,13 +28,18 @@ from mooring.compute.hosts import hosts
 from mooring.compute.power.sagas.power import (
     INSIST_ON_REBOOT,
     INSIST_ON_STOP,
+    PAUSE_SERVER,
     REBOOT_SERVER,
+    RESUME_SERVER,
     START_SERVER,
     STOP_SERVER,
+    SUSPEND_SERVER,
+    UNPAUSE_SERVER,
 )
 from mooring.compute.power.sagas.power_notes import ChangePower, Mode, State
 from mooring.compute.power.sagas.reset_state import RESET_STATE, ResetState
 from mooring.compute.servers import states
+from mooring.compute.shares import blocked
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, NotFound, Unavailable
@@ -52,7 +57,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 __all__ = ["Created", "NewBlockDevice", "NewServer", "create", "delete", "lock", "reboot"]
-__all__ += ["reset_state", "start", "stop", "submit", "unlock", "visible"]
+__all__ += ["pause", "reset_state", "resume", "start", "stop", "submit", "suspend"]
+__all__ += ["unlock", "unpause", "visible"]
 
 _HARD_FROM = frozenset({"active", "stopped", "paused", "suspended", "error"})
 _REPLACED_BY_HARD = frozenset(
@@ -86,9 +92,21 @@ _SOFT = _PowerRule("reboot", "reboot", "soft", "rebooting", frozenset({"active"}
 _HARD = _PowerRule(
     "reboot", "reboot", "hard", "rebooting_hard", _HARD_FROM, _REPLACED_BY_HARD | {None}
 )
+_PAUSE = _PowerRule("pause", "pause", "hard", "pausing", frozenset({"active"}))
+_UNPAUSE = _PowerRule("unpause", "unpause", "hard", "unpausing", frozenset({"paused"}))
+_SUSPEND = _PowerRule("suspend", "suspend", "hard", "suspending", frozenset({"active"}))
+_RESUME = _PowerRule("resume", "resume", "hard", "resuming", frozenset({"suspended"}))
 
 _INSISTING = {_STOP: INSIST_ON_STOP, _HARD: INSIST_ON_REBOOT}
-_SAGAS = {"stop": STOP_SERVER, "start": START_SERVER, "reboot": REBOOT_SERVER}
+_SAGAS = {
+    "stop": STOP_SERVER,
+    "start": START_SERVER,
+    "reboot": REBOOT_SERVER,
+    "pause": PAUSE_SERVER,
+    "unpause": UNPAUSE_SERVER,
+    "suspend": SUSPEND_SERVER,
+    "resume": RESUME_SERVER,
+}
 
 
 _by_id = ById(Server)
@@ -161,9 +179,31 @@ async def reboot(compute: Compute, who: Who, server_id: str, kind: Literal["SOFT
     await _change_power(compute, who, server_id, _SOFT if kind == "SOFT" else _HARD)
 
 
+async def pause(compute: Compute, who: Who, server_id: str) -> None:
+    """Let the guest stand still, with all that it has."""
+    await _change_power(compute, who, server_id, _PAUSE)
+
+
+async def unpause(compute: Compute, who: Who, server_id: str) -> None:
+    """Let a guest that stands still run on."""
+    await _change_power(compute, who, server_id, _UNPAUSE)
+
+
+async def suspend(compute: Compute, who: Who, server_id: str) -> None:
+    """Switch the guest off and keep its memory on its host. Conflict: it has a share, too."""
+    await _change_power(compute, who, server_id, _SUSPEND)
+
+
+async def resume(compute: Compute, who: Who, server_id: str) -> None:
+    """Let a guest run on from its memory, with fresh connections to its volumes."""
+    await _change_power(compute, who, server_id, _RESUME)
+
+
 async def _change_power(compute: Compute, who: Who, server_id: str, rule: _PowerRule) -> None:
     def begin(tx: Session, *, insists: bool = False) -> None:
         server = visible(tx, who, server_id)
+        if rule is _SUSPEND:
+            blocked.refuse_suspension(tx, server_id)
         now, down_after_s = compute.clock.now(), compute.settings.host_down_s
         states.require(server, who, rule.action, rule.vm_states, rule.task_states)
         host = hosts.require_up(tx, server.host, now, down_after_s)

@@ -21,6 +21,24 @@ def refuse_live_migration(tx: Session, server_id: str) -> None:
         raise Conflict(_say(server_id, "migrated while it runs"), lasts=True)
 
 
+def refuse_suspension(tx: Session, server_id: str) -> None:
+    """Raise Conflict for a server with a share: its memory cannot be saved with what mounts it."""
+    if mappings.has_any(tx, server_id):
+        raise Conflict(_say(server_id, "suspended"))
+
+
+def refuse_evacuation(tx: Session, server_id: str) -> None:
+    """Raise Conflict for a server with a share: its dead host may still write to it."""
+    if mappings.has_any(tx, server_id):
+        raise Conflict(_say(server_id, "evacuated"), lasts=True)
+
+
+def refuse_shelving(tx: Session, server_id: str) -> None:
+    """Raise Conflict for a server with a share: no host would mount it meanwhile."""
+    if mappings.has_any(tx, server_id):
+        raise Conflict(_say(server_id, "shelved"))
+
+
 def refuse_rebuild(tx: Session, server_id: str) -> None:
     """Raise Invalid for a server with a share, as Nova answers this one with 400."""
     if mappings.has_any(tx, server_id):

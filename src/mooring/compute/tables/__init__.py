@@ -19,12 +19,14 @@ from sqlalchemy.orm import Mapped, column_property, declared_attr, mapped_column
 
 from mooring.compute.tables.base import Base
 from mooring.compute.tables.draining import HostDrain
+from mooring.compute.tables.hosting import Host, HostFencing
 from mooring.compute.tables.placing import Aggregate, AggregateHost, ServerGroup, ServerGroupMember
 from mooring.compute.tables.quotas import QuotaDefault, QuotaLimit, QuotaLock
 from mooring.compute.tables.sharing import ShareMapping, SharePlace
 from mooring.store.base import Json, UtcTime
 
-__all__ = ["Aggregate", "AggregateHost", "Base", "HostDrain", "ServerGroup", "ServerGroupMember"]
+__all__ = ["Aggregate", "AggregateHost", "Base", "Host", "HostDrain", "HostFencing"]
+__all__ += ["ServerGroup", "ServerGroupMember"]
 __all__ += ["QuotaDefault", "QuotaLimit", "QuotaLock", "ShareMapping", "SharePlace"]
 
 _SERVER = "servers.id"
@@ -298,43 +300,6 @@ class Fault(Base):
     created_at: Mapped[datetime] = mapped_column(UtcTime)
 
 
-class Host(Base):
-    """A host, as its agent's last answer described it; shown as its `nova-compute` service."""
-
-    __tablename__ = "hosts"
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    """The service id up to 2.52."""
-    name: Mapped[str] = mapped_column(unique=True)
-    service_uuid: Mapped[str] = mapped_column(unique=True)
-    provider_id: Mapped[str] = mapped_column(unique=True)
-    """The resource provider's id, and the hypervisor's from 2.53."""
-    version: Mapped[int]
-    """The service version that gates compare (facts/compute.md 12.1)."""
-    incarnation: Mapped[str]
-    zone: Mapped[str] = mapped_column(default="nova")
-    disabled: Mapped[bool] = mapped_column(default=False)
-    disabled_reason: Mapped[str | None]
-    forced_down: Mapped[bool] = mapped_column(default=False)
-    hypervisor: Mapped[str]
-    """libvirt or simulated."""
-    accelerator: Mapped[str]
-    """kvm, tcg or none."""
-    vcpus: Mapped[int]
-    memory_mib: Mapped[int]
-    disk_gib: Mapped[int]
-    traits: Mapped[list[str]] = mapped_column(Json, default=list)
-    share_address: Mapped[str] = mapped_column(default="", server_default="")
-    """Whom access rules of NFS shares let in for it."""
-    mount_bases: Mapped[dict[str, str]] = mapped_column(Json, default=dict, server_default="{}")
-    """By protocol, below which directory it mounts shares (specs 003, mount path compatibility)."""
-    announced: Mapped[str] = mapped_column(default="")
-    """Digest of what placement was last told about it."""
-    last_seen_at: Mapped[datetime] = mapped_column(UtcTime)
-    created_at: Mapped[datetime] = mapped_column(UtcTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcTime)
-
-
 class Migration(Base):
     """A move of a server from one host to another (facts/compute.md 1.9, 11.4).
 
@@ -354,7 +319,7 @@ class Migration(Base):
     server_id: Mapped[str]
     saga_id: Mapped[str]
     type: Mapped[str]
-    """live-migration, migration or resize."""
+    """live-migration, migration, resize or evacuation."""
     status: Mapped[str]
     asked: Mapped[str] = mapped_column(default="")
     source: Mapped[str]

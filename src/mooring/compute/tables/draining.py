@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint
+from sqlalchemy import CheckConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.compute.tables.base import Base
@@ -29,6 +29,8 @@ class HostDrain(Base):
     user_id: Mapped[str]
     """Who asked for it: the moves are that administrator's."""
     project_id: Mapped[str]
+    evacuates: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether the host is dead, so that its servers are evacuated."""
     refused: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
     stayed: Mapped[list[dict[str, str]]] = mapped_column(Json, default=list)
     started_at: Mapped[datetime] = mapped_column(UtcTime)

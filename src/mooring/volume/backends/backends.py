@@ -241,8 +241,8 @@ def seen(tx: Session) -> dict[str, datetime]:
     return {row.host: row[1] for row in rows}
 
 
-def uses(tx: Session, host: str) -> list[str]:
-    """Return what lies on a host and what it owes, each as `3 volumes`."""
+def uses(tx: Session, host: str, *, gone: bool = False) -> list[str]:
+    """Return what lies on a host and what it owes, each as `3 volumes`; no debts if it is gone."""
     tx.flush()
     held = (
         select(func.count())
@@ -250,20 +250,24 @@ def uses(tx: Session, host: str) -> list[str]:
         .join(BackendRow, VolumeRow.backend == BackendRow.name)
     )
     volumes = tx.execute(held.where(BackendRow.host == host)).scalar_one()
-    owed = len(debts.owed(tx, host))
+    owed = 0 if gone else len(debts.owed(tx, host))
     found = {"volumes": volumes, "undone operations that it owes": owed}
     return [f"{count} {what}" for what, count in found.items() if count]
 
 
-async def forget(volume: Volume, host: str) -> None:
-    """Forget the pools of a host that is taken out. Raises Conflict while something lies there."""
+async def forget(volume: Volume, host: str, *, gone: bool = False) -> None:
+    """Forget the pools of a host that is taken out, and what it owes if it is gone for good.
+
+    Raises Conflict while something lies there.
+    """
 
     def drop(tx: Session) -> None:
         of_host = BackendRow.host == host
         # Whoever gives one of them to a volume holds all of them meanwhile.
         tx.execute(select(BackendRow.name).where(of_host).with_for_update()).all()
-        if found := uses(tx, host):
+        if found := uses(tx, host, gone=gone):
             raise Conflict(f"Host {host} still has {', '.join(found)}. Delete them first.")
+        debts.strike(tx, host)
         tx.execute(delete(BackendRow).where(of_host))
 
     await volume.store.write(drop)

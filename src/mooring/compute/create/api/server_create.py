@@ -9,7 +9,7 @@ import secrets
 import string
 from typing import Any, Literal
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from mooring import limits
@@ -19,7 +19,6 @@ from mooring.compute.servers.api.server_bodies import (
     Create,
     Device,
     LegacyDevice,
-    RebuildBody,
     ServerBody,
 )
 from mooring.compute.servers.servers import NewServer
@@ -68,10 +67,10 @@ def read(body: Create, version: Version, *, zero_disk_allowed: bool) -> NewServe
     )
 
 
-def password(body: ServerBody | RebuildBody) -> str:
+def password(given: str | UnsetType | None) -> str:
     """Return the administrator's password that the answer shows: the one given, else a new one."""
-    if body.admin_pass:
-        return body.admin_pass
+    if given:
+        return given
     letters = string.ascii_letters + string.digits
     return "".join(secrets.choice(letters) for _ in range(_PASSWORD_LENGTH))
 

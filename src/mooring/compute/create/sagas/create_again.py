@@ -13,16 +13,14 @@ from msgspec.structs import replace
 from mooring.compute.create.sagas.create_notes import (
     CreateServer,
     NewDisk,
-    Tried,
     existing,
     find,
     guest_disk,
     with_disk,
 )
-from mooring.compute.hosts import guests
+from mooring.compute.scheduling import tried
 from mooring.compute.volumes import disk_places, disks
 from mooring.errors import Invalid
-from mooring.limits import COMPUTE_BUILD_HOSTS
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -37,16 +35,13 @@ def try_elsewhere(notes: CreateServer, run: Run[Compute]) -> CreateServer | None
     None where another would do no better, none may be taken, or enough were tried. What a host
     calls Invalid, as an image that is not what it claims to be, is so on every host.
     """
-    error = run.error
-    if error is None or isinstance(error, Invalid) or notes.wished_host:
+    if isinstance(run.error, Invalid):
         return None
-    if error.detail.get(guests.BY_HOST) != notes.host:
+    so_far = tried.one_more(notes.tried, run.error, notes.host, notes.wished_host)
+    if so_far is None:
         return None
-    if len(notes.tried) + 1 >= COMPUTE_BUILD_HOSTS:
-        return None
-    tried = [*notes.tried, Tried(notes.host, error.public)]
     disks = [_afresh(disk) for disk in notes.disks]
-    return replace(notes, host="", zone="", placed=False, tried=tried, disks=disks)
+    return replace(notes, host="", zone="", placed=False, tried=so_far, disks=disks)
 
 
 def _afresh(disk: NewDisk) -> NewDisk:

@@ -8,14 +8,13 @@ from msgspec.structs import replace
 
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
-from mooring.compute.scheduling import picking
+from mooring.compute.scheduling import picking, tried
 from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
 from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import disk_places
-from mooring.errors import NoCapacity
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -34,7 +33,7 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
         traits=traits_of(server.extra_specs, notes.traits),
         zone=notes.wished_zone,
         host=notes.wished_host,
-        left_out=[tried.host for tried in notes.tried],
+        tried=tried.names(notes.tried),
         reach=await find_reach(
             run.service.volumes, [disk.volume_id for disk in notes.disks if disk.volume_id]
         ),
@@ -43,14 +42,7 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
         specs=server.extra_specs,
         hints=server.scheduler_hints,
     )
-    try:
-        chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
-    except NoCapacity as error:
-        if not notes.tried:
-            raise
-        last = notes.tried[-1]
-        message = f"On {last.host} it failed: {last.why} {error.public}"
-        raise NoCapacity(message, private=error.private) from error
+    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     return replace(notes, host=chosen.host, zone=chosen.zone)
 
 

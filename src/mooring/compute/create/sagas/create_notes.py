@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mooring.compute.scheduling.tried import Tried
 from mooring.compute.volumes.disks import Disk
 
 
@@ -31,13 +32,6 @@ class NewDisk(Struct, frozen=True, kw_only=True):
     known: list[str] = []
     volume_id: str = ""
     attachment_id: str = ""
-
-
-class Tried(Struct, frozen=True):
-    """A host that could not build the server, and why."""
-
-    host: str
-    why: str
 
 
 class CreateServer(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,9 @@ from mooring.compute.create.sagas.create_notes import (
     guest_disk,
     to_make,
 )
+from mooring.compute.drives import config_drives
 from mooring.compute.hosts import guests
+from mooring.compute.scheduling import tried
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
@@ -77,7 +79,8 @@ async def spawn_guest(notes: CreateServer, run: Run[Compute]) -> None:
     """Define the guest on its host and start it, with connection data that is fresh."""
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     disks = [await specify(run, guest_disk(notes, item)) for item in every(notes)]
-    spec = spawning.specify_guest(server, notes.image_id, disks)
+    drive = await config_drives.read(run, notes.server_id, notes.host)
+    spec = spawning.specify_guest(server, notes.image_id, disks, drive=drive)
     await guests.ask(
         run,
         notes.host,
@@ -111,7 +114,8 @@ def keep_server(tx: Session, notes: CreateServer, run: Run[Compute]) -> None:
 
 def _describe(notes: CreateServer) -> Told:
     place = (notes.host, notes.zone) if notes.placed else (None, None)
-    return Told(event=EVENT, host=place[0], zone=place[1], notice="create")
+    before = tried.words(notes.tried)
+    return Told(event=EVENT, host=place[0], zone=place[1], notice="create", before=before)
 
 
 CREATE_SERVER = Saga(

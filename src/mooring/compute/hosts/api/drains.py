@@ -1,4 +1,7 @@
-"""`/mooring/drains`: emptying a host. Ours alone, beside the OpenStack API, for `mooring host`."""
+"""`/mooring/drains` and `/mooring/evacuations`: emptying a host that lives, or is dead.
+
+Ours alone, beside the OpenStack API, for `mooring host`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from mooring.errors import Forbidden
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Compute]()
-_PATH = "/mooring/drains/{host}"
+_PATH, _OF_DEAD = "/mooring/drains/{host}", "/mooring/evacuations/{host}"
 
 
 @api.put(_PATH, policy=None)
@@ -19,6 +22,21 @@ async def begin_drain(call: Call[Compute]) -> Reply:
     _require_admin(call)
     found = await draining.begin(call.service, call.who, call.path["host"])
     return Reply(202, msgspec.to_builtins(found))
+
+
+@api.put(_OF_DEAD, policy=None)
+async def begin_evacuation(call: Call[Compute]) -> Reply:
+    """Have the servers of a dead host evacuated; 202 also when that goes on already."""
+    _require_admin(call)
+    host = call.path["host"]
+    found = await draining.begin(call.service, call.who, host, evacuates=True)
+    return Reply(202, msgspec.to_builtins(found))
+
+
+@api.get(_OF_DEAD, policy=None)
+async def show_evacuation(call: Call[Compute]) -> Reply:
+    """Show how far it is, or how it ended."""
+    return await show_drain(call)
 
 
 @api.get(_PATH, policy=None)

@@ -73,7 +73,8 @@ async def change_service(call: Call[Compute], body: Change) -> Reply:
 
     def change(tx: Session) -> Host:
         row = host_changes.by_service(tx, service_id)
-        return host_changes.change(tx, row, changes, call.service.clock.now())
+        now, by = call.service.clock.now(), call.who.user_id
+        return host_changes.change(tx, row, changes, now, by=by)
 
     return Reply(200, {"service": _show(await call.service.store.write(change), call)})
 
@@ -95,7 +96,8 @@ async def change_service_by_name(call: Call[Compute], body: OldChange) -> Reply:
         row = hosts.find(tx, body.host)
         if row is None:
             raise NotFound(f"Could not find binary {BINARY} on host {body.host}.")
-        host_changes.change(tx, row, changes, call.service.clock.now())
+        now, by = call.service.clock.now(), call.who.user_id
+        host_changes.change(tx, row, changes, now, by=by)
 
     await call.service.store.write(change)
     return Reply(200, {"service": {"host": body.host, "binary": body.binary, **answer}})

@@ -1,4 +1,6 @@
-"""Compare servers with guests: a guest that stopped by itself makes its server SHUTOFF.
+"""Compare servers with guests: one that is off, stands still or runs on by itself is shown so.
+
+So is one that an administrator's reset has shown otherwise than its guest is.
 
 Only servers that no operation holds are touched. What a host has and no server explains is told
 to the log, and by `mooring doctor`; nothing is removed here.
@@ -7,7 +9,8 @@ to the log, and by `mooring doctor`; nothing is removed here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,6 +18,7 @@ from sqlalchemy import select
 
 from mooring.bulkhead import Rounds
 from mooring.compute.hosts import hosts
+from mooring.compute.power.sagas.power_outcome import STATES
 from mooring.compute.servers import states
 from mooring.compute.shares import mappings
 from mooring.compute.tables import Server
@@ -28,7 +32,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_STOPPED = frozenset({"stopped", "crashed"})
+_WITH_MEMORY = frozenset({"active", "paused", "suspended"})
+"""vm_states that a server leaves when its host says that its guest is otherwise."""
 
 
 async def run(compute: Compute) -> None:
@@ -65,31 +70,38 @@ async def _heal_host(compute: Compute, host: str) -> None:
     await _report_leftovers(compute, host, guests)
 
 
-def _find_idle(tx: Session, compute: Compute, host: str) -> list[str]:
-    """Return the servers of a host that should run and that nothing holds."""
-    query = select(Server.id).where(
+def _find_idle(tx: Session, compute: Compute, host: str) -> dict[str, datetime]:
+    """Return the servers of a host whose guests should have memory and that nothing holds.
+
+    Each with when it was changed last: what changes meanwhile is not what the host was asked about.
+    """
+    query = select(Server.id, Server.updated_at).where(
         Server.host == host,
-        Server.vm_state == "active",
+        Server.vm_state.in_(_WITH_MEMORY),
         Server.task_state.is_(None),
         Server.deleted_at.is_(None),
     )
-    return [found for found in tx.execute(query).scalars() if not _is_held(tx, compute, found)]
+    found = tx.execute(query).all()
+    return {server_id: at for server_id, at in found if not _is_held(tx, compute, server_id)}
 
 
 def _sync_power(
-    tx: Session, compute: Compute, idle: Sequence[str], guests: Sequence[Guest]
+    tx: Session, compute: Compute, idle: Mapping[str, datetime], guests: Sequence[Guest]
 ) -> None:
     states_seen = {guest.server_id: guest.state for guest in guests}
-    for server_id in idle:
-        server = tx.get(Server, server_id)
-        stopped = states_seen.get(server_id) in _STOPPED
-        if not stopped or server is None or _is_held(tx, compute, server_id):
+    for server_id, looked_at in idle.items():
+        server, seen = tx.get(Server, server_id), states_seen.get(server_id, "")
+        is_other = server is None or server.updated_at != looked_at or server.deleted_at
+        if server is None or is_other or _is_held(tx, compute, server_id):
             continue
-        if server.vm_state == "active" and server.task_state is None:
-            now = compute.clock.now()
-            states.settle(tx, server_id, "stopped", states.SHUTDOWN, now)
+        vm_state, power_state = STATES.get(seen, (server.vm_state, 0))
+        if vm_state == server.vm_state:
+            continue
+        now = compute.clock.now()
+        states.settle(tx, server_id, vm_state, power_state, now)
+        if vm_state == "stopped":
             mappings.set_status(tx, server_id, ["active"], "inactive", now)
-            log.info("a guest stopped by itself", server=server_id, host=server.host)
+        log.info("a guest changed by itself", server=server_id, host=server.host, state=seen)
 
 
 def _is_held(tx: Session, compute: Compute, server_id: str) -> bool:

@@ -18,6 +18,7 @@ from mooring.agent_api import verbs
 from mooring.bulkhead import Rounds
 from mooring.clients.placement import Inventory
 from mooring.compute.hosts import hosts
+from mooring.compute.moves import migrations
 from mooring.compute.tables import Host
 from mooring.errors import MooringError, NotFound
 from mooring.fence import debts
@@ -87,6 +88,7 @@ def _gather_reports(compute: Compute) -> Reports:
         clear = [said for said in reports if said.name not in owing]
         zone, now = compute.settings.default_zone, compute.clock.now()
         written = {host.name: host for host in hosts.report(tx, clear, zone, now)}
+        migrations.end_evacuations(tx, written.keys(), now)
         return [written.get(said.name) for said in reports]
 
     return Together(lambda reports: compute.store.write(lambda tx: write(tx, reports)))

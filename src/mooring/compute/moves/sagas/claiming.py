@@ -6,14 +6,15 @@ else is given either meanwhile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from mooring.compute.drives import config_drives
 from mooring.compute.hosts import guests, hosts
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas.move_notes import ColdMove, LiveMigrate, Move
-from mooring.compute.scheduling import mounting, picking
+from mooring.compute.moves.sagas.move_notes import ColdMove, Evacuate, LiveMigrate, Move
+from mooring.compute.scheduling import mounting, picking, tried
 from mooring.compute.scheduling.needs import Needs, resources_of, traits_for_shares, traits_of
 from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
     from mooring.saga.define import Run
 
+M = TypeVar("M", LiveMigrate, Evacuate)
+
 
 async def hold_source(notes: Move, run: Run[Compute]) -> None:
     """Let the migration hold the room that the server has, so that the server can hold another."""
@@ -34,16 +37,18 @@ async def hold_source(notes: Move, run: Run[Compute]) -> None:
     await placement.move(notes.server_id, notes.migration_uuid, operation=run.operation)
 
 
-async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrate:
+async def claim_destination(notes: M, run: Run[Compute]) -> M:
     """Choose a host with room, and hold it there. Raises NoCapacity."""
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    drives = config_drives.traits_of(has_drive=server.config_drive)
     needs = Needs(
         server_id=server.id,
         resources=resources_of(server, root_is_volume=not notes.is_local),
-        traits=traits_of(server.extra_specs),
+        traits=traits_of(server.extra_specs, drives),
         zone=server.pinned_zone,
         host=notes.wished_host,
-        left_out=[notes.source],
+        leaving=notes.source,
+        tried=tried.names(notes.tried),
         hypervisor=notes.hypervisor,
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
         group_id=notes.group_id,
@@ -53,6 +58,11 @@ async def claim_destination(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrat
     )
     chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     return replace(notes, destination=chosen.host, zone=chosen.zone)
+
+
+async def leave_destination(notes: Move, run: Run[Compute]) -> None:
+    """Hold no room there, nor a place in the group; the migration holds what the server has."""
+    await picking.release(run, notes.server_id, notes.group_id)
 
 
 async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
@@ -74,10 +84,11 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
     needs = Needs(
         server_id=server.id,
         resources=resources_of(notes.size, root_is_volume=not server.image_id),
-        traits=traits_of(specs, traits_for_shares(specs) if notes.shares else ()),
+        traits=_traits_for_size(server, notes),
         zone=server.pinned_zone,
         host=notes.wished_host,
-        left_out=[] if resizes else [notes.source],
+        leaving="" if resizes else notes.source,
+        tried=tried.names(notes.tried),
         preferred=notes.source,
         hypervisor=notes.hypervisor,
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
@@ -91,6 +102,12 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
     chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
     found = replace(notes, destination=chosen.host, zone=chosen.zone)
     return replace(found, to_make=[], to_share=[]) if found.stays else found
+
+
+def _traits_for_size(server: Server, notes: ColdMove) -> list[str]:
+    specs = notes.size.extra_specs
+    shared = traits_for_shares(specs) if notes.shares else ()
+    return traits_of(specs, (*shared, *config_drives.traits_of(has_drive=server.config_drive)))
 
 
 def _look_at_shares(tx: Session, notes: ColdMove) -> tuple[dict[str, str], list[str]]:

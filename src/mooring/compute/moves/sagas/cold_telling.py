@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mooring.compute.actions import actions, faults, notices
 from mooring.compute.actions.story import Told, tell
+from mooring.compute.scheduling import tried
 from mooring.errors import Conflict
 
 if TYPE_CHECKING:
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from mooring.saga.define import Run
 
 
+PREPARING = "compute_prep_resize"
+"""The event of making a move ready."""
+
+
 def _describe_move(notes: ColdMove) -> Told:
-    return Told(event="compute_prep_resize", host=notes.source)
+    return Told(event=PREPARING, host=notes.source, before=tried.words(notes.tried))
 
 
 def _describe_confirm(notes: ColdMove) -> Told:

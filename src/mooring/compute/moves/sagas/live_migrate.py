@@ -1,8 +1,9 @@
 """Move a server to another host while it runs (specs 001, facts/compute.md 4.8).
 
-Until the guest is sent, a failure undoes what was made ready. From then on only the two hosts can
-tell where it is, so there is only forward: it is seen where the guest is, and the other host is
-left, which is the source's after a move and the destination's after one that came to nothing.
+Until the guest is sent, a failure undoes what was made ready, and where it was the destination's
+another one is tried. From then on only the two hosts can tell where it is, so there is only
+forward: it is seen where the guest is, and the other host is left, which is the source's after a
+move and the destination's after one that came to nothing.
 
 A root disk on its host goes along with the guest's memory (block migration): there are two until
 then, and whichever host is left loses its own.
@@ -14,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from mooring.compute.groups import affinity
 from mooring.compute.moves import migrations, turns
-from mooring.compute.moves.sagas import claiming, leaving, sending
+from mooring.compute.moves.sagas import claiming, elsewhere, leaving, sending
 from mooring.compute.moves.sagas.both_places import BOTH_PLACES
 from mooring.compute.moves.sagas.move_notes import LiveMigrate
-from mooring.compute.moves.sagas.telling import STORY
+from mooring.compute.moves.sagas.telling import EVENT, STORY
 from mooring.compute.servers import states
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import Run, Saga, Step, exclusive, shared
+from mooring.saga.define import Again, Run, Saga, Step, exclusive, shared
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -42,7 +43,8 @@ def give_back(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
     row = migrations.find(tx, notes.migration_id)
     is_aborted = row is not None and row.asked == migrations.ABORT
     status = "cancelled" if is_aborted else "error"
-    migrations.change(tx, notes.migration_id, run.now(), status=status)
+    where = notes.last_destination
+    migrations.change(tx, notes.migration_id, run.now(), status=status, destination=where)
     turns.pass_on(tx, run.service, notes.source)
 
 
@@ -51,7 +53,7 @@ LIVE_MIGRATE = Saga(
     LiveMigrate,
     Step("begin_move", begin_move, undo=give_back),
     Step("hold_source", claiming.hold_source, undo=claiming.settle_claim),
-    Step("claim_destination", claiming.claim_destination),
+    Step("claim_destination", claiming.claim_destination, undo=claiming.leave_destination),
     Step("save_destination", claiming.save_destination),
     Step("await_turn", sending.await_turn),
     Step(
@@ -76,5 +78,10 @@ LIVE_MIGRATE = Saga(
     undo_ends=leaving.BAD_END,
     owes=(Step("release_source", claiming.release_source, may_be_forgone=True),),
     residue=("faults", "instance_actions", "migrations"),
+    again=Again(
+        "claim_destination",
+        elsewhere.try_elsewhere,
+        told=elsewhere.tell(EVENT, status=turns.QUEUED),
+    ),
     story=STORY,
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mooring.compute.flavors.sizes import Size
+from mooring.compute.scheduling.tried import Tried
 from mooring.compute.shares.folders import Folder
 from mooring.compute.volumes.disks import Disk
 
@@ -38,6 +39,7 @@ class Move(Struct, frozen=True, kw_only=True):
     group_id        the server's group, "" for none
     known           attachments that the volumes had before, never to be deleted as the saga's own
     reason          why the guest stayed; empty once it has moved
+    tried           destinations that could not have it, before this one
     kept            the host that has the guest once that is settled; empty before
     lost            neither host has it
     gone            attachments that are there no more, in a bad end
@@ -58,6 +60,7 @@ class Move(Struct, frozen=True, kw_only=True):
     disks: list[MovingDisk] = []
     known: list[str] = []
     reason: str = ""
+    tried: list[Tried] = []
     kept: str = ""
     lost: bool = False
     gone: list[str] = []
@@ -66,6 +69,11 @@ class Move(Struct, frozen=True, kw_only=True):
     def has_moved(self) -> bool:
         """Whether the guest is at the destination."""
         return bool(self.kept) and self.kept == self.destination and not self.reason
+
+    @property
+    def last_destination(self) -> str | None:
+        """Where it is to go, or was to go when that was tried last."""
+        return self.destination or next((one.host for one in reversed(self.tried)), None)
 
     @property
     def left(self) -> str:
@@ -83,6 +91,19 @@ class LiveMigrate(Move, frozen=True, kw_only=True):
 
     aborted: bool = False
     is_local: bool = False
+    hypervisor: str = ""
+
+
+class Evacuate(Move, frozen=True, kw_only=True):
+    """The notes of a server that is given to another host because its own one is dead.
+
+    is_local    whether its root disk lay on that host, and is made anew of its image
+    stays_off   whether the guest is not to be started
+    hypervisor  "": any will do, as nothing of the guest goes along
+    """
+
+    is_local: bool = False
+    stays_off: bool = False
     hypervisor: str = ""
 
 

@@ -77,6 +77,7 @@ async def _bring_image(notes: LiveMigrate, run: Run[Compute], image_id: str) -> 
             f"deleted, and which host {notes.destination} has not. The server is where it was; "
             "migrate it while it is off: then the image is copied with the disk.",
             private=error.public,
+            **{guests.BY_HOST: notes.destination},
         ) from error
 
 

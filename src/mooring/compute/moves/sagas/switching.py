@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mooring.agent_api.servers import PowerRequest
 from mooring.compute.create import spawning
+from mooring.compute.drives import config_drives
 from mooring.compute.hosts import guests
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas import root_disk
@@ -133,8 +134,9 @@ async def _put(notes: ColdMove, run: Run[Compute], host: str, size: Size) -> Non
     if server.image_id and not is_there:
         await spawning.bring_image(run, host, server.image_id)
     given = await _specify(notes, run, host)
+    drive = await config_drives.read(run, notes.server_id, host)
     spec = spawning.specify_guest(
-        server, server.image_id, given, power="on" if _runs(notes) else "off"
+        server, server.image_id, given, drive=drive, power="on" if _runs(notes) else "off"
     )
     if is_there:
         spec = replace(spec, root=root_disk.specify(notes, host, server.image_id))

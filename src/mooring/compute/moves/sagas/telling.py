@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mooring.compute.actions import actions, faults, notices
 from mooring.compute.actions.story import Told, tell
+from mooring.compute.scheduling import tried
 from mooring.errors import Conflict
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from mooring.saga.define import Run
 
 
+EVENT = "compute_live_migration"
+
+
 def _describe(notes: LiveMigrate) -> Told:
-    return Told(event="compute_live_migration", host=notes.source)
+    return Told(event=EVENT, host=notes.source, before=tried.words(notes.tried))
 
 
 _told = tell(_describe)

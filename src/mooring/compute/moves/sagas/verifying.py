@@ -47,7 +47,8 @@ def give_back(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
     states.change(tx, notes.server_id, run.now(), task_state=None, **nothing)
     if notes.group_id:
         affinity.leave_place(tx, notes.server_id)
-    migrations.change(tx, notes.migration_id, run.now(), status="error")
+    where = notes.last_destination
+    migrations.change(tx, notes.migration_id, run.now(), status="error", destination=where)
 
 
 def place_server(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:

@@ -48,7 +48,7 @@ async def rebuild_server(call: Call[Compute], body: RebuildBody) -> Reply:
     server, around = await call.service.store.read(read)
     view = ServerView(call, around, SHOW if call.version >= _SHOWN_WHOLE else UPDATE_BEFORE_275)
     shown: dict[str, Any] = view.whole(server)
-    shown["adminPass"] = server_create.password(body)
+    shown["adminPass"] = server_create.password(body.admin_pass)
     if call.version >= (2, 54):
         shown["key_name"] = server.key_name
     if call.version >= (2, 57):

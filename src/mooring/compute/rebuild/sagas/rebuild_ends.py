@@ -72,8 +72,7 @@ async def _return_guest(notes: RebuildServer, run: Run[Compute]) -> None:
         return
     if notes.has_local_root:
         raise Conflict(f"The guest of server {notes.server_id} is gone; rebuild it once more.")
-    name = str(notes.before.get("name", ""))
-    spec = await steps.specify(notes, run, name=name, power_on=notes.was_running)
+    spec = await steps.specify(notes, run, is_back=True, power_on=notes.was_running)
     await guests.ask(
         run,
         notes.host,

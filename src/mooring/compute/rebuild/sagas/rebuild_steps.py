@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from mooring.agent_api.servers import PowerRequest
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.create import spawning
+from mooring.compute.drives import config_drives
 from mooring.compute.hosts import guests
 from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer, to_connect
 from mooring.compute.servers import metadata, states
@@ -182,14 +183,19 @@ async def switch(notes: RebuildServer, run: Run[Compute], request: PowerRequest)
 
 
 async def specify(
-    notes: RebuildServer, run: Run[Compute], *, power_on: bool, name: str = ""
+    notes: RebuildServer, run: Run[Compute], *, power_on: bool, is_back: bool = False
 ) -> ServerSpec:
-    """Return the guest as its host takes it, with all its volumes."""
+    """Return the guest as its host takes it, with all its volumes; one that `is_back` as it was."""
     given = await disks.specify_all(run, notes.host, notes.server_id)
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     image_id = notes.image_id if notes.has_local_root else ""
-    power = "on" if power_on else "off"
-    return spawning.specify_guest(server, image_id, given, name=name, power=power)
+    drive = await config_drives.read(run, notes.server_id, notes.host)
+    name, power = "", "on" if power_on else "off"
+    if is_back:
+        name = str(notes.before.get("name", ""))
+        if drive is not None:
+            drive = config_drives.before(drive, notes.before, notes.metadata_before)
+    return spawning.specify_guest(server, image_id, given, drive=drive, name=name, power=power)
 
 
 def _describe(notes: RebuildServer) -> Told:

@@ -67,6 +67,34 @@ async def reboot(call: Call[Compute], body: Reboot) -> Reply:
     return Reply(202)
 
 
+@api.action(PATH, "pause", policy=f"{_RULE}os-pause-server:pause")
+async def pause(call: Call[Compute]) -> Reply:
+    """Let a running server stand still."""
+    await servers.pause(call.service, call.who, call.path["server_id"])
+    return Reply(202)
+
+
+@api.action(PATH, "unpause", policy=f"{_RULE}os-pause-server:unpause")
+async def unpause(call: Call[Compute]) -> Reply:
+    """Let a server that stands still run on."""
+    await servers.unpause(call.service, call.who, call.path["server_id"])
+    return Reply(202)
+
+
+@api.action(PATH, "suspend", policy=f"{_RULE}os-suspend-server:suspend")
+async def suspend(call: Call[Compute]) -> Reply:
+    """Switch a server off, and keep its memory."""
+    await servers.suspend(call.service, call.who, call.path["server_id"])
+    return Reply(202)
+
+
+@api.action(PATH, "resume", policy=f"{_RULE}os-suspend-server:resume")
+async def resume(call: Call[Compute]) -> Reply:
+    """Let a suspended server run on."""
+    await servers.resume(call.service, call.who, call.path["server_id"])
+    return Reply(202)
+
+
 @api.action(PATH, "forceDelete", policy=f"{_RULE}os-deferred-delete:force")
 async def force_delete(call: Call[Compute]) -> Reply:
     """Delete a server; every deletion is at once here."""
@@ -138,26 +166,17 @@ NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (
     ("addSecurityGroup", "os-security-groups:add", None, None),
     ("changePassword", "os-admin-password", None, None),
     ("createBackup", "os-create-backup", None, None),
-    ("createImage", "servers:create_image", None, None),
-    ("evacuate", "os-evacuate", None, None),
     ("injectNetworkInfo", "os-admin-actions:inject_network_info", None, None),
     ("os-getSPICEConsole", "os-remote-consoles", None, (2, 5)),
     ("os-getSerialConsole", "os-remote-consoles", None, (2, 5)),
     ("os-getVNCConsole", "os-remote-consoles", None, (2, 5)),
-    ("pause", "os-pause-server:pause", None, None),
     ("removeFixedIp", "os-multinic:remove", None, (2, 43)),
     ("removeFloatingIp", "os-floating-ips:remove", None, (2, 43)),
     ("removeSecurityGroup", "os-security-groups:remove", None, None),
     ("rescue", "os-rescue", None, None),
     ("restore", "os-deferred-delete:restore", None, None),
-    ("resume", "os-suspend-server:resume", None, None),
-    ("shelve", "os-shelve:shelve", None, None),
-    ("shelveOffload", "os-shelve:shelve_offload", None, None),
-    ("suspend", "os-suspend-server:suspend", None, None),
     ("trigger_crash_dump", "servers:trigger_crash_dump", (2, 17), None),
-    ("unpause", "os-pause-server:unpause", None, None),
     ("unrescue", "os-unrescue", None, None),
-    ("unshelve", "os-shelve:unshelve", None, None),
 )
 """Actions of OpenStack that are refused with 501: name, rule, and the versions that have them."""
 

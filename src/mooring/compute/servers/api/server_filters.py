@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from mooring import patterns
 from mooring.compute.servers import server_list
 from mooring.compute.servers.api.server_states import choices
 from mooring.compute.servers.server_list import ServerQuery
@@ -107,7 +108,7 @@ def read(call: Call[Compute], page: paging.Page, rule: str) -> ServerQuery | Non
         deleted=_deleted(asked, changed=since is not None or before is not None),
         equal=equal,
         patterns={
-            name: queries.check_pattern(asked[name], name)
+            name: patterns.check(asked[name], name)
             for name in server_list.PATTERN_COLUMNS
             if name in asked
         },

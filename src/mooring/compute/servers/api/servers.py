@@ -85,7 +85,7 @@ async def create_server(call: Call[Compute], body: Create) -> Reply:
         "links": links,
         "OS-DCF:diskConfig": wanted.disk_config,
         "security_groups": [{"name": "default"}],
-        "adminPass": server_create.password(body.server),
+        "adminPass": server_create.password(body.server.admin_pass),
     }
     return Reply(202, {"server": answer}, {"location": links[0]["href"]})
 

@@ -1,0 +1,180 @@
+"""Give the server of a dead host to another one (specs 001, facts/compute.md 4.10).
+
+It begins only where the host is known to be dead, and asks nothing of it: what is left there is
+owed. Each volume is given to the destination beside its old attachment, so that it is never free.
+Then the old ones are deleted, which ends their exports, and only then the guest starts. A root disk
+that was on the host is lost with it: the server gets a new one of its image.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.compute.actions import notices
+from mooring.compute.actions.story import Told, tell
+from mooring.compute.create import spawning
+from mooring.compute.drives import config_drives
+from mooring.compute.groups import affinity
+from mooring.compute.hosts import guests, hosts
+from mooring.compute.moves import migrations
+from mooring.compute.moves.sagas import claiming, elsewhere, leaving
+from mooring.compute.moves.sagas.both_places import BOTH_PLACES
+from mooring.compute.moves.sagas.cold_migrate import locks_of
+from mooring.compute.moves.sagas.move_notes import Evacuate
+from mooring.compute.scheduling import tried
+from mooring.compute.servers import states
+from mooring.compute.tables import Server
+from mooring.compute.volumes import disks
+from mooring.errors import Conflict, Unavailable
+from mooring.saga.define import Again, Run, Saga, Step
+from mooring.saga.journal import is_unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from sqlalchemy.orm import Session
+
+    from mooring.agent_api.client import AgentClient
+    from mooring.compute.service import Compute
+
+_EVENT = "compute_rebuild_instance"
+
+
+def begin_evacuation(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:
+    """Say that the server is to be elsewhere."""
+    states.move(tx, notes.server_id, "rebuilding", run.now())
+    migrations.change(tx, notes.migration_id, run.now(), status="pre-migrating")
+    notices.send(tx, run.service, notes.server_id, "evacuate", action_id=notes.action_id)
+
+
+def give_back(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:
+    """Leave the server with its dead host: no other one can have it."""
+    states.move(tx, notes.server_id, None, run.now())
+    if notes.group_id:
+        affinity.leave_place(tx, notes.server_id)
+    where = notes.last_destination
+    migrations.change(tx, notes.migration_id, run.now(), status="error", destination=where)
+
+
+async def bring_image(notes: Evacuate, run: Run[Compute]) -> None:
+    """See that the destination has the image of which the root disk is made anew."""
+    server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    if notes.is_local:
+        await spawning.bring_image(run, notes.destination, server.image_id)
+
+
+def place_server(tx: Session, notes: Evacuate, run: Run[Compute]) -> Evacuate:
+    """Say where the server is from now on: it does not go back to a host that is dead."""
+    now, host = run.now(), hosts.find(tx, notes.destination)
+    states.change(
+        tx,
+        notes.server_id,
+        now,
+        host=notes.destination,
+        zone=host.zone if host else notes.zone,
+        task_state="rebuild_spawning",
+    )
+    if notes.group_id:
+        affinity.leave_place(tx, notes.server_id)
+    return replace(notes, kept=notes.destination)
+
+
+async def owe_guest(notes: Evacuate, run: Run[Compute]) -> None:
+    """Have the dead host end what it may have of the guest before it counts as up again."""
+    await guests.destroy(run, notes.source, notes.server_id)
+
+
+async def owe_guest_all_the_same(notes: Evacuate, run: Run[Compute]) -> None:
+    """In a bad end see to that, too, unless the server is still with the dead host."""
+    if notes.has_moved:
+        await owe_guest(notes, run)
+
+
+async def start_there(notes: Evacuate, run: Run[Compute]) -> None:
+    """Define the guest at the destination, and start it if it is to run.
+
+    Raises Conflict when another emulator keeps the image of a volume, after three minutes.
+    """
+    if await guests.is_lost(run, notes.destination):
+        raise Conflict(
+            f"Host {notes.destination}, to which server {notes.server_id} was evacuated, was "
+            "forced down, too. Evacuate it once more."
+        )
+    server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    spec = spawning.specify_guest(
+        server,
+        server.image_id,
+        await disks.specify_all(run, notes.destination, notes.server_id),
+        drive=await config_drives.read(run, notes.server_id, notes.destination),
+        power="off" if notes.stays_off else "on",
+    )
+
+    async def put(agent: AgentClient) -> None:
+        await agent.put_server(notes.server_id, spec, operation=run.operation)
+
+    await guests.insist(run, _wait_for_images(notes, guests.ask(run, notes.destination, put)))
+
+
+async def _wait_for_images(notes: Evacuate, starting: Awaitable[None]) -> None:
+    """Await a start. Raises Unavailable, to be tried again, while another guest has an image.
+
+    The fence may have ended a host whose storage still believes in its locks.
+    """
+    try:
+        await starting
+    except Conflict as error:
+        if not is_unavailable(error):
+            raise
+        raise Unavailable(
+            f"The guest of server {notes.server_id} was not started on host {notes.destination}: "
+            "another emulator still has the image of one of its volumes open, so the guest on host "
+            f"{notes.source} may be alive. Switch that host off, then reboot the server hard.",
+            private=error.public,
+        ) from error
+
+
+def record_end(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:
+    """Say that the server is there; the record ends when its old host has paid what it owes."""
+    now = run.now()
+    state = ("stopped", states.SHUTDOWN) if notes.stays_off else ("active", states.RUNNING)
+    states.settle(tx, notes.server_id, *state, now, launched_at=now)
+    migrations.change(tx, notes.migration_id, now, status=migrations.DONE)
+
+
+def _describe(notes: Evacuate) -> Told:
+    before = tried.words(notes.tried)
+    return Told(event=_EVENT, host=notes.source, notice="rebuild", before=before)
+
+
+_BAD_END = (
+    Step("owe_guest_all_the_same", owe_guest_all_the_same),
+    Step("hold_places", leaving.hold_places),
+    Step("release_claim", claiming.settle_claim),
+    Step("keep_places", leaving.keep_places),
+)
+EVACUATE = Saga(
+    "compute.evacuate",
+    Evacuate,
+    Step("begin_evacuation", begin_evacuation, undo=give_back),
+    Step("hold_source", claiming.hold_source, undo=claiming.return_claim),
+    Step("claim_destination", claiming.claim_destination, undo=claiming.leave_destination),
+    Step("save_destination", claiming.save_destination),
+    Step("bring_image", bring_image, deadline_s=900.0),
+    BOTH_PLACES,
+    Step("place_server", place_server),
+    Step("owe_guest", owe_guest),
+    leaving.LEFT,
+    Step("start_there", start_there, deadline_s=900.0),
+    Step("settle_claim", claiming.settle_claim),
+    Step("record_end", record_end),
+    locks=locks_of,
+    pivot="place_server",
+    failed_end=_BAD_END,
+    undo_ends=_BAD_END,
+    owes=(Step("release_source", claiming.release_source, may_be_forgone=True),),
+    residue=("faults", "instance_actions", "migrations"),
+    again=Again("claim_destination", elsewhere.try_elsewhere, told=elsewhere.tell(_EVENT)),
+    story=tell(_describe),
+)

@@ -1,0 +1,103 @@
+"""What is left of evacuations when their host is gone, or when their new one failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mooring.compute.hosts import host_changes
+from mooring.compute.moves import evacuating
+from mooring.errors import Conflict
+from mooring.who import Who
+from tests.compute.cloud import ComputeCloud
+from tests.compute.local_disks import make_local
+from tests.compute.moving import server_that_moves
+from tests.compute.test_evacuation import HOSTS, come_back, die, evacuate, is_there
+from tests.compute.verifying import ask, show
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_host_that_was_deleted_ends_the_records_when_it_is_back(
+    tmp_path: Path, database: str
+) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
+        moving = await server_that_moves(cloud)
+        await die(moving)
+        await evacuate(moving, host=moving.destination)
+        listed = await cloud.ask("GET", "/os-services", user="admin", version="2.100")
+        [mine] = [one for one in listed.body["services"] if one["host"] == moving.source]
+        path = f"/os-services/{mine['id']}"
+        answer = await cloud.ask("DELETE", path, user="admin", version="2.100")
+        assert answer.status == 204
+        assert await moving.status() == "done"
+        await come_back(moving)
+        assert await moving.states() == ["absent", "running"]
+        await cloud.look_at_hosts()
+        assert await moving.status() == "completed"
+        await is_there(moving)
+
+
+async def test_a_host_that_is_gone_for_good_is_forgotten_with_what_it_owes(
+    tmp_path: Path, database: str
+) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
+        moving = await server_that_moves(cloud)
+        source = moving.source
+        with pytest.raises(Conflict, match="not known to be dead"):
+            await host_changes.forget(cloud.compute, source, gone=True)
+        await die(moving)
+        with pytest.raises(Conflict, match="still has 1 servers"):
+            await host_changes.forget(cloud.compute, source, gone=True)
+        await evacuate(moving, host=moving.destination)
+        with pytest.raises(Conflict, match="that it owes"):
+            await host_changes.forget(cloud.compute, source, gone=False)
+        assert await moving.status() == "done"
+        await host_changes.forget(cloud.compute, source, gone=True)
+        assert await moving.status() == "completed"
+        cloud.compute.agents.remove(source)
+        listed = await cloud.ask("GET", "/os-services", user="admin", version="2.100")
+        assert source not in {one["host"] for one in listed.body["services"]}
+        assert (await show(moving))["status"] == "ACTIVE"
+        assert (await cloud.ask("DELETE", f"/servers/{moving.server_id}")).status == 204
+        await cloud.settle()
+
+
+async def test_one_whose_new_root_disk_was_never_made_is_brought_up_by_a_rebuild(
+    tmp_path: Path,
+) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        moving = (await make_local(cloud)).moving
+        await die(moving)
+        knobs = cloud.hypervisor(moving.destination).knobs
+        knobs.fail("define", Conflict("It will not go."))
+        await evacuate(moving, host=moving.destination)
+        assert (await show(moving))["status"] == "ERROR"
+        assert await ask(moving, "reboot", {"type": "HARD"}) == 202
+        shown = await show(moving)
+        assert shown["status"] == "ERROR"
+        assert "Rebuild the server" in shown["fault"]["message"]
+        assert await ask(moving, "rebuild", {"imageRef": cloud.image_id}) == 202
+        assert (await show(moving))["status"] == "ACTIVE"
+        assert (await moving.states())[1] == "running"
+
+
+async def test_one_that_has_left_the_host_is_evacuated_from_it_no_more(tmp_path: Path) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        moving = await server_that_moves(cloud)
+        await die(moving)
+        await evacuate(moving, host=moving.destination)
+        moving.source, moving.destination = moving.destination, moving.source
+        await die(moving)
+        who = Who(user_id="u", project_id="p", is_admin=True)
+        with pytest.raises(Conflict, match="no more"):
+            await evacuating.evacuate(
+                cloud.compute,
+                who,
+                moving.server_id,
+                host=None,
+                is_left_off=False,
+                only_from=moving.destination,
+            )
+        assert await moving.host() == moving.source

@@ -1,0 +1,54 @@
+"""Scenarios of servers whose host is dead."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from mooring.agent.simulated import SimulatedHypervisor
+from mooring.compute.moves.sagas.evacuate import EVACUATE
+from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
+from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site
+
+_ACTION = f"{COMPUTE}/servers/{{server}}/action"
+_SERVICES = f"{COMPUTE}/os-services"
+_VERSION = "2.94"
+"""The last one in which a server that ran runs at once where it is evacuated to."""
+
+
+async def a_server_of_a_dead_host(site: Site) -> None:
+    """A server that boots from a volume, and has another one; its host has no power any more."""
+    await _cut_power(site, a_server_that_moves)
+
+
+async def a_local_server_of_a_dead_host(site: Site) -> None:
+    """The same with a root disk that is lost with the host."""
+    await _cut_power(site, a_server_with_a_local_disk)
+
+
+async def _cut_power(site: Site, arrange: Do) -> None:
+    await arrange(site)
+    shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
+    host = shown["server"]["OS-EXT-SRV-ATTR:host"]
+    hypervisor = site.cloud.agents[host].agent.hypervisor
+    cast("SimulatedHypervisor", hypervisor).crash(site.names["server"])
+    listed = await site.get("GET", _SERVICES, user="admin", version=_VERSION)
+    (service,) = [one["id"] for one in listed["services"] if one["host"] == host]
+    body = {"forced_down": True}
+    await site.get("PUT", f"{_SERVICES}/{service}", body, user="admin", version=_VERSION)
+
+
+async def evacuate(site: Site) -> Any:
+    """Give the server to another host, and a neighbour's to a host of its own."""
+    value = {"host": FOURTH if "asker" in site.names else THIRD}
+    body = {"evacuate": value}
+    return await site.ask("POST", _ACTION, body, user="admin", version=_VERSION)
+
+
+def _of(name: str, arrange: Do, act: Do) -> Scenario:
+    return Scenario(name, EVACUATE, arrange, act, hosts=(THIRD,), host_returns=True)
+
+
+EVACUATIONS = [
+    _of("evacuation", a_server_of_a_dead_host, evacuate),
+    _of("local evacuation", a_local_server_of_a_dead_host, evacuate),
+]

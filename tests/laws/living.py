@@ -1,0 +1,124 @@
+"""Lives a history: users, crashes and an unreliable network, as a seed has it.
+
+A seed that fails is replayed by the command that the failure names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from mooring.agent.simulated import SimulatedHypervisor
+from mooring.agent.world import Written
+from mooring.saga import laws
+from mooring.saga.laws import Crash
+from tests.laws import history
+from tests.laws.sites import Call, Scenario, Site, Trial
+from tests.laws.trials import Trials
+
+ACTS, AT_ONCE, CRASHES, RESTS = 36, 3, 0.12, 0.4
+Choose = Callable[[random.Random, Site], Coroutine[Any, Any, Any]]
+"""Says what some user does next."""
+
+
+class Weather:
+    """A network that now and then loses a call, or its answer, or delivers it twice or late."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.is_fair = False
+        self.held: list[Callable[[], Any]] = []
+
+    async def pass_on(self, call: Call) -> Any:
+        """Deliver a call, or not."""
+        luck = 1.0 if self.is_fair else self.chance.random()
+        if luck < 0.02:
+            raise call.lost()
+        if luck < 0.04:
+            await call.forward()
+            raise call.lost()
+        if luck < 0.05:
+            self.held.append(call.forward)
+            raise call.lost()
+        if luck < 0.06:
+            await call.forward()
+        return await call.forward()
+
+
+async def play(trials: Trials, scene: Scenario, choose: Choose, test: str) -> None:
+    """Let a seed's users, crashes and weather do what they will, and hold what comes of it.
+
+    `test` is the file and the function that play it.
+    """
+    chance = random.Random(scene.name)
+    replay = f"pytest 'tests/laws/{test}[{scene.name}]' --every"
+    async with trials.begin(scene) as trial:
+        state_dir = trial.cloud.settings.state_path
+        history.watch(state_dir)
+        weather = Weather(chance)
+        trial.site.meddler = weather
+        await live(trial, chance, choose)
+        weather.is_fair = True
+        await recover(trial)
+        for late in weather.held:
+            await trial.cloud.until_answered(asyncio.create_task(deliver(late)))
+        await recover(trial)
+        await laws.require_peace(trial, replay)
+        assert history.find_forbidden(state_dir) == [], replay
+        assert history.find_overlaps(find_ledger(trial)) == [], replay
+
+
+def find_ledger(trial: Trial) -> list[Written]:
+    """Return which guest of which host could write to which volume, and when."""
+    found: list[Written] = []
+    for name, running in trial.cloud.agents.items():
+        if running.agent.runs_guests:
+            hypervisor = running.agent.hypervisor
+            assert isinstance(hypervisor, SimulatedHypervisor)
+            spans = hypervisor.ledger()
+            found += [replace(span, writer=f"{span.writer} on {name}") for span in spans]
+    return found
+
+
+async def live(trial: Trial, chance: random.Random, choose: Choose) -> None:
+    """Let users act, a few at once, while processes die now and then."""
+    acting: set[asyncio.Task[Any]] = set()
+    for _ in range(ACTS):
+        acting.add(asyncio.create_task(choose(chance, trial.site)))
+        if chance.random() < CRASHES:
+            points = [point for point in trial.probe.passed if not point.startswith("store.")]
+            if points:
+                trial.probe.arm(chance.choice(points), Crash)
+        if len(acting) >= AT_ONCE or chance.random() < 0.5:
+            _, acting = await asyncio.wait(acting, return_when=asyncio.FIRST_COMPLETED)
+        if chance.random() < RESTS:
+            with suppress(Crash):  # restarted below
+                await trial.settle()
+        if trial.probe.crashed:
+            await asyncio.gather(*acting, return_exceptions=True)
+            acting = set()
+            trial.takes_hosts_along = chance.random() < 0.3
+            await trial.restart()
+    trial.probe.disarm()
+    await asyncio.gather(*acting, return_exceptions=True)
+
+
+async def recover(trial: Trial) -> None:
+    """Restart what died, and let everything come to rest, with the loops of every service."""
+    trial.probe.disarm()
+    if trial.probe.crashed:
+        await trial.restart()
+    await trial.settle()
+    trial.cloud.clock.advance(1000.0)
+    await trial.cloud.look_around()
+    await trial.settle()
+
+
+async def deliver(late: Callable[[], Any]) -> None:
+    """Deliver what was held back; its answer, or refusal, goes nowhere."""
+    await asyncio.gather(late(), return_exceptions=True)
