@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import click
@@ -15,16 +15,22 @@ from mooring.clients.identity import ServiceUser, ask
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
 from mooring.compute.hosts.drain_views import Drain
+from mooring.compute.hosts.fence_views import FAILED, FENCED, GOES_ON, Fence, Fences
 from mooring.errors import Unavailable
 from mooring.fleet.app import BESIDE, PATH, HostView, Invitation, Invited
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from mooring.config import Settings
 
+T = TypeVar("T")
 _LOOK_S, _PATIENCE_S = 1.0, 60.0
+_DRAINED = {"moved": "moved"}
+_EVACUATED = {"moved": "evacuated", "draining": "evacuating", "drained": "evacuated"}
+"""What is said of how far the emptying of a host is, where it is not what the API says."""
+_FENCES = "/compute/v2.1/mooring/fences"
 ROLES = {
     "compute": ["compute"],
     "volume": ["volume"],
@@ -47,7 +53,10 @@ async def add_host(settings: Settings, name: str, role: str) -> None:
 
 
 async def list_hosts(settings: Settings) -> None:
-    """Print the hosts by name: those on other machines, and those beside the control plane."""
+    """Print the hosts by name: those on other machines, and those beside the control plane.
+
+    Below them stand those that are forced down, with the reason, and fences that go on or failed.
+    """
     answer = await _ask(settings, "GET", PATH)
     found = typed.convert(answer["hosts"], list[HostView])
     rows = [("NAME", "ROLES", "STATUS", "ADDRESS", "CERTIFIED UNTIL", "SILENT SINCE")]
@@ -66,6 +75,12 @@ async def list_hosts(settings: Settings) -> None:
         click.echo(_columns(rows))
     if all(one.status == BESIDE for one in found):
         click.echo("No host on another machine was invited.")
+    fences = typed.convert(await _ask(settings, "GET", _FENCES), Fences).fences
+    for one in fences:
+        if one.status in {GOES_ON, FAILED}:
+            click.echo(_fenced(one))
+        if one.forced_down:
+            click.echo(_forced_down(one))
 
 
 async def show_host(settings: Settings, name: str) -> None:
@@ -85,10 +100,17 @@ async def show_host(settings: Settings, name: str) -> None:
     click.echo(_columns([(name, value) for name, value in facts.items() if value]))
 
 
-async def remove_host(settings: Settings, name: str) -> None:
+async def remove_host(settings: Settings, name: str, *, gone: bool) -> None:
     """Take a host out of the cloud. Raises NotFound, and Conflict while it is used."""
-    await _ask(settings, "DELETE", f"{PATH}/{quote(name, safe='')}")
-    click.echo(f"Host {name} is out of the cloud. Its agent may be stopped.")
+    path = f"{PATH}/{quote(name, safe='')}"
+    await _ask(settings, "DELETE", f"{path}?gone=true" if gone else path)
+    if gone:
+        click.echo(
+            f"Host {name} is out of the cloud, and what it owed is struck. Empty its disks before "
+            "its machine runs again: it may still have guests and connections to volumes."
+        )
+    else:
+        click.echo(f"Host {name} is out of the cloud. Its agent may be stopped.")
 
 
 async def renew_host(settings: Settings, name: str) -> None:
@@ -103,21 +125,103 @@ async def drain_host(settings: Settings, name: str, *, only_look: bool) -> int:
 
     Returns 0 once it has none, 1 when some stay. Who stops watching stops nothing. Raises NotFound.
     """
-    found = await _ask_drain(settings, "GET" if only_look else "PUT", name)
+    path = _drain_path(name)
+    if await _follow(settings, path, _DRAINED, only_look=only_look):
+        click.echo(f"Host {name} has no servers. mooring host enable {name} lets it have some.")
+        return 0
+    return 0 if only_look else 1
+
+
+async def evacuate_host(settings: Settings, name: str, *, only_look: bool) -> int:
+    """Have a dead host's servers evacuated and print how far that is, to its end.
+
+    Returns as `drain_host`. Raises NotFound; Conflict for a host that was not forced down.
+    """
+    path = f"/compute/v2.1/mooring/evacuations/{quote(name, safe='')}"
+    if await _follow(settings, path, _EVACUATED, only_look=only_look):
+        click.echo(
+            f"Host {name} has no servers. When it is back and has paid what it owes: openstack "
+            f"compute service set --up {name} nova-compute, and mooring host enable {name}."
+        )
+        return 0
+    return 0 if only_look else 1
+
+
+async def _follow(
+    settings: Settings, path: str, words: Mapping[str, str], *, only_look: bool
+) -> bool:
+    """Begin to empty a host, unless it is only looked at, and print how far that is.
+
+    Returns whether it has no servers any more.
+    """
+    found = await _ask_drain(settings, "GET" if only_look else "PUT", path)
     said = ""
     while True:
-        if (line := _progress(found)) != said:
+        if (line := _progress(found, words)) != said:
             click.echo(said := line)
         if only_look or found.status != "draining":
             break
         await asyncio.sleep(_LOOK_S)
-        found = await _look_patiently(settings, name)
+        found = await _patiently(lambda: _ask_drain(settings, "GET", path))
     for one in found.left:
         click.echo(f"    {one.name} ({one.id}): {one.reason}")
-    if found.status == "drained" and not found.left:
-        click.echo(f"Host {name} has no servers. mooring host enable {name} lets it have some.")
-        return 0
-    return 0 if only_look else 1
+    return found.status == "drained" and not found.left
+
+
+async def fence_host(settings: Settings, name: str, *, force: bool, wait: bool) -> int:
+    """Have a host ended and forced down, and print how that went.
+
+    Returns 0 once it is certain; 1 when it failed, or goes on without `wait`. Raises NotFound;
+    Conflict for a host that answers, unless `force`, or when the fence fails.
+    """
+    body = msgspec.json.encode({"force": force})
+    found = typed.convert(await _ask(settings, "PUT", _fence_path(name), body), Fence)
+    while wait and found.status == GOES_ON:
+        await asyncio.sleep(_LOOK_S)
+        found = await _patiently(lambda: _ask_fence(settings, name))
+    return _say_fence(found)
+
+
+async def show_fence(settings: Settings, name: str) -> int:
+    """Print how the last fencing of a host went. Returns 0 when it is fenced. Raises NotFound."""
+    return _say_fence(await _ask_fence(settings, name))
+
+
+def _say_fence(found: Fence) -> int:
+    click.echo(_fenced(found))
+    if found.forced_down:
+        click.echo(_forced_down(found))
+    return 0 if found.status == FENCED else 1
+
+
+async def _ask_fence(settings: Settings, name: str) -> Fence:
+    return typed.convert(await _ask(settings, "GET", _fence_path(name)), Fence)
+
+
+def _fence_path(name: str) -> str:
+    return f"{_FENCES}/{quote(name, safe='')}"
+
+
+def _fenced(found: Fence) -> str:
+    name = found.host
+    if found.status == GOES_ON:
+        return (
+            f"Host {name} is being fenced since {_time(found.started_at)}. mooring host fence "
+            f"{name} --status shows how it went."
+        )
+    if found.status == FAILED:
+        times = f" ({found.failures} in a row)" if found.failures > 1 else ""
+        return f"Fencing host {name} failed at {_time(found.ended_at)}{times}. {found.error}"
+    if found.status == FENCED:
+        return f"Host {name} was fenced at {_time(found.ended_at)} by {found.user_id}."
+    return f"Host {name} was never fenced."
+
+
+def _forced_down(found: Fence) -> str:
+    since = f" since {_time(found.forced_down_at)}" if found.forced_down_at else ""
+    by = f" by {found.forced_down_by}" if found.forced_down_by else ""
+    why = f": {found.forced_down_why}" if found.forced_down_why else ""
+    return f"Host {found.host} is forced down{since}{by}{why}."
 
 
 async def enable_host(settings: Settings, name: str) -> None:
@@ -126,36 +230,37 @@ async def enable_host(settings: Settings, name: str) -> None:
     click.echo(f"Host {name} may have servers again.")
 
 
-async def _look_patiently(settings: Settings, name: str) -> Drain:
+async def _patiently(look: Callable[[], Awaitable[T]]) -> T:
     """Ask again while the cloud is being started anew: what it was at goes on."""
     for _ in range(int(_PATIENCE_S / _LOOK_S)):
         try:
-            return await _ask_drain(settings, "GET", name)
+            return await look()
         except Unavailable:
             await asyncio.sleep(_LOOK_S)
-    return await _ask_drain(settings, "GET", name)
+    return await look()
 
 
-async def _ask_drain(settings: Settings, method: str, name: str) -> Drain:
-    return typed.convert(await _ask(settings, method, _drain_path(name)), Drain)
+async def _ask_drain(settings: Settings, method: str, path: str) -> Drain:
+    return typed.convert(await _ask(settings, method, path), Drain)
 
 
 def _drain_path(name: str) -> str:
     return f"/compute/v2.1/mooring/drains/{quote(name, safe='')}"
 
 
-def _progress(found: Drain) -> str:
+def _progress(found: Drain, words: Mapping[str, str]) -> str:
     counts = {
-        "moved": (found.moved, found.moved_stopped),
+        words["moved"]: (found.moved, found.moved_stopped),
         "on the way": (found.moving, found.moving_stopped),
         "waiting": (found.waiting, 0),
         "staying": (len(found.left), 0),
     }
-    words = ", ".join(
+    said = ", ".join(
         f"{count} {what}" + (f" ({stopped} stopped)" if stopped else "")
         for what, (count, stopped) in counts.items()
     )
-    return f"{found.host} {found.status}: {words}{'. ' if found.note else ''}{found.note}"
+    status = words.get(found.status, found.status)
+    return f"{found.host} {status}: {said}{'. ' if found.note else ''}{found.note}"
 
 
 async def _ask(settings: Settings, method: str, path: str, body: bytes = b"") -> Any:

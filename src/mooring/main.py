@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring import config, logs
-from mooring.errors import MooringError
+from mooring.command_line import Option, ask, run, state_dir_option
+from mooring.host_cli import host
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-Option = Any
 _config = click.option(
     "--config", "file", type=click.Path(path_type=Path), help="A TOML file with settings."
-)
-_state_dir = click.option(
-    "--state-dir", help="Where everything is kept [default: ~/.local/state/mooring]."
 )
 _listen = click.option("--listen", metavar="ADDR:PORT", help="Where to serve [127.0.0.1:8470].")
 _hypervisor = click.option(
@@ -41,7 +32,7 @@ def cli() -> None:
 
 @cli.command()
 @_config
-@_state_dir
+@state_dir_option
 @_listen
 @_agent
 @_hypervisor
@@ -58,12 +49,12 @@ def up(file: Path | None, **given: Option) -> None:
     """
     from mooring.up import run_up
 
-    _run(lambda settings: run_up(settings, _say), file, given)
+    run(lambda settings: run_up(settings, _say), file, given)
 
 
 @cli.command()
 @_config
-@_state_dir
+@state_dir_option
 @_listen
 @_agent
 @click.option("--database", help="postgresql://..., for several processes.")
@@ -71,12 +62,12 @@ def serve(file: Path | None, **given: Option) -> None:
     """Run the control plane alone. On PostgreSQL start as many as you like."""
     from mooring.up import run_serve
 
-    _run(lambda settings: run_serve(settings, _say), file, given)
+    run(lambda settings: run_serve(settings, _say), file, given)
 
 
 @cli.command()
 @_config
-@_state_dir
+@state_dir_option
 @click.option("--join", "token", default="", help="A token of `mooring host add`, to join a cloud.")
 @click.option(
     "--address",
@@ -117,102 +108,10 @@ def agent(
 
     roles = ROLES[role] if role else ()
     way = Way(name=name, socket_path=socket_path, token=token, listen=listen, roles=roles)
-    _run(lambda settings: run_agent(settings, way, _say), file, given)
+    run(lambda settings: run_agent(settings, way, _say), file, given)
 
 
-@cli.group()
-def host() -> None:
-    """Let hosts on other machines join, and see them (docs/hosts.md)."""
-
-
-@host.command("add")
-@_state_dir
-@click.argument("name")
-@click.option(
-    "--role",
-    type=click.Choice(["compute", "volume", "share", "both", "all"]),
-    default="both",
-    show_default=True,
-    help="What the host does: run servers, keep volumes, give shares; the first two, or all.",
-)
-def add_host(state_dir: str | None, name: str, role: str) -> None:
-    """Print a token with which one host may join, once and within an hour.
-
-    Asked again before the host has joined, it prints another one, and the first is void.
-    """
-    from mooring import host_command
-
-    _on(state_dir, lambda settings: host_command.add_host(settings, name, role))
-
-
-@host.command("list")
-@_state_dir
-def list_hosts(state_dir: str | None) -> None:
-    """List the hosts on other machines, with those that were invited."""
-    from mooring import host_command
-
-    _on(state_dir, host_command.list_hosts)
-
-
-@host.command("show")
-@_state_dir
-@click.argument("name")
-def show_host(state_dir: str | None, name: str) -> None:
-    """Show one host on another machine."""
-    from mooring import host_command
-
-    _on(state_dir, lambda settings: host_command.show_host(settings, name))
-
-
-@host.command("remove")
-@_state_dir
-@click.argument("name")
-def remove_host(state_dir: str | None, name: str) -> None:
-    """Take a host out of the cloud, or withdraw its invitation.
-
-    Refused while it has servers, volumes or debts. Its certificate is worth nothing from then on,
-    and to come back it needs a new token.
-    """
-    from mooring import host_command
-
-    _on(state_dir, lambda settings: host_command.remove_host(settings, name))
-
-
-@host.command("renew")
-@_state_dir
-@click.argument("name")
-def renew_host(state_dir: str | None, name: str) -> None:
-    """Have a host make a new key and be certified for it, without a restart.
-
-    The cloud does so by itself a month before a certificate ends.
-    """
-    from mooring import host_command
-
-    _on(state_dir, lambda settings: host_command.renew_host(settings, name))
-
-
-@host.command("drain")
-@_state_dir
-@click.argument("name")
-@click.option("--status", "only_look", is_flag=True, help="Only show how far it is.")
-def drain_host(state_dir: str | None, name: str, *, only_look: bool) -> None:
-    """Keep new servers from a host, move those that it has away, and follow that to its end.
-
-    It goes on when this command is interrupted. Exit 1 when servers stay, each with the reason.
-    """
-    from mooring import host_command
-
-    _on(state_dir, lambda settings: host_command.drain_host(settings, name, only_look=only_look))
-
-
-@host.command("enable")
-@_state_dir
-@click.argument("name")
-def enable_host(state_dir: str | None, name: str) -> None:
-    """Let a host have servers again, and end its draining."""
-    from mooring import host_command
-
-    _on(state_dir, lambda settings: host_command.enable_host(settings, name))
+cli.add_command(host)
 
 
 @cli.group()
@@ -221,37 +120,37 @@ def operations() -> None:
 
 
 @operations.command("list")
-@_state_dir
+@state_dir_option
 @click.option("--all", "everything", is_flag=True, help="Also those that have ended.")
 def list_operations(state_dir: str | None, *, everything: bool) -> None:
     """List operations, newest first."""
     from mooring import operator_tools
 
-    _ask(state_dir, lambda cloud: operator_tools.list_operations(cloud, everything=everything))
+    ask(state_dir, lambda cloud: operator_tools.list_operations(cloud, everything=everything))
 
 
 @operations.command("show")
-@_state_dir
+@state_dir_option
 @click.argument("operation_id")
 def show_operation(state_dir: str | None, operation_id: str) -> None:
     """Show an operation with its timeline."""
     from mooring import operator_tools
 
-    _ask(state_dir, lambda cloud: operator_tools.show_operation(cloud, operation_id))
+    ask(state_dir, lambda cloud: operator_tools.show_operation(cloud, operation_id))
 
 
 @operations.command("watch")
-@_state_dir
+@state_dir_option
 @click.argument("operation_id")
 def watch_operation(state_dir: str | None, operation_id: str) -> None:
     """Follow an operation until it ends; exit 0 when it was done."""
     from mooring import operator_tools
 
-    _ask(state_dir, lambda cloud: operator_tools.watch_operation(cloud, operation_id))
+    ask(state_dir, lambda cloud: operator_tools.watch_operation(cloud, operation_id))
 
 
 @operations.command("abort")
-@_state_dir
+@state_dir_option
 @click.argument("operation_id")
 def abort_operation(state_dir: str | None, operation_id: str) -> None:
     """Have an operation undone.
@@ -261,22 +160,22 @@ def abort_operation(state_dir: str | None, operation_id: str) -> None:
     """
     from mooring import operator_tools
 
-    _ask(state_dir, lambda cloud: operator_tools.act(cloud, operation_id, "abort"))
+    ask(state_dir, lambda cloud: operator_tools.act(cloud, operation_id, "abort"))
 
 
 @operations.command("retry")
-@_state_dir
+@state_dir_option
 @click.argument("operation_id")
 def retry_operation(state_dir: str | None, operation_id: str) -> None:
     """Have a waiting operation go on now."""
     from mooring import operator_tools
 
-    _ask(state_dir, lambda cloud: operator_tools.act(cloud, operation_id, "retry"))
+    ask(state_dir, lambda cloud: operator_tools.act(cloud, operation_id, "retry"))
 
 
 @cli.command()
 @_config
-@_state_dir
+@state_dir_option
 @_agent
 @click.option("--database", help="postgresql://..., when the cloud is kept there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
@@ -285,7 +184,7 @@ def doctor(file: Path | None, *, as_json: bool, fix: bool, **given: Option) -> N
     """Compare databases, hypervisors, storage and quotas. Exit 0 when all agree."""
     from mooring.doctor_command import run_doctor
 
-    _run(lambda settings: run_doctor(settings, as_json=as_json, fix=fix), file, given)
+    run(lambda settings: run_doctor(settings, as_json=as_json, fix=fix), file, given)
 
 
 @cli.group()
@@ -295,67 +194,29 @@ def db() -> None:
 
 @db.command("upgrade")
 @_config
-@_state_dir
+@state_dir_option
 @click.option("--database", help="postgresql://..., when the cloud is kept there.")
 def upgrade_db(file: Path | None, **given: Option) -> None:
     """Bring every service's database to this release. Starting the cloud does it too."""
     from mooring.databases import upgrade
 
-    _run(lambda settings: upgrade(settings, _say), file, given)
+    run(lambda settings: upgrade(settings, _say), file, given)
 
 
 @db.command("check")
 @_config
-@_state_dir
+@state_dir_option
 @click.option("--database", help="postgresql://..., when the cloud is kept there.")
 def check_db(file: Path | None, **given: Option) -> None:
     """Say which revision every service's database has; exit 1 when one is not this release's."""
     from mooring.databases import check
 
-    _run(lambda settings: check(settings, _say), file, given)
+    run(lambda settings: check(settings, _say), file, given)
 
 
 def _say(line: str) -> None:
     click.echo(line)
     sys.stdout.flush()
-
-
-def _run(
-    work: Callable[[config.Settings], Coroutine[Any, Any, int | None]],
-    file: Path | None,
-    given: dict[str, Option],
-) -> None:
-    try:
-        settings = config.load(file, overrides={k: v for k, v in given.items() if v != ()})
-        logs.configure(settings.log_level)
-        code = asyncio.run(work(settings))
-    except MooringError as error:
-        _stop(error)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    else:
-        sys.exit(code or 0)
-
-
-def _on(
-    state_dir: str | None, work: Callable[[config.Settings], Coroutine[Any, Any, int | None]]
-) -> None:
-    _run(work, None, {"state_dir": state_dir})
-
-
-def _ask(state_dir: str | None, work: Callable[[Any], Coroutine[Any, Any, int | None]]) -> None:
-    from mooring import operator_tools
-
-    async def asked(settings: config.Settings) -> int | None:
-        async with operator_tools.open_cloud(settings) as cloud:
-            return await work(cloud)
-
-    _on(state_dir, asked)
-
-
-def _stop(error: MooringError) -> None:
-    click.echo(f"mooring: {error.public}", err=True)
-    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from tests.fleet.stores import BOTH, open_fleet_store
 
 pytestmark = pytest.mark.anyio
 SEALER = Sealer(b"k" * 32)
+NOWHERE = "127.0.0.1:1"
+"""Where nobody answers."""
 
 
 class Lodger:
@@ -30,18 +32,24 @@ class Lodger:
 
     def __init__(self) -> None:
         self.things, self.forgotten = 0, list[str]()
+        self.debts = 0
         self.comes_late = False
         self.fails = 0
 
-    async def uses(self, host: str) -> Sequence[str]:
-        return [f"{self.things} things"] if self.things else []
+    async def uses(self, host: str, *, gone: bool) -> Sequence[str]:
+        owed = 0 if gone else self.debts
+        found = {"things": self.things, "debts": owed}
+        return [f"{count} {what}" for what, count in found.items() if count]
 
-    async def forget(self, host: str) -> None:
+    async def forget(self, host: str, *, gone: bool) -> None:
         if self.fails:
             self.fails -= 1
             raise Unavailable("Not now.")
         if self.things or self.comes_late:
             raise Conflict(f"Host {host} still has a thing.")
+        if self.debts and not gone:
+            raise Conflict(f"Host {host} still has a debt.")
+        self.debts = 0
         self.forgotten.append(host)
 
 
@@ -68,10 +76,10 @@ async def start(store: Store, lodger: Lodger) -> Fleet:
     return fleet
 
 
-async def join(fleet: Fleet, name: str = "h2") -> JoinRequest:
+async def join(fleet: Fleet, name: str = "h2", *, address: str = "10.0.0.2:8471") -> JoinRequest:
     token, _ = await fleet.invite(name, ["compute"], "10.0.0.1:8472")
     wish = certificates.make_request(certificates.new_key(), name).decode()
-    asked = JoinRequest(read_token(token).secret, wish, "10.0.0.2:8471")
+    asked = JoinRequest(read_token(token).secret, wish, address)
     await fleet.join(asked)
     return asked
 
@@ -85,8 +93,8 @@ async def until_waiting(fleet: Fleet, leaving: asyncio.Task[None]) -> SimulatedC
     return clock
 
 
-async def remove(fleet: Fleet, name: str = "h2") -> None:
-    leaving = asyncio.create_task(removal.remove(fleet, name))
+async def remove(fleet: Fleet, name: str = "h2", *, gone: bool = False) -> None:
+    leaving = asyncio.create_task(removal.remove(fleet, name, gone=gone))
     clock = await until_waiting(fleet, leaving)
     clock.advance(2 * FLEET_POLL_S)
     await leaving
@@ -130,6 +138,38 @@ async def test_a_host_that_is_used_in_the_last_moment_comes_back(
         await remove(fleet)
     assert (await fleet.host("h2")).status == "joined"
     assert "h2" in fleet.agents
+
+
+async def test_what_a_host_owes_that_is_gone_is_struck(fleet: Fleet, lodger: Lodger) -> None:
+    await join(fleet, address=NOWHERE)
+    lodger.debts = 2
+    with pytest.raises(Conflict, match=r"2 debts.*--gone"):
+        await removal.remove(fleet, "h2")
+    lodger.things = 1
+    with pytest.raises(Conflict, match="still has 1 things"):
+        await removal.remove(fleet, "h2", gone=True)
+    assert (lodger.debts, (await fleet.host("h2")).status) == (2, "joined")
+    lodger.things = 0
+    await remove(fleet, gone=True)
+    assert (lodger.debts, lodger.forgotten) == (0, ["h2"])
+    assert await fleet.hosts() == []
+
+
+async def test_who_ends_the_removal_of_another_knows_that_the_host_is_gone(
+    fleet: Fleet, store: Store, lodger: Lodger
+) -> None:
+    await join(fleet, address=NOWHERE)
+    lodger.debts = 2
+    leaving = asyncio.create_task(removal.remove(fleet, "h2", gone=True))
+    await until_waiting(fleet, leaving)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    assert lodger.debts == 2
+    heir = await start(store, lodger)
+    going_on = asyncio.create_task(removal.go_on(heir))
+    (await until_waiting(heir, going_on)).advance(2 * FLEET_POLL_S)
+    await going_on
+    assert (lodger.debts, await heir.hosts()) == (0, [])
 
 
 async def test_an_invitation_is_withdrawn_at_once(fleet: Fleet, lodger: Lodger) -> None:

@@ -91,7 +91,8 @@ def build(fleet: Fleet | None, agents: Agents, validator: TokenValidator, joins_
                 "hosts_listen, as ADDRESS:PORT, and start it again."
             )
         if name:
-            return await _answer_for_host(fleet, method, name)
+            gone = request.query_params.get("gone") == "true"
+            return await _answer_for_host(fleet, method, name, gone=gone)
         if method == "POST":
             asked = await _read(request)
             return 201, Invited(*await fleet.invite(asked.name, asked.roles, joins_at))
@@ -120,9 +121,11 @@ def _answer_for_neighbour(agents: Agents, method: str, name: str) -> tuple[int, 
     return 200, _beside(agents, name)
 
 
-async def _answer_for_host(fleet: Fleet, method: str, name: str) -> tuple[int, object]:
+async def _answer_for_host(
+    fleet: Fleet, method: str, name: str, *, gone: bool
+) -> tuple[int, object]:
     if method == "DELETE":
-        await removal.remove(fleet, name)
+        await removal.remove(fleet, name, gone=gone)
         return 204, None
     if method == "POST" and name.endswith(_RENEWAL):
         name = name.removesuffix(_RENEWAL)

@@ -6,14 +6,14 @@ nothing. A removal that was cut off in the middle is ended by the next process t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 from msgspec import Struct
 from sqlalchemy import delete, update
 
-from mooring.errors import Conflict, MooringError
+from mooring.errors import Conflict, MooringError, Unavailable
 from mooring.fleet import joining
 from mooring.fleet.tables import HostRow
 from mooring.limits import FLEET_POLL_S
@@ -26,38 +26,51 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 
+class Uses(Protocol):
+    """Gives what a service has on a host, each as `3 servers`; debts only of one that may pay."""
+
+    def __call__(self, host: str, /, *, gone: bool) -> Awaitable[Sequence[str]]: ...
+
+
+class Forget(Protocol):
+    """Forgets a host, and its debts if it is gone. Raises Conflict while it has something there."""
+
+    def __call__(self, host: str, /, *, gone: bool) -> Awaitable[None]: ...
+
+
 class Tenant(Struct, frozen=True):
     """A service that keeps something on hosts."""
 
-    uses: Callable[[str], Awaitable[Sequence[str]]]
-    """Gives what it has on a host, each as `3 servers`."""
-    forget: Callable[[str], Awaitable[None]]
-    """Forgets a host. Raises Conflict while it has something there."""
+    uses: Uses
+    forget: Forget
 
 
-async def remove(fleet: Fleet, name: str) -> None:
+async def remove(fleet: Fleet, name: str, *, gone: bool = False) -> None:
     """Take a host out of the cloud; an invitation is withdrawn. Done again, it goes on.
 
-    Raises NotFound, and Conflict while some service has something on the host.
+    Of one that is `gone` for good what it owes is struck: nobody will do it. Raises NotFound, and
+    Conflict while some service has something on the host, or where one that is gone answers.
     """
     host = await fleet.host(name)
     if host.status == "joined":
-        await _require_unused(fleet, name)
+        if gone:
+            await _require_silent(fleet, name)
+        await _require_unused(fleet, name, gone=gone)
     fleet.removing.add(name)
     try:
-        await _take_out(fleet, host)
+        await _take_out(fleet, host, gone=gone or host.gone)
     finally:
         fleet.removing.discard(name)
     log.info("a host was removed", host=name)
 
 
-async def _take_out(fleet: Fleet, host: HostRow) -> None:
+async def _take_out(fleet: Fleet, host: HostRow, *, gone: bool) -> None:
     if host.status != "invited":
-        await fleet.store.write(lambda tx: _mark(tx, host, "leaving"))
+        await fleet.store.write(lambda tx: _mark(tx, host, "leaving", gone=gone))
         await fleet.look()
         # Until then every other process has stopped asking it, and none notes it down again.
         await fleet.clock.sleep(2 * FLEET_POLL_S)
-        await _forget(fleet, host)
+        await _forget(fleet, host, gone=gone)
     await fleet.store.write(lambda tx: _drop(tx, host))
 
 
@@ -71,30 +84,43 @@ async def go_on(fleet: Fleet) -> None:
                 log.warning("a host could not be removed", host=host.name, error=str(error))
 
 
-async def _require_unused(fleet: Fleet, name: str) -> None:
-    uses = [use for tenant in fleet.tenants for use in await tenant.uses(name)]
+async def _require_silent(fleet: Fleet, name: str) -> None:
+    try:
+        if name in fleet.agents:
+            await fleet.agents[name].host()
+    except Unavailable:
+        return
+    raise Conflict(
+        f"Host {name} answers, so it is not gone. Nothing was changed; without --gone it leaves "
+        "once it has paid what it owes."
+    )
+
+
+async def _require_unused(fleet: Fleet, name: str, *, gone: bool) -> None:
+    uses = [use for tenant in fleet.tenants for use in await tenant.uses(name, gone=gone)]
     if uses:
         raise Conflict(
             f"Host {name} still has {', '.join(uses)}. Nothing was changed; delete or move them, "
-            "and let it pay what it owes, first."
+            "and let it pay what it owes, first. What a host owes whose machine never runs again "
+            "is struck with --gone."
         )
 
 
-async def _forget(fleet: Fleet, host: HostRow) -> None:
+async def _forget(fleet: Fleet, host: HostRow, *, gone: bool) -> None:
     """Have every service forget a host. Where it is used again, it stays in the cloud."""
     try:
         for tenant in fleet.tenants:
-            await tenant.forget(host.name)
+            await tenant.forget(host.name, gone=gone)
     except Conflict:
-        await fleet.store.write(lambda tx: _mark(tx, host, "joined"))
+        await fleet.store.write(lambda tx: _mark(tx, host, "joined", gone=False))
         await fleet.look()
         raise
 
 
-def _mark(tx: Session, host: HostRow, status: str) -> None:
+def _mark(tx: Session, host: HostRow, status: str, *, gone: bool) -> None:
     """Change the status of this joining of a host, not of one that came after it."""
-    this = HostRow.enrolment == host.enrolment
-    tx.execute(update(HostRow).where(this, HostRow.status != "invited").values(status=status))
+    this = HostRow.enrolment == host.enrolment, HostRow.status != "invited"
+    tx.execute(update(HostRow).where(*this).values(status=status, gone=gone))
 
 
 def _drop(tx: Session, host: HostRow) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint
+from sqlalchemy import CheckConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.store.base import UtcTime, service_base
@@ -47,5 +47,7 @@ class HostRow(Base):
     key_digest: Mapped[str | None]
     certificate: Mapped[str | None]
     address: Mapped[str | None]
+    gone: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether one that is leaving never runs again: what it owes is struck."""
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     joined_at: Mapped[datetime | None] = mapped_column(UtcTime)

@@ -1,0 +1,62 @@
+"""What every command of `mooring` does around its work: settings, logs, exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mooring import config, logs
+from mooring.errors import MooringError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+Option = Any
+state_dir_option = click.option(
+    "--state-dir", help="Where everything is kept [default: ~/.local/state/mooring]."
+)
+
+
+def run(
+    work: Callable[[config.Settings], Coroutine[Any, Any, int | None]],
+    file: Path | None,
+    given: dict[str, Option],
+) -> None:
+    """Do the work with the settings of a file and what was given beside it, and exit."""
+    try:
+        settings = config.load(file, overrides={k: v for k, v in given.items() if v != ()})
+        logs.configure(settings.log_level)
+        code = asyncio.run(work(settings))
+    except MooringError as error:
+        _stop(error)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    else:
+        sys.exit(code or 0)
+
+
+def on(
+    state_dir: str | None, work: Callable[[config.Settings], Coroutine[Any, Any, int | None]]
+) -> None:
+    """Do the work with the settings of a state directory, and exit."""
+    run(work, None, {"state_dir": state_dir})
+
+
+def ask(state_dir: str | None, work: Callable[[Any], Coroutine[Any, Any, int | None]]) -> None:
+    """Do the work with the databases of a state directory's cloud, and exit."""
+    from mooring import operator_tools
+
+    async def asked(settings: config.Settings) -> int | None:
+        async with operator_tools.open_cloud(settings) as cloud:
+            return await work(cloud)
+
+    on(state_dir, asked)
+
+
+def _stop(error: MooringError) -> None:
+    click.echo(f"mooring: {error.public}", err=True)
+    sys.exit(1)
