@@ -15,11 +15,23 @@ from mooring import typed
 from mooring.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 
     from mooring.clients.session import Caller, Session
+    from mooring.fence.operation import Operation
 
 _GIB = 1024**3
+UPLOAD_WAIT_S = 120.0
+"""How long each wait of an upload may take: the service forces the last data to disk."""
+GLANCES_OWN = frozenset(
+    (
+        *("checksum", "container_format", "created_at", "direct_url", "disk_format", "file", "id"),
+        *("locations", "min_disk", "min_ram", "name", "os_hash_algo", "os_hash_value"),
+        *("os_hidden", "owner", "protected", "schema", "self", "size", "status", "stores", "tags"),
+        *("updated_at", "virtual_size", "visibility"),
+    )
+)
+"""Names that no property of an image may have (facts/identity_image_placement.md 8.6)."""
 
 
 class Image(Struct, frozen=True):
@@ -62,6 +74,33 @@ class Image(Struct, frozen=True):
         return self.status == "active"
 
 
+class NewImage(Struct, frozen=True, kw_only=True):
+    """An image that is to be made, of its own project alone. Sizes in GiB and MiB, as named.
+
+    `properties` are its own keys beside Glance's; none of them is one of Glance's.
+    """
+
+    id: str
+    name: str
+    disk_format: str
+    min_disk_gib: int = 0
+    min_ram_mib: int = 0
+    properties: dict[str, str] = {}
+
+    def body(self) -> dict[str, Any]:
+        """Return it as the image API takes it."""
+        return {
+            **self.properties,
+            "id": self.id,
+            "name": self.name,
+            "visibility": "private",
+            "disk_format": self.disk_format,
+            "container_format": "bare",
+            "min_disk": self.min_disk_gib,
+            "min_ram": self.min_ram_mib,
+        }
+
+
 class ImageClient:
     """Calls to the image API; each raises one of the nine kinds of `mooring.errors`."""
 
@@ -85,6 +124,32 @@ class ImageClient:
         path = f"/images/{_part(image_id)}/file"
         async with self.session.stream("GET", path, caller=caller) as chunks:
             yield chunks
+
+    async def url(self, image_id: str) -> str:
+        """Return where users find an image."""
+        return await self.session.url(f"/images/{_part(image_id)}")
+
+    async def create(
+        self, caller: Caller, new: NewImage, *, operation: Operation | None = None
+    ) -> Image:
+        """Make an image without data, or find the one that this very operation made.
+
+        Raises Conflict when the id is taken, Forbidden, Invalid, OverQuota. A service that knows no
+        operations answers a repeated call with Conflict: then `show` tells whose the image is.
+        """
+        answer = await self.session.request(
+            "POST", "/images", caller=caller, json=new.body(), operation=operation
+        )
+        return read_image(answer.json())
+
+    async def upload(self, caller: Caller, image_id: str, chunks: AsyncIterable[bytes]) -> None:
+        """Give a queued image its data; what `chunks` raises leaves it queued.
+
+        Raises NotFound, Conflict unless it is queued, OverQuota, Invalid; Unavailable: it may be
+        active, saving or queued, as `show` tells.
+        """
+        path = f"/images/{_part(image_id)}/file"
+        await self.session.upload("PUT", path, chunks, caller=caller, timeout_s=UPLOAD_WAIT_S)
 
     async def delete(self, caller: Caller, image_id: str) -> None:
         """Delete an image. Raises NotFound, Forbidden for a protected one, Conflict."""

@@ -17,6 +17,7 @@ from mooring.compute.tables import BlockDevice, Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME, AttachVolume
 from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME, DetachVolume
+from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, AWAY, DETACH_WAITING
 from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
         server = _check_state(tx, who, server_id, wanted.version, _ATTACH)
         host = _check_host(tx, compute, server)
         _check_volume(tx, compute, server, volume, wanted)
-        _check_abilities(host, volume, wanted)
+        _check_abilities(server, host, volume, wanted)
         row = _reserve(tx, compute, server, host, (volume, wanted))
         notes = replace(
             _plan_attaching(row, server, known),
@@ -103,7 +104,7 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
         return row, _start_attaching(tx, compute, who, notes)
 
     row, saga_id = await _submit(compute, _ATTACH, (server_id, volume.id), begin)
-    if wanted.version < UNAWAITED_SINCE:
+    if wanted.version < UNAWAITED_SINCE or row.device_name is None:
         await compute.sagas.answered(saga_id)
     return row
 
@@ -132,11 +133,10 @@ async def detach(
         states.require(server, who, _DETACH, states.ATTACHABLE)
         host = _check_host(tx, compute, server)
         # Were it `detaching` already, an unwinding could not tell whose doing that was.
-        if row.state != "attached" or volume.status != "in-use":
+        if row.state != "attached" or volume.status not in (_WAITING if host is None else _USED):
             raise Invalid(
                 f"Invalid volume: volume {volume_id} is {volume.status}; only one that is in-use "
                 "and attached can be detached. Nothing was changed; look at it again."
-                f"{server_id} again."
             )
         return _start_detaching(tx, compute, who, row, host)
 
@@ -172,6 +172,8 @@ async def update(
 
 _ATTACH, _DETACH = "attach_volume", "detach_volume"
 _WITH_DATA = ("available", "in-use")
+_USED, _WAITING = ("in-use",), ("in-use", "reserved")
+"""What a volume is that can be detached: of a server at a host, and of one that was put away."""
 _TAGGED, _SHARED = "COMPUTE_VOLUME_ATTACH_WITH_TAG", "COMPUTE_VOLUME_MULTI_ATTACH"
 
 
@@ -220,7 +222,10 @@ def _check_state(tx: Session, who: Who, server_id: str, version: Version, action
     return server
 
 
-def _check_host(tx: Session, compute: Compute, server: Server) -> Host:
+def _check_host(tx: Session, compute: Compute, server: Server) -> Host | None:
+    """Return a server's host, None for one that was put away. Raises Conflict: it is down."""
+    if server.vm_state == AWAY:
+        return None
     now, down_after_s = compute.clock.now(), compute.settings.host_down_s
     return hosts.require_up(tx, server.host, now, down_after_s)
 
@@ -239,14 +244,25 @@ def _check_volume(
             "attached."
         )
     zone = volume.availability_zone
-    if not compute.settings.cross_zone_attach and zone not in {None, server.zone}:
+    own = server.zone if server.host else server.pinned_zone or zone
+    if not compute.settings.cross_zone_attach and zone not in {None, own}:
         raise Invalid(
             f"Invalid volume: server {server.id} and volume {volume.id} are not in the same "
-            f"availability zone: {server.zone} and {zone}."
+            f"availability zone: {own} and {zone}."
         )
 
 
-def _check_abilities(host: Host, volume: Volume, wanted: NewAttachment) -> None:
+def _check_abilities(
+    server: Server, host: Host | None, volume: Volume, wanted: NewAttachment
+) -> None:
+    if host is None:
+        if wanted.tag is not None or volume.multiattach:
+            raise Invalid(
+                f"Instance {server.id} is {AWAY}: a volume with a tag, or one that several servers "
+                f"may have, is attached while it is at a host. Volume {volume.id} was not "
+                "attached; unshelve the server first."
+            )
+        return
     for needed, trait, what in (
         (wanted.tag is not None, _TAGGED, "show tags to its guests"),
         (volume.multiattach, _SHARED, "share volumes between guests"),
@@ -262,7 +278,7 @@ def _reserve(
     tx: Session,
     compute: Compute,
     server: Server,
-    host: Host,
+    host: Host | None,
     what: tuple[Volume, NewAttachment],
 ) -> BlockDevice:
     """Add the block device with the name that the disk will have. Raises Conflict, Forbidden."""
@@ -271,16 +287,16 @@ def _reserve(
     block_devices.check_count(len(present), compute.settings.max_disks)
     used = [row.device_name for row in present if row.device_name]
     # libvirt names disks by itself: the guest's kernel decides in any case (facts/compute.md 2.7).
-    requested = None if host.hypervisor == "libvirt" else wanted.device
+    requested = None if host is None or host.hypervisor == "libvirt" else wanted.device
+    name = block_devices.choose_device_name(used, requested=requested, root=server.root_device_name)
     row = BlockDevice(
         id=str(uuid.uuid4()),
         server_id=server.id,
         state="reserving",
         source_type="volume",
         destination_type="volume",
-        device_name=block_devices.choose_device_name(
-            used, requested=requested, root=server.root_device_name
-        ),
+        # One that waits gets its name with its host (facts/compute.md 2.7).
+        device_name=None if host is None else name,
         volume_id=wanted.volume_id,
         multiattach=volume.multiattach,
         tag=wanted.tag,
@@ -307,17 +323,21 @@ def _start_attaching(tx: Session, compute: Compute, who: Who, notes: AttachVolum
     saga_id, now = str(uuid.uuid4()), compute.clock.now()
     action_id = actions.begin(tx, notes.server_id, _ATTACH, who, now, saga_id=saga_id)
     notes = replace(notes, action_id=action_id)
-    return compute.sagas.start(tx, ATTACH_VOLUME, notes, who=who, saga_id=saga_id)
+    saga = ATTACH_VOLUME if notes.host else ATTACH_WAITING
+    return compute.sagas.start(tx, saga, notes, who=who, saga_id=saga_id)
 
 
-def _start_detaching(tx: Session, compute: Compute, who: Who, row: BlockDevice, host: Host) -> str:
+def _start_detaching(
+    tx: Session, compute: Compute, who: Who, row: BlockDevice, host: Host | None
+) -> str:
     saga_id, now = str(uuid.uuid4()), compute.clock.now()
-    place, others = disk_places.split(tx, row.id, host.name)
+    name = disk_places.NOWHERE if host is None else host.name
+    place, others = disk_places.split(tx, row.id, name)
     notes = DetachVolume(
         server_id=row.server_id,
         volume_id=row.volume_id or "",
         block_device_id=row.id,
-        host=host.name,
+        host=name,
         action_id=actions.begin(tx, row.server_id, _DETACH, who, now, saga_id=saga_id),
         device_name=row.device_name,
         attachment_id=place.attachment_id,
@@ -325,4 +345,5 @@ def _start_detaching(tx: Session, compute: Compute, who: Who, row: BlockDevice, 
         boot_index=row.boot_index,
         multiattach=row.multiattach,
     )
-    return compute.sagas.start(tx, DETACH_VOLUME, notes, who=who, saga_id=saga_id)
+    saga = DETACH_WAITING if host is None else DETACH_VOLUME
+    return compute.sagas.start(tx, saga, notes, who=who, saga_id=saga_id)

@@ -1,0 +1,136 @@
+"""Captures of root disks: by qemu-img from a guest that is off, else by the guest's own QEMU.
+
+QEMU copies the disk to another file and keeps that in step with what the guest writes. Ended once
+both are the same, without a change to the other file, it leaves the disk as it was at that moment.
+The guest's disk is never switched to anything: whatever dies meanwhile, it is whole.
+Source: facts/compute.md 14.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+
+from mooring.agent.copies import check_room
+from mooring.agent.guest_files import BASE, ROOT, ROOT_FORMAT
+from mooring.agent.libvirt import domain_xml
+from mooring.agent.libvirt.standstill import LibvirtStandstill
+from mooring.agent.libvirt.xml_words import parse
+from mooring.agent.limits import AGENT_MERGE_POLL_S
+from mooring.errors import Conflict, NotFound, Unavailable
+from mooring.fence.threads import run_to_end
+
+_COPY = libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COPY
+# libvirt forgets such a job with its guest, which a definition that is kept asks for.
+_TRANSIENT = libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+
+
+class LibvirtCaptures(LibvirtStandstill):
+    """A part of `LibvirtHypervisor`."""
+
+    async def capture_root(self, server_id: str, written: Path, operation_key: str) -> None:
+        own = self._files.directory / server_id
+        await self._look(server_id, _root_device)
+        await run_to_end(lambda: check_room(own, server_id, _used_bytes(own)))
+        # A job that an agent before this one began writes to a file that has no name any more.
+        await self.stop_capture(server_id)
+        is_begun = False
+        while True:
+            async with self._lock(server_id):
+                if await self._look(server_id, lambda domain: not domain.isActive()):
+                    await run_to_end(lambda: written.unlink(missing_ok=True))
+                    await self._qemu_img.convert(
+                        (own / ROOT, ROOT_FORMAT),
+                        (written, ROOT_FORMAT),
+                        operation_key=operation_key,
+                    )
+                    return
+                if await self._with(
+                    server_id, lambda domain, again=is_begun: _copy(domain, written, again=again)
+                ):
+                    return
+            is_begun = True
+            await asyncio.sleep(AGENT_MERGE_POLL_S)
+
+    async def stop_capture(self, server_id: str) -> None:
+        async with self._lock(server_id):
+            try:
+                is_off = await self._look(server_id, lambda domain: not domain.isActive())
+                if not is_off:
+                    await self._with(server_id, _stop)
+            except NotFound:
+                return
+
+
+def _copy(domain: Any, written: Path, *, again: bool) -> bool:
+    """Do the next thing that copies a root disk; return whether all of it is done."""
+    xml, device = domain.XMLDesc(0), _root_device(domain)
+    job = domain.blockJobInfo(device, 0)
+    if job and job["type"] != _COPY:
+        raise Conflict(
+            f"Something else is done to the disk of {domain.name()}. It was not copied; ask again "
+            "when that is over.",
+            busy=True,
+        )
+    if job and again:
+        if not _is_in_step(xml, device):
+            return False
+        domain.blockJobAbort(device, 0)
+        return True
+    if again:
+        raise Unavailable(
+            f"The copy of the disk of {domain.name()} ended before its time, and was removed; the "
+            "guest goes on. Its host may be out of room, and the log of its QEMU says why."
+        )
+    domain.blockCopy(device, _target(written), None, _TRANSIENT)
+    return False
+
+
+def _stop(domain: Any) -> None:
+    """End the copy of a root disk, if there is one."""
+    root = domain_xml.find_root(domain.XMLDesc(0))
+    if root is None:
+        return
+    device = root.device.removeprefix("/dev/")
+    job = domain.blockJobInfo(device, 0)
+    if not job or job["type"] != _COPY:
+        return
+    try:
+        domain.blockJobAbort(device, 0)
+    except libvirt.libvirtError:
+        # It may have ended by itself between the two calls.
+        if domain.isActive() and domain.blockJobInfo(device, 0):
+            raise
+
+
+def _root_device(domain: Any) -> str:
+    """Return what libvirt calls the root disk. Raises NotFound."""
+    root = domain_xml.find_root(domain.XMLDesc(0))
+    if root is None:
+        raise NotFound(f"The guest {domain.name()} has no root disk on its host.")
+    return root.device.removeprefix("/dev/")
+
+
+def _is_in_step(xml: str, device: str) -> bool:
+    """Return whether the copy has all that the disk has, and gets what the guest writes."""
+    for element in domain_xml.find_disks(parse(xml)):
+        mirror = element.find("mirror")
+        if mirror is not None and domain_xml.read_disk(element).device == f"/dev/{device}":
+            return mirror.get("ready") == "yes"
+    return False
+
+
+def _target(written: Path) -> str:
+    disk = ET.Element("disk", type="file")
+    ET.SubElement(disk, "driver", type=ROOT_FORMAT)
+    ET.SubElement(disk, "source", file=str(written))
+    return ET.tostring(disk, encoding="unicode")
+
+
+def _used_bytes(own: Path) -> int:
+    """Return how many bytes the disk may have at most, from what its layers take now."""
+    return sum((own / name).stat().st_blocks * 512 for name in (BASE, ROOT))

@@ -1,0 +1,81 @@
+"""The client's verbs about captures of the root disks of guests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+
+from mooring.agent_api import verbs
+from mooring.agent_api.calls import Calls
+from mooring.agent_api.captures import Capture
+from mooring.agent_api.transport import Request
+from mooring.errors import Unavailable
+from mooring.fence.operation import Operation
+from mooring.limits import AGENT_CALL_S, AGENT_CAPTURE_S, AGENT_LONG_CALL_S, CAPTURE_PIECE_BYTES
+
+
+class CaptureCalls(Calls):
+    """A part of `AgentClient`."""
+
+    async def put_capture(
+        self,
+        server_id: str,
+        image_id: str,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_CAPTURE_S,
+    ) -> Capture:
+        """Have a host copy a guest's root disk, whatever the guest does, or find it copied.
+
+        NotFound: no such guest, or it boots from a volume. NoCapacity: no room, and nothing is
+        left. Conflict: something else is done to the disk. The guest goes on as before.
+        """
+        return await self.ask(
+            verbs.PUT_CAPTURE, server_id, image_id, operation=operation, timeout_s=timeout_s
+        )
+
+    async def show_capture(self, server_id: str, image_id: str) -> Capture | None:
+        """Return a capture, or None where none was begun."""
+        return await self.find(verbs.SHOW_CAPTURE, server_id, image_id)
+
+    async def read_capture(self, server_id: str, capture: Capture) -> AsyncIterator[bytes]:
+        """Yield the data of a capture that is whole, piece by piece.
+
+        Unavailable where the host does not answer, and at the end for data that differ from what
+        was captured: whoever uploads them has not sent them to their end by then. NotFound.
+        """
+        digest, offset, held = hashlib.sha256(), 0, b""
+        while offset < capture.size_bytes:
+            # The last piece is held back until all is known to be sound.
+            if held:
+                yield held
+            held = await self._read_piece(server_id, capture.image_id, offset)
+            if not held:
+                break
+            digest.update(held)
+            offset += len(held)
+        if offset != capture.size_bytes or digest.hexdigest() != capture.sha256:
+            raise Unavailable(
+                f"The capture of server {server_id} came damaged from host {self.name}. Delete it, "
+                "and have it made anew."
+            )
+        yield held
+
+    async def delete_capture(
+        self,
+        server_id: str,
+        image_id: str,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> None:
+        """End a capture that is made, and remove it; nothing when there is none."""
+        await self.ask(
+            verbs.DELETE_CAPTURE, server_id, image_id, operation=operation, timeout_s=timeout_s
+        )
+
+    async def _read_piece(self, server_id: str, image_id: str, offset: int) -> bytes:
+        target = verbs.READ_CAPTURE.target(
+            server_id, image_id, offset=offset, length=CAPTURE_PIECE_BYTES
+        )
+        return (await self._finish(Request("GET", target, {}), AGENT_CALL_S)).body

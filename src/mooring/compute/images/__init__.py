@@ -1,0 +1,1 @@
+"""Images are made of servers whose root disk lies on their host."""

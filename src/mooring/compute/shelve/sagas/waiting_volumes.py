@@ -1,0 +1,62 @@
+"""The volumes of a server that was put away, given to the host that it gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.compute.hosts import guests
+from mooring.compute.shelve.sagas.shelve_notes import (
+    UnshelveServer,
+    at_host,
+    items,
+    nowhere,
+    with_disk,
+)
+from mooring.compute.volumes import devices, disk_places, disks
+from mooring.errors import NotFound
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS
+from mooring.saga.define import Each, Run, Step, Together
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+
+
+async def export(notes: UnshelveServer, item: str, run: Run[Compute]) -> None:
+    """Have the volume exported to the host, by the attachment that kept it for the server."""
+    await disks.export(run, at_host(notes, item))
+
+
+async def put_away(notes: UnshelveServer, item: str, run: Run[Compute]) -> Together:
+    """Have an empty attachment keep the volume again, and then end the exported one.
+
+    The host lets go before, as starting the guest may have connected the volume. One that is being
+    given to a host cannot be reserved: it is said to be in use first (facts/block_storage.md 2.4).
+    """
+    old = at_host(notes, item)
+    await disks.hold(run, old)
+    try:
+        made = await disks.reserve(run, nowhere(notes, item), as_user=False)
+    except NotFound:
+        # The volume was deleted by force while it waited: there is nothing to keep.
+        await disks.leave(run, old)
+        return Together(lambda tx: devices.remove(tx, item))
+    await disks.leave(run, old)
+    operation = guests.other(run.operation, "delete")
+    volumes = run.service.volumes
+    await volumes.delete_attachment(None, old.attachment_id or "", operation=operation)
+
+    def save(tx: Session) -> None:
+        disk_places.change(tx, item, notes.host, run.now(), attachment_id=made)
+
+    return Together(save, with_disk(notes, item, attachment_id=made))
+
+
+GIVEN = Each(
+    "volumes",
+    items,
+    Step("export_volume", export, undo=put_away, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
+    Step("complete_volume", disks.Steps(at_host).complete),
+)
+"""Exported one after the other, and said to be in use before the guest starts."""
