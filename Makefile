@@ -6,6 +6,9 @@ PYTEST := $(PYTHON) -m pytest
 # have killed about as long as they work. Who has done its share takes over what others have left.
 ON_EVERY_CORE := -n $(shell expr $$(nproc) + 1) --maxprocesses 8 --dist worksteal
 
+# Tests that kill wait for leases and for processes longer than they work.
+ON_MORE := -n $(shell expr 2 \* $$(nproc) + 1) --maxprocesses 12 --dist worksteal
+
 # The processes that tests start read what the first one has compiled.
 export PYTHONDONTWRITEBYTECODE =
 
@@ -38,13 +41,13 @@ faults: ## seed every fault, and see it noticed by the tests it names
 
 kill: ## kill processes at every kill point, not only at the sample of make test
 	@scripts/setup test
-	$(PYTEST) $(ON_EVERY_CORE) -m kill --every
+	$(PYTEST) $(ON_MORE) -m kill --every
 
 guests: ## run every test with real guests
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every -m hosts
 
-soak: ## live through 2000 random histories of three hosts whose servers move
+soak: ## live through 3000 random histories of servers that move with volumes and shares
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every -m soak
 

@@ -30,6 +30,7 @@ PARTS: tuple[str, ...] = (
     "operations",
     "rebuild",
     "moves",
+    "evacuate",
     "shares",
     "listing",
     "steps",

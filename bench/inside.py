@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +26,9 @@ from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
 from mooring.probe import NoProbe
 from mooring.saga.tables import SagaRow
+
+if TYPE_CHECKING:
+    from mooring.agent.simulated import SimulatedHypervisor
 
 URL = "http://bench.test"
 HOST, VCPUS = "bench", 512
@@ -56,6 +59,12 @@ class Inside:
         """Return the commits so far: every service's, and those of the agents' journals."""
         stores = sum(store.commits for store in self.cloud.stores.values())
         return stores + sum(running.agent.journal.commits for running in self._running)
+
+    def hypervisor(self, host: str) -> SimulatedHypervisor:
+        """Return what has the guests of a host."""
+        agents = (running.agent for running in self._running)
+        found = next(agent for agent in agents if agent.settings.name == host)
+        return cast("SimulatedHypervisor", found.hypervisor)
 
     async def ask(self, method: str, path: str, body: Any = None, *, user: str = "demo") -> Any:
         """Send a request without a socket and return its decoded body. Raises RuntimeError."""
