@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 NOSTATE, RUNNING, PAUSED, SHUTDOWN, CRASHED, SUSPENDED = 0, 1, 3, 4, 6, 7
 IDLE: Collection[str | None] = (None,)
+OFFLOADED = "shelved_offloaded"
+"""The vm_state of a server that was put away: it is at no host."""
 ATTACHABLE = frozenset(
     {
         "active",
@@ -36,7 +38,7 @@ ATTACHABLE = frozenset(
         "resized",
         "soft-delete",
         "shelved",
-        "shelved_offloaded",
+        OFFLOADED,
     }
 )
 """vm_states in which volumes are attached and detached."""

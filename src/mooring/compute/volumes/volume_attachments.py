@@ -17,7 +17,7 @@ from mooring.compute.tables import BlockDevice, Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME, AttachVolume
 from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME, DetachVolume
-from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, AWAY, DETACH_WAITING
+from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, DETACH_WAITING
 from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _check_state(tx: Session, who: Who, server_id: str, version: Version, action
 
 def _check_host(tx: Session, compute: Compute, server: Server) -> Host | None:
     """Return a server's host, None for one that was put away. Raises Conflict: it is down."""
-    if server.vm_state == AWAY:
+    if server.vm_state == states.OFFLOADED:
         return None
     now, down_after_s = compute.clock.now(), compute.settings.host_down_s
     return hosts.require_up(tx, server.host, now, down_after_s)
@@ -258,9 +258,9 @@ def _check_abilities(
     if host is None:
         if wanted.tag is not None or volume.multiattach:
             raise Invalid(
-                f"Instance {server.id} is {AWAY}: a volume with a tag, or one that several servers "
-                f"may have, is attached while it is at a host. Volume {volume.id} was not "
-                "attached; unshelve the server first."
+                f"Instance {server.id} is {states.OFFLOADED}: a volume with a tag, or one that "
+                f"several servers may have, is attached while it is at a host. Volume {volume.id} "
+                "was not attached; unshelve the server first."
             )
         return
     for needed, trait, what in (
@@ -285,18 +285,13 @@ def _reserve(
     volume, wanted = what
     present, now = devices.of_server(tx, server.id), compute.clock.now()
     block_devices.check_count(len(present), compute.settings.max_disks)
-    used = [row.device_name for row in present if row.device_name]
-    # libvirt names disks by itself: the guest's kernel decides in any case (facts/compute.md 2.7).
-    requested = None if host is None or host.hypervisor == "libvirt" else wanted.device
-    name = block_devices.choose_device_name(used, requested=requested, root=server.root_device_name)
     row = BlockDevice(
         id=str(uuid.uuid4()),
         server_id=server.id,
         state="reserving",
         source_type="volume",
         destination_type="volume",
-        # One that waits gets its name with its host (facts/compute.md 2.7).
-        device_name=None if host is None else name,
+        device_name=_choose_name(server, host, present, wanted.device),
         volume_id=wanted.volume_id,
         multiattach=volume.multiattach,
         tag=wanted.tag,
@@ -305,6 +300,18 @@ def _reserve(
         updated_at=now,
     )
     return devices.add(tx, row)
+
+
+def _choose_name(
+    server: Server, host: Host | None, present: Sequence[BlockDevice], wished: str | None
+) -> str | None:
+    """Return the name of a new disk; None while there is no host (facts/compute.md 2.7)."""
+    if host is None:
+        return None
+    used = [row.device_name for row in present if row.device_name]
+    # libvirt names disks by itself: the guest's kernel decides in any case.
+    requested = None if host.hypervisor == "libvirt" else wished
+    return block_devices.choose_device_name(used, requested=requested, root=server.root_device_name)
 
 
 def _plan_attaching(row: BlockDevice, server: Server, known: list[str]) -> AttachVolume:

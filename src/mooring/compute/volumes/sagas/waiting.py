@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.compute.actions.story import Told, tell
+from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.disk_places import NOWHERE
@@ -23,17 +24,15 @@ if TYPE_CHECKING:
 
     from mooring.compute.service import Compute
 
-AWAY = "shelved_offloaded"
-
 
 def check_away(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:
     """See that the server still is at no host."""
     del run
     server = tx.get(Server, notes.server_id)
-    if server is None or server.vm_state != AWAY:
+    if server is None or server.vm_state != states.OFFLOADED:
         raise Conflict(
-            f"Server {notes.server_id} is not {AWAY} any more. The volume was not attached; ask "
-            "again."
+            f"Server {notes.server_id} is not {states.OFFLOADED} any more. The volume was not "
+            "attached; ask again."
         )
 
 
