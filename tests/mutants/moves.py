@@ -178,8 +178,8 @@ MUTANTS = [
     Mutant(
         "a host is chosen without room for the disk that comes",
         CLAIMING,
-        "        resources=resources_of(server, root_is_volume=not notes.is_local),\n",
-        "        resources=resources_of(server, root_is_volume=True),\n",
+        "        root_is_volume=not notes.is_local,\n",
+        "        root_is_volume=True,\n",
         BLOCKS,
         "no_room_for_the_disk",
     ),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from mooring.compute.drives import config_drives
+
 if TYPE_CHECKING:
     from mooring.compute.flavors.sizes import Size
     from mooring.compute.tables import Server
@@ -60,6 +62,25 @@ class Needs(Struct, frozen=True, kw_only=True):
         """Whether few hosts may do, or one may do better than others that have room."""
         place = self.zone or self.host or self.preferred
         return bool(place or self.reach or self.group_id or self.hints)
+
+
+def of_server(server: Server, *, root_is_volume: bool, **more: Any) -> Needs:
+    """Return what a server needs of any host that is to have it, as it is; `more` is of the case.
+
+    Its specs decide of aggregates and traits, a config drive of those that write one.
+    """
+    drives = config_drives.traits_of(has_drive=server.config_drive)
+    asked: dict[str, Any] = {
+        "resources": resources_of(server, root_is_volume=root_is_volume),
+        "traits": traits_of(server.extra_specs, drives),
+        "specs": server.extra_specs,
+    }
+    return Needs(
+        server_id=server.id,
+        project_id=server.project_id,
+        hints=server.scheduler_hints,
+        **(asked | more),
+    )
 
 
 def resources_of(server: Server | Size, *, root_is_volume: bool) -> dict[str, int]:

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
-from mooring.compute.scheduling import picking, tried
-from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
+from mooring.compute.scheduling import needs, picking, tried
 from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.servers import states
@@ -27,22 +26,18 @@ if TYPE_CHECKING:
 async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
     """Choose a host with room and hold the resources there. Raises NoCapacity."""
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
-    needs = Needs(
-        server_id=notes.server_id,
-        resources=resources_of(server, root_is_volume=not notes.image_id),
-        traits=traits_of(server.extra_specs, notes.traits),
+    volumes = [disk.volume_id for disk in notes.disks if disk.volume_id]
+    wanted = needs.of_server(
+        server,
+        root_is_volume=not notes.image_id,
+        traits=needs.traits_of(server.extra_specs, notes.traits),
         zone=notes.wished_zone,
         host=notes.wished_host,
         tried=tried.names(notes.tried),
-        reach=await find_reach(
-            run.service.volumes, [disk.volume_id for disk in notes.disks if disk.volume_id]
-        ),
+        reach=await find_reach(run.service.volumes, volumes),
         group_id=notes.group_id,
-        project_id=notes.project_id,
-        specs=server.extra_specs,
-        hints=server.scheduler_hints,
     )
-    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
+    chosen = await picking.claim(run, wanted, Owner(notes.project_id, notes.user_id))
     return replace(notes, host=chosen.host, zone=chosen.zone)
 
 

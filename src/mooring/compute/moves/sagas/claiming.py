@@ -14,8 +14,7 @@ from mooring.compute.drives import config_drives
 from mooring.compute.hosts import guests, hosts
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas.move_notes import ColdMove, Evacuate, LiveMigrate, Move
-from mooring.compute.scheduling import mounting, picking, tried
-from mooring.compute.scheduling.needs import Needs, resources_of, traits_for_shares, traits_of
+from mooring.compute.scheduling import mounting, needs, picking, tried
 from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.shares import folders
@@ -40,11 +39,9 @@ async def hold_source(notes: Move, run: Run[Compute]) -> None:
 async def claim_destination(notes: M, run: Run[Compute]) -> M:
     """Choose a host with room, and hold it there. Raises NoCapacity."""
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
-    drives = config_drives.traits_of(has_drive=server.config_drive)
-    needs = Needs(
-        server_id=server.id,
-        resources=resources_of(server, root_is_volume=not notes.is_local),
-        traits=traits_of(server.extra_specs, drives),
+    wanted = needs.of_server(
+        server,
+        root_is_volume=not notes.is_local,
         zone=server.pinned_zone,
         host=notes.wished_host,
         leaving=notes.source,
@@ -52,11 +49,8 @@ async def claim_destination(notes: M, run: Run[Compute]) -> M:
         hypervisor=notes.hypervisor,
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
         group_id=notes.group_id,
-        project_id=notes.project_id,
-        specs=server.extra_specs,
-        hints=server.scheduler_hints,
     )
-    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
+    chosen = await picking.claim(run, wanted, Owner(notes.project_id, notes.user_id))
     return replace(notes, destination=chosen.host, zone=chosen.zone)
 
 
@@ -74,40 +68,40 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
     """
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     mounts, letting_go = await run.service.store.read(lambda tx: _look_at_shares(tx, notes))
-    resizes, specs = notes.action == "resize", notes.size.extra_specs
     if notes.is_local and notes.size.disk_gib < notes.former.disk_gib:
         raise Invalid(
             f"The root disk of server {server.id} has {notes.former.disk_gib} GiB, and flavor "
             f"{notes.size.flavor_name} has {notes.size.disk_gib}: it is not made smaller. Nothing "
             "was changed; choose a flavor with as large a disk."
         )
-    needs = Needs(
-        server_id=server.id,
-        resources=resources_of(notes.size, root_is_volume=not server.image_id),
+    wanted = needs.of_server(
+        server,
+        root_is_volume=not server.image_id,
+        resources=needs.resources_of(notes.size, root_is_volume=not server.image_id),
         traits=_traits_for_size(server, notes),
         zone=server.pinned_zone,
         host=notes.wished_host,
-        leaving="" if resizes else notes.source,
+        leaving="" if notes.action == "resize" else notes.source,
         tried=tried.names(notes.tried),
         preferred=notes.source,
         hypervisor=notes.hypervisor,
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
         group_id=notes.group_id,
-        project_id=notes.project_id,
-        specs=specs,
+        specs=notes.size.extra_specs,
         mounts=mounts,
         letting_go=letting_go,
-        hints=server.scheduler_hints,
     )
-    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
+    chosen = await picking.claim(run, wanted, Owner(notes.project_id, notes.user_id))
     found = replace(notes, destination=chosen.host, zone=chosen.zone)
     return replace(found, to_make=[], to_share=[]) if found.stays else found
 
 
 def _traits_for_size(server: Server, notes: ColdMove) -> list[str]:
     specs = notes.size.extra_specs
-    shared = traits_for_shares(specs) if notes.shares else ()
-    return traits_of(specs, (*shared, *config_drives.traits_of(has_drive=server.config_drive)))
+    shared = needs.traits_for_shares(specs) if notes.shares else ()
+    return needs.traits_of(
+        specs, (*shared, *config_drives.traits_of(has_drive=server.config_drive))
+    )
 
 
 def _look_at_shares(tx: Session, notes: ColdMove) -> tuple[dict[str, str], list[str]]:

@@ -15,8 +15,7 @@ from mooring.compute.create import spawning
 from mooring.compute.drives import config_drives
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests, hosts
-from mooring.compute.scheduling import picking, tried
-from mooring.compute.scheduling.needs import Needs, resources_of, traits_of
+from mooring.compute.scheduling import needs, picking, tried
 from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.servers import states
@@ -54,21 +53,16 @@ def put_back(tx: Session, notes: UnshelveServer, run: Run[Compute]) -> None:
 async def claim_host(notes: UnshelveServer, run: Run[Compute]) -> UnshelveServer:
     """Choose a host with room, and hold it there. Raises NoCapacity."""
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
-    drives = config_drives.traits_of(has_drive=server.config_drive)
-    needs = Needs(
-        server_id=server.id,
-        resources=resources_of(server, root_is_volume=True),
-        traits=traits_of(server.extra_specs, drives),
+    wanted = needs.of_server(
+        server,
+        root_is_volume=True,
         zone=notes.wished_zone,
         host=notes.wished_host,
         tried=tried.names(notes.tried),
         reach=await find_reach(run.service.volumes, [disk.volume_id for disk in notes.disks]),
         group_id=notes.group_id,
-        project_id=notes.project_id,
-        specs=server.extra_specs,
-        hints=server.scheduler_hints,
     )
-    chosen = await picking.claim(run, needs, Owner(notes.project_id, notes.user_id))
+    chosen = await picking.claim(run, wanted, Owner(notes.project_id, notes.user_id))
     return replace(notes, host=chosen.host, zone=chosen.zone)
 
 
