@@ -23,13 +23,14 @@ from mooring.compute.moves.migrations import New
 from mooring.compute.moves.sagas import sharing, verifying
 from mooring.compute.moves.sagas.cold_migrate import COLD_MIGRATE
 from mooring.compute.moves.sagas.confirm_resize import CONFIRM_RESIZE
-from mooring.compute.moves.sagas.move_notes import ColdMove, MovingDisk, moving
+from mooring.compute.moves.sagas.move_notes import ColdMove
 from mooring.compute.moves.sagas.revert_resize import REVERT_RESIZE
 from mooring.compute.quotas import quota
 from mooring.compute.quotas.quota import Usage
 from mooring.compute.servers import servers, states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes.moving_disks import MovingDisk, moving
 from mooring.errors import Invalid, NotFound
 
 if TYPE_CHECKING:

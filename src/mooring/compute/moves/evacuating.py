@@ -18,10 +18,11 @@ from mooring.compute.moves import checks, migrations
 from mooring.compute.moves.describing import describe
 from mooring.compute.moves.migrations import New
 from mooring.compute.moves.sagas.evacuate import EVACUATE
-from mooring.compute.moves.sagas.move_notes import Evacuate, moving
+from mooring.compute.moves.sagas.move_notes import Evacuate
 from mooring.compute.servers import servers, states
 from mooring.compute.shares import blocked
 from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes.moving_disks import moving
 from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from mooring.compute.moves import checks, migrations
 from mooring.compute.moves.describing import describe
 from mooring.compute.moves.migrations import New
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
-from mooring.compute.moves.sagas.move_notes import LiveMigrate, moving
+from mooring.compute.moves.sagas.move_notes import LiveMigrate
 from mooring.compute.servers import servers, states
 from mooring.compute.shares import blocked
 from mooring.compute.volumes import devices
+from mooring.compute.volumes.moving_disks import moving
 from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:

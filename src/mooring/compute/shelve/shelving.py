@@ -20,14 +20,12 @@ from mooring.compute.shares import blocked
 from mooring.compute.shelve.sagas.offload_server import OFFLOAD_SERVER
 from mooring.compute.shelve.sagas.shelve_notes import (
     OffloadServer,
-    ShelvedDisk,
     UnshelveServer,
-    shelved,
 )
 from mooring.compute.shelve.sagas.unshelve_server import UNSHELVE_SERVER
 from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.disk_places import NOWHERE
-from mooring.compute.volumes.sagas.waiting import AWAY
+from mooring.compute.volumes.moving_disks import MovingDisk, moving
 from mooring.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
@@ -82,7 +80,6 @@ async def _offload(
             task_state="shelving",
             disks=disks,
             known=attached,
-            group_id=affinity.group_of(tx, server_id),
         )
         compute.sagas.start(tx, OFFLOAD_SERVER, notes, who=who, saga_id=saga_id)
 
@@ -107,7 +104,7 @@ async def unshelve(
 
     def begin(tx: Session) -> None:
         server = servers.visible(tx, who, server_id)
-        states.require(server, who, "unshelve", {AWAY})
+        states.require(server, who, "unshelve", {states.OFFLOADED})
         wished = server.pinned_zone if zone is UNSET else zone
         _check_wish(tx, compute, wished, host)
         disks = _waiting(tx, server)
@@ -140,7 +137,7 @@ def _require_volume_root(server: Server) -> None:
         )
 
 
-def _at_host(tx: Session, server: Server, host: str) -> list[ShelvedDisk]:
+def _at_host(tx: Session, server: Server, host: str) -> list[MovingDisk]:
     """Return the volumes that a host is to let go; not those that wait already.
 
     Raises Conflict while one of them is on its way, or at another host, too; Invalid for one that
@@ -158,7 +155,7 @@ def _at_host(tx: Session, server: Server, host: str) -> list[ShelvedDisk]:
                     lasts=True,
                 )
     return [
-        shelved(row)
+        moving(row)
         for row in rows
         if any(place.host == host for place in disk_places.of_device(tx, row.id))
     ]
@@ -182,7 +179,7 @@ def _check_wish(tx: Session, compute: Compute, zone: str | None, host: str | Non
         )
 
 
-def _waiting(tx: Session, server: Server) -> list[ShelvedDisk]:
+def _waiting(tx: Session, server: Server) -> list[MovingDisk]:
     """Return the volumes that wait for a server, each with the name that it will have."""
     rows = [row for row in devices.of_server(tx, server.id) if row.volume_id]
     checks.check_volumes(server, rows)
@@ -192,9 +189,9 @@ def _waiting(tx: Session, server: Server) -> list[ShelvedDisk]:
             "instance, too.",
             lasts=True,
         )
-    used, disks = [row.device_name for row in rows if row.device_name], list[ShelvedDisk]()
+    used, disks = [row.device_name for row in rows if row.device_name], list[MovingDisk]()
     for row in rows:
-        disk = shelved(row)
+        disk = moving(row)
         if disk.device_name is None:
             name = block_devices.choose_device_name(
                 used, requested=None, root=server.root_device_name

@@ -9,26 +9,13 @@ from msgspec import Struct
 from mooring.compute.flavors.sizes import Size
 from mooring.compute.scheduling.tried import Tried
 from mooring.compute.shares.folders import Folder
-from mooring.compute.volumes.disks import Disk
+from mooring.compute.volumes.moving_disks import MovingDisk
 
 if TYPE_CHECKING:
-    from mooring.compute.tables import BlockDevice
-
+    from mooring.compute.volumes.disks import Disk
 
 LEAVES = frozenset({"confirmResize", "revertResize"})
 """Cold moves that leave a host for good."""
-
-
-class MovingDisk(Struct, frozen=True, kw_only=True):
-    """A volume that goes along. `attachment_id` is the source's, `made` the destination's."""
-
-    block_device_id: str
-    volume_id: str
-    attachment_id: str
-    device_name: str | None = None
-    boot_index: int | None = None
-    multiattach: bool = False
-    made: str = ""
 
 
 class Move(Struct, frozen=True, kw_only=True):
@@ -154,18 +141,6 @@ class ColdMove(Move, frozen=True, kw_only=True):
         return self.is_local and self.stays and self.former.disk_gib != self.size.disk_gib
 
 
-def moving(row: BlockDevice) -> MovingDisk:
-    """Return a server's volume as one that goes along."""
-    return MovingDisk(
-        block_device_id=row.id,
-        volume_id=row.volume_id or "",
-        attachment_id=row.attachment_id or "",
-        device_name=row.device_name,
-        boot_index=row.boot_index,
-        multiattach=row.multiattach,
-    )
-
-
 def given(notes: Move) -> list[str]:
     """Return the volumes that this move gives to the destination, by their block devices."""
     if not isinstance(notes, ColdMove):
@@ -218,7 +193,7 @@ def find(notes: Move, item: str) -> MovingDisk:
 def there(notes: Move, item: str) -> Disk:
     """Return a volume at the destination."""
     moved = find(notes, item)
-    return _at(notes, moved, notes.destination, moved.made)
+    return moved.at(notes.server_id, notes.destination, moved.made, notes.known)
 
 
 def left_behind(notes: Move, item: str) -> Disk:
@@ -226,17 +201,4 @@ def left_behind(notes: Move, item: str) -> Disk:
     if not notes.has_moved:
         return there(notes, item)
     moved = find(notes, item)
-    return _at(notes, moved, notes.source, moved.attachment_id)
-
-
-def _at(notes: Move, moved: MovingDisk, host: str, attachment_id: str) -> Disk:
-    return Disk(
-        server_id=notes.server_id,
-        volume_id=moved.volume_id,
-        host=host,
-        attachment_id=attachment_id or None,
-        device_name=moved.device_name,
-        boot_index=moved.boot_index,
-        multiattach=moved.multiattach,
-        known=notes.known,
-    )
+    return moved.at(notes.server_id, notes.source, moved.attachment_id, notes.known)
