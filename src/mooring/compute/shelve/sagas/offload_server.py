@@ -1,8 +1,9 @@
 """Put a server away: its guest ends, its room is given back, its volumes wait for it (specs 001).
 
 Each volume gets a second, empty attachment while the guest still has the first, so that it is never
-free for anybody else. Until the guest is off all of that is taken back; then there is no way back:
-what its host or the volume service does not let go of stays attached, and the server is in ERROR.
+free for anybody else. Until the guest is switched off all of that is taken back. From then on there
+is no way back: what its host or the volume service does not let go of stays attached, what they let
+go of waits, and the server is in ERROR once its guest was to end.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from mooring.compute.service import Compute
 
+_RESERVE = "reserve_spare"
+
 
 async def reserve_spare(notes: OffloadServer, item: str, run: Run[Compute]) -> OffloadServer:
     """Make the empty attachment that is to keep the volume for the server."""
@@ -49,10 +52,11 @@ async def power_off(notes: OffloadServer, run: Run[Compute]) -> OffloadServer:
         return replace(notes, found="stopped")
 
 
-def leave_host(tx: Session, notes: OffloadServer, run: Run[Compute]) -> None:
-    """Say that the server leaves its host: from here on there is no way back."""
+def leave_host(tx: Session, notes: OffloadServer, run: Run[Compute]) -> OffloadServer:
+    """Say that the server leaves its host."""
     now = run.now()
     states.change(tx, notes.server_id, now, task_state="shelving_offloading", power_state=_OFF)
+    return replace(notes, is_leaving=True)
 
 
 async def destroy_guest(notes: OffloadServer, run: Run[Compute]) -> None:
@@ -62,9 +66,16 @@ async def destroy_guest(notes: OffloadServer, run: Run[Compute]) -> None:
 
 def leave_place(tx: Session, notes: OffloadServer, item: str, run: Run[Compute]) -> None:
     """Say that the volume is at no host, and by which attachment it waits."""
-    made = find(notes, item).made
-    values = {"host": NOWHERE, "attachment_id": made, "state": "reserved"}
-    disk_places.change(tx, item, notes.host, run.now(), **values)
+    _move_place(tx, item, run, (notes.host, NOWHERE), find(notes, item).made)
+
+
+def _move_place(
+    tx: Session, item: str, run: Run[Compute], hosts: tuple[str, str], attachment_id: str
+) -> None:
+    """Say by which attachment a volume is at the second host, and not at the first any more."""
+    state = "attached" if hosts[1] else "reserved"
+    values = {"host": hosts[1], "attachment_id": attachment_id, "state": state}
+    disk_places.change(tx, item, hosts[0], run.now(), **values)
 
 
 async def release_claim(notes: OffloadServer, run: Run[Compute]) -> None:
@@ -76,32 +87,53 @@ def record_offloaded(tx: Session, notes: OffloadServer, run: Run[Compute]) -> No
     """Say that the server is at no host, nor in its group's."""
     affinity.leave_place(tx, notes.server_id)
     away = {"host": None, "zone": None}
-    states.settle(tx, notes.server_id, "shelved_offloaded", _OFF, run.now(), **away)
+    states.settle(tx, notes.server_id, states.OFFLOADED, _OFF, run.now(), **away)
 
 
 async def hold_volumes(notes: OffloadServer, run: Run[Compute]) -> OffloadServer:
     """Say that the volumes are in use which the host still has; none but the others wait."""
     for item in items(notes):
         disk, spare = at_host(notes, item), find(notes, item).made
-        if await disks.hold(run, disk):
+        if not await disks.hold(run, disk):
+            notes = with_disk(notes, item, attachment_id="")
+        elif spare:
             await _delete(run, spare)
             notes = with_disk(notes, item, made="")
     return notes
 
 
-def keep_volumes(tx: Session, notes: OffloadServer, run: Run[Compute]) -> None:
-    """Put the server into ERROR, with what its host did not let go of."""
+def keep_server(tx: Session, notes: OffloadServer, run: Run[Compute]) -> None:
+    """Leave the server with what its host did not let go of, and what waits for it.
+
+    In ERROR when its guest was to end; as its guest is when that could not be switched off.
+    """
     for item in items(notes):
-        if find(notes, item).made:
+        disk = find(notes, item)
+        if disk.made:
             leave_place(tx, notes, item, run)
-    states.break_down(tx, notes.server_id, run.now())
+        elif disk.attachment_id:
+            _move_place(tx, item, run, (NOWHERE, notes.host), disk.attachment_id)
+        else:
+            disk_places.remove(tx, item, notes.host)
+    if notes.is_leaving:
+        states.break_down(tx, notes.server_id, run.now())
+    else:
+        power.give_up(tx, notes, run)
 
 
 async def free_unknown(notes: OffloadServer, run: Run[Compute]) -> None:
-    """End the attachments that were made and not written down: nobody else knows of them."""
+    """End the attachments that no place has: those made, or left, and not written down."""
+    volumes = run.service.volumes
     for item in items(notes):
-        for made in await disks.find_own(run, nowhere(notes, item)):
-            await _delete(run, made)
+        disk = find(notes, item)
+        made = await volumes.session.bury(run.operation.of_step(f"{_RESERVE}:{item}"))
+        if made is None:
+            made = await disks.find_own(run, nowhere(notes, item))
+        places = await run.service.store.read(
+            lambda tx, one=disk.volume_id: disk_places.attachments_of(tx, one)
+        )
+        for attachment_id in sorted({*made, disk.made, disk.attachment_id} - places - {""}):
+            await _delete(run, attachment_id)
 
 
 async def _delete(run: Run[Compute], attachment_id: str) -> None:
@@ -121,7 +153,11 @@ def _describe(notes: OffloadServer) -> Told:
 
 _OFF = states.SHUTDOWN
 _left = disks.Steps(at_host, insists=True)
-_BAD_END = (Step("hold_volumes", hold_volumes), Step("keep_volumes", keep_volumes))
+_BAD_END = (
+    Step("look_at_guest", power.look_at_guest),
+    Step("hold_volumes", hold_volumes),
+    Step("keep_server", keep_server),
+)
 OFFLOAD_SERVER = Saga(
     "compute.offload_server",
     OffloadServer,
@@ -129,22 +165,22 @@ OFFLOAD_SERVER = Saga(
     Each(
         "spared",
         items,
-        Step("reserve_spare", reserve_spare, undo=disks.Steps(nowhere).free),
+        Step(_RESERVE, reserve_spare, undo=disks.Steps(nowhere).free),
     ),
-    Step("power_off", power_off, undo=power.look_at_guest, deadline_s=700.0),
+    Step("power_off", power_off, deadline_s=700.0),
     Step("leave_host", leave_host),
     Step("destroy_guest", destroy_guest, deadline_s=900.0),
     Each(
         "left",
         items,
         Step("disconnect_left", _left.leave),
-        Step("delete_left", _left.end),
         Step("leave_place", leave_place),
+        Step("delete_left", _left.end),
     ),
     Step("release_claim", release_claim),
     Step("record_offloaded", record_offloaded),
     locks=_locks,
-    pivot="leave_host",
+    pivot="power_off",
     failed_end=_BAD_END,
     undo_ends=_BAD_END,
     owes=(Step("free_unknown", free_unknown, may_be_forgone=True),),
