@@ -45,6 +45,13 @@ async def statuses(moving: Moving) -> list[str]:
     return [await moving.cloud.volume_status(volume_id) for volume_id in moving.volumes]
 
 
+async def attachment_of(moving: Moving, volume_id: str) -> str:
+    """Return the attachment that keeps a volume for the server."""
+    path = f"/attachments?volume_id={volume_id}"
+    (found,) = (await moving.cloud.volume_api("GET", path))["attachments"]
+    return str(found["id"])
+
+
 async def is_away(moving: Moving, statuses_of: str = "reserved") -> None:
     """See that the server is at no host, and that its volumes wait for it."""
     shown = await show(moving)
@@ -233,13 +240,28 @@ async def test_where_no_host_can_have_it_it_stays_away(away: Moving) -> None:
     await is_away(away)
 
 
+async def test_nobody_but_an_administrator_takes_a_volume_from_one_that_is_away(
+    away: Moving,
+) -> None:
+    volume_id = away.volumes[1]
+    path = f"/volume/v3/attachments/{await attachment_of(away, volume_id)}"
+    answer = await away.cloud.ask("DELETE", path, version="3.67")
+    assert answer.status == 409, answer.text
+    for user, action in (("member", "os-detach"), ("admin", "os-force_delete")):
+        path, body = f"/volume/v3/volumes/{volume_id}/action", {action: dict[str, str]()}
+        answer = await away.cloud.ask("POST", path, body, version="3.67", user=user)
+        assert answer.status in {400, 409}, answer.text
+    await is_away(away)
+
+
 @pytest.mark.parametrize("which", ["root", "other"])
-async def test_a_volume_that_was_deleted_by_force_meanwhile_is_forgotten(
+async def test_a_volume_that_an_administrator_deleted_meanwhile_is_forgotten(
     away: Moving, which: str
 ) -> None:
     gone = away.volumes.pop(0 if which == "root" else 1)
-    path, body = f"/volumes/{gone}/action", {"os-force_delete": dict[str, str]()}
-    await away.cloud.volume_api("POST", path, body, user="admin")
+    kept_by = await attachment_of(away, gone)
+    await away.cloud.volume_api("DELETE", f"/attachments/{kept_by}", user="admin")
+    await away.cloud.volume_api("DELETE", f"/volumes/{gone}", user="admin")
     await away.cloud.settle()
     assert await act(away, "unshelve") == 202
     await is_away(away)

@@ -172,11 +172,14 @@ def _require_sharing(wanted: NewAttachment) -> None:
 
 
 def _has_already(tx: Session, row: VolumeRow, server_id: str | None) -> bool:
-    if server_id is None or row.status not in ("in-use", "reserved"):
+    """Whether the server has the volume, or is the one that is just being given it."""
+    if server_id is None or row.status not in ("in-use", "reserved", "attaching"):
         return False
     query = select(AttachmentRow.id).where(
         AttachmentRow.volume_id == row.id, AttachmentRow.server_id == server_id
     )
+    if row.status == "attaching":
+        query = query.where(AttachmentRow.attach_status == "attaching")
     return tx.execute(query.limit(1)).first() is not None
 
 

@@ -239,9 +239,11 @@ async def delete(
 
 
 def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -> None:
-    # One that is being given to a second host is attaching, and its guest writes all the same.
+    # One that is being given to a second host is attaching, and its guest writes all the same; one
+    # that waits for a server that was put away is reserved.
     used = exists().where(
-        AttachmentRow.volume_id == row.id, AttachmentRow.attach_status == "attached"
+        AttachmentRow.volume_id == row.id,
+        or_(AttachmentRow.attach_status == "attached", AttachmentRow.server_id.is_not(None)),
     )
     guarded = update(VolumeRow).where(
         VolumeRow.id == row.id,

@@ -13,7 +13,7 @@ from mooring.compute.shelve.sagas.shelve_notes import (
     with_disk,
 )
 from mooring.compute.volumes import devices, disk_places, disks
-from mooring.errors import NotFound
+from mooring.errors import Invalid, NotFound
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Each, Run, Step, Together
 
@@ -31,15 +31,13 @@ async def export(notes: UnshelveServer, item: str, run: Run[Compute]) -> None:
 async def put_away(notes: UnshelveServer, item: str, run: Run[Compute]) -> Together:
     """Have an empty attachment keep the volume again, and then end the exported one.
 
-    The host lets go before, as starting the guest may have connected the volume. One that is being
-    given to a host cannot be reserved: it is said to be in use first (facts/block_storage.md 2.4).
+    The host lets go before, as starting the guest may have connected the volume.
     """
     old = at_host(notes, item)
-    await disks.hold(run, old)
     try:
-        made = await disks.reserve(run, nowhere(notes, item), as_user=False)
+        made = await _reserve(notes, item, run)
     except NotFound:
-        # The volume was deleted by force while it waited: there is nothing to keep.
+        # An administrator deleted the volume while it waited: there is nothing to keep.
         await disks.leave(run, old)
         return Together(lambda tx: devices.remove(tx, item))
     await disks.leave(run, old)
@@ -51,6 +49,19 @@ async def put_away(notes: UnshelveServer, item: str, run: Run[Compute]) -> Toget
         disk_places.change(tx, item, notes.host, run.now(), attachment_id=made)
 
     return Together(save, with_disk(notes, item, attachment_id=made))
+
+
+async def _reserve(notes: UnshelveServer, item: str, run: Run[Compute]) -> str:
+    """Make the empty attachment.
+
+    Cinder reserves none of a volume that is being given to a host: it is said to be in use first
+    (facts/block_storage.md 2.4).
+    """
+    try:
+        return await disks.reserve(run, nowhere(notes, item), as_user=False)
+    except Invalid:
+        await disks.hold(run, at_host(notes, item))
+        return await disks.reserve(run, nowhere(notes, item), as_user=False)
 
 
 GIVEN = Each(
