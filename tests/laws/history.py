@@ -42,16 +42,18 @@ _VOLUME = {
     "error_deleting": {"deleting", "error"},
     "error": {"deleting", "in-use", "attaching", "available", "reserved"},
 }
+_OFFLOADED = "shelved_offloaded"
 # facts/compute.md 1.1. A server whose request was refused after all never was: its row goes.
 _SERVER = {
     "nothing": {"building"},
     "building": {"active", "error", "deleted", "gone"},
-    "active": {"stopped", "paused", "suspended", "resized", "error", "deleted"},
-    "paused": {"active", "stopped", "error", "deleted"},
-    "suspended": {"active", "stopped", "error", "deleted"},
-    "stopped": {"active", "resized", "error", "deleted"},
+    "active": {"stopped", "paused", "suspended", "resized", _OFFLOADED, "error", "deleted"},
+    "paused": {"active", "stopped", _OFFLOADED, "error", "deleted"},
+    "suspended": {"active", "stopped", _OFFLOADED, "error", "deleted"},
+    "stopped": {"active", "resized", _OFFLOADED, "error", "deleted"},
     "resized": {"active", "stopped", "error", "deleted"},
-    "error": {"active", "stopped", "paused", "suspended", "deleted"},
+    "error": {"active", "stopped", "paused", "suspended", _OFFLOADED, "deleted"},
+    _OFFLOADED: {"active", "error", "deleted"},
 }
 # facts/shared_file_systems.md 3.1. An administrator may delete by force, or reset, from anywhere.
 _SHARE = {

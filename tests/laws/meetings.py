@@ -28,11 +28,14 @@ class Wants(Struct, frozen=True):
     """What its request names beside that."""
     moves: bool = False
     """Whether it wants a server that can go to another host."""
+    waits: bool = False
+    """Whether its server was put away, and its volumes wait with it."""
 
     def can_meet(self, first: Wants) -> bool:
         """Whether this one can be asked for where the first one is, and wants one lock with it."""
         needs = {*self.locks.split(), *self.needs.split()}
-        return needs <= {*first.stands.split()} and not self.shares_no_lock(first)
+        stands = needs <= {*first.stands.split()} and (first.waits or not self.waits)
+        return stands and not self.shares_no_lock(first)
 
     def shares_no_lock(self, other: Wants) -> bool:
         """Whether neither can be in the other one's way."""
@@ -102,9 +105,9 @@ WANTS = {
     "cold migration in vain": Wants(_MOVING, _MOVING, moves=True),
     "evacuation": Wants(_MOVING, _MOVING),
     "shelve": Wants(_MOVING, _MOVING),
-    "unshelve": Wants(_MOVING, _MOVING),
-    "attach while away": Wants("server spare", "server spare"),
-    "detach while away": Wants("server data", "server data"),
+    "unshelve": Wants(_MOVING, _MOVING, waits=True),
+    "attach while away": Wants(f"{_MOVING} spare", "server spare", waits=True),
+    "detach while away": Wants(_MOVING, "server data", waits=True),
     "local evacuation": Wants(_LOCAL, _LOCAL),
     "resize": Wants(_MOVING, _MOVING, moves=True),
     "confirm": Wants(f"{_MOVING} later", _MOVING, "later"),
@@ -211,6 +214,9 @@ def furnish(first: Scenario, second: Wants) -> Scenario | None:
     wants = WANTS[first.name]
     if second.can_meet(wants):
         return first
+    if wants.waits:
+        # No snapshot is taken of a volume that waits, and no server moves that is away.
+        return None
     with_snapshot = replace(wants, stands=f"{wants.stands} snapshot")
     if "volume" in wants.stands and second.can_meet(with_snapshot):
         named = f"{first.name} with a snapshot"

@@ -16,7 +16,7 @@ from mooring.errors import Conflict
 from mooring.saga import laws
 from mooring.saga.locks import LOCK_WAIT_S
 from tests.answers import Answer
-from tests.laws import image_scenarios, scenarios, standstill_scenarios
+from tests.laws import scenarios, standstill_scenarios
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
 from tests.laws.move_scenarios import (
@@ -59,10 +59,12 @@ async def _name(site: Site) -> None:
     await scenarios.a_volume(site, "spare")
 
 
+_ACTS: dict[str, Do] = {one.name: one.act for one in scenarios.SCENARIOS}
 MOVES: dict[str, Do] = {
     "live migrate": live_migrate,
     "cold migrate": cold_migrate,
     "resize": resize,
+    "shelve": _ACTS["shelve"],
 }
 WORDS: dict[str, Do] = {"confirm": confirm, "revert": revert}
 ACTS: dict[str, Do] = {
@@ -72,7 +74,7 @@ ACTS: dict[str, Do] = {
     "stop": scenarios.stop,
     "reboot": scenarios.reboot,
     "hard reboot": scenarios.reboot_hard,
-    "make image": image_scenarios.make_image,
+    "make image": _ACTS["make image"],
     "pause": standstill_scenarios.pause,
     "suspend": standstill_scenarios.suspend,
     "reset state": scenarios.reset_state,
@@ -154,7 +156,12 @@ async def test_two_operations_on_the_same_things_both_end(trials: Trials, case: 
             await trial.settle()
             await laws.require_peace(trial, f"{case} at {call.calls[nth - 1]}")
             answers: list[Answer | None] = [trial.answer, second.result()]
-            assert all(answer is None or answer.status < 500 for answer in answers), answers
+            assert all(_is_answer(answer) for answer in answers), answers
+
+
+def _is_answer(answer: Answer | None) -> bool:
+    """Whether a request was answered, if only that this cloud does not do it."""
+    return answer is None or answer.status < 500 or answer.status == 501
 
 
 @pytest.mark.parametrize("name", sorted({*ACTS} - {*MOVES, *WORDS}))

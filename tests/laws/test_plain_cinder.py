@@ -12,7 +12,7 @@ from mooring.saga import laws
 from mooring.saga.laws import Crash
 from tests.laws.meddlers import Meddling
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.test_calls import Calls, count_calls, hold
+from tests.laws.test_calls import Calls, count_calls, hold, plainly
 from tests.laws.test_steps import FAILING, FORWARD, Point, passing
 from tests.laws.trials import Trials
 
@@ -36,7 +36,7 @@ async def test_failing_needs_no_operations(trials: Trials, case: Point) -> None:
     async for scenario, outcome in passing(trials, case):
         async with trials.begin(scenario) as trial:
             trial.site.is_plain = True
-            await laws.hold_failure(trial, case.saga, case.name, outcome)
+            await laws.hold_failure(trial, case.saga, case.name, plainly(outcome))
 
 
 @pytest.mark.cases(ours(FORWARD), 6)
@@ -47,7 +47,7 @@ async def test_crashing_needs_no_operations(trials: Trials, case: Point) -> None
             trial.probe.arm(case.name, Crash)
             await laws.live_through(trial)
             await laws.require_peace(trial, f"crashing at {case}")
-            await laws.require_end(trial, case.saga, outcome, f"crashing at {case}")
+            await laws.require_end(trial, case.saga, plainly(outcome), f"crashing at {case}")
 
 
 @pytest.mark.cases(CALLS, 6)

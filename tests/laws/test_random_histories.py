@@ -74,6 +74,8 @@ def choose_move(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
         lambda: act("resize", {"flavorRef": size}),
         *[lambda: act("confirmResize")] * 3,
         *[lambda: act("revertResize")] * 3,
+        *[lambda: act("shelve")] * 2,
+        *[lambda: act("unshelve")] * 4,
     ]
     rare.append(lambda: act("os-resetState", {"state": "active"}, "admin"))
     chosen = rare if chance.random() < 0.06 else chance.choice([moves, usual])
