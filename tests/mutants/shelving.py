@@ -10,6 +10,22 @@ TESTS = "tests/compute/test_shelve.py"
 
 MUTANTS = [
     Mutant(
+        "a user ends what keeps a volume for a server that is away",
+        "volume/attachments/guard.py",
+        "    may_end = row.connection is None and who.is_admin\n",
+        "    may_end = row.connection is None\n",
+        TESTS,
+        "nobody_but_an_administrator",
+    ),
+    Mutant(
+        "what a server that is away has is deleted by force",
+        "volume/volumes/volumes.py",
+        ' == "attached", AttachmentRow.server_id.is_not(None)),\n',
+        ' == "attached", AttachmentRow.server_id == ""),\n',
+        TESTS,
+        "nobody_but_an_administrator",
+    ),
+    Mutant(
         "a server that was put away still takes room",
         OFFLOAD,
         "    await run.service.placement.release(notes.server_id, operation=run.operation)\n",
