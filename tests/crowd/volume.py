@@ -179,6 +179,40 @@ _ATTACHMENTS = [
         gone="{attachment#}",
     ),
 ]
+_OFFER = Ask(
+    "POST",
+    "/volume-transfers",
+    {"transfer": {"volume_id": "{v#}"}},
+    "transfer#",
+    "transfer.id",
+)
+_TRANSFERS = [
+    case
+    for path in ("/volume-transfers", "/os-volume-transfer")
+    for case in (
+        Case(
+            route=f"POST {path}",
+            before=(VOLUMES,),
+            body={"transfer": {"volume_id": "{v#}", "name": "{case}-new#"}},
+            look=path,
+            kept='"{case}-new#"',
+        ),
+        Case(
+            route=f"DELETE {path}/{{transfer_id}}",
+            before=(VOLUMES, _OFFER),
+            path=f"{path}/{{transfer#}}",
+            look=path,
+            gone="{transfer#}",
+        ),
+        Case(
+            route=f"POST {path}/{{transfer_id}}/accept",
+            before=(VOLUMES, _OFFER),
+            path=f"{path}/{{transfer#}}/accept",
+            body={"accept": {"auth_key": "{case}#"}},
+            refused=True,
+        ),
+    )
+]
 _SNAPSHOTS = [
     Case(
         route="POST /snapshots",
@@ -253,6 +287,7 @@ CASES = [
     *_ACTIONS,
     *_ATTACHMENTS,
     *_SNAPSHOTS,
+    *_TRANSFERS,
     *types_of("volume_type", TYPE, TYPES, "os-volume-type-access"),
     Case(
         route="PUT /os-quota-sets/{project_id}",

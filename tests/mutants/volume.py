@@ -4,7 +4,41 @@ from __future__ import annotations
 
 from tests.mutants.mutant import CALLS, FAILING, STEPS, Mutant
 
+TRANSFERS, GIVEN = "volume/transfers/transfers.py", "tests/volume/test_transfers.py"
 MUTANTS = [
+    Mutant(
+        "any key opens a transfer",
+        TRANSFERS,
+        "        if not hmac.compare_digest(found.digest, _digest(found.salt, key)):\n",
+        "        if not found.digest:\n",
+        GIVEN,
+        "wrong_key",
+    ),
+    Mutant(
+        "who takes a volume needs no room for it",
+        TRANSFERS,
+        "    if row.project_id != who.project_id:\n        quota.claim(",
+        "    if not row.project_id:\n        quota.claim(",
+        GIVEN,
+        "without_room",
+    ),
+    Mutant(
+        "a volume is taken twice",
+        TRANSFERS,
+        '    _turn(tx, asked, row.id, OFFERED, status="available", **owner)\n',
+        '    _turn(tx, asked, row.id, row.status, status="available", **owner)\n',
+        GIVEN,
+        "reset_has_ended",
+    ),
+    Mutant(
+        "whoever knows of a transfer sees it",
+        TRANSFERS,
+        "    if row is None or not (who.is_admin or row.project_id == who.project_id):\n"
+        "        raise _unknown",
+        "    if row is None:\n        raise _unknown",
+        GIVEN,
+        "others_see",
+    ),
     Mutant(
         "an undo leaves the export",
         "volume/attachments/sagas/connect_attachment.py",

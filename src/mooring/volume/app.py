@@ -26,6 +26,7 @@ from mooring.volume.tables import (
     SnapshotRow,
     VolumeRow,
 )
+from mooring.volume.transfers.api import transfers
 from mooring.volume.types import types
 from mooring.volume.types.api import types as type_routes
 from mooring.volume.volumes.api import volume_actions, volumes
@@ -76,6 +77,7 @@ SERVICE = Service(
         operators.api,
         reimage.api,
         snapshots.api,
+        transfers.api,
         operations.build_api(Volume),
     ),
     rules=RULES,

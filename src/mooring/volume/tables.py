@@ -153,6 +153,25 @@ class SnapshotRow(Base):
     updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
 
 
+class TransferRow(Base):
+    """A volume that is offered to whoever has the key, of which only a salted digest is kept.
+
+    `project_id` is the one that offers it. Who accepts it, or who ends the offer, deletes the row.
+    """
+
+    __tablename__ = "transfers"
+    __table_args__ = (Index("transfers_of_project", "project_id", "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    volume_id: Mapped[str] = mapped_column(ForeignKey(_VOLUME, ondelete="CASCADE"), unique=True)
+    project_id: Mapped[str]
+    name: Mapped[str | None]
+    no_snapshots: Mapped[bool] = mapped_column(default=False)
+    salt: Mapped[str]
+    digest: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
 class AttachmentRow(Base):
     """One attachment: a volume promised to a server, and, once connected, exported to a host.
 

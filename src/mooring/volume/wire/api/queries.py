@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mooring import limits
 from mooring.errors import Invalid
 from mooring.volume.snapshots import snapshot_list
+from mooring.volume.transfers import transfer_list
 from mooring.volume.volumes import listing
 from mooring.volume.volumes.listing import Query
 from mooring.volume.wire.api import values
@@ -52,6 +53,14 @@ def snapshots(call: Call[Volume]) -> Query:
         if key not in _PAGING:
             query = _filter_snapshots(call, query, key, value)
     return query
+
+
+def transfers(call: Call[Volume]) -> Query:
+    """Read what transfers are asked for. Raises Invalid."""
+    columns = transfer_list.COLUMNS
+    wanted = ("id", "name", "volume_id")
+    equal = {key: call.query[key] for key in wanted if key in call.query}
+    return Query(project_id=_project(call), page=_page(call, columns), equal=equal)
 
 
 def attachments(call: Call[Volume]) -> Query:

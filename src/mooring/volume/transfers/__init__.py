@@ -1,0 +1,1 @@
+"""Volumes that are offered to another project."""
