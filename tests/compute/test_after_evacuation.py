@@ -14,7 +14,7 @@ from tests.compute.cloud import ComputeCloud
 from tests.compute.local_disks import make_local
 from tests.compute.moving import server_that_moves
 from tests.compute.test_evacuation import HOSTS, come_back, die, evacuate, is_there
-from tests.compute.verifying import ask, show
+from tests.compute.verifying import ask, force_down, show
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +37,21 @@ async def test_a_host_that_was_deleted_ends_the_records_when_it_is_back(
         await cloud.look_at_hosts()
         assert await moving.status() == "completed"
         await is_there(moving)
+
+
+async def test_what_a_host_still_owes_is_nothing_that_the_doctor_finds(
+    tmp_path: Path, database: str
+) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
+        moving = await server_that_moves(cloud)
+        await force_down(cloud, moving.source, down=True)
+        await evacuate(moving, host=moving.destination)
+        # Its agent was not asked yet, and has guest and volumes.
+        assert await moving.connected() == [2, 2]
+        assert await cloud.complaints() == []
+        await come_back(moving)
+        assert await moving.connected() == [0, 2]
+        assert await cloud.complaints() == []
 
 
 async def test_a_host_that_is_gone_for_good_is_forgotten_with_what_it_owes(

@@ -49,6 +49,7 @@ from mooring.compute.snapshots.api import assisted_volume_snapshots
 from mooring.compute.tables import Host, HostFencing, Migration, Server
 from mooring.compute.volumes import devices
 from mooring.compute.volumes.api import volume_attachments
+from mooring.fence.debts import DebtRow
 from mooring.saga.engine import Engine
 from mooring.service import Loop, Service, Surroundings, rows_of
 from mooring.web import faces, operations
@@ -158,6 +159,7 @@ SERVICE = Service(
         "server_shares": share_places.read_all,
         "hosts": rows_of(Host, key="name"),
         "fencings": rows_of(HostFencing, key="host"),
+        "debts": rows_of(DebtRow),
         "moves": rows_of(Migration, migrations.unfinished(), key="uuid"),
     },
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from mooring.agent_api.hosts import Inventory
 from mooring.agent_api.servers import Guest
+from mooring.agent_api.verbs import DELETE_SERVER, DISCONNECT
 from mooring.agent_api.volumes import VolumeFile
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
@@ -33,6 +34,7 @@ def look(books: Books) -> Iterator[Finding]:
         yield from _guests(books, inventory)
         yield from _sizes(books, inventory)
         yield from _storage(books, inventory)
+        yield from _connections(books, inventory)
 
 
 def _devices(books: Books) -> Iterator[Finding]:
@@ -190,6 +192,8 @@ def _guests(books: Books, inventory: Inventory) -> Iterator[Finding]:
             continue
         if _is_kept(books, guest.server_id, inventory.name):
             continue
+        if books.owes(inventory.name, DELETE_SERVER.target(guest.server_id)):
+            continue
         if server is None or server["host"] != inventory.name:
             message = f"a guest on host {inventory.name} that no server explains"
             yield Finding(f"server {guest.server_id}", "orphan", message, _REPORT)
@@ -275,16 +279,24 @@ def _storage(books: Books, inventory: Inventory) -> Iterator[Finding]:
             if row is not None and not is_known:
                 message = f"exported for attachment {attachment_id}, which does not exist"
                 yield Finding(f"volume {file.volume_id}", "orphan", message, _REPORT)
-    known = {*_places(books), *(device["volume_id"] for device in books.devices.values())}
-    for connected in inventory.connections:
-        if connected.attachment_id in known or books.is_busy(f"volume:{connected.volume_id}"):
-            continue
-        message = f"connected on host {inventory.name}, and no server has it"
-        yield Finding(f"attachment {connected.attachment_id}", "orphan", message, _REPORT)
     for path in inventory.leftovers:
         # The files of a guest that is being made or removed lie in a directory of its name, and so
         # does the disk to which a server may go back.
         server_id = PurePath(path).name
-        if books.is_busy(f"server:{server_id}") or _may_go_back(books, server_id, inventory.name):
+        is_owed = books.owes(inventory.name, DELETE_SERVER.target(server_id))
+        if is_owed or _may_go_back(books, server_id, inventory.name):
+            continue
+        if books.is_busy(f"server:{server_id}"):
             continue
         yield Finding(path, "orphan", f"a file on host {inventory.name} of nothing", _REPORT)
+
+
+def _connections(books: Books, inventory: Inventory) -> Iterator[Finding]:
+    known = {*_places(books), *(device["volume_id"] for device in books.devices.values())}
+    for connected in inventory.connections:
+        if connected.attachment_id in known or books.is_busy(f"volume:{connected.volume_id}"):
+            continue
+        if books.owes(inventory.name, DISCONNECT.target(connected.attachment_id)):
+            continue
+        message = f"connected on host {inventory.name}, and no server has it"
+        yield Finding(f"attachment {connected.attachment_id}", "orphan", message, _REPORT)

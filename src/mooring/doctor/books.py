@@ -51,6 +51,8 @@ class Books(Struct):
     hosts: dict[str, dict[str, Any]]
     fencings: dict[str, dict[str, Any]]
     """How each host was fenced last, or is being fenced, by its name."""
+    debts: dict[str, dict[str, Any]]
+    """What hosts that were forced down have still to undo: nobody else is to see to that."""
     moves: dict[str, dict[str, Any]]
     """Servers on their way, and those that may go back: what placement holds for them besides."""
     volumes: dict[str, dict[str, Any]]
@@ -85,6 +87,11 @@ class Books(Struct):
     def waits_for_host(self, device: Mapping[str, Any]) -> bool:
         """Whether a volume is kept for a server that was put away, at no host."""
         return any(not place["host"] for place in device["places"])
+
+    def owes(self, host: str, path: str) -> bool:
+        """Whether a host has still to DELETE this path, whatever the query says."""
+        paths = (row["resource"] for row in self.debts.values() if row["host"] == host)
+        return any(owed.partition("?")[0] == path for owed in paths)
 
     def is_busy(self, *keys: str) -> bool:
         """Whether an operation that has not ended holds or awaits one of these keys."""
