@@ -26,7 +26,8 @@ from tests.hosts.nfs_agent import FORMATS, NAME, Sleeper, settings
 from tests.hosts.written import BLOCK, Written, read_written
 
 GIB = 1 << 30
-HEARS_S = 240.0
+HEARS_S = 480.0
+"""Guests here are emulated on an emulated machine, which may be one of many on its host."""
 DEVICES = {"raw": "vdb", "qcow2": "vdc"}
 
 
