@@ -56,6 +56,20 @@ def test_a_snapshot_is_taken_copied_and_deleted(demo: Shell, member: Http) -> No
     demo.run("volume", "delete", "photographed", "copy")
 
 
+def test_a_volume_is_copied_and_goes_back(demo: Shell, member: Http) -> None:
+    volume_id = member.volume("original")
+    copy = demo.ask("volume", "create", "twin", "--source", "original")
+    assert copy["source_volid"] == volume_id
+    member.until_volume(copy["id"], "available")
+    made = demo.ask("volume", "snapshot", "create", "before", "--volume", "original")
+    until_snapshot(member, made["id"], "available")
+    demo.run("--os-volume-api-version", "3.40", "volume", "revert", "before")
+    member.until_volume(volume_id, "available")
+    demo.run("volume", "snapshot", "delete", "before")
+    until_gone(member, made["id"])
+    demo.run("volume", "delete", "original", "twin")
+
+
 def test_a_snapshot_of_a_volume_in_use(demo: Shell, member: Http, guest: str) -> None:
     server_id = member.server("photographer", guest)
     volume_id = member.volume("used")

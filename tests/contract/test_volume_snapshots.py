@@ -172,6 +172,58 @@ async def test_a_new_volume_holds_what_the_snapshot_does(driver: VolumeDriver) -
         await holds(driver, 0xBB)
 
 
+async def test_a_new_volume_holds_what_another_one_does(driver: VolumeDriver) -> None:
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0xAA)
+    await driver.take_snapshot("v1", "s1", "op")
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0xBB)
+    source = await driver.volume_source("v1")
+    await driver.create(volume(driver, 2, "v2"), source, "op")
+    if isinstance(driver, DirectoryDriver):
+        await reads(driver.path("v2"), driver.pool.format, 0xBB, "0", "1M")
+
+
+async def test_a_volume_goes_back_to_its_newest_snapshot(driver: VolumeDriver) -> None:
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0xAA)
+    await driver.take_snapshot("v1", "s1", "op")
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0xBB)
+    for _ in range(2):
+        found = await driver.revert("v1", "s1", "op")
+        assert (found.volume_id, found.snapshots) == ("v1", ["s1"])
+    if isinstance(driver, DirectoryDriver):
+        await holds(driver, 0xAA)
+        await write(driver, 0xCC)
+    await driver.delete_snapshot("v1", "s1", "op")
+    if isinstance(driver, DirectoryDriver):
+        await holds(driver, 0xCC)
+    assert await driver.leftovers() == []
+
+
+async def test_a_volume_goes_back_to_no_other_snapshot(driver: VolumeDriver) -> None:
+    await driver.take_snapshot("v1", "s1", "op")
+    await driver.take_snapshot("v1", "s2", "op")
+    with pytest.raises(Conflict, match="not the newest"):
+        await driver.revert("v1", "s1", "op")
+    with pytest.raises(NotFound):
+        await driver.revert("v1", "s3", "op")
+    await driver.export("v1", "a1", HERE)
+    with pytest.raises(Conflict, match="a1"):
+        await driver.revert("v1", "s2", "op")
+
+
+async def test_a_volume_that_somebody_has_is_not_copied(driver: VolumeDriver) -> None:
+    with pytest.raises(NotFound):
+        await driver.volume_source("v2")
+    await driver.export("v1", "a1", HERE)
+    with pytest.raises(Conflict, match="a1"):
+        await driver.volume_source("v1")
+    await driver.unexport("v1", "a1")
+    assert (await driver.volume_source("v1")).virtual_bytes == 1024**3
+
+
 @pytest.mark.hosts
 @pytest.mark.parametrize("order", ["123", "132", "213", "231", "312", "321"])
 async def test_deleting_snapshots_in_any_order_keeps_the_data(

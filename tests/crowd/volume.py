@@ -147,6 +147,14 @@ _ACTIONS = [
         look=_AT,
         gone='"key#"',
     ),
+    Case(
+        route=f"POST {_ALL}/action revert",
+        before=(VOLUME, SNAPSHOT),
+        path=f"{_AT}/action",
+        body={"revert": {"snapshot_id": "{snap}"}},
+        look=_AT,
+        kept='"available"',
+    ),
     _action("os-reimage", {"image_id": "{image}"}, look=_AT, kept='"available"'),
 ]
 _ATTACHMENTS = [

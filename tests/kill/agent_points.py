@@ -44,6 +44,7 @@ VERBS = [
 UNWINDING = {
     "forget_resize": "!compute.extend_volume/resize_disk/forward/after",
     "forget_content": "!volume.reimage_volume/replace_content/forward/after",
+    "forget_revert": "!volume.revert_volume/revert_content/forward/after",
     "take_back_snapshot": "!compute.snapshot_volume/snapshot_disk/forward/after",
     "stop_merge": "!compute.delete_volume_snapshot/merge_disk/forward/after",
     "delete_arrival": UNDONE,
@@ -71,6 +72,7 @@ _BESIDES = {
     "take_back_snapshot": "volume.create_snapshot",
     **dict.fromkeys(("delete_snapshot", "record_merge"), "volume.delete_snapshot"),
     **dict.fromkeys(("merge_disk", "stop_merge"), "volume.delete_snapshot"),
+    **dict.fromkeys(("revert_volume", "forget_revert"), "volume.revert_volume"),
     "put_share": "share.create_share",
     "delete_share": "share.delete_share",
     "resize_share": "share.extend_share",

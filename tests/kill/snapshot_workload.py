@@ -26,6 +26,8 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
         "compute.delete_volume_snapshot": gone,
         "volume.await_turn": [lambda: _delete_while_it_leaves(cloud, server)],
         "volume.create_volume_from_snapshot": [lambda: _copy(cloud, free)],
+        "volume.revert_volume": [lambda: _revert(cloud, free)],
+        "volume.clone_volume": [lambda: _clone(cloud, free)],
     }
 
 
@@ -79,6 +81,16 @@ def _shown(cloud: KilledCloud, server: str) -> int:
 def _copy(cloud: KilledCloud, volume: str) -> Answer:
     body = {"volume": {"size": 1, "snapshot_id": _taken(cloud, volume)}}
     return cloud.ask("POST", f"{VOLUME}/volumes", body)
+
+
+def _clone(cloud: KilledCloud, volume: str) -> Answer:
+    body = {"volume": {"size": 1, "source_volid": volume}}
+    return cloud.ask("POST", f"{VOLUME}/volumes", body)
+
+
+def _revert(cloud: KilledCloud, volume: str) -> Answer:
+    path, value = f"{VOLUME}/volumes/{volume}/action", {"snapshot_id": _taken(cloud, volume)}
+    return cloud.ask("POST", path, {"revert": value}, version="3.40")
 
 
 def _is(cloud: KilledCloud, kind: str, which: str, status: str) -> bool:

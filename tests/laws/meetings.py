@@ -130,6 +130,8 @@ WANTS = {
     "delete snapshot": Wants("volume snapshot", "volume", "snapshot"),
     "delete snapshot in use": Wants("server volume snapshot", _BOTH, "snapshot"),
     "await a busy server": Wants("server volume snapshot", _BOTH, "snapshot"),
+    "clone volume": Wants("volume", "volume"),
+    "revert volume": Wants("volume snapshot", "volume", "snapshot"),
     "copy snapshot": Wants("volume snapshot", "volume", "snapshot"),
     "attach share": Wants("server share", "server share"),
     "detach share": Wants("server share", "server share"),

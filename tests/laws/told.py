@@ -29,10 +29,17 @@ class Story(Struct, frozen=True):
 
 STORIES = (
     Story(
-        frozenset({"volume.create_volume", "volume.create_volume_from_snapshot"}),
+        frozenset(
+            {
+                "volume.create_volume",
+                "volume.create_volume_from_snapshot",
+                "volume.clone_volume",
+            }
+        ),
         "volume.create",
         "volume_id",
     ),
+    Story(frozenset({"volume.revert_volume"}), "volume.revert", "volume_id"),
     Story(
         frozenset({"volume.delete_volume", "volume.force_delete_volume"}),
         "volume.delete",

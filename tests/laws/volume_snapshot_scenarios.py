@@ -7,8 +7,9 @@ from typing import Any
 
 from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
+from mooring.volume.snapshots.sagas.revert_volume import REVERT_VOLUME
 from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
-from mooring.volume.volumes.sagas.create_volume import CREATE_VOLUME_FROM_SNAPSHOT
+from mooring.volume.volumes.sagas.create_volume import CLONE_VOLUME, CREATE_VOLUME_FROM_SNAPSHOT
 from tests.laws.sites import VOLUME, Do, Scenario, Site
 
 
@@ -30,6 +31,18 @@ async def delete_later(site: Site) -> Any:
 async def copy_snapshot(site: Site) -> Any:
     body = {"volume": {"size": 2, "name": "copy", "snapshot_id": site.names["snapshot"]}}
     return await site.ask("POST", f"{VOLUME}/volumes", body)
+
+
+async def clone_volume(site: Site) -> Any:
+    body = {"volume": {"size": 2, "name": "copy", "source_volid": site.names["volume"]}}
+    return await site.ask("POST", f"{VOLUME}/volumes", body)
+
+
+async def revert_volume(site: Site) -> Any:
+    value = {"snapshot_id": site.names["snapshot"]}
+    return await site.ask(
+        "POST", f"{VOLUME}/volumes/{{volume}}/action", {"revert": value}, version="3.40"
+    )
 
 
 async def a_snapshot(site: Site, *, of: Do) -> None:
@@ -58,4 +71,6 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
             outlives=(DELETE_SNAPSHOT.name, "compute.delete_volume_snapshot"),
         ),
         Scenario("copy snapshot", CREATE_VOLUME_FROM_SNAPSHOT, copied, copy_snapshot),
+        Scenario("revert volume", REVERT_VOLUME, copied, revert_volume),
+        Scenario("clone volume", CLONE_VOLUME, a_volume, clone_volume),
     ]

@@ -40,6 +40,22 @@ MUTANTS = [
         "others_see",
     ),
     Mutant(
+        "a volume is given to others while it is copied",
+        "volume/volumes/sagas/create_volume.py",
+        '        return mine, exclusive(f"volume:{notes.source_volume}")\n',
+        "        return (mine,)\n",
+        "tests/volume/test_clones.py",
+        "nobody_is_given",
+    ),
+    Mutant(
+        "a volume goes back to a snapshot that is not its newest",
+        "agent/drivers/chains.py",
+        "        if self.pending is not None or at < len(self.layers) - 1:\n",
+        "        if self.pending is not None:\n",
+        "tests/contract/test_volume_snapshots.py",
+        "no_other_snapshot",
+    ),
+    Mutant(
         "an undo leaves the export",
         "volume/attachments/sagas/connect_attachment.py",
         "    if not notes.fresh:\n        return\n",

@@ -71,7 +71,7 @@ async def test_a_size_that_makes_no_sense_is_refused(cloud: VolumeCloud, size: A
         ({"snapshot_id": UNKNOWN}, 404),
         ({"backup_id": UNKNOWN}, 404),
         ({"group_id": UNKNOWN}, 404),
-        ({"source_volid": UNKNOWN}, 400),
+        ({"source_volid": UNKNOWN}, 404),
         ({"imageRef": UNKNOWN}, 400),
         ({"availability_zone": "elsewhere"}, 400),
         ({"multiattach": True}, 400),

@@ -42,6 +42,22 @@ async def delete_snapshot(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
+@handlers.of(verbs.REVERT_VOLUME)
+async def revert_volume(call: Call[Agent]) -> Answer:
+    """Give a volume the content of its newest snapshot."""
+    names, driver = _names(call), await _find_driver(call)
+    if driver is None:
+        raise NotFound(f"Volume {names[0]} is not on host {call.agent.settings.name}.")
+    return Answer(body=await driver.revert(*names, call.operation_key))
+
+
+@handlers.of(verbs.FORGET_REVERT)
+async def forget_revert(call: Call[Agent]) -> Answer:
+    """Leave a tombstone: the fence has ended what ran. What was reverted stays so."""
+    del call
+    return Answer(status=204)
+
+
 @handlers.of(verbs.RECORD_MERGE)
 async def record_merge(call: Call[Agent]) -> Answer:
     """Record that a hypervisor has merged the files of a snapshot."""

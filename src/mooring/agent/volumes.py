@@ -75,6 +75,8 @@ async def put_volume(call: Call[Agent]) -> Answer:
     source = _source(call.agent, spec.image_id) if spec.image_id else None
     if spec.snapshot is not None:
         source = await driver.snapshot_source(spec.snapshot.volume_id, spec.snapshot.snapshot_id)
+    if spec.source_volume:
+        source = await driver.volume_source(spec.source_volume)
     return Answer(body=await driver.create(wanted, source, call.operation_key))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mooring.agent_api import verbs
 from mooring.agent_api.calls import Calls
 from mooring.agent_api.snapshots import SnapshotFile, SnapshotSpec
+from mooring.agent_api.volumes import VolumeFile
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_LONG_CALL_S
 
@@ -49,6 +50,35 @@ class SnapshotCalls(Calls):
         """
         await self.ask(
             verbs.DELETE_SNAPSHOT, volume_id, snapshot_id, operation=operation, timeout_s=timeout_s
+        )
+
+    async def revert_volume(
+        self,
+        volume_id: str,
+        snapshot_id: str,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> VolumeFile:
+        """Give a volume the content of its newest snapshot: all of it or nothing.
+
+        Raises Conflict while it is exported, or has newer snapshots; NotFound, NoCapacity.
+        """
+        return await self.ask(
+            verbs.REVERT_VOLUME, volume_id, snapshot_id, operation=operation, timeout_s=timeout_s
+        )
+
+    async def forget_revert(
+        self,
+        volume_id: str,
+        snapshot_id: str,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> None:
+        """End this operation's `revert_volume`: a late one is 410. What it reverted stays so."""
+        await self.ask(
+            verbs.FORGET_REVERT, volume_id, snapshot_id, operation=operation, timeout_s=timeout_s
         )
 
     async def record_merge(

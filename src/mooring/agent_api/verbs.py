@@ -217,6 +217,10 @@ LIFT_FENCE = Verb("lift_fence", "DELETE", _FENCE, None, NoneType)
 SHOW_SNAPSHOT = Verb("show_snapshot", "GET", _SNAPSHOT, None, SnapshotFile)
 PUT_SNAPSHOT = Verb("put_snapshot", "PUT", _SNAPSHOT, SnapshotSpec, SnapshotFile, "delete_snapshot")
 DELETE_SNAPSHOT = Verb("delete_snapshot", "DELETE", _SNAPSHOT, None, NoneType)
+REVERT_VOLUME = Verb(
+    "revert_volume", "PUT", f"{_SNAPSHOT}/content", None, VolumeFile, "forget_revert"
+)
+FORGET_REVERT = Verb("forget_revert", "DELETE", f"{_SNAPSHOT}/content", None, NoneType)
 RECORD_MERGE = Verb("record_merge", "PUT", f"{_SNAPSHOT}/merge", None, NoneType)
 
 # Those that take something back name the pool in their query, as debts do; without it all pools.

@@ -15,7 +15,7 @@ class SnapshotName(Struct, frozen=True):
 
 
 class VolumeSpec(Struct, frozen=True, kw_only=True):
-    """Body of `PUT /volumes/{volume_id}`: so big, empty or with an image's or snapshot's content.
+    """Body of `PUT /volumes/{volume_id}`: so big, empty or with the content of something else.
 
     `format` empty takes the pool's own. A volume smaller than the image's virtual size is Invalid.
     """
@@ -25,6 +25,8 @@ class VolumeSpec(Struct, frozen=True, kw_only=True):
     image_id: str = ""
     """One of the host's cache."""
     snapshot: SnapshotName | None = None
+    source_volume: str = ""
+    """A volume in the same pool, which nobody has meanwhile."""
     format: Literal["", "raw", "qcow2"] = ""
 
 

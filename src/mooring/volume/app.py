@@ -18,7 +18,7 @@ from mooring.volume.policy import RULES
 from mooring.volume.quotas.api import quotas
 from mooring.volume.reimage.api import reimage
 from mooring.volume.service import Volume, VolumeSettings
-from mooring.volume.snapshots.api import snapshots
+from mooring.volume.snapshots.api import reverting, snapshots
 from mooring.volume.tables import (
     AttachmentRow,
     ExportRow,
@@ -77,6 +77,7 @@ SERVICE = Service(
         operators.api,
         reimage.api,
         snapshots.api,
+        reverting.api,
         transfers.api,
         operations.build_api(Volume),
     ),

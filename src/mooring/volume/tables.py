@@ -97,6 +97,8 @@ class VolumeRow(Base):
     """What the API calls metadata."""
     snapshot_id: Mapped[str | None]
     """The snapshot that it was made from, which may be gone by now."""
+    source_volume_id: Mapped[str | None]
+    """The volume that it was made from, likewise."""
     image_metadata: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
     borrowed_by: Mapped[str] = mapped_column(default="")
     """The user who asked for the transitional status; empty when nobody did."""

@@ -153,12 +153,23 @@ class VolumeDriver(Protocol):
         """Merge its files, or remove what was prepared. Raises Conflict when exported, or held."""
         ...
 
+    async def revert(self, volume_id: str, snapshot_id: str, operation_key: str) -> VolumeFile:
+        """Give a volume the content of its newest snapshot, in one go or not at all.
+
+        Raises NotFound, Conflict (exported, or the snapshot is not the newest), NoCapacity.
+        """
+        ...
+
     async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
         """Record that a hypervisor has merged its files. Raises Conflict when it has not."""
         ...
 
     async def snapshot_source(self, volume_id: str, snapshot_id: str) -> SourceImage:
         """Return what a volume with the snapshot's content is made from. Raises NotFound."""
+        ...
+
+    async def volume_source(self, volume_id: str) -> SourceImage:
+        """Return what a copy of a volume is made from. Raises NotFound, Conflict when exported."""
         ...
 
     async def leftovers(self) -> list[str]:

@@ -66,6 +66,16 @@ class Chain(Struct, frozen=True):
             raise NotFound(f"The volume has no snapshot {snapshot_id}.")
         return at
 
+    def place_newest(self, snapshot_id: str) -> int:
+        """Return where the overlay of the newest snapshot stands. Raises NotFound, Conflict."""
+        at = self.place(snapshot_id)
+        if self.pending is not None or at < len(self.layers) - 1:
+            raise Conflict(
+                f"Snapshot {snapshot_id} is not the newest of its volume. Nothing was changed; "
+                "delete the newer ones first.",
+            )
+        return at
+
     def is_pending(self, snapshot_id: str) -> bool:
         """Whether a snapshot is prepared and no more."""
         return self.pending is not None and self.pending.snapshot_id == snapshot_id

@@ -72,6 +72,16 @@ class FileSnapshots(FileVolumes):
             await self._merge(volume_id, snapshot_id, operation_key)
         await run_to_end(lambda: self._remove_strays(volume_id, snapshot_id))
 
+    async def revert(self, volume_id: str, snapshot_id: str, operation_key: str) -> VolumeFile:
+        known = require(await self.find(volume_id), volume_id)
+        refuse_exported(known)
+        chain = await run_to_end(lambda: self._chain(volume_id))
+        at = chain.place_newest(snapshot_id)
+        await run_to_end(lambda: self._check_headers(chain))
+        # It takes the place of the one with what was written since, under the same name.
+        await self._write_overlay(chain.layers[at], chain.layers[at - 1], known, operation_key)
+        return require(await self.find(volume_id), volume_id)
+
     async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
         def record() -> None:
             chain = self.chain_of(volume_id)
@@ -99,12 +109,32 @@ class FileSnapshots(FileVolumes):
 
         return await run_to_end(find)
 
+    async def volume_source(self, volume_id: str) -> SourceImage:
+        known = require(await self.find(volume_id), volume_id)
+        refuse_exported(known)
+
+        def find() -> SourceImage:
+            chain = self._chain(volume_id)
+            self._check_headers(chain)
+            file = FileSource(str(self.directory / chain.active.file), chain.active.format)
+            return SourceImage(f"volume {volume_id}", file, known.virtual_bytes)
+
+        return await run_to_end(find)
+
     async def _make_overlay(self, known: VolumeFile, snapshot_id: str, operation_key: str) -> Chain:
         self.check_snapshots()
         chain = await run_to_end(lambda: self._chain(known.volume_id))
         name = f"{self.path(known.volume_id).name}.{snapshot_id}"
         layer = Layer(name, OVERLAY_FORMAT, snapshot_id, known.virtual_bytes)
         prepared = chain.prepare(layer)
+        await self._write_overlay(layer, chain.active, known, operation_key)
+        await run_to_end(lambda: self.keep_chain(known.volume_id, prepared))
+        return prepared
+
+    async def _write_overlay(
+        self, layer: Layer, below: Layer, known: VolumeFile, operation_key: str
+    ) -> None:
+        """Make an empty overlay over a file, whole or not at all."""
         path = self.directory / layer.file
         written = files.partial(path, operation_key, self._host)
         try:
@@ -112,15 +142,13 @@ class FileSnapshots(FileVolumes):
                 written,
                 OVERLAY_FORMAT,
                 known.virtual_bytes,
-                backing=(chain.active.file, chain.active.format),
+                backing=(below.file, below.format),
                 operation_key=operation_key,
             )
             await run_to_end(lambda: self.dress_overlay(written))
             await run_to_end(lambda: files.finish(written, path))
         finally:
             written.unlink(missing_ok=True)
-        await run_to_end(lambda: self.keep_chain(known.volume_id, prepared))
-        return prepared
 
     async def _merge(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
         """Bring what the overlay holds into the file below, and let the one above stand on that."""

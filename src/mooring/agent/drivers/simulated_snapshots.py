@@ -16,7 +16,10 @@ from mooring.errors import Conflict, NotFound
 
 
 class SimulatedSnapshots(ABC):
-    """The part of `SimulatedDriver` that is about snapshots. `knobs` points: snapshot, merge."""
+    """The part of `SimulatedDriver` that is about snapshots.
+
+    `knobs` points: snapshot, merge, revert.
+    """
 
     knobs: Knobs
 
@@ -84,6 +87,14 @@ class SimulatedSnapshots(ABC):
             refuse_exported(require(await self.find(volume_id), volume_id))
             self._keep(volume_id, chain.commit(snapshot_id)[0])
 
+    async def revert(self, volume_id: str, snapshot_id: str, operation_key: str) -> VolumeFile:
+        del operation_key
+        await self.knobs.at("revert")
+        known = require(await self.find(volume_id), volume_id)
+        refuse_exported(known)
+        simulated_pool.chain_of(self._db, volume_id).place_newest(snapshot_id)
+        return known
+
     async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
         await self.knobs.at("merge")
         chain = simulated_pool.chain_of(self._db, volume_id)
@@ -96,6 +107,13 @@ class SimulatedSnapshots(ABC):
         below, size_bytes = chain.layers[at - 1], chain.layers[at].size_bytes
         name = f"snapshot {snapshot_id}"
         return SourceImage(name, FileSource(below.file, below.format), size_bytes)
+
+    async def volume_source(self, volume_id: str) -> SourceImage:
+        known = require(await self.find(volume_id), volume_id)
+        refuse_exported(known)
+        active = simulated_pool.chain_of(self._db, volume_id).active
+        file = FileSource(active.file, active.format)
+        return SourceImage(f"volume {volume_id}", file, known.virtual_bytes)
 
     async def _get(self, volume_id: str, snapshot_id: str) -> SnapshotFile:
         if (found := await self.snapshot(volume_id, snapshot_id)) is None:

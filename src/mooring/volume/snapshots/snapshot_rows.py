@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """A snapshot that a new volume is to be filled from, and what it takes over from its volume."""
+    """What a new volume is to be filled from: a snapshot, or with `snapshot_id` "" a volume.
+
+    The rest it takes over from that volume.
+    """
 
     snapshot_id: str
     volume_id: str
@@ -50,12 +53,16 @@ def find_source(tx: Session, who: Who, snapshot_id: str) -> Source:
             f"Invalid snapshot: Originating snapshot status must be one of 'available' values, and "
             f"it is {row.status}. Nothing was made.",
         )
-    volume = tx.get_one(VolumeRow, row.volume_id)
+    return of(tx, tx.get_one(VolumeRow, row.volume_id), row)
+
+
+def of(tx: Session, volume: VolumeRow, snapshot: SnapshotRow | None = None) -> Source:
+    """Return a volume, or its snapshot, as what a new volume is made of."""
     type_name = tx.execute(select(TypeRow.name).where(TypeRow.id == volume.volume_type_id))
     return Source(
-        snapshot_id=row.id,
-        volume_id=row.volume_id,
-        size_gib=row.size_gib,
+        snapshot_id=snapshot.id if snapshot else "",
+        volume_id=volume.id,
+        size_gib=(snapshot or volume).size_gib,
         backend=volume.backend or "",
         zone=volume.zone,
         type_name=type_name.scalar_one(),

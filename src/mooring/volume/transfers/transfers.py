@@ -83,6 +83,7 @@ async def accept(asked: Asked, transfer_id: str, key: str) -> TransferRow:
     """
 
     def begin(tx: Session) -> TransferRow:
+        # Whoever has the key may see it.
         found = tx.get(TransferRow, transfer_id)
         if found is None:
             raise _unknown(transfer_id)

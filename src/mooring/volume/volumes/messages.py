@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from mooring.volume.service import Volume
 
 Action = Literal[
-    "schedule", "image", "extend", "create", "create_snapshot", "delete_snapshot", "reimage"
+    "schedule",
+    "image",
+    "extend",
+    "create",
+    "create_snapshot",
+    "delete_snapshot",
+    "reimage",
+    "revert",
 ]
 _ACTIONS: dict[Action, tuple[str, str]] = {
     "schedule": ("001", "schedule allocate volume"),
@@ -32,6 +39,7 @@ _ACTIONS: dict[Action, tuple[str, str]] = {
     "create_snapshot": ("009", "create snapshot"),
     "delete_snapshot": ("010", "delete snapshot"),
     "reimage": ("016", "reimage volume"),
+    "revert": ("017", "revert volume to snapshot"),
 }
 Detail = Literal[
     "unknown",

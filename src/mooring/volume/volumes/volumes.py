@@ -24,10 +24,11 @@ from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.tables import AttachmentRow, BackendRow, ExportRow, TypeRow, VolumeRow
 from mooring.volume.types import types
 from mooring.volume.volumes import filling, statuses
+from mooring.volume.volumes.sagas.create_notes import CreateVolume
 from mooring.volume.volumes.sagas.create_volume import (
+    CLONE_VOLUME,
     CREATE_VOLUME,
     CREATE_VOLUME_FROM_SNAPSHOT,
-    CreateVolume,
 )
 from mooring.volume.volumes.sagas.delete_volume import (
     DELETE_VOLUME,
@@ -64,6 +65,7 @@ class NewVolume(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
     image_id: str | None = None
     snapshot_id: str | None = None
+    source_volume_id: str | None = None
     may_multiattach: bool = True
     """Whether policy lets the caller make volumes that several servers share."""
 
@@ -89,11 +91,10 @@ async def create(asked: Asked, wanted: NewVolume) -> str:
         earlier = fence.admit(tx, asked.operation, resource, verb="POST")
         if earlier is not None:
             return earlier.body
-        source = None
-        if wanted.snapshot_id:
-            source = snapshot_rows.find_source(tx, asked.who, wanted.snapshot_id)
+        source = _find_source(tx, asked.who, wanted)
         row = _add(tx, asked, wanted, image, source)
-        saga = CREATE_VOLUME if source is None else CREATE_VOLUME_FROM_SNAPSHOT
+        copying = CREATE_VOLUME_FROM_SNAPSHOT if wanted.snapshot_id else CLONE_VOLUME
+        saga = CREATE_VOLUME if source is None else copying
         volume.sagas.start(tx, saga, _notes_of(asked, row, image, source), who=asked.who)
         fence.record(tx, asked.operation, resource, Answer(body=row.id), [row.id], verb="POST")
         return row.id
@@ -113,10 +114,27 @@ def _notes_of(
             image=filling.spec_of(image),
             image_metadata=filling.metadata_of(image),
         )
-    if source is not None:
+    if source is not None and source.snapshot_id:
         names = SnapshotName(source.volume_id, source.snapshot_id)
         return replace(notes, snapshot=names, backend=source.backend)
+    if source is not None:
+        return replace(notes, source_volume=source.volume_id, backend=source.backend)
     return notes
+
+
+def _find_source(tx: Session, who: Who, wanted: NewVolume) -> Source | None:
+    if wanted.snapshot_id:
+        return snapshot_rows.find_source(tx, who, wanted.snapshot_id)
+    if not wanted.source_volume_id:
+        return None
+    row = visible(tx, who, wanted.source_volume_id)
+    is_migrating = row.migration_status not in (None, *_NOT_MIGRATING)
+    if row.status != "available" or row.backend is None or is_migrating:
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} is {row.status}, and only an available one is copied "
+            "as it is. Nothing was made; take a snapshot of it, and make the new volume from that.",
+        )
+    return snapshot_rows.of(tx, row)
 
 
 def _add(
@@ -146,6 +164,7 @@ def _add(
         zone=zone,
         labels=wanted.metadata,
         snapshot_id=wanted.snapshot_id,
+        source_volume_id=wanted.source_volume_id,
         image_metadata=source.image_metadata if source else {},
         borrowed_by="",
         borrowed_for="",
@@ -160,9 +179,10 @@ def _check_size(wanted: NewVolume, image: Image | None, source: Source | None) -
     size_gib = wanted.size_gib
     if source is not None:
         if size_gib is not None and size_gib < source.size_gib:
+            kind = "snapshot" if source.snapshot_id else "volume"
             raise Invalid(
                 f"Invalid input received: Volume size {size_gib}GB cannot be smaller than the "
-                f"snapshot size {source.size_gib}GB. They must be >= original snapshot size.",
+                f"{kind} size {source.size_gib}GB. They must be >= original {kind} size.",
             )
         return size_gib or source.size_gib
     if size_gib is None:

@@ -134,10 +134,10 @@ async def show_encryption(call: Call[Volume]) -> Reply:
 def _read_wanted(call: Call[Volume], body: VolumeBody) -> volumes.NewVolume:
     _refuse_sources(body)
     image_id = body.image_ref or body.image_id
-    if image_id and body.snapshot_id:
+    if len([source for source in (image_id, body.snapshot_id, body.source_volid) if source]) > 1:
         raise Invalid(
-            "Invalid input received: A volume is made from an image or from a snapshot, not from "
-            "both. Nothing was made.",
+            "Invalid input received: A volume is made from an image, from a snapshot or from a "
+            "volume, and from one of them alone. Nothing was made.",
         )
     if image_id:
         call.require("volume:create_from_image")
@@ -152,6 +152,7 @@ def _read_wanted(call: Call[Volume], body: VolumeBody) -> volumes.NewVolume:
         metadata=values.user_metadata(body.metadata or {}),
         image_id=image_id,
         snapshot_id=body.snapshot_id or None,
+        source_volume_id=body.source_volid or None,
         may_multiattach=call.allowed("volume:multiattach"),
     )
 
@@ -161,11 +162,6 @@ def _refuse_sources(body: VolumeBody) -> None:
         raise Invalid(
             "Invalid input received: multiattach is no property of a new volume. Use a volume type "
             "whose extra spec multiattach is '<is> True'.",
-        )
-    if body.source_volid:
-        raise Invalid(
-            "Invalid input received: This service does not make volumes from volumes. Nothing was "
-            "made; use an image.",
         )
     groups = body.group_id or body.consistencygroup_id
     for kind, name in (("Backup", body.backup_id), ("Group", groups)):

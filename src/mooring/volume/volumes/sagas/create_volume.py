@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring import limits
-from mooring.agent_api.images import ImageSpec
-from mooring.agent_api.volumes import SnapshotName, VolumeSpec
+from mooring.agent_api.volumes import VolumeSpec
 from mooring.errors import MooringError, NoCapacity
 from mooring.saga.define import (
     Each,
@@ -35,6 +33,7 @@ from mooring.store.prepared import Change, Prepared
 from mooring.volume.backends import backends
 from mooring.volume.tables import TypeRow, VolumeRow
 from mooring.volume.volumes import filling, statuses
+from mooring.volume.volumes.sagas.create_notes import CreateVolume
 from mooring.volume.volumes.story import Failure, tell
 
 if TYPE_CHECKING:
@@ -48,23 +47,6 @@ _placed = Prepared[tuple[str | None, str, bool, dict[str, str]]](
 )
 _place = Change(VolumeRow)
 log = structlog.get_logger()
-
-
-class CreateVolume(Struct, frozen=True, kw_only=True):
-    """The notes. `image` is what fills the volume, and `image_metadata` what it shows of it."""
-
-    volume_id: str
-    size_gib: int
-    image_id: str = ""
-    image: ImageSpec | None = None
-    image_metadata: dict[str, str] = {}
-    snapshot: SnapshotName | None = None
-    """What fills it instead of an image; then `backend` is where that lies."""
-    asker: str = ""
-    """The operation of another service that waits for the volume, if one does."""
-    backend: str = ""
-    host: str = ""
-    pool: str = ""
 
 
 async def schedule(notes: CreateVolume, run: Run[Volume]) -> Together:
@@ -128,6 +110,7 @@ async def make_volume(notes: CreateVolume, run: Run[Volume]) -> None:
         size_gib=notes.size_gib,
         image_id=notes.image_id,
         snapshot=notes.snapshot,
+        source_volume=notes.source_volume,
     )
     making = agent.put_volume(notes.volume_id, spec, operation=run.operation)
     await filling.follow(run, agent, notes.volume_id, making)
@@ -173,6 +156,8 @@ def _find_asker(notes: CreateVolume) -> list[str]:
 
 def _locks(notes: CreateVolume) -> Sequence[Lock]:
     mine = exclusive(f"volume:{notes.volume_id}")
+    if notes.source_volume:
+        return mine, exclusive(f"volume:{notes.source_volume}")
     # The files of the snapshot stay as they are while they are read.
     return (mine, shared(f"volume:{notes.snapshot.volume_id}")) if notes.snapshot else (mine,)
 
@@ -199,5 +184,6 @@ def _define(name: str, mode: Mode, *told: Each) -> Saga[CreateVolume]:
 CREATE_VOLUME = _define(
     "volume.create_volume", "refuse", Each("asker", _find_asker, Step("wake_asker", wake_asker))
 )
+CLONE_VOLUME = _define("volume.clone_volume", "wait")
 # Another snapshot of the same volume may be on its way: the new volume waits for it.
 CREATE_VOLUME_FROM_SNAPSHOT = _define("volume.create_volume_from_snapshot", "wait")

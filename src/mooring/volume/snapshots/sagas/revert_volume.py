@@ -1,0 +1,91 @@
+"""Give a volume the content of its newest snapshot again (facts/block_storage.md 1.6).
+
+Its host puts a new, empty overlay in the place of the one that has taken all writes since: the
+volume has either content, and never a part of both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy.orm import Session
+
+from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.volume.backends import backends
+from mooring.volume.volumes import statuses
+from mooring.volume.volumes.story import Failure, tell
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+    from mooring.volume.tables import VolumeRow
+
+REVERTING = "reverting"
+_REFUSED = frozenset({"conflict", "invalid", "no_capacity", "not_found"})
+"""Kinds of errors by which a host says that it has changed nothing."""
+
+
+class RevertVolume(Struct, frozen=True, kw_only=True):
+    """The notes. `reverted`: whether the volume may have the snapshot's content by now."""
+
+    volume_id: str
+    snapshot_id: str
+    backend: str
+    reverted: bool = False
+
+
+def begin_reverting(tx: Session, notes: RevertVolume, run: Run[Volume]) -> None:
+    """Show it."""
+    now = run.now()
+    statuses.change(tx, notes.volume_id, allowed=("available",), now=now, status=REVERTING)
+
+
+def come_back(tx: Session, notes: RevertVolume, run: Run[Volume]) -> None:
+    """Say that the volume is as it was, or in `error` where nobody knows which content it has."""
+    status = "error" if notes.reverted else "available"
+    statuses.change(tx, notes.volume_id, allowed=(REVERTING,), now=run.now(), status=status)
+
+
+async def revert_content(notes: RevertVolume, run: Run[Volume]) -> None:
+    """Have the host put the new overlay in place."""
+    agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+    await agent.revert_volume(notes.volume_id, notes.snapshot_id, operation=run.operation)
+
+
+async def end_reverting(notes: RevertVolume, run: Run[Volume]) -> RevertVolume | None:
+    """See that nothing comes late. Only a clear refusal says that nothing was changed."""
+    agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+    await agent.forget_revert(notes.volume_id, notes.snapshot_id, operation=run.operation)
+    refused = run.error is not None and run.error.kind in _REFUSED
+    return None if refused else replace(notes, reverted=True)
+
+
+def show_available(tx: Session, notes: RevertVolume, run: Run[Volume]) -> None:
+    """Tell that the volume has the snapshot's content."""
+    now = run.now()
+    statuses.change(tx, notes.volume_id, allowed=(REVERTING,), now=now, status="available")
+
+
+def _explain(row: VolumeRow, notes: RevertVolume, run: Run[Volume]) -> Failure:
+    del row, notes, run
+    return Failure("revert", "unknown")
+
+
+REVERT_VOLUME = Saga(
+    "volume.revert_volume",
+    RevertVolume,
+    Step("begin_reverting", begin_reverting, undo=come_back),
+    Step("revert_content", revert_content, undo=end_reverting),
+    Step("show_available", show_available),
+    locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
+    visible_after="show_available",
+    pivot="show_available",
+    # The volume itself goes over to those in `error`.
+    residue=("volumes", "sound_volumes", "messages"),
+    story=tell(
+        begun="revert.start",
+        ended="revert.end",
+        explain=_explain,
+    ),
+)
