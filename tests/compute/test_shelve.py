@@ -328,6 +328,25 @@ async def test_a_volume_is_attached_to_one_that_is_away_and_comes_along(
     assert shown["device"].startswith("/dev/vd")
 
 
+async def test_a_snapshot_is_taken_of_a_volume_that_was_attached_meanwhile(away: Moving) -> None:
+    volume_id = await away.cloud.make_volume()
+    await away.cloud.attach(away.server_id, volume_id, version=LATEST)
+    await away.cloud.settle()
+    body = {"snapshot": {"volume_id": volume_id}}
+    made = await away.cloud.volume_api("POST", "/snapshots", body)
+    await away.cloud.settle()
+    path = f"/snapshots/{made['snapshot']['id']}"
+    shown = await away.cloud.volume_api("GET", path)
+    assert shown["snapshot"]["status"] == "available"
+    assert await act(away, "unshelve") == 202
+    away.volumes.append(volume_id)
+    await is_back(away)
+    await away.cloud.volume_api("DELETE", path)
+    await away.cloud.settle()
+    gone = await away.cloud.ask("GET", f"/volume/v3{path}", version="3.67")
+    assert gone.status == 404
+
+
 async def test_a_volume_is_detached_from_one_that_is_away(away: Moving) -> None:
     gone = away.volumes.pop()
     assert (await away.cloud.detach(away.server_id, gone, version="2.19")).status == 409

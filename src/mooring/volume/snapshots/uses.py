@@ -45,18 +45,21 @@ def find(tx: Session, volume_id: str) -> Use:
             busy=True,
         )
     host = backends.host_of(tx, volume_id)
+    if not connected and legacy is None:
+        # That of a server that was put away is in use, too, and nobody can reach it.
+        return Use(host)
     servers = _servers_of(tx, volume_id)
     if len(servers) > 1:
         raise Invalid(
             f"Invalid volume: Volume {volume_id} is attached to {len(servers)} servers; only one "
             "guest can change its files. Nothing was changed; detach it from the others.",
         )
-    if not servers and (connected or legacy is not None):
+    if not servers:
         raise Conflict(
             f"Volume {volume_id} is exported to a host for no server, so nobody can tell whether "
             "it is in use. Nothing was changed; end that export first.",
         )
-    return Use(host, servers[0] if servers else "", tuple(row.id for row in connected))
+    return Use(host, servers[0], tuple(row.id for row in connected))
 
 
 def require_clear(tx: Session, volume_id: str) -> None:
