@@ -54,6 +54,20 @@ async def test_what_a_host_still_owes_is_nothing_that_the_doctor_finds(
         assert await cloud.complaints() == []
 
 
+async def test_nor_is_a_volume_that_it_was_to_let_go_of(tmp_path: Path, database: str) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
+        moving = await server_that_moves(cloud)
+        cloud.silent = ("DELETE", f"/servers/{moving.server_id}/disks")
+        answer = await cloud.detach(moving.server_id, moving.volumes[1])
+        assert answer.status == 202
+        await cloud.settle(20.0)
+        await force_down(cloud, moving.source, down=True)
+        await cloud.settle(3000.0)
+        assert len(await cloud.attachments(moving.server_id)) == 1
+        assert await moving.connected() == [2, 0]
+        assert await cloud.complaints() == []
+
+
 async def test_a_host_that_is_gone_for_good_is_forgotten_with_what_it_owes(
     tmp_path: Path, database: str
 ) -> None:

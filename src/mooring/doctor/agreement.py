@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.agent_api.hosts import Inventory
 from mooring.agent_api.servers import Guest
-from mooring.agent_api.verbs import DELETE_SERVER, DISCONNECT
+from mooring.agent_api.verbs import DELETE_SERVER, UNPLUG_DISK
 from mooring.agent_api.volumes import VolumeFile
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
@@ -230,7 +230,8 @@ def _guest(books: Books, server: dict[str, Any], guest: Guest) -> Iterator[Findi
     }
     disks = {disk.volume_id: disk for disk in guest.disks}
     for volume_id in sorted(devices.keys() | disks.keys()):
-        if not books.is_busy(f"volume:{volume_id}"):
+        owed = books.owes(server["host"], UNPLUG_DISK.target(guest.server_id, volume_id))
+        if not owed and not books.is_busy(f"volume:{volume_id}"):
             yield from _disk(thing, volume_id, devices.get(volume_id), disks.get(volume_id))
 
 
@@ -296,7 +297,7 @@ def _connections(books: Books, inventory: Inventory) -> Iterator[Finding]:
     for connected in inventory.connections:
         if connected.attachment_id in known or books.is_busy(f"volume:{connected.volume_id}"):
             continue
-        if books.owes(inventory.name, DISCONNECT.target(connected.attachment_id)):
+        if books.owes_end_of(inventory.name, connected.attachment_id):
             continue
         message = f"connected on host {inventory.name}, and no server has it"
         yield Finding(f"attachment {connected.attachment_id}", "orphan", message, _REPORT)

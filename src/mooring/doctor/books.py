@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Struct
 from sqlalchemy import select
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from mooring.agent_api.client import Agents
 from mooring.agent_api.hosts import Inventory
+from mooring.agent_api.verbs import DISCONNECT
 from mooring.errors import MooringError
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import LockRow, SagaRow
@@ -92,6 +94,14 @@ class Books(Struct):
         """Whether a host has still to DELETE this path, whatever the query says."""
         paths = (row["resource"] for row in self.debts.values() if row["host"] == host)
         return any(owed.partition("?")[0] == path for owed in paths)
+
+    def owes_end_of(self, host: str, attachment_id: str) -> bool:
+        """Whether a host has still to let go of what it has by an attachment."""
+        paths = [str(row["resource"]) for row in self.debts.values() if row["host"] == host]
+        words = [parse_qs(urlsplit(path).query).get("attachment_id", []) for path in paths]
+        return any(attachment_id in named for named in words) or self.owes(
+            host, DISCONNECT.target(attachment_id)
+        )
 
     def is_busy(self, *keys: str) -> bool:
         """Whether an operation that has not ended holds or awaits one of these keys."""
