@@ -31,6 +31,14 @@ MUTANTS = [
         "reset_has_ended",
     ),
     Mutant(
+        "who gives a volume on gives what its former project has kept",
+        TRANSFERS,
+        "    own = [snapshot for snapshot in found if snapshot.project_id == row.project_id]\n",
+        "    own = found\n",
+        GIVEN,
+        "former_project_kept",
+    ),
+    Mutant(
         "whoever knows of a transfer sees it",
         TRANSFERS,
         "    if row is None or not (who.is_admin or row.project_id == who.project_id):\n"

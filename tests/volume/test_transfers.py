@@ -11,7 +11,7 @@ import pytest
 
 from tests.answers import Answer
 from tests.callers import OTHER_PROJECT, PROJECT
-from tests.volume.cloud import SERVER, UNKNOWN, VolumeCloud
+from tests.volume.cloud import SERVER, UNKNOWN, VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
 DONOR, RECEIVER = "member", "stranger"
@@ -174,6 +174,25 @@ async def test_an_offer_is_taken_back(cloud: VolumeCloud) -> None:
     assert (await accept(cloud, transfer)).status == 404
 
 
+async def test_what_its_former_project_kept_stays_with_that_project(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    kept = await snapshot_of(cloud, volume_id)
+    first = await offered(cloud, volume_id, no_snapshots=True)
+    assert (await accept(cloud, first)).status == 202
+    body = {"status": "error"}
+    path = f"/snapshots/{kept}/action"
+    await cloud.ask("POST", path, {"os-reset_status": body}, user="admin")
+    again = await offered(cloud, volume_id, user=RECEIVER)
+    assert (await accept(cloud, again)).status == 202
+    assert (await cloud.ask("GET", f"/snapshots/{kept}")).status == 200
+    assert (await cloud.ask("GET", f"/snapshots/{kept}", user=RECEIVER)).status == 404
+    assert await used(cloud, PROJECT) == (0, 1, 1)
+    everything = await cloud.ask("DELETE", f"/volumes/{volume_id}?cascade=1", user=RECEIVER)
+    assert everything.status == 400
+    assert kept.encode() not in everything.content
+    assert PROJECT.encode() not in everything.content
+
+
 # -- what is refused ---------------------------------------------------------------------------
 
 
@@ -194,6 +213,37 @@ async def test_a_volume_that_is_in_use_or_unknown_is_not_offered(cloud: VolumeCl
     assert (await offer(cloud, UNKNOWN)).status == 404
     assert (await offer(cloud, volume_id, user=RECEIVER)).status == 404
     assert (await cloud.ask("GET", "/volume-transfers", version="3.57")).body["transfers"] == []
+
+
+@pytest.mark.parametrize("by", ["export", "attachment"])
+async def test_a_volume_that_somebody_can_reach_is_not_offered(cloud: VolumeCloud, by: str) -> None:
+    volume_id = await cloud.make()
+    if by == "export":
+        value = {"connector": connector()}
+        answer = await cloud.act(volume_id, "os-initialize_connection", value)
+        assert answer.status == 200
+    else:
+        await cloud.attach(volume_id)
+        await cloud.act(volume_id, "os-reset_status", {"status": "available"}, user="admin")
+    await cloud.settle()
+    assert await cloud.status(volume_id) == "available"
+    answer = await offer(cloud, volume_id)
+    assert answer.status == 400
+    assert b"end those first" in answer.content
+
+
+@pytest.mark.parametrize("how", ["along", "behind"])
+async def test_none_is_offered_while_a_snapshot_of_it_is_taken(
+    cloud: VolumeCloud, how: str
+) -> None:
+    volume_id = await cloud.make()
+    cloud.storage.knobs.hold("snapshot")
+    await cloud.ask("POST", "/snapshots", {"snapshot": {"volume_id": volume_id}})
+    await cloud.storage.knobs.held("snapshot")
+    assert (await offer(cloud, volume_id, no_snapshots=how == "behind")).status == 400
+    cloud.storage.knobs.release("snapshot")
+    await cloud.settle()
+    assert (await offer(cloud, volume_id, no_snapshots=how == "behind")).status == 202
 
 
 async def test_what_is_offered_is_given_to_nobody_else(cloud: VolumeCloud) -> None:

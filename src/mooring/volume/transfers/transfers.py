@@ -20,7 +20,14 @@ from sqlalchemy import select, update
 from mooring.errors import Invalid, NotFound
 from mooring.volume.quotas import quota
 from mooring.volume.snapshots import snapshot_rows
-from mooring.volume.tables import SnapshotRow, TransferRow, TypeRow, VolumeRow
+from mooring.volume.tables import (
+    AttachmentRow,
+    ExportRow,
+    SnapshotRow,
+    TransferRow,
+    TypeRow,
+    VolumeRow,
+)
 from mooring.volume.types import types
 from mooring.volume.volumes import notices, statuses, volumes
 
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
 OFFERED = "awaiting-transfer"
 """The status of a volume that is offered: it rests, and nobody owns it but its user."""
 _KEY_BYTES, _SALT_BYTES = 16, 8
+_REACHES = (AttachmentRow, ExportRow)
+"""By what a host or a server can reach a volume, whatever its status says."""
 
 
 class NewTransfer(Struct, frozen=True, kw_only=True):
@@ -52,8 +61,7 @@ async def create(asked: Asked, wanted: NewTransfer) -> tuple[TransferRow, str]:
 
     def begin(tx: Session) -> TransferRow:
         row = volumes.visible(tx, asked.who, wanted.volume_id)
-        if not wanted.no_snapshots:
-            _check_snapshots(tx, row.id)
+        _check_rest(tx, row, goes_along=not wanted.no_snapshots)
         notices.send(tx, asked.volume, row.id, "transfer.create.start")
         _turn(tx, asked, row.id, "available", status=OFFERED)
         # One that an administrator's reset of the status has left behind.
@@ -93,7 +101,7 @@ async def accept(asked: Asked, transfer_id: str, key: str) -> TransferRow:
                 "changed; ask whoever offers the volume for the key."
             )
         row = tx.get_one(VolumeRow, found.volume_id)
-        snapshots = [] if found.no_snapshots else _check_snapshots(tx, row.id)
+        snapshots = _check_rest(tx, row, goes_along=not found.no_snapshots)
         notices.send(tx, asked.volume, row.id, "transfer.accept.start")
         _take(tx, asked, row, snapshots)
         notices.send(tx, asked.volume, row.id, "transfer.accept.end")
@@ -149,17 +157,35 @@ def _turn(tx: Session, asked: Asked, volume_id: str, before: str, **values: str)
         )
 
 
-def _check_snapshots(tx: Session, volume_id: str) -> list[SnapshotRow]:
-    """Return the snapshots that go along. Raises Invalid while one of them is not available."""
-    found = snapshot_rows.of_volume(tx, volume_id)
-    for snapshot in found:
-        if snapshot.status != "available" or snapshot.saga_id:
+def _check_rest(tx: Session, row: VolumeRow, *, goes_along: bool) -> list[SnapshotRow]:
+    """Return the snapshots that go along: those of the volume's own project, if any do.
+
+    Raises Invalid while anybody can reach the volume, or takes or deletes a snapshot of it, which
+    would meet the data of its next owner; or while one that goes along is not available.
+    """
+    reached = (select(table.id).where(table.volume_id == row.id) for table in _REACHES)
+    if any(tx.execute(query.limit(1)).first() for query in reached):
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} has attachments, or is exported to a host. Nothing "
+            "was changed; end those first."
+        )
+    found = snapshot_rows.of_volume(tx, row.id)
+    own = [snapshot for snapshot in found if snapshot.project_id == row.project_id]
+    if any(snapshot.saga_id for snapshot in found):
+        raise Invalid(
+            f"Invalid volume: a snapshot of volume {row.id} is being taken or deleted. Nothing was "
+            "changed; wait until that has ended."
+        )
+    if not goes_along:
+        return []
+    for snapshot in own:
+        if snapshot.status != "available":
             raise Invalid(
-                f"Invalid snapshot: Snapshot {snapshot.id} of volume {volume_id} is "
+                f"Invalid snapshot: Snapshot {snapshot.id} of volume {row.id} is "
                 f"{snapshot.status}; only an available one goes along. Nothing was changed; delete "
                 "it, or leave the snapshots behind (--no-snapshots)."
             )
-    return found
+    return own
 
 
 def _check_type(tx: Session, who: Who, volume_type: TypeRow) -> None:
