@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -12,9 +13,10 @@ from sqlalchemy import func, select
 
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.settings import PoolSettings
+from mooring.agent_api.transport import Forward, Request, Response
 from mooring.clients.compute import ComputeClient, VolumeAttachment
 from mooring.clients.session import Caller, Session
-from mooring.errors import MooringError, NotFound
+from mooring.errors import MooringError, NotFound, Unavailable
 from mooring.saga.tables import LockRow, SagaRow
 from mooring.service import Surroundings
 from mooring.volume.app import SERVICE
@@ -101,6 +103,21 @@ class VolumeCloud(SimulatedCloud):
         driver = self.agents["host1"].agent.drivers["fast"]
         assert isinstance(driver, SimulatedDriver)
         return driver
+
+    @contextmanager
+    def silence(self) -> Generator[None]:
+        """Let the host answer nothing while the block runs."""
+        deliver = self.deliver_to_host
+
+        async def say_nothing(request: Request, forward: Forward) -> Response:
+            del request, forward
+            raise Unavailable("The agent gave no answer.")
+
+        self.deliver_to_host = say_nothing
+        try:
+            yield
+        finally:
+            self.deliver_to_host = deliver
 
     async def drive(self, asking: Coroutine[Any, Any, T], *, turn_s: float = 7200.0) -> T:
         """Turn the clock, by `turn_s` at once, until a request is answered.

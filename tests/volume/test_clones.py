@@ -11,6 +11,7 @@ import pytest
 from mooring.errors import NoCapacity
 from tests.answers import Answer
 from tests.volume.cloud import IMAGE, SERVER, VolumeCloud
+from tests.volume.test_snapshots import taken
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +113,27 @@ async def test_a_copy_that_fails_leaves_nothing_and_says_so(cloud: VolumeCloud) 
     assert [file.volume_id for file in await cloud.storage.volumes()] == [source]
     assert await cloud.status(source) == "available"
     assert await messages(cloud) == 1
+
+
+@pytest.mark.parametrize("of", ["volume", "snapshot"])
+async def test_a_copy_whose_source_another_operation_took_is_in_error(
+    cloud: VolumeCloud, of: str
+) -> None:
+    source = await cloud.make()
+    fields = {"source_volid": source}
+    if of == "snapshot":
+        fields = {"snapshot_id": await taken(cloud, source)}
+    with cloud.silence():
+        made = (await cloud.ask("POST", "/volumes", {"volume": fields})).body["volume"]["id"]
+        await cloud.settle(60.0)
+        assert await cloud.status(made) == "creating"
+        reset = cloud.act(source, "os-reset_status", {"status": "error"}, user="admin")
+        assert (await cloud.drive(reset, turn_s=5.0)).status == 202
+    await cloud.settle()
+    assert await cloud.status(made) == "error"
+    assert await cloud.complaints() == []
+    assert [file.volume_id for file in await cloud.storage.volumes()] == [source]
+    assert (await cloud.ask("DELETE", f"/volumes/{made}")).status == 202
 
 
 async def test_a_source_that_is_gone_by_its_turn_makes_no_clone(cloud: VolumeCloud) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import NoCapacity
+from mooring.errors import NoCapacity, Unavailable
 from tests.answers import Answer
 from tests.volume.cloud import UNKNOWN, VolumeCloud
 from tests.volume.test_snapshots import show, taken
@@ -80,6 +80,37 @@ async def test_one_of_which_nobody_knows_what_it_has_is_in_error(cloud: VolumeCl
     assert (await revert(cloud, volume_id, snapshot_id)).status == 202
     assert await cloud.status(volume_id) in {"available", "error"}
     assert (await show(cloud, snapshot_id))["status"] == "available"
+
+
+async def test_a_refusal_after_a_lost_answer_says_nothing_of_the_content(
+    cloud: VolumeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume_id = await cloud.make()
+    snapshot_id = await taken(cloud, volume_id)
+    answers = [Unavailable("Nobody heard it."), NoCapacity("The pool is full.")]
+
+    async def revert_unheard(*_: Any) -> None:
+        raise answers.pop(0)
+
+    monkeypatch.setattr(cloud.storage, "revert", revert_unheard)
+    assert (await revert(cloud, volume_id, snapshot_id)).status == 202
+    assert answers == []
+    assert await cloud.status(volume_id) == "error"
+
+
+async def test_a_reset_in_the_middle_leaves_it_in_error(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    snapshot_id = await taken(cloud, volume_id)
+    with cloud.silence():
+        value = {"snapshot_id": snapshot_id}
+        assert (await cloud.act(volume_id, "revert", value, version="3.40")).status == 202
+        await cloud.settle(60.0)
+        assert await cloud.status(volume_id) == "reverting"
+        reset = cloud.act(volume_id, "os-reset_status", {"migration_status": "none"}, user="admin")
+        assert (await cloud.drive(reset, turn_s=5.0)).status == 202
+    await cloud.settle()
+    assert await cloud.status(volume_id) == "error"
+    assert await cloud.complaints() == []
 
 
 async def test_before_3_40_there_is_no_revert(cloud: VolumeCloud) -> None:

@@ -38,12 +38,19 @@ Explain = Callable[[VolumeRow, Any, Any], Failure | None]
 """Returns what a failure is to be called, of the volume, the notes and the run; None: nothing."""
 
 
-def tell(*, begun: str = "", ended: str = "", explain: Explain | None = None) -> Story:
+def tell(
+    *,
+    begun: str = "",
+    ended: str = "",
+    explain: Explain | None = None,
+    absorbed: Callable[[Session, Any, Run[Volume]], None] | None = None,
+) -> Story:
     """Return the story of a saga whose notes have a `volume_id`.
 
     `begun` and `ended` are its notifications, as "create.start"; empty where upstream sends none.
+    `absorbed` says of a volume what became of it, where its heir may be of another one.
     """
-    story = Story()
+    story = Story() if absorbed is None else Story(absorbed=absorbed)
     if begun:
         story = replace(story, begun=_Notice(begun))
     if ended:

@@ -275,7 +275,7 @@ def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -
         guarded = guarded.where(VolumeRow.status.in_(_DELETABLE))
     values = {"status": "deleting", "updated_at": asked.volume.clock.now(), **statuses.RETURNED}
     if tx.execute(guarded.values(**values).returning(VolumeRow.id)).first() is None:
-        raise _cannot_delete(row)
+        raise _refusal(tx, row)
     saga = FORCE_DELETE_VOLUME if force else DELETE_VOLUME
     notes = DeleteVolume(volume_id=row.id, exports=find_exports(tx, row.id))
     asked.volume.sagas.start(tx, saga, notes, who=asked.who)
@@ -287,12 +287,13 @@ def _check_snapshots(tx: Session, asked: Asked, row: VolumeRow, *, cascade: bool
     if not cascade and found:
         raise _cannot_delete(row)
     for snapshot in found:
-        foreign = snapshot.project_id != asked.who.project_id and not asked.who.is_admin
-        if foreign or snapshot.saga_id:
+        if snapshot.project_id != asked.who.project_id and not asked.who.is_admin:
+            # One that its former project kept when it gave the volume away: its own affair.
+            raise _cannot_delete(row)
+        if snapshot.saga_id:
             raise Invalid(
                 f"Invalid volume: Snapshot {snapshot.id} of volume {row.id} is {snapshot.status} "
-                f"in project {snapshot.project_id} and cannot be deleted along with it. Nothing "
-                "was changed.",
+                "and cannot be deleted along with it. Nothing was changed.",
             )
 
 
@@ -304,6 +305,21 @@ def find_exports(tx: Session, volume_id: str) -> list[str]:
     )
     legacy = select(ExportRow.id).where(ExportRow.volume_id == volume_id)
     return sorted({*tx.execute(attachments).scalars(), *tx.execute(legacy).scalars()})
+
+
+def _refusal(tx: Session, row: VolumeRow) -> Invalid:
+    """Return why a volume is not deleted: because of a server, or of what it is."""
+    waiting = select(AttachmentRow.id, AttachmentRow.server_id).where(
+        AttachmentRow.volume_id == row.id, AttachmentRow.server_id.is_not(None)
+    )
+    found = tx.execute(waiting.limit(1)).first()
+    if found is None or row.attach_status == "attached":
+        return _cannot_delete(row)
+    return Invalid(
+        f"Invalid volume: Attachment {found.id} keeps volume {row.id} for server "
+        f"{found.server_id}. Nothing was changed; detach it from the server, or, where the server "
+        "does not list it, delete that attachment first.",
+    )
 
 
 def _cannot_delete(row: VolumeRow) -> Invalid:

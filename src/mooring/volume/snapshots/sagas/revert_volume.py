@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
+from mooring.errors import MooringError, told_also
 from mooring.saga.define import Run, Saga, Step, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.volumes import statuses
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from mooring.volume.tables import VolumeRow
 
 REVERTING = "reverting"
+_REVERT = "revert_content"
+_UNSURE = "unsure"
+"""In the detail of a refusal: that a try before it may have done all the same."""
 _REFUSED = frozenset({"conflict", "invalid", "no_capacity", "not_found"})
 """Kinds of errors by which a host says that it has changed nothing."""
 
@@ -50,15 +54,29 @@ def come_back(tx: Session, notes: RevertVolume, run: Run[Volume]) -> None:
 async def revert_content(notes: RevertVolume, run: Run[Volume]) -> None:
     """Have the host put the new overlay in place."""
     agent = await backends.agent_of(run, backends.split(notes.backend)[0])
-    await agent.revert_volume(notes.volume_id, notes.snapshot_id, operation=run.operation)
+    try:
+        await agent.revert_volume(notes.volume_id, notes.snapshot_id, operation=run.operation)
+    except MooringError as error:
+        if run.attempt > 1 or run.operation.epoch > 1:
+            # A try before this one, which was not answered, may have done it.
+            raise told_also(error, **{_UNSURE: True}) from error
+        raise
 
 
 async def end_reverting(notes: RevertVolume, run: Run[Volume]) -> RevertVolume | None:
     """See that nothing comes late. Only a clear refusal says that nothing was changed."""
     agent = await backends.agent_of(run, backends.split(notes.backend)[0])
     await agent.forget_revert(notes.volume_id, notes.snapshot_id, operation=run.operation)
-    refused = run.error is not None and run.error.kind in _REFUSED
+    error = run.error
+    refused = error is not None and error.kind in _REFUSED and not error.detail.get(_UNSURE)
     return None if refused else replace(notes, reverted=True)
+
+
+async def forget_revert(notes: RevertVolume, run: Run[Volume]) -> None:
+    """See that nothing comes late, once another operation has the volume."""
+    agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+    reverting = run.operation.of_step(_REVERT)
+    await agent.forget_revert(notes.volume_id, notes.snapshot_id, operation=reverting)
 
 
 def show_available(tx: Session, notes: RevertVolume, run: Run[Volume]) -> None:
@@ -76,11 +94,12 @@ REVERT_VOLUME = Saga(
     "volume.revert_volume",
     RevertVolume,
     Step("begin_reverting", begin_reverting, undo=come_back),
-    Step("revert_content", revert_content, undo=end_reverting),
+    Step(_REVERT, revert_content, undo=end_reverting),
     Step("show_available", show_available),
     locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
     visible_after="show_available",
     pivot="show_available",
+    owes=(Step("forget_revert", forget_revert, may_be_forgone=True),),
     # The volume itself goes over to those in `error`.
     residue=("volumes", "sound_volumes", "messages"),
     story=tell(

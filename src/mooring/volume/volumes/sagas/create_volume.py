@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from msgspec.structs import replace
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
-from mooring import limits
 from mooring.agent_api.volumes import VolumeSpec
-from mooring.errors import MooringError, NoCapacity
+from mooring.errors import NoCapacity
 from mooring.saga.define import (
     Each,
     Former,
@@ -33,6 +31,7 @@ from mooring.store.prepared import Change, Prepared
 from mooring.volume.backends import backends
 from mooring.volume.tables import TypeRow, VolumeRow
 from mooring.volume.volumes import filling, statuses
+from mooring.volume.volumes.sagas.asker import ASKER
 from mooring.volume.volumes.sagas.create_notes import CreateVolume
 from mooring.volume.volumes.story import Failure, tell
 
@@ -46,7 +45,6 @@ _placed = Prepared[tuple[str | None, str, bool, dict[str, str]]](
     .where(VolumeRow.id == bindparam("of_id"))
 )
 _place = Change(VolumeRow)
-log = structlog.get_logger()
 
 
 async def schedule(notes: CreateVolume, run: Run[Volume]) -> Together:
@@ -116,6 +114,20 @@ async def make_volume(notes: CreateVolume, run: Run[Volume]) -> None:
     await filling.follow(run, agent, notes.volume_id, making)
 
 
+def leave_in_error(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
+    """Say that nothing comes of a copy whose source another operation took; delete it."""
+    before, now = ("creating", "downloading", *statuses.BORROWED), run.now()
+    values = {"status": "error", **statuses.RETURNED}
+    statuses.change(tx, notes.volume_id, allowed=before, now=now, **values)
+
+
+async def remove_made(notes: CreateVolume, run: Run[Volume]) -> None:
+    """Remove what was made of it, unless somebody has made a sound volume of that."""
+    row = await run.service.store.read(lambda tx: tx.get(VolumeRow, notes.volume_id))
+    if notes.host and (row is None or row.status == "error"):
+        await remove_volume(notes, run)
+
+
 async def remove_volume(notes: CreateVolume, run: Run[Volume]) -> None:
     """Remove what was made of it."""
     agent = await backends.agent_of(run, notes.host)
@@ -134,24 +146,11 @@ def show_available(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
     )
 
 
-async def wake_asker(notes: CreateVolume, asker: str, run: Run[Volume]) -> None:
-    """Tell the operation that asked for the volume. Unheard, it finds the volume by itself."""
-    del notes
-    try:
-        await run.service.compute.wake(asker, timeout_s=limits.VOLUME_WAKE_S)
-    except MooringError as error:
-        log.info("volume.asker_not_woken", operation=asker, error=str(error))
-
-
 def _explain(row: VolumeRow, notes: CreateVolume, run: Run[Volume]) -> Failure:
     del row
     if isinstance(run.error, NoCapacity) and not notes.host:
         return Failure("schedule", "no_backend", unplaced="create_volume")
     return Failure("image" if notes.image_id and notes.host else "create", "driver")
-
-
-def _find_asker(notes: CreateVolume) -> list[str]:
-    return [notes.asker] if notes.asker else []
 
 
 def _locks(notes: CreateVolume) -> Sequence[Lock]:
@@ -162,7 +161,8 @@ def _locks(notes: CreateVolume) -> Sequence[Lock]:
     return (mine, shared(f"volume:{notes.snapshot.volume_id}")) if notes.snapshot else (mine,)
 
 
-def _define(name: str, mode: Mode, *told: Each) -> Saga[CreateVolume]:
+def _define(name: str, *told: Each, mode: Mode = "wait") -> Saga[CreateVolume]:
+    copies = not told
     return Saga(
         name,
         CreateVolume,
@@ -176,14 +176,18 @@ def _define(name: str, mode: Mode, *told: Each) -> Saga[CreateVolume]:
         visible_after="show_available",
         pivot="wake_asker" if told else "",
         residue=("volumes", "messages"),
-        story=tell(begun="create.start", ended="create.end", explain=_explain),
+        owes=(Step("remove_made", remove_made, may_be_forgone=True),) if copies else (),
+        story=tell(
+            begun="create.start",
+            ended="create.end",
+            explain=_explain,
+            absorbed=leave_in_error if copies else None,
+        ),
         former=Former(steps={"show_downloading": "schedule"}),
     )
 
 
-CREATE_VOLUME = _define(
-    "volume.create_volume", "refuse", Each("asker", _find_asker, Step("wake_asker", wake_asker))
-)
-CLONE_VOLUME = _define("volume.clone_volume", "wait")
+CREATE_VOLUME = _define("volume.create_volume", ASKER, mode="refuse")
+CLONE_VOLUME = _define("volume.clone_volume")
 # Another snapshot of the same volume may be on its way: the new volume waits for it.
-CREATE_VOLUME_FROM_SNAPSHOT = _define("volume.create_volume_from_snapshot", "wait")
+CREATE_VOLUME_FROM_SNAPSHOT = _define("volume.create_volume_from_snapshot")

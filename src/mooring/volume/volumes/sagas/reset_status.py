@@ -60,9 +60,11 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     elif status == "extending" and not notes.status:
         # Whoever extended it was absorbed, so nobody else gives it a status of rest.
         statuses.recompute(tx, notes.volume_id, now, settle=True)
+    elif status == "reverting" and not notes.status:
+        # The same, and nobody knows which content it has.
+        statuses.change(tx, notes.volume_id, allowed=(status,), now=now, status="error")
     _notify(tx, notes, run, "end")
-    was_deleting = status == "deleting"
-    return replace(notes, event=left.event, unsure=left.unsure, was_deleting=was_deleting)
+    return replace(notes, event=left.event, unsure=left.unsure, was_deleting=status == "deleting")
 
 
 def _wanted(notes: ResetStatus, now: datetime) -> dict[str, Any]:
