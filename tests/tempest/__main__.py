@@ -35,6 +35,7 @@ from tests.tempest.settings import (
     write_configuration,
 )
 from tests.tempest.shares import POOLS, SHARES
+from tests.tempest.volumes import VOLUMES
 
 PROGRAMS = Path("build/tempest/bin").absolute()
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1
@@ -186,7 +187,7 @@ def run_all(work: Path) -> int:
     with guests_cloud(guests) as cloud:
         code = run((REBUILD, OTHERS), cloud, guests, PORT)
     with hosts_cloud(hosts) as cloud:
-        code = run((MOVES,), cloud, hosts, CLOUD_PORT) or code
+        code = run((MOVES, VOLUMES), cloud, hosts, CLOUD_PORT) or code
     with shares_cloud(shares) as cloud:
         return run((SHARES,), cloud, shares, CLOUD_PORT) or code
 
