@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.client import AgentClient
+    from mooring.agent_api.servers import ServerSpec
     from mooring.compute.service import Compute
     from mooring.saga.define import Run
 
@@ -39,6 +40,15 @@ async def ask(run: Run[Compute], host: str, verb: Callable[[AgentClient], Awaita
         if isinstance(error, Unavailable) and "incarnation" in error.detail:
             await agent.host()
         raise told_also(error, **{BY_HOST: host}) from error
+
+
+async def put(run: Run[Compute], host: str, server_id: str, spec: ServerSpec) -> None:
+    """Define a guest at a host, and start it if it is to run; one that is there already is fine."""
+
+    async def verb(agent: AgentClient) -> None:
+        await agent.put_server(server_id, spec, operation=run.operation)
+
+    await ask(run, host, verb)
 
 
 async def connector(run: Run[Compute], host: str, mountpoint: str | None = None) -> dict[str, Any]:

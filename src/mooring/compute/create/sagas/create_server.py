@@ -81,11 +81,7 @@ async def spawn_guest(notes: CreateServer, run: Run[Compute]) -> None:
     disks = [await specify(run, guest_disk(notes, item)) for item in every(notes)]
     drive = await config_drives.read(run, notes.server_id, notes.host)
     spec = spawning.specify_guest(server, notes.image_id, disks, drive=drive)
-    await guests.ask(
-        run,
-        notes.host,
-        lambda agent: agent.put_server(notes.server_id, spec, operation=run.operation),
-    )
+    await guests.put(run, notes.host, notes.server_id, spec)
 
 
 async def destroy_guest(notes: CreateServer, run: Run[Compute]) -> None:

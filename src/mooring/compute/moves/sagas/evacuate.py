@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from mooring.agent_api.client import AgentClient
     from mooring.compute.service import Compute
 
 _EVENT = "compute_rebuild_instance"
@@ -110,11 +109,8 @@ async def start_there(notes: Evacuate, run: Run[Compute]) -> None:
         drive=await config_drives.read(run, notes.server_id, notes.destination),
         power="off" if notes.stays_off else "on",
     )
-
-    async def put(agent: AgentClient) -> None:
-        await agent.put_server(notes.server_id, spec, operation=run.operation)
-
-    await guests.insist(run, _wait_for_images(notes, guests.ask(run, notes.destination, put)))
+    starting = guests.put(run, notes.destination, notes.server_id, spec)
+    await guests.insist(run, _wait_for_images(notes, starting))
 
 
 async def _wait_for_images(notes: Evacuate, starting: Awaitable[None]) -> None:

@@ -149,11 +149,7 @@ async def _put(notes: ColdMove, run: Run[Compute], host: str, size: Size) -> Non
         shares=shares,
         mem_page_size=size.extra_specs.get(PAGE_SIZE, ""),
     )
-
-    async def verb(agent: AgentClient) -> None:
-        await agent.put_server(notes.server_id, sized, operation=run.operation)
-
-    await guests.ask(run, host, verb)
+    await guests.put(run, host, notes.server_id, sized)
 
 
 async def _specify(notes: ColdMove, run: Run[Compute], host: str) -> list[DiskSpec]:

@@ -48,11 +48,8 @@ async def _define_anew(notes: ChangePower, run: Run[Compute], request: PowerRequ
     root = RootDisk(image_id=server.image_id, copied=True) if server.image_id else None
     spec = replace(spec, root=root, shares=request.shares or [])
 
-    async def put(agent: AgentClient) -> None:
-        await agent.put_server(notes.server_id, spec, operation=run.operation)
-
     try:
-        await guests.ask(run, notes.host, put)
+        await guests.put(run, notes.host, notes.server_id, spec)
     except NotFound as error:
         raise Conflict(
             f"Host {notes.host} has neither the guest of server {server.id} nor its root disk, and "

@@ -73,11 +73,7 @@ async def _return_guest(notes: RebuildServer, run: Run[Compute]) -> None:
     if notes.has_local_root:
         raise Conflict(f"The guest of server {notes.server_id} is gone; rebuild it once more.")
     spec = await steps.specify(notes, run, is_back=True, power_on=notes.was_running)
-    await guests.ask(
-        run,
-        notes.host,
-        lambda agent: agent.put_server(notes.server_id, spec, operation=run.operation),
-    )
+    await guests.put(run, notes.host, notes.server_id, spec)
 
 
 _complete_again = Step("complete_again", complete_again)

@@ -25,7 +25,6 @@ from mooring.saga.define import Each, Lock, Run, Step, exclusive
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from mooring.agent_api.client import AgentClient
     from mooring.agent_api.servers import ServerSpec
     from mooring.clients.volume import Attachment
     from mooring.compute.service import Compute
@@ -95,11 +94,7 @@ async def spawn_guest(notes: RebuildServer, run: Run[Compute]) -> None:
     await require_host(notes, run)
     power_on = notes.vm_state != "stopped"
     spec = await specify(notes, run, power_on=power_on)
-
-    async def put(agent: AgentClient) -> None:
-        await agent.put_server(notes.server_id, spec, operation=run.operation)
-
-    await guests.insist(run, guests.ask(run, notes.host, put))
+    await guests.insist(run, guests.put(run, notes.host, notes.server_id, spec))
 
 
 async def complete_volume(notes: RebuildServer, item: str, run: Run[Compute]) -> None:

@@ -97,11 +97,7 @@ async def spawn_guest(notes: UnshelveServer, run: Run[Compute]) -> None:
     given = [await disks.specify(run, at_host(notes, item)) for item in items(notes)]
     drive = await config_drives.read(run, notes.server_id, notes.host)
     spec = spawning.specify_guest(server, "", given, drive=drive)
-    await guests.ask(
-        run,
-        notes.host,
-        lambda agent: agent.put_server(notes.server_id, spec, operation=run.operation),
-    )
+    await guests.put(run, notes.host, notes.server_id, spec)
 
 
 async def destroy_guest(notes: UnshelveServer, run: Run[Compute]) -> None:
