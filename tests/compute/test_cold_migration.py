@@ -138,6 +138,24 @@ async def test_a_server_that_does_not_start_where_it_was_waits_on_for_its_users_
     await moving.stays_whole()
 
 
+async def test_a_revert_waits_for_no_dead_host_that_keeps_a_volume_open(moving: Moving) -> None:
+    await migrate(moving)
+    cloud, dead = moving.cloud, moving.destination
+    cloud.silent = ("PUT", f"/servers/{moving.server_id}/power")
+    assert await cloud.act(moving.server_id, "revertResize", version="2.90") == 202
+    await cloud.compute.sagas.settle(10.0)
+    await force_down(cloud, dead, down=True)
+    await cloud.settle()
+    assert (await show(moving))["status"] == "VERIFY_RESIZE"
+    assert ("revertResize", "Error") in await cloud.actions(moving.server_id)
+    cloud.silent = None
+    await cloud.look_at_hosts()
+    await force_down(cloud, dead, down=False)
+    await cloud.look_at_hosts()
+    await cloud.settle()
+    await is_to_be_verified(moving)
+
+
 async def test_the_guest_writes_from_one_host_at_a_time(moving: Moving) -> None:
     await migrate(moving)
     assert await ask(moving, "revertResize") == 202

@@ -22,7 +22,8 @@ from mooring.compute.servers import states
 from mooring.compute.shares import folders
 from mooring.compute.tables import Server
 from mooring.compute.volumes import disks
-from mooring.errors import MooringError, NotFound
+from mooring.errors import Conflict, MooringError, NotFound
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Run
 from mooring.saga.journal import is_unavailable
 
@@ -75,7 +76,8 @@ def begin_start(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
 async def start_there(notes: ColdMove, run: Run[Compute]) -> ColdMove | None:
     """Define the guest at the destination, with its new size, and start it if it ran.
 
-    A refusal is why it stays where it was.
+    A refusal is why it stays where it was. So is a volume whose image another emulator keeps for
+    three minutes, where the host that is left was forced down: its guest may be alive there.
     """
     if notes.reason:
         return None
@@ -84,10 +86,17 @@ async def start_there(notes: ColdMove, run: Run[Compute]) -> ColdMove | None:
     try:
         await _put(notes, run, notes.destination, notes.size)
     except MooringError as error:
-        if is_unavailable(error):
+        if is_unavailable(error) and not await _is_kept_open(notes, run, error):
             raise
         return replace(notes, reason=error.public)
     return None
+
+
+async def _is_kept_open(notes: ColdMove, run: Run[Compute], error: MooringError) -> bool:
+    """Whether a host that was forced down keeps an image for long: nobody can make it let go."""
+    if not isinstance(error, Conflict) or run.attempt < COMPUTE_UNDO_ATTEMPTS:
+        return False
+    return not notes.stays and await guests.is_lost(run, notes.source)
 
 
 async def settle_guest(notes: ColdMove, run: Run[Compute]) -> ColdMove:
