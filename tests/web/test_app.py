@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import structlog
 from structlog.testing import capture_logs
@@ -11,6 +13,7 @@ from mooring.web.api import Api, Call, Reply
 from mooring.web.app import build_app
 from mooring.web.policy import Policy
 from tests.callers import PROJECT, Tokens
+from tests.cloud import SimulatedCloud
 from tests.web.harbour import RULES, Harbour, Visitor
 
 pytestmark = pytest.mark.anyio
@@ -302,3 +305,17 @@ async def test_a_nul_in_a_url_is_400(visitor: Visitor, target: str) -> None:
     answer = await visitor.get(f"{ROOT}/{target}")
     assert answer.status == 400
     assert "NUL" in answer.json["badRequest"]["message"]
+
+
+async def test_an_empty_id_names_nothing(visitor: Visitor) -> None:
+    for method in ("GET", "DELETE", "PUT"):
+        answer = await visitor.ask(method, f"{ROOT}/boats/", who="member")
+        assert answer.status == 404, method
+
+
+async def test_identity_takes_a_last_slash_for_nothing(tmp_path: Path) -> None:
+    async with SimulatedCloud(tmp_path, hosts=()) as cloud:
+        assert (await cloud.ask("GET", "/identity/v3/auth/projects/")).status == 200
+        assert (await cloud.ask("GET", "/identity/v3/")).status == 200
+        assert (await cloud.ask("GET", "/volume/v3/")).status == 200
+        assert (await cloud.ask("GET", "/volume/v3/volumes/")).status == 404

@@ -125,10 +125,11 @@ class Application(Generic[S]):
         request = exchange.request
         body.check_url(request.scope)
         path = self._path(request)
-        public = self._public(exchange, path) if request.method in ("GET", "HEAD") else None
+        short = path.rstrip("/")
+        public = self._public(exchange, short) if request.method in ("GET", "HEAD") else None
         if public is not None:
             return public
-        project_id, parts = self._parts(path)
+        project_id, parts = self._parts(short if self.face.ignores_last_slash else path)
         match = self.routes.find(parts)
         candidates = match.routes(request.method) if match else []
         exchange.route = candidates[0] if candidates and not candidates[0].action else None
@@ -136,6 +137,7 @@ class Application(Generic[S]):
         if not (candidates and candidates[0].open):
             who = await self.gate.let_in(request.headers, exchange.request_id)
         if match is None:
+            self.face.unbuilt.refuse_path(parts)
             raise NotFound("The resource could not be found.")
         if project_id and project_id != who.project_id:
             raise Invalid(
@@ -160,6 +162,7 @@ class Application(Generic[S]):
             name, value = body.decode_action(await body.read(request, self.face.body_bytes))
             candidates = [route for route in candidates if route.action == name]
             if not candidates:
+                self.face.unbuilt.refuse_action(name)
                 raise Invalid(f"There is no such action: {name}.")
         route = exchange.route = choose(candidates, version)
         call = Call(
@@ -184,7 +187,7 @@ class Application(Generic[S]):
     def _path(self, request: Request) -> str:
         raw: bytes | None = request.scope.get("raw_path")
         path = raw.decode("latin-1") if raw else request.scope["path"]
-        return path.removeprefix(self.prefix).rstrip("/")
+        return path.removeprefix(self.prefix)
 
     def _public(self, exchange: Exchange, path: str) -> Reply | None:
         project = path.rpartition("/")[2]

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mooring.limits import WEB_BODY_BYTES
+from mooring.web import unbuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mooring.errors import MooringError
     from mooring.web.api import Version
+    from mooring.web.unbuilt import Unbuilt
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -72,10 +74,14 @@ class Face(Struct, frozen=True, kw_only=True):
     """Whether a version header without an entry for this service is 400."""
     request_id_header: str = ""
     """A second header for the request id, beside `x-openstack-request-id`."""
+    ignores_last_slash: bool = False
+    """Whether a slash behind a path means nothing; elsewhere an empty id, which nothing has."""
     project_in_path: bool = False
     """Whether routes may be preceded by the caller's project id."""
     body_bytes: int = WEB_BODY_BYTES
     """The largest JSON body of a request."""
+    unbuilt: Unbuilt = unbuilt.NOTHING
+    """What OpenStack's service has beside."""
     headers: Mapping[str, str] = {}
     """What every answer has beside its own headers."""
 

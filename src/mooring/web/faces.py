@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.web import faults, versions
+from mooring.web import faults, unbuilt, versions
 from mooring.web.face import Face
 
 IDENTITY = Face(
@@ -10,13 +10,16 @@ IDENTITY = Face(
     segment="v3",
     shape=faults.titled,
     documents=versions.identity,
+    unbuilt=unbuilt.IDENTITY,
     codes={"no_capacity": 503},
+    ignores_last_slash=True,
 )
 IMAGE = Face(
     service="image",
     segment="v2",
     shape=faults.image,
     documents=versions.image,
+    unbuilt=unbuilt.IMAGE,
     codes={"no_capacity": 413},
 )
 PLACEMENT = Face(
@@ -33,6 +36,7 @@ VOLUME = Face(
     segment="v3",
     shape=faults.named,
     documents=versions.volume,
+    unbuilt=unbuilt.VOLUME,
     minimum=(3, 0),
     maximum=(3, 71),
     unnamed_is_invalid=True,
@@ -44,6 +48,7 @@ SHARE = Face(
     segment="v2",
     shape=faults.named,
     documents=versions.share,
+    unbuilt=unbuilt.SHARE,
     minimum=(2, 0),
     maximum=(2, 82),
     legacy_header="X-OpenStack-Manila-API-Version",
@@ -56,6 +61,7 @@ COMPUTE = Face(
     segment="v2.1",
     shape=faults.named,
     documents=versions.compute,
+    unbuilt=unbuilt.COMPUTE,
     codes={"over_quota": 403},
     minimum=(2, 1),
     maximum=(2, 106),
