@@ -39,6 +39,15 @@ class Answer(Struct, frozen=True):
         return self.body[name]
 
 
+def version_header(path: str, version: str) -> dict[str, str]:
+    """Return how a request asks for a microversion; nothing when it asks for none."""
+    if not version:
+        return {}
+    if path.startswith("/share/"):
+        return {"x-openstack-manila-api-version": version}
+    return {"openstack-api-version": f"{path.split('/')[1]} {version}"}
+
+
 def encode(body: Any) -> tuple[str, bytes | AsyncIterator[bytes]]:
     """Return the type of what is sent, and how it is sent."""
     if body is None:

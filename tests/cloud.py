@@ -1,9 +1,8 @@
 """A cloud in one process: real services and agents, simulated hosts, clock and network.
 
 It has the services that a test chooses, opened as the product opens them; tokens known by name
-(`tests/callers.py`) stand for identity where that is not among them. Requests go through the
-applications as a client's would. Nothing moves by itself but what a request or a saga sets going;
-`settle` lets it all come to rest, turning the clock.
+(`tests/callers.py`) stand for identity where that is not among them. Nothing moves by itself but
+what a request or a saga sets going; `settle` lets it all come to rest, turning the clock.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from mooring.saga.tables import SagaRow
 from mooring.service import Service
 from mooring.services import IDENTITY, SERVICES
 from mooring.store.base import Store
-from tests.answers import Answer, encode
+from tests.answers import Answer, encode, version_header
 from tests.callers import OwnToken, keystone
 from tests.host_fences import SimulatedFence
 from tests.migrated import files_of, lay_databases
@@ -268,10 +267,7 @@ class SimulatedCloud:
         sent = {"x-auth-token": token}
         if user in self._users and user in {"compute", "volume"}:
             sent["x-service-token"] = token
-        if version and path.startswith("/share/"):
-            sent["x-openstack-manila-api-version"] = version
-        elif version:
-            sent["openstack-api-version"] = f"{path.split('/')[1]} {version}"
+        sent |= version_header(path, version or "")
         sent |= {name.lower(): value for name, value in (headers or {}).items()}
         media, content = encode(body)
         sent.setdefault("content-type", media)
@@ -361,7 +357,7 @@ class SimulatedCloud:
         return await store.read(lambda tx: tx.execute(newest).scalar() or "")
 
     async def told(self, service: str) -> list[Notification]:
-        """What a service has notified of so far, if the setting `notifications` keeps it."""
+        """What a service has notified of, if the setting `notifications` keeps it."""
         return await self.cloud.stores[service].read(outbox.read)
 
     def every_store(self) -> Mapping[str, Store]:
@@ -371,10 +367,13 @@ class SimulatedCloud:
     async def complaints(self) -> list[str]:
         """What the doctor finds, and what has not ended."""
         found = await look(self.every_store(), self.known_agents, self.clock)
-        lines = [f"{one.resource}: {one.message}" for one in sorted(found)]
-        for name in self.cloud.engines:
-            lines += await self.cloud.stores[name].read(_unfinished)
-        return lines
+        lines = (f"{one.resource}: {one.message}" for one in sorted(found))
+        return [*lines, *await self.unfinished()]
+
+    async def unfinished(self) -> list[str]:
+        """What has not ended."""
+        every = [self.cloud.stores[name] for name in self.cloud.engines]
+        return [line for store in every for line in await store.read(_unfinished)]
 
 
 def _unfinished(tx: Session) -> list[str]:

@@ -130,6 +130,11 @@ async def test_its_tokens_end_with_a_role_of_its_user(cloud: IdentityCloud) -> N
     assert (await cloud.show(token)).status == 404
 
 
+async def test_its_end_is_shown_without_a_zone(cloud: IdentityCloud) -> None:
+    made = (await make(cloud, expires_at="2026-01-01T02:10:00+01:00")).body
+    assert made["application_credential"]["expires_at"] == "2026-01-01T01:10:00.000000"
+
+
 async def test_its_tokens_end_at_its_own_end(cloud: IdentityCloud) -> None:
     token = await key_token(cloud, expires_at="2026-01-01T00:10:00.000000Z")
     cloud.clock.advance(601)

@@ -268,6 +268,10 @@ async def test_a_region_of_a_given_id_is_put(cloud: IdentityCloud) -> None:
     body = {"region": {"description": "snow"}}
     answer = await cloud.ask("PATCH", "/regions/North", body, user="admin")
     assert answer.body["region"]["description"] == "snow"
+    nothing = {"region": {"description": None}}
+    answer = await cloud.ask("PATCH", "/regions/North", nothing, user="admin")
+    assert (answer.status, answer.body["region"]["description"]) == (200, "")
+    assert (await cloud.make("/regions", nothing))["description"] == ""
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 from msgspec import Struct
 
+from tests.answers import version_header
 from tests.kill.processes import ForkedProcess
 
 ENDS_S = 240.0
@@ -111,10 +112,7 @@ class KilledCloud:
         headers = {"X-Auth-Token": self._token(user)}
         if user == "compute":
             headers["X-Service-Token"] = headers["X-Auth-Token"]
-        if version and path.startswith("/share/"):
-            headers["X-OpenStack-Manila-API-Version"] = version
-        elif version:
-            headers["OpenStack-API-Version"] = f"{path.split('/')[1]} {version}"
+        headers |= version_header(path, version)
         try:
             response = self._client.request(method, path, headers=headers, json=body)
         except httpx2.TransportError:

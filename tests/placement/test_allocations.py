@@ -80,7 +80,8 @@ async def test_a_stale_consumer_generation_is_told_in_novas_words(cloud: Placeme
     again = error_of(await cloud.claim(consumer, given))
     assert (await cloud.claim(consumer, given, generation=1)).status == 204
     stale = error_of(await cloud.claim(consumer, given, generation=1))
-    for status, code, detail in (unknown, again, stale):
+    never = error_of(await cloud.claim(consumer, given, generation=-1))
+    for status, code, detail in (unknown, again, stale, never):
         assert (status, code) == (409, "placement.concurrent_update")
         assert "consumer generation conflict" in detail
     assert await cloud.used(uuid) == {"VCPU": 1}

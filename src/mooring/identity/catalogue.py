@@ -28,14 +28,14 @@ class NewRegion(Struct, frozen=True):
     """What to make."""
 
     id: Text | None = None
-    description: str = ""
+    description: str | None = None
     parent_region_id: str | None = None
 
 
 class RegionChange(Struct, frozen=True):
     """What to change."""
 
-    description: str | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
     parent_region_id: str | UnsetType | None = UNSET
 
 
@@ -117,7 +117,7 @@ def create_region(tx: Session, new: NewRegion, extra: dict[str, Any]) -> RegionR
         tx,
         RegionRow(
             id=region_id,
-            description=new.description,
+            description=new.description or "",
             parent_region_id=new.parent_region_id,
             extra=extra,
         ),
@@ -130,6 +130,8 @@ def change_region(
     """Change a region. Raises NotFound."""
     row = find_region(tx, region_id)
     given = bodies.given(changes)
+    if "description" in given:
+        given["description"] = given["description"] or ""
     if given.get("parent_region_id"):
         find_region(tx, given["parent_region_id"])
     return rows.change(tx, row, given, extra)

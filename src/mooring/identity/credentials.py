@@ -5,7 +5,7 @@ Source: facts/identity_image_placement.md 2.4.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
@@ -14,6 +14,7 @@ from sqlalchemy import delete, select
 from mooring.errors import Conflict, Forbidden, Invalid, NotFound
 from mooring.identity import bodies
 from mooring.identity.tables import ApplicationCredentialRow
+from mooring.web import words
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -123,10 +124,9 @@ def _end(text: str | None, now: datetime) -> datetime | None:
     if text is None:
         return None
     try:
-        end = datetime.fromisoformat(text)
+        end = words.instant(text)
     except ValueError as error:
         raise Invalid(f"Invalid input for expires_at: '{text}' is not an ISO 8601 time.") from error
-    end = end if end.tzinfo else end.replace(tzinfo=UTC)
     if end <= now:
         raise Invalid("Invalid input for expires_at: the time is over.")
     return end

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from mooring.web.api import Call
 
 
+_NO_ZONE = "%Y-%m-%dT%H:%M:%S.%f"
+
+
 def domain(call: Call[Identity], row: DomainRow) -> dict[str, Any]:
     """Return a domain."""
     return {
@@ -134,7 +137,8 @@ def credential(
         "user_id": row.user_id,
         "project_id": row.project_id,
         "system": None,
-        "expires_at": time(row.expires_at) if row.expires_at else None,
+        # Without a zone, as clients that are strict about it read it of credentials alone.
+        "expires_at": row.expires_at.strftime(_NO_ZONE) if row.expires_at else None,
         "unrestricted": row.unrestricted,
         "roles": [roles[role_id] for role_id in row.role_ids if role_id in roles],
         "links": _self(call, f"/application_credentials/{row.id}"),

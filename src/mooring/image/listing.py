@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import operator
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -18,6 +17,7 @@ from mooring.errors import Invalid
 from mooring.image import attributes, records
 from mooring.image.records import Record
 from mooring.image.tables import ImageRow, MemberRow, PropertyRow, TagRow
+from mooring.web import words
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -197,10 +197,9 @@ def _time(name: str, value: str) -> Condition:
     word, colon, text = value.partition(":")
     compare = _COMPARE.get(word) if colon else None
     try:
-        moment = datetime.fromisoformat(text if compare else value)
+        moment = words.instant(text if compare else value)
     except ValueError as error:
         raise Invalid(f"Invalid filter value for {name}: {value[:64]!r} is no time.") from error
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (compare or operator.eq)(getattr(ImageRow, name), moment)
 
 

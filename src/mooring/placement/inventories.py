@@ -106,13 +106,14 @@ def put(
     name: str,
     inventory: Inventory,
     *,
-    seen: int,
+    seen: int | None,
     now: datetime,
     new: bool,
 ) -> int:
     """Add one class (`new`) or change one; return the provider's new generation.
 
-    Raises NotFound, Invalid, Conflict: a stale generation, or a new class that is there already.
+    `seen` is the generation that the caller saw, None for whatever it is. Raises NotFound, Invalid,
+    Conflict: a stale generation, or a new class that is there already.
     """
     providers.visible(tx, provider_id)
     names.check_classes(tx, [name])

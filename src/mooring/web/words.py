@@ -1,4 +1,4 @@
-"""Values as clients of OpenStack write them: numbers in strings, booleans in words, dictionaries.
+"""Values as clients of OpenStack write them: numbers in strings, booleans in words, times.
 
 Source: facts/block_storage.md 7.4.
 """
@@ -6,6 +6,7 @@ Source: facts/block_storage.md 7.4.
 from __future__ import annotations
 
 import ast
+from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
 from mooring.errors import Invalid
@@ -29,6 +30,18 @@ def flag(value: Flag, name: str) -> bool:
 def is_set(text: str | None) -> bool:
     """Whether a query parameter that is not checked says yes."""
     return (text or "").strip().lower() in _TRUE
+
+
+def instant(text: str) -> datetime:
+    """Return a time of ISO 8601 in UTC; without a zone it is meant so.
+
+    Raises ValueError for what is none, and for one that lies beyond the calendar in UTC.
+    """
+    moment = datetime.fromisoformat(text.strip())
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text} is beyond the calendar.") from error
 
 
 def whole_number(value: int | str, name: str, *, least: int, most: int) -> int:

@@ -184,6 +184,15 @@ async def test_changes_since_shows_deleted_ones_too(cloud: ComputeAlone) -> None
     assert await refuse(cloud, backwards, version="2.66") == (400, "badRequest")
 
 
+async def test_a_second_that_was_shown_is_whole(cloud: ComputeAlone) -> None:
+    moment = cloud.clock.now().replace(microsecond=700_000)
+    await cloud.server(name="now", created_at=moment, updated_at=moment)
+    [shown] = (await cloud.get("/servers/detail"))["servers"]
+    assert await names(cloud, f"?changes-before={shown['updated']}", version="2.66") == ["now"]
+    earlier = f"{shown['updated'][:-1]}.500000Z"
+    assert await names(cloud, f"?changes-before={earlier}", version="2.66") == []
+
+
 async def test_image_and_flavor_are_compared(cloud: ComputeAlone) -> None:
     await write(cloud, {"name": "a"}, {"name": "b", "image_id": "", "flavor_id": "2"})
     assert await names(cloud, f"?image={IMAGE}") == ["a"]

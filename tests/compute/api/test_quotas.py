@@ -60,6 +60,17 @@ async def test_a_project_gets_limits_of_its_own(cloud: ComputeAlone) -> None:
     assert (await cloud.get(PATH))["quota_set"]["cores"] == 20
 
 
+async def test_limits_of_networks_are_kept_though_nothing_counts_against_them(
+    cloud: ComputeAlone,
+) -> None:
+    answer = await change(cloud, version="2.35", fixed_ips=3, security_groups=4, networks=5)
+    assert answer.status == 200, answer.text
+    found = (await cloud.get(PATH, version="2.35"))["quota_set"]
+    assert (found["fixed_ips"], found["security_groups"], found["floating_ips"]) == (3, 4, -1)
+    assert "networks" not in found
+    assert "fixed_ips" not in (await cloud.get(PATH, version="2.36"))["quota_set"]
+
+
 @pytest.mark.parametrize("bad", [{"cores": "x"}, {"cores": -2}, {"cores": 2**31}, {"beer": 1}])
 async def test_bad_limits_are_400(cloud: ComputeAlone, bad: dict[str, Any]) -> None:
     assert fault_of(await change(cloud, **bad))[:2] == (400, "badRequest")

@@ -18,7 +18,7 @@ from mooring.fence.rules import Answer, Verb
 from mooring.placement import allocations
 from mooring.placement.allocations import Wish
 from mooring.placement.api import views
-from mooring.placement.api.views import NOBODY_ID, Uuid
+from mooring.placement.api.views import NOBODY_ID, Generation, Uuid
 from mooring.placement.inventories import Count
 from mooring.placement.service import Placement
 from mooring.web.api import Api, Call, Reply
@@ -38,7 +38,7 @@ _MANAGE = "placement:allocations:manage"
 Amounts = Annotated[dict[str, Count], Meta(min_length=1)]
 OwnerId = Annotated[str, Meta(min_length=1, max_length=255)]
 ConsumerType = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[A-Z0-9_]+$")]
-ConsumerGeneration = Annotated[int, Meta(ge=0)] | None
+ConsumerGeneration = Generation | None
 Mappings = dict[Annotated[str, Meta(pattern="^([A-Za-z0-9_-]{1,64})?$")], list[Uuid]]
 
 

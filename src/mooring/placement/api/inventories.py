@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from mooring.errors import NotFound
 from mooring.placement import inventories, providers
@@ -39,10 +39,11 @@ class OneInventory(Inventory, frozen=True, kw_only=True, forbid_unknown_fields=T
     resource_provider_generation: Generation
 
 
-class NewInventory(OneInventory, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One more class of a provider."""
+class NewInventory(Inventory, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One more class of a provider, which nobody can have changed before it is there."""
 
     resource_class: str
+    resource_provider_generation: Generation | UnsetType = UNSET
 
 
 @api.get(_ALL, policy="placement:resource_providers:inventories:list")
@@ -119,11 +120,14 @@ async def _replace(call: Call[Placement], wanted: dict[str, Inventory], seen: in
     return _all(call, wanted, await call.service.store.write(write), now)
 
 
-async def _put(call: Call[Placement], name: str, body: OneInventory, *, new: bool) -> Reply:
+async def _put(
+    call: Call[Placement], name: str, body: OneInventory | NewInventory, *, new: bool
+) -> Reply:
     wanted = Inventory(**{field: getattr(body, field) for field in Inventory.__struct_fields__})
     inventories.check({name: wanted}, all_reserved=call.version >= ALL_RESERVED)
     provider_id, now = call.path["provider_id"], call.service.clock.now()
-    seen = body.resource_provider_generation
+    told = body.resource_provider_generation
+    seen = None if told is UNSET else told
 
     def write(tx: Session) -> int:
         return inventories.put(tx, provider_id, name, wanted, seen=seen, now=now, new=new)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _HEX = "[0-9a-fA-F]"
 _UUID = f"^{_HEX}{{8}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{12}}$"
 Uuid = Annotated[str, Meta(pattern=_UUID)]
-Generation = Annotated[int, Meta(ge=0)]
+Generation = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""What a caller says that it saw: one that never was is another one than there is, and no error."""
 NOBODY_ID = "00000000-0000-0000-0000-000000000000"
 """The project and user of consumers that were written below 1.8, where nobody said."""
 _LINKS = (

@@ -141,8 +141,8 @@ def _shown(found: Mapping[str, int], version: Version) -> dict[str, int]:
     if version <= (2, 56):
         body |= {name: found[name] for name in _INJECTED}
     if version <= (2, 35):
-        # There is no network service, so nothing of it can be used up.
-        body |= dict.fromkeys(_NETWORK, -1)
+        # There is no network service, so nothing of it is ever used up, whatever its limit.
+        body |= {name: found.get(name, quota.UNLIMITED) for name in _NETWORK}
     return body
 
 
@@ -150,7 +150,7 @@ def _class(found: Mapping[str, int], version: Version) -> dict[str, int]:
     """Return a class's limits: server groups came with 2.50, when network limits went."""
     body = _shown(found, version)
     if version <= (2, 49):
-        body |= dict.fromkeys(_NETWORK, -1)
+        body |= {name: found.get(name, quota.UNLIMITED) for name in _NETWORK}
         del body["server_groups"], body["server_group_members"]
     return body
 
@@ -159,8 +159,9 @@ def _read_limits(asked: Mapping[str, Any], version: Version) -> dict[str, int]:
     known = {*_ALWAYS}
     if version <= (2, 56):
         known |= {*_INJECTED}
-    network = (*_NETWORK, "networks") if version <= (2, 35) else ()
-    unknown = sorted(set(asked) - known - set(network))
+    if version <= (2, 35):
+        known |= {*_NETWORK, "networks"}
+    unknown = sorted(set(asked) - known)
     if unknown:
         raise Invalid(
             f"Invalid input for field/attribute {', '.join(unknown)}. "

@@ -12,7 +12,14 @@ from mooring.compute.servers.api.server_states import choices
 from mooring.compute.servers.server_list import ServerQuery
 from mooring.compute.service import Compute
 from mooring.compute.wire.api import queries
-from mooring.compute.wire.api.values import FALSE, TRUE, moment, read_truth, whole
+from mooring.compute.wire.api.values import (
+    FALSE,
+    TRUE,
+    last_moment,
+    moment,
+    read_truth,
+    whole,
+)
 from mooring.errors import Forbidden, Invalid
 from mooring.web import paging
 from mooring.web.api import Call
@@ -193,7 +200,7 @@ def _changes(asked: dict[str, str]) -> tuple[datetime | None, datetime | None]:
     since, before = asked.pop("changes-since", None), asked.pop("changes-before", None)
     return (
         None if since is None else moment(since, "changes-since"),
-        None if before is None else moment(before, "changes-before"),
+        None if before is None else last_moment(before, "changes-before"),
     )
 
 

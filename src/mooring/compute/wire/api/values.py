@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
 from msgspec import Meta, UnsetType
 
 from mooring.errors import Invalid
+from mooring.web import words
 
 TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
 FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
@@ -103,10 +104,18 @@ def moment(text: str, name: str) -> datetime:
     """Return a query's time; without a zone it is UTC. Raises Invalid, naming the parameter."""
     try:
         # A plus sign of the zone arrives as a space when the client did not encode it.
-        parsed = datetime.fromisoformat(text.strip().replace(" ", "T" if "T" not in text else "+"))
+        return words.instant(text.strip().replace(" ", "T" if "T" not in text else "+"))
     except ValueError as error:
         raise Invalid(f"Invalid input for query parameter {name}: {text} is no time.") from error
-    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+
+
+def last_moment(text: str, name: str) -> datetime:
+    """Return the last moment that a query's time may mean: clients see whole seconds.
+
+    What happened within a second that was shown happened before its end. Raises as `moment`.
+    """
+    found = moment(text, name)
+    return found if found.microsecond else found.replace(microsecond=999_999)
 
 
 def second(value: datetime | None) -> str | None:

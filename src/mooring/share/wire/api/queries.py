@@ -6,7 +6,7 @@ Unknown filters are dropped, as upstream does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from mooring.share.shares.listing import Query
 from mooring.share.snapshots import snapshot_list
 from mooring.share.wire.api import values
 from mooring.share.wire.views import Around
-from mooring.web import paging
+from mooring.web import paging, words
 
 if TYPE_CHECKING:
     from mooring.share.service import Share
@@ -101,12 +101,11 @@ def moment(call: Call[Share], name: str) -> datetime | None:
     if not text:
         return None
     try:
-        found = datetime.fromisoformat(text.strip())
+        return words.instant(text)
     except ValueError as error:
         raise Invalid(
             f"Invalid input received: Invalid {name} value '{text[:64]}'. Use ISO 8601.",
         ) from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _filter(call: Call[Share], query: Query, key: str, value: str) -> Query:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 from msgspec import Meta
@@ -11,7 +11,7 @@ from mooring import limits
 from mooring.errors import Invalid
 from mooring.volume.attachments.reserving import Asked
 from mooring.volume.volumes.listing import Compare, Moment
-from mooring.web.words import Flag, flag, is_set, pairs, whole_number
+from mooring.web.words import Flag, flag, instant, is_set, pairs, whole_number
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
@@ -94,9 +94,8 @@ def moments(text: str, column: str, *, comparisons: bool) -> list[Moment]:
 
 def _time(text: str, name: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text.strip())
+        return instant(text)
     except ValueError as error:
         raise Invalid(
             f"Invalid input received: Invalid {name} value '{text}'. Use ISO 8601.",
         ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
