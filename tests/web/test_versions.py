@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.web import faces
+from mooring.web import faces, versions
 from tests.callers import PROJECT
+from tests.crowd.routes import routes_of
 from tests.web.harbour import Answer, Visitor
 
 pytestmark = pytest.mark.anyio
@@ -109,10 +110,15 @@ async def test_identity_nests_its_list() -> None:
 async def test_image_lists_minor_versions_at_its_root_and_nothing_at_v2() -> None:
     image = Visitor(faces.IMAGE, root="http://cloud/image")
     root = await image.get("/image/", who="")
-    assert (root.status, root.json["versions"][0]["id"]) == (300, "v2.17")
+    assert (root.status, root.json["versions"][0]["id"]) == (300, "v2.16")
     assert (await image.get("/image/versions", who="")).status == 200
     assert (await image.get("/image/v2/", who="")).status == 401
     assert (await image.get("/image/v2/")).status == 404
+
+
+def test_image_tells_of_locations_only_if_it_has_them() -> None:
+    has_them = any(route.path.endswith("/locations") for route in routes_of("image"))
+    assert (versions.IMAGE_VERSIONS >= 17) == has_them
 
 
 async def test_placement_says_max_version_and_an_empty_link() -> None:

@@ -1,7 +1,7 @@
 """What OpenStack's services have and this cloud's do not: said, not answered as an unknown path.
 
 Source: facts/compute.md 10.1 and 10.2, facts/block_storage.md 8.1 to 8.6,
-facts/identity_image_placement.md 4.3 and 6.3, facts/shared_file_systems.md 8.3.
+facts/identity_image_placement.md 4.3 and 8.3, facts/shared_file_systems.md 8.3.
 """
 
 from __future__ import annotations

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
     from mooring.web.face import Face
 
-IMAGE_VERSIONS = 17
-"""The newest minor version of the image API that is advertised."""
+IMAGE_VERSIONS = 16
+"""The newest minor version of the image API that is advertised.
+
+With 2.17 came locations, which are not built: who is told of it asks for them, and takes their
+absence for that of the image (facts/identity_image_placement.md 8.3 and 8.11).
+"""
 
 
 def identity(face: Face, root: str) -> Mapping[str, Document]:
