@@ -54,6 +54,14 @@ async def test_a_server_in_error_is_active_after_a_rebuild(cloud: ComputeCloud) 
     assert await state(cloud, server_id) == ("ACTIVE", None)
 
 
+async def test_user_data_stands_once_in_the_answer(cloud: ComputeCloud) -> None:
+    server_id = await cloud.make_server()
+    answer = await rebuild(cloud, server_id, IMAGE, user_data="aGk=", user="admin")
+    shown = answer.body["server"]
+    assert [name for name in shown if name.endswith("user_data")] == ["user_data"]
+    assert shown["user_data"] == "aGk="
+
+
 async def test_the_body_changes_the_server(cloud: ComputeCloud) -> None:
     server_id = await cloud.make_server(metadata={"old": "1"})
     more: dict[str, Any] = {

@@ -78,7 +78,49 @@ _MINE = "/users/{me}/application_credentials"
 _SERVICE = Ask("POST", "/services", {"service": {"type": "{case}"}}, "service", "service.id")
 _ENDPOINT = {"service_id": "{service}", "interface": "public"}
 
+_PROJECT = Ask("POST", "/projects", {"project": {"name": "{case}"}}, "tagged", "project.id")
+_TAGS = "/projects/{tagged}/tags"
+
+
+def _project_tags() -> list[Case]:
+    """Tags one by one, and all of a project's."""
+    route = "/projects/{project_id}/tags"
+    marked = Ask("PUT", f"{_TAGS}/tag#")
+    return [
+        Case(
+            route=f"PUT {route}/{{tag}}",
+            before=(_PROJECT,),
+            path=f"{_TAGS}/tag#",
+            look=_TAGS,
+            kept='"tag#"',
+        ),
+        Case(
+            route=f"DELETE {route}/{{tag}}",
+            before=(_PROJECT, marked),
+            path=f"{_TAGS}/tag#",
+            look=_TAGS,
+            gone='"tag#"',
+        ),
+        Case(
+            route=f"PUT {route}",
+            before=(_PROJECT,),
+            path=_TAGS,
+            body={"tags": ["tag#"]},
+            look=_TAGS,
+            one='"tag#"',
+        ),
+        Case(
+            route=f"DELETE {route}",
+            before=(_PROJECT, marked),
+            path=_TAGS,
+            look=_TAGS,
+            gone='"tag#"',
+        ),
+    ]
+
+
 CASES = [
+    *_project_tags(),
     *_resource("users", "user"),
     *_resource("projects", "project"),
     *_resource("roles", "role"),

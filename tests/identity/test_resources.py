@@ -108,6 +108,37 @@ async def test_lists_come_in_pages(cloud: IdentityCloud) -> None:
     assert len(seen) == len(set(seen)) == 10
 
 
+async def test_a_project_has_tags_of_its_own_one_by_one(cloud: IdentityCloud) -> None:
+    project = await cloud.make("/projects", {"project": {"name": "p", "tags": ["a"]}})
+    path = f"/projects/{project['id']}/tags"
+    for tag in ("b", "b"):
+        assert (await cloud.ask("PUT", f"{path}/{tag}", user="admin")).status == 201
+    assert (await cloud.get(path, user="admin")) == {"tags": ["a", "b"]}
+    for method in ("GET", "HEAD"):
+        assert (await cloud.ask(method, f"{path}/a", user="admin")).status == 204
+        assert (await cloud.ask(method, f"{path}/c", user="admin")).status == 404
+    assert (await cloud.ask("DELETE", f"{path}/a", user="admin")).status == 204
+    assert (await cloud.ask("DELETE", f"{path}/a", user="admin")).status == 404
+    replaced = await cloud.ask("PUT", path, {"tags": ["z", "y", "z"]}, user="admin")
+    assert (replaced.status, replaced.body) == (200, {"tags": ["y", "z"]})
+    assert (await cloud.ask("DELETE", path, user="admin")).status == 204
+    assert (await cloud.get(path, user="admin")) == {"tags": []}
+    assert (await cloud.ask("PUT", "/projects/none/tags/a", user="admin")).status == 404
+
+
+async def test_tags_have_bounds_and_are_an_administrator_s(cloud: IdentityCloud) -> None:
+    project_id = await cloud.id_of("projects", "demo")
+    path = f"/projects/{project_id}/tags"
+    assert (await cloud.get(path, user="demo")) == {"tags": []}
+    assert (await cloud.ask("PUT", f"{path}/a", user="demo")).status == 403
+    for tag in ("a%2Cb", "a%2Fb", "x" * 256):
+        assert (await cloud.ask("PUT", f"{path}/{tag}", user="admin")).status == 400
+    many = {"tags": [f"t{number}" for number in range(80)]}
+    assert (await cloud.ask("PUT", path, many, user="admin")).status == 200
+    assert (await cloud.ask("PUT", f"{path}/more", user="admin")).status == 400
+    assert (await cloud.ask("PUT", f"{path}/t0", user="admin")).status == 201
+
+
 async def test_a_user_never_shows_its_password(cloud: IdentityCloud) -> None:
     user = {"name": "ann", "password": "secret", "email": "ann@cloud"}
     made = await cloud.make("/users", {"user": user})

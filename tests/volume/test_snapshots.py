@@ -365,3 +365,9 @@ async def test_a_status_that_was_set_and_left_behind_is_settled(
     cloud.clock.advance(2)
     await settle_once(cloud.volume)
     assert (await show(cloud, snapshot_id))["status"] == settled
+
+
+async def test_a_snapshot_of_no_volume_is_of_one_that_is_not_there(cloud: VolumeCloud) -> None:
+    answer = await cloud.ask("POST", "/snapshots", {"snapshot": {"volume_id": None}})
+    assert (answer.status, "Volume None" in answer.fault) == (404, True)
+    assert (await cloud.ask("POST", "/snapshots", {"snapshot": {}})).status == 400

@@ -7,6 +7,7 @@ from mooring.identity.api import (
     auth,
     catalogue,
     grants,
+    project_tags,
     projects,
     roles,
     users,
@@ -35,6 +36,7 @@ SERVICE = Service(
     apis=(
         auth.api,
         projects.api,
+        project_tags.api,
         users.api,
         roles.api,
         grants.api,

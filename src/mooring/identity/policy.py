@@ -27,6 +27,14 @@ RULES: dict[str, str] = {
     **{f"identity:update_{name}": _ADMIN for name in _RESOURCES},
     **{f"identity:delete_{name}": _ADMIN for name in _RESOURCES},
     "identity:get_project": "rule:admin_or_system_reader or project_id:%(target.project.id)s",
+    **{
+        f"identity:{rule}": "rule:admin_or_system_reader or project_id:%(target.project.id)s"
+        for rule in ("get_project_tag", "list_project_tags")
+    },
+    "identity:create_project_tag": _ADMIN,
+    "identity:update_project_tags": _ADMIN,
+    "identity:delete_project_tag": _ADMIN,
+    "identity:delete_project_tags": _ADMIN,
     "identity:get_domain": (
         "rule:admin_or_system_reader or project_domain_id:%(target.domain.id)s"
     ),

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
-from mooring.errors import Conflict
+from mooring.errors import Conflict, Invalid, NotFound
 from mooring.identity import bodies, rows
 from mooring.identity.tables import ApplicationCredentialRow, DomainRow, GrantRow, ProjectRow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sqlalchemy.orm import Session
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]
 Description = Annotated[str, Meta(max_length=65535)]
-Tags = Annotated[list[Annotated[str, Meta(min_length=1, max_length=255)]], Meta(max_length=80)]
+MOST_TAGS = 80
+Tag = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^,/]*$")]
+Tags = Annotated[list[Tag], Meta(max_length=MOST_TAGS)]
 
 
 class NewProject(Struct, frozen=True):
@@ -84,6 +88,31 @@ def change(
         _refuse_taken(tx, given["name"], row.domain_id)
     values = {name: "" if value is None else value for name, value in given.items()}
     return rows.change(tx, row, values, extra)
+
+
+def set_tags(tx: Session, project_id: str, tags: Iterable[str]) -> list[str]:
+    """Mark a project with these tags alone, and return them. Raises NotFound."""
+    row = rows.change(tx, find(tx, project_id), {"tags": sorted(set(tags))}, {})
+    return row.tags
+
+
+def add_tag(tx: Session, project_id: str, tag: str) -> None:
+    """Mark a project with one tag more. Raises NotFound, and Invalid when it has too many."""
+    tags = {*find(tx, project_id).tags, tag}
+    if len(tags) > MOST_TAGS:
+        raise Invalid(
+            f"Project {project_id} has {MOST_TAGS} tags, and none can have more. Nothing was "
+            "changed; take one away first."
+        )
+    set_tags(tx, project_id, tags)
+
+
+def remove_tag(tx: Session, project_id: str, tag: str) -> None:
+    """Take one tag away. Raises NotFound for the project, and for the tag."""
+    tags = find(tx, project_id).tags
+    if tag not in tags:
+        raise NotFound(f"Could not find project tag: {tag}.")
+    set_tags(tx, project_id, set(tags) - {tag})
 
 
 def remove(tx: Session, project_id: str) -> None:

@@ -71,7 +71,6 @@ IDENTITY = Unbuilt(
         "limits": "Unified limits",
         "policies": "Stored policies",
         "projects/*/groups": "Roles of groups",
-        "projects/*/tags": "Tags one by one (set them with the project)",
         "registered_limits": "Unified limits",
         "roles/*/implies/*": "Roles that imply others, but for those that stand,",
         "s3tokens": "EC2 credentials",

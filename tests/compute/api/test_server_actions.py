@@ -158,6 +158,13 @@ async def test_what_is_not_built_says_so(
             assert gone.status in {400, 404}
 
 
+async def test_nothing_that_was_not_kept_is_restored(cloud: ComputeAlone) -> None:
+    server_id = await cloud.server()
+    answer = await act(cloud, server_id, {"restore": None}, user="admin")
+    assert fault_of(answer)[:2] == (409, "conflictingRequest")
+    assert (await act(cloud, NOBODY, {"restore": None}, user="admin")).status == 404
+
+
 async def test_policy_is_asked_before_anything_is_told(cloud: ComputeAlone) -> None:
     server_id = await cloud.server()
     bodies: list[Any] = [{"evacuate": {}}, {"os-resetState": {"state": "active"}}]

@@ -52,6 +52,8 @@ async def rebuild_server(call: Call[Compute], body: RebuildBody) -> Reply:
     if call.version >= (2, 54):
         shown["key_name"] = server.key_name
     if call.version >= (2, 57):
+        # Here it has no prefix, and stands once.
+        shown.pop("OS-EXT-SRV-ATTR:user_data", None)
         shown["user_data"] = server.user_data
     return Reply(202, {"server": shown}, {"location": view.links(server_id)[0]["href"]})
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from mooring.compute.hosts import hosts
-from mooring.compute.servers import servers
+from mooring.compute.servers import servers, states
 from mooring.compute.service import Compute
 from mooring.compute.tables import Server
 from mooring.compute.wire.api.values import Whole, whole
@@ -174,7 +174,6 @@ NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (
     ("removeFloatingIp", "os-floating-ips:remove", None, (2, 43)),
     ("removeSecurityGroup", "os-security-groups:remove", None, None),
     ("rescue", "os-rescue", None, None),
-    ("restore", "os-deferred-delete:restore", None, None),
     ("trigger_crash_dump", "servers:trigger_crash_dump", (2, 17), None),
     ("unrescue", "os-unrescue", None, None),
 )
@@ -202,6 +201,13 @@ for _name, _rule, _since, _until in NOT_BUILT:
 async def refuse_rdp(call: Call[Compute], body: Any) -> Reply:
     """Say that RDP consoles are no part of the API any more."""
     raise Invalid("RDP consoles were removed from the API.")
+
+
+@api.action(PATH, "restore", Any, policy=f"{_RULE}os-deferred-delete:restore")
+async def refuse_restore(call: Call[Compute], body: Any) -> Reply:
+    """Say that the server is not one that can be restored: what is deleted is gone at once."""
+    server = await _find(call)
+    raise states.refusal(server.id, "restore", "vm_state", server.vm_state)
 
 
 @api.action(PATH, "resetNetwork", Any, policy=f"{_RULE}os-admin-actions:inject_network_info")

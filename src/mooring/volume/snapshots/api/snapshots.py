@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from mooring.errors import Invalid
+from mooring.errors import Invalid, NotFound
 from mooring.volume.attachments.reserving import Asked
 from mooring.volume.service import Volume
 from mooring.volume.snapshots import snapshot_list, snapshot_rows, snapshots
@@ -41,7 +41,8 @@ Status = Literal[
 class SnapshotBody(Struct, frozen=True):
     """A snapshot to take. From 3.66 on `force` may only be true, and says nothing."""
 
-    volume_id: values.Uuid
+    volume_id: values.Uuid | None
+    """Null is no malformed request, but a volume that is not there."""
     name: Name | None = None
     description: Name | None = None
     display_name: Name | None = None
@@ -66,6 +67,8 @@ class TellBody(Struct, frozen=True, forbid_unknown_fields=True):
 @api.post("/snapshots", SnapshotBody, key="snapshot", policy="volume:create_snapshot")
 async def create_snapshot(call: Call[Volume], given: SnapshotBody) -> Reply:
     """Take a snapshot of a volume."""
+    if given.volume_id is None:
+        raise NotFound("Volume None could not be found. Nothing was made; name a volume.")
     wanted = NewSnapshot(
         volume_id=given.volume_id,
         name=given.display_name if given.name is None else given.name,
