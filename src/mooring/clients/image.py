@@ -15,7 +15,7 @@ from mooring import typed
 from mooring.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 
     from mooring.clients.session import Caller, Session
     from mooring.fence.operation import Operation
@@ -32,6 +32,12 @@ GLANCES_OWN = frozenset(
     )
 )
 """Names that no property of an image may have (facts/identity_image_placement.md 8.6)."""
+_OF_ITS_DATA = (
+    *("cache_in_nova", "bittorrent", "img_signature", "signature_verified"),
+    "cinder_encryption_key",
+)
+_VALUE_CHARACTERS = 255
+_CHANGES = {"content-type": "application/openstack-images-v2.1-json-patch"}
 
 
 class Image(Struct, frozen=True):
@@ -75,7 +81,7 @@ class Image(Struct, frozen=True):
 
 
 class NewImage(Struct, frozen=True, kw_only=True):
-    """An image that is to be made, of its own project alone. Sizes in GiB and MiB, as named.
+    """An image that is to be made. Sizes in GiB and MiB, as named.
 
     `properties` are its own keys beside Glance's; none of them is one of Glance's.
     """
@@ -83,6 +89,7 @@ class NewImage(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     disk_format: str
+    visibility: str = "private"
     min_disk_gib: int = 0
     min_ram_mib: int = 0
     properties: dict[str, str] = {}
@@ -93,7 +100,7 @@ class NewImage(Struct, frozen=True, kw_only=True):
             **self.properties,
             "id": self.id,
             "name": self.name,
-            "visibility": "private",
+            "visibility": self.visibility,
             "disk_format": self.disk_format,
             "container_format": "bare",
             "min_disk": self.min_disk_gib,
@@ -151,6 +158,16 @@ class ImageClient:
         path = f"/images/{_part(image_id)}/file"
         await self.session.upload("PUT", path, chunks, caller=caller, timeout_s=UPLOAD_WAIT_S)
 
+    async def protect(self, caller: Caller, image_id: str, *, protected: bool) -> None:
+        """Say whether an image may be deleted. Raises NotFound, Forbidden."""
+        await self.session.request(
+            "PATCH",
+            f"/images/{_part(image_id)}",
+            caller=caller,
+            json=[{"op": "replace", "path": "/protected", "value": protected}],
+            headers=_CHANGES,
+        )
+
     async def delete(self, caller: Caller, image_id: str) -> None:
         """Delete an image. Raises NotFound, Forbidden for a protected one, Conflict."""
         await self.session.request("DELETE", f"/images/{_part(image_id)}", caller=caller)
@@ -165,6 +182,19 @@ _FIELDS = {
 _SERVERS_OWN = frozenset(
     ("created_at", "updated_at", "self", "file", "schema", "os_hidden", "stores", "direct_url")
 )
+
+
+def inherited(properties: Mapping[str, object]) -> dict[str, str]:
+    """Return what an image has of the properties of the one that its data once came from.
+
+    Without those that go with that one's data, such as its signature
+    (facts/identity_image_placement.md 8.10).
+    """
+    return {
+        key: str(value)[:_VALUE_CHARACTERS]
+        for key, value in properties.items()
+        if not key.startswith(_OF_ITS_DATA)
+    }
 
 
 def read_image(body: dict[str, Any]) -> Image:

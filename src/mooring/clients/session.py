@@ -112,7 +112,7 @@ class Session:
         sent = {**_lower(headers), **_version_headers(self.service, version)}
         body = b"" if json is None else msgspec.json.encode(json)
         if body:
-            sent["content-type"] = "application/json"
+            sent.setdefault("content-type", "application/json")
         if body or method not in _BODILESS:
             sent["content-length"] = str(len(body))
         if operation is not None:

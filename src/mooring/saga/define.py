@@ -85,6 +85,11 @@ class Run(Protocol[S]):
         ...
 
 
+def may_be_repeated(run: Run[Any]) -> bool:
+    """Whether this step may have been at work before: it was tried, or its process died."""
+    return run.attempt > 1 or run.operation.epoch > 1
+
+
 class Park(Exception):
     """Raised by an async `do`: put the saga to rest until a signal comes or `seconds` have passed.
 

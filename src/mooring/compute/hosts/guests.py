@@ -144,11 +144,6 @@ async def insist(run: Run[Compute], work: Awaitable[T]) -> T:
         raise
 
 
-def may_be_repeated(run: Run[Compute]) -> bool:
-    """Whether this step may have been at work before: it was tried, or its process died."""
-    return run.attempt > 1 or run.operation.epoch > 1
-
-
 def other(operation: Operation, what: str) -> Operation:
     """Return the operation of a second call in the same step, told apart by `what`."""
     return Operation(

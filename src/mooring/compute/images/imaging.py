@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from mooring.clients.image import GLANCES_OWN
+from mooring.clients.image import GLANCES_OWN, inherited
 from mooring.compute.actions import actions
 from mooring.compute.hosts import hosts
 from mooring.compute.images.sagas.create_image import CREATE_IMAGE, CreateImage
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 _ACTION = "createImage"
 _FROM = frozenset({"active", "stopped", "paused", "suspended"})
-_VALUE_CHARACTERS = 255
-_NOT_INHERITED = ("cache_in_nova", "bittorrent", "img_signature", "cinder_encryption_key_id")
-"""How properties begin that go with the base image's data (identity_image_placement.md 8.10)."""
 
 
 async def create_image(
@@ -63,11 +60,6 @@ async def create_image(
 
 def properties_of(server: Server, metadata: Mapping[str, str]) -> dict[str, str]:
     """Return what an image says of the server that it was made of; `metadata` is the user's."""
-    inherited = {
-        key: str(value)[:_VALUE_CHARACTERS]
-        for key, value in server.image_properties.items()
-        if not key.startswith(_NOT_INHERITED)
-    }
     own = {
         "base_image_ref": server.image_id,
         "image_type": "snapshot",
@@ -75,7 +67,7 @@ def properties_of(server: Server, metadata: Mapping[str, str]) -> dict[str, str]
         "user_id": server.user_id,
         "owner_id": server.project_id,
     }
-    found = {**inherited, **metadata, **own}
+    found = {**inherited(server.image_properties), **metadata, **own}
     return {key: value for key, value in found.items() if key not in GLANCES_OWN}
 
 

@@ -24,7 +24,7 @@ from mooring.limits import (
     COMPUTE_VOLUME_POLL_S,
 )
 from mooring.saga import journal
-from mooring.saga.define import Park
+from mooring.saga.define import Park, may_be_repeated
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ async def reserve(run: Run[Compute], disk: Disk, *, as_user: bool = True) -> str
 
     Raises Invalid or Conflict when the volume's state forbids it, NotFound.
     """
-    if guests.may_be_repeated(run):
+    if may_be_repeated(run):
         mine = await find_own(run, disk)
         if mine:
             return mine[0]

@@ -11,6 +11,7 @@ from mooring.compute.hosts import guests
 from mooring.compute.volumes import disks
 from mooring.errors import Invalid, Unavailable
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
+from mooring.saga.define import may_be_repeated
 
 if TYPE_CHECKING:
     from mooring.agent_api.client import AgentClient
@@ -28,7 +29,7 @@ async def reserve(run: Run[Compute], disk: Disk) -> str:
     """
     volumes = run.service.volumes
     connector = await guests.connector(run, disk.host or "", disk.device_name)
-    if guests.may_be_repeated(run):
+    if may_be_repeated(run):
         for mine in await disks.find_own(run, disk):
             if (await volumes.show_attachment(None, mine)).connection_info:
                 return mine

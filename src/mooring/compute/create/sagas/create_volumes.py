@@ -17,7 +17,7 @@ from mooring.compute.create.sagas.create_notes import (
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
-from mooring.saga.define import Together
+from mooring.saga.define import Together, may_be_repeated
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Crea
     """Start to make a volume in the user's project, or find the one that was started before."""
     disk, volumes = find(notes, item), run.service.volumes
     name = _name(notes, item)
-    if guests.may_be_repeated(run):
+    if may_be_repeated(run):
         mine = await _find_made(name, run)
         if mine:
             return with_disk(notes, item, volume_id=mine[0].id)

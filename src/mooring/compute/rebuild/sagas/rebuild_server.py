@@ -19,7 +19,7 @@ from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.saga import journal
-from mooring.saga.define import Run, Saga, Step, Together
+from mooring.saga.define import Run, Saga, Step, Together, may_be_repeated
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def start_reimage(notes: RebuildServer, run: Run[Compute]) -> RebuildServe
     try:
         await guests.insist(run, asking)
     except (Invalid, Conflict) as error:
-        if is_unavailable(error) or not guests.may_be_repeated(run):
+        if is_unavailable(error) or not may_be_repeated(run):
             raise
         if not await root.has_begun(notes, run):
             raise

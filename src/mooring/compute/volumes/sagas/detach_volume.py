@@ -15,7 +15,16 @@ from mooring.compute.volumes.sagas import everywhere
 from mooring.compute.volumes.sagas.release_device import begin_release
 from mooring.errors import Conflict, Invalid, MooringError
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import Each, Former, Run, Saga, Step, exclusive, shared
+from mooring.saga.define import (
+    Each,
+    Former,
+    Run,
+    Saga,
+    Step,
+    exclusive,
+    may_be_repeated,
+    shared,
+)
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -68,7 +77,7 @@ async def begin_detaching(notes: DetachVolume, run: Run[Compute]) -> DetachVolum
     except (Conflict, Invalid) as error:
         if is_unavailable(error):
             raise
-        if not guests.may_be_repeated(run) or not await _is_detaching(notes, run):
+        if not may_be_repeated(run) or not await _is_detaching(notes, run):
             raise Invalid(error.public, private=error.private) from error
     return replace(notes, detaching=True)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, told_also
-from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.saga.define import Run, Saga, Step, exclusive, may_be_repeated
 from mooring.volume.backends import backends
 from mooring.volume.volumes import statuses
 from mooring.volume.volumes.story import Failure, tell
@@ -57,7 +57,7 @@ async def revert_content(notes: RevertVolume, run: Run[Volume]) -> None:
     try:
         await agent.revert_volume(notes.volume_id, notes.snapshot_id, operation=run.operation)
     except MooringError as error:
-        if run.attempt > 1 or run.operation.epoch > 1:
+        if may_be_repeated(run):
             # A try before this one, which was not answered, may have done it.
             raise told_also(error, **{_UNSURE: True}) from error
         raise

@@ -1,0 +1,92 @@
+"""Images whose data a host has captured: what every service does that makes one.
+
+The record is made as whoever asked, whose project has the image and whose quota counts; the data
+come later than a token may live, so the service user brings them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mooring.errors import Conflict, NotFound
+from mooring.saga.define import Park, may_be_repeated
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from mooring.clients.image import Image, ImageClient, NewImage
+    from mooring.saga.define import Run
+
+_LOOK_AGAIN_S = 5.0
+
+
+async def create_record(images: ImageClient, new: NewImage, run: Run[Any]) -> None:
+    """Make the image without data, or find it made by this step. Raises what the service refuses.
+
+    A service without operations has it from an earlier try, if its id was nobody's before.
+    """
+    try:
+        await images.create(run.user, new, operation=run.operation)
+    except Conflict:
+        if not may_be_repeated(run):
+            raise
+        await images.show(run.user, new.id)
+
+
+async def delete_record(images: ImageClient, image_id: str, run: Run[Any]) -> None:
+    """See that there is no image, whatever it was before, and that none comes late."""
+    await images.session.bury(run.operation)
+    try:
+        await images.delete(None, image_id)
+    except NotFound:
+        return
+
+
+async def delete_unfinished(
+    images: ImageClient, image_id: str, run: Run[Any], made_in: str
+) -> None:
+    """Do the same, but leave an image that has its data: that was asked for, and is whole."""
+    try:
+        found = await images.show(None, image_id)
+    except NotFound:
+        found = None
+    if found is None or not found.is_active:
+        await images.session.bury(run.operation.of_step(made_in))
+        if found is not None:
+            await images.delete(None, image_id)
+
+
+async def upload(
+    images: ImageClient,
+    image_id: str,
+    of: str,
+    open_data: Callable[[], Awaitable[AsyncIterator[bytes]]],
+) -> None:
+    """Carry a capture to the image service, unless the image has it already.
+
+    `of` is what was captured, as "server 1". An upload whose process died is `saving` until the
+    service finds out; then it is `queued` again, and this one begins anew. Raises Conflict for an
+    image that somebody deleted or filled, and what `open_data` raises.
+    """
+    image = await _find(images, image_id, of)
+    if image.is_active:
+        return
+    if image.status == "saving":
+        raise Park(seconds=_LOOK_AGAIN_S)
+    data = await open_data()
+    try:
+        await images.upload(None, image_id, data)
+    except Conflict as error:
+        # The try before this one goes on at the service, or has come to its end there.
+        if (await _find(images, image_id, of)).status not in {"saving", "active"}:
+            raise
+        raise Park(seconds=_LOOK_AGAIN_S) from error
+
+
+async def _find(images: ImageClient, image_id: str, of: str) -> Image:
+    try:
+        return await images.show(None, image_id)
+    except NotFound as error:
+        raise Conflict(
+            f"Image {image_id} was deleted before it had the data of {of}. Ask for another one."
+        ) from error
