@@ -93,6 +93,7 @@ async def test_verbs_end_right_wherever_their_agent_was_killed(state_dir: Path, 
         "unexport_volume/begin unexport_volume/acted",
         lambda host, named: host.client.unexport_volume(volume_id, attachment_id, operation=named),
     )
+    await capture_the_volume(kill, volume_id)
     await kill(
         "delete_volume/begin delete_volume/acted",
         lambda host, named: host.client.delete_volume(volume_id, operation=named),
@@ -100,6 +101,21 @@ async def test_verbs_end_right_wherever_their_agent_was_killed(state_dir: Path, 
     async with agent_process(state_dir, kind) as agent:
         left = await agent.client.inventory()
     assert (left.guests, left.volumes, left.connections, left.leftovers) == ([], [], [], [])
+
+
+async def capture_the_volume(kill: Callable[[str, Verb], Awaitable[Any]], volume_id: str) -> None:
+    image_id = new_id()
+    captured = await kill(
+        "put_volume_capture/begin put_volume_capture/copied put_volume_capture/acted",
+        lambda host, named: host.client.put_volume_capture(
+            volume_id, image_id, "qcow2", operation=named
+        ),
+    )
+    assert captured.is_whole
+    await kill(
+        "delete_volume_capture/begin delete_volume_capture/acted",
+        lambda host, named: host.client.delete_volume_capture(volume_id, image_id, operation=named),
+    )
 
 
 def make_volume(volume_id: str) -> Verb:

@@ -332,6 +332,23 @@ async def test_the_hosts_of_a_pool_reach_it_and_no_other(kind: str, tmp_path: Pa
 
 
 @pytest.mark.hosts
+@pytest.mark.parametrize("driver", ["raw", "qcow2", *REMOTE], indirect=True)
+async def test_a_capture_has_the_bytes_of_its_volume(driver: VolumeDriver, tmp_path: Path) -> None:
+    await driver.create(volume(driver), image(tmp_path), "op")
+    for disk_format in FORMATS:
+        captured, raw = tmp_path / f"captured.{disk_format}", tmp_path / f"{disk_format}.raw"
+        await driver.capture("v1", (captured, disk_format), "op")
+        convert = ["qemu-img", "convert", "-f", disk_format, "-O", "raw"]
+        assert await run(*convert, str(captured), str(raw)) == 0
+        assert raw.stat().st_size == GIB
+        with raw.open("rb") as file:
+            assert file.read(8) == b"MOORING\0"
+        # What is a hole in the volume is none to be filled.
+        assert captured.stat().st_blocks * 512 < 2 * MIB
+    assert await driver.leftovers() == []
+
+
+@pytest.mark.hosts
 async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) -> None:
     small, packed = tmp_path / "volumes", tmp_path / "packed"
     small.mkdir()
@@ -352,6 +369,12 @@ async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) 
         with pytest.raises(NoCapacity, match="The disk is full"):
             await driver.create(volume(driver), unpacked, "op")
         assert await driver.leftovers() == []
+        roomy = DirectoryDriver(pool, tmp_path / "roomy", "host-1", QemuImg(Runner(journal)))
+        await roomy.setup()
+        await roomy.create(volume(roomy), source, "op")
+        with pytest.raises(NoCapacity, match="The disk is full"):
+            await roomy.capture("v1", (small / "captured", "raw"), "op")
+        assert await roomy.find("v1") == volume(roomy)
     finally:
         await journal.close()
         await run("umount", str(small))

@@ -10,6 +10,8 @@ import pytest
 
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.qemu_img import FORMATS, read_virtual_bytes
+from mooring.agent_api.captures import DiskFormat
 from mooring.agent_api.snapshots import Merge
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence.journal import Journal
@@ -182,6 +184,39 @@ async def test_a_new_volume_holds_what_another_one_does(driver: VolumeDriver) ->
     await driver.create(volume(driver, 2, "v2"), source, "op")
     if isinstance(driver, DirectoryDriver):
         await reads(driver.path("v2"), driver.pool.format, 0xBB, "0", "1M")
+
+
+@pytest.mark.parametrize("disk_format", FORMATS)
+async def test_a_capture_holds_what_the_volume_does_and_stands_alone(
+    driver: VolumeDriver, tmp_path: Path, disk_format: DiskFormat
+) -> None:
+    captured = tmp_path / "captured"
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0xAA, "0", "2M")
+    await driver.take_snapshot("v1", "s1", "op")
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0xBB, "1M")
+    for _ in range(2):
+        await driver.capture("v1", (captured, disk_format), "op")
+        assert read_virtual_bytes(captured, disk_format) == 1024**3
+    assert driver.copied_percent("v1") is None
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0xCC, "0", "2M")
+        await reads(captured, disk_format, 0xAA, "0", "1M")
+        await reads(captured, disk_format, 0xBB, "1M", "1M")
+    assert await driver.leftovers() == []
+
+
+async def test_a_volume_that_somebody_has_is_not_captured(
+    driver: VolumeDriver, tmp_path: Path
+) -> None:
+    target: tuple[Path, DiskFormat] = (tmp_path / "captured", "raw")
+    with pytest.raises(NotFound):
+        await driver.capture("v2", target, "op")
+    await driver.export("v1", "a1", HERE)
+    with pytest.raises(Conflict, match="a1"):
+        await driver.capture("v1", target, "op")
+    assert not target[0].exists()
 
 
 async def test_a_volume_goes_back_to_its_newest_snapshot(driver: VolumeDriver) -> None:

@@ -25,6 +25,7 @@ from mooring.agent import (
     servers,
     shares,
     snapshots,
+    volume_captures,
     volume_snapshots,
     volumes,
 )
@@ -79,6 +80,7 @@ class RunningAgent:
             moves.handlers,
             shares.handlers,
             snapshots.handlers,
+            volume_captures.handlers,
             volume_snapshots.handlers,
             volumes.handlers,
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from mooring.agent import capture_files
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.events import EventLog
@@ -95,6 +97,11 @@ class Agent:
         """Whether the host has the role compute."""
         return self._hypervisor is not None
 
+    @property
+    def volume_captures(self) -> Path:
+        """Where captures of volumes lie, in a directory for each volume."""
+        return self.settings.state_dir / "captures"
+
     def driver(self, pool: str) -> VolumeDriver:
         """Return the driver of a pool. Raises NotFound."""
         if (driver := self.drivers.get(pool)) is None:
@@ -156,7 +163,10 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     """Answer everything on the host."""
     agent = call.agent
     drivers = agent.drivers.values()
+    volumes = [volume for driver in drivers for volume in await driver.volumes()]
     leftovers = [path for driver in drivers for path in await driver.leftovers()]
+    named = {volume.volume_id for volume in volumes}
+    leftovers += capture_files.strays(agent.volume_captures, named)
     if agent.runs_guests:
         leftovers += await agent.hypervisor.leftovers()
         leftovers += await agent.guest_shares.leftovers()
@@ -167,7 +177,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
         incarnation=agent.journal.incarnation,
         guests=guests,
         disks=[seen async for seen in _disks(agent, guests)],
-        volumes=[volume for driver in drivers for volume in await driver.volumes()],
+        volumes=volumes,
         shares=seen.shares,
         images=agent.images.images(),
         connections=agent.connections.connected(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mooring import typed
+from mooring.agent import capture_files
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
 from mooring.agent.host import Agent
 from mooring.agent.serving import Call, Handlers
@@ -19,6 +20,7 @@ from mooring.agent_api.volumes import (
 )
 from mooring.errors import Invalid, NotFound, Unavailable
 from mooring.fence.journal import Answer
+from mooring.fence.threads import run_to_end
 
 handlers = Handlers[Agent]()
 
@@ -55,7 +57,7 @@ async def delete_image(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.SHOW_VOLUME)
 async def show_volume(call: Call[Agent]) -> Answer:
     """Answer a volume of this host's pools."""
-    _, volume = await _get(call)
+    _, volume = await find_volume(call)
     return Answer(body=volume)
 
 
@@ -86,7 +88,7 @@ async def extend_volume(call: Call[Agent]) -> Answer:
     size_gib = call.body.size_gib
     if size_gib < 1:
         raise Invalid("A volume has at least 1 GiB.")
-    driver, volume = await _get(call)
+    driver, volume = await find_volume(call)
     try:
         grown = await driver.extend(volume.volume_id, size_gib, call.operation_key)
     except ExtendNeedsCompute as error:
@@ -112,7 +114,7 @@ async def show_copying(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.REPLACE_CONTENT)
 async def replace_content(call: Call[Agent]) -> Answer:
     """Give a volume the content of a cached image."""
-    driver, volume = await _get(call)
+    driver, volume = await find_volume(call)
     source = _source(call.agent, call.body.image_id)
     return Answer(body=await driver.replace(volume.volume_id, source, call.operation_key))
 
@@ -130,6 +132,7 @@ async def delete_volume(call: Call[Agent]) -> Answer:
     volume_id = call.path["volume_id"]
     for driver in await _reachable(call):
         await driver.delete(volume_id)
+    await run_to_end(lambda: capture_files.remove_all(call.agent.volume_captures / volume_id))
     return Answer(status=204)
 
 
@@ -143,7 +146,7 @@ async def claim_volume(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.EXPORT_VOLUME)
 async def export_volume(call: Call[Agent]) -> Answer:
     """Let a host reach a volume."""
-    driver, volume = await _get(call)
+    driver, volume = await find_volume(call)
     info = await driver.export(volume.volume_id, call.path["attachment_id"], call.body.connector)
     return Answer(body=Export(info), secret=True)
 
@@ -159,14 +162,14 @@ async def unexport_volume(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.SHOW_HOLDERS)
 async def show_holders(call: Call[Agent]) -> Answer:
     """Answer who has a volume's image open."""
-    driver, volume = await _get(call)
+    driver, volume = await find_volume(call)
     return Answer(body=await driver.holders(volume.volume_id))
 
 
 @handlers.of(verbs.FENCE_HOLDER)
 async def fence_holder(call: Call[Agent]) -> Answer:
     """Take a volume's image from one attachment, where the storage can."""
-    driver, volume = await _get(call)
+    driver, volume = await find_volume(call)
     await driver.fence(volume.volume_id, call.path["attachment_id"])
     return Answer(status=204)
 
@@ -179,7 +182,8 @@ async def lift_fence(call: Call[Agent]) -> Answer:
     return Answer(status=204)
 
 
-async def _get(call: Call[Agent]) -> tuple[VolumeDriver, VolumeFile]:
+async def find_volume(call: Call[Agent]) -> tuple[VolumeDriver, VolumeFile]:
+    """Return the volume that a call names, and its pool. Raises NotFound, Unavailable."""
     found, silent, _ = await _look_for(call)
     if found is not None:
         return found

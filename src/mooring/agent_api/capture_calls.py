@@ -1,17 +1,22 @@
-"""The client's verbs about captures of the root disks of guests."""
+"""The client's verbs about captures: of the root disks of guests, and of volumes."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
 
+import structlog
+
 from mooring.agent_api import verbs
 from mooring.agent_api.calls import Calls
-from mooring.agent_api.captures import Capture
+from mooring.agent_api.captures import Capture, CaptureRequest, DiskFormat
 from mooring.agent_api.transport import Request
-from mooring.errors import Unavailable
+from mooring.agent_api.verbs import Verb
+from mooring.errors import NotFound, Unavailable
 from mooring.fence.operation import Operation
 from mooring.limits import AGENT_CALL_S, AGENT_CAPTURE_S, AGENT_LONG_CALL_S, CAPTURE_PIECE_BYTES
+
+log = structlog.get_logger()
 
 
 class CaptureCalls(Calls):
@@ -38,28 +43,13 @@ class CaptureCalls(Calls):
         """Return a capture, or None where none was begun."""
         return await self.find(verbs.SHOW_CAPTURE, server_id, image_id)
 
-    async def read_capture(self, server_id: str, capture: Capture) -> AsyncIterator[bytes]:
+    def read_capture(self, server_id: str, capture: Capture) -> AsyncIterator[bytes]:
         """Yield the data of a capture that is whole, piece by piece.
 
         Unavailable where the host does not answer, and at the end for data that differ from what
         was captured: whoever uploads them has not sent them to their end by then. NotFound.
         """
-        digest, offset, held = hashlib.sha256(), 0, b""
-        while offset < capture.size_bytes:
-            # The last piece is held back until all is known to be sound.
-            if held:
-                yield held
-            held = await self._read_piece(server_id, capture.image_id, offset)
-            if not held:
-                break
-            digest.update(held)
-            offset += len(held)
-        if offset != capture.size_bytes or digest.hexdigest() != capture.sha256:
-            raise Unavailable(
-                f"The capture of server {server_id} came damaged from host {self.name}. Delete it, "
-                "and have it made anew."
-            )
-        yield held
+        return self._read_whole(verbs.READ_CAPTURE, server_id, capture)
 
     async def delete_capture(
         self,
@@ -74,8 +64,76 @@ class CaptureCalls(Calls):
             verbs.DELETE_CAPTURE, server_id, image_id, operation=operation, timeout_s=timeout_s
         )
 
-    async def _read_piece(self, server_id: str, image_id: str, offset: int) -> bytes:
-        target = verbs.READ_CAPTURE.target(
-            server_id, image_id, offset=offset, length=CAPTURE_PIECE_BYTES
+    async def put_volume_capture(
+        self,
+        volume_id: str,
+        image_id: str,
+        disk_format: DiskFormat,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_CAPTURE_S,
+    ) -> Capture:
+        """Have a host copy a volume that nobody has, or find it copied.
+
+        NotFound: no such volume. Conflict: it is exported. NoCapacity: no room; nothing is left.
+        """
+        return await self.ask(
+            verbs.PUT_VOLUME_CAPTURE,
+            volume_id,
+            image_id,
+            body=CaptureRequest(disk_format),
+            operation=operation,
+            timeout_s=timeout_s,
         )
+
+    async def show_volume_capture(self, volume_id: str, image_id: str) -> Capture | None:
+        """Return a capture, or None where none was begun."""
+        return await self.find(verbs.SHOW_VOLUME_CAPTURE, volume_id, image_id)
+
+    def read_volume_capture(self, volume_id: str, capture: Capture) -> AsyncIterator[bytes]:
+        """Yield the data of a capture, as `read_capture` does."""
+        return self._read_whole(verbs.READ_VOLUME_CAPTURE, volume_id, capture)
+
+    async def delete_volume_capture(
+        self,
+        volume_id: str,
+        image_id: str,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> None:
+        """End a capture that is made, and remove it; nothing when there is none."""
+        try:
+            await self.ask(
+                verbs.DELETE_VOLUME_CAPTURE,
+                volume_id,
+                image_id,
+                operation=operation,
+                timeout_s=timeout_s,
+            )
+        except NotFound:
+            log.info("an agent of the release before has no captures of volumes", host=self.name)
+
+    async def _read_whole(
+        self, verb: Verb[bytes], of_id: str, capture: Capture
+    ) -> AsyncIterator[bytes]:
+        digest, offset, held = hashlib.sha256(), 0, b""
+        while offset < capture.size_bytes:
+            # The last piece is held back until all is known to be sound.
+            if held:
+                yield held
+            held = await self._read_piece(verb, (of_id, capture.image_id), offset)
+            if not held:
+                break
+            digest.update(held)
+            offset += len(held)
+        if offset != capture.size_bytes or digest.hexdigest() != capture.sha256:
+            raise Unavailable(
+                f"The capture {capture.image_id} of {of_id} came damaged from host {self.name}. "
+                "Delete it, and have it made anew."
+            )
+        yield held
+
+    async def _read_piece(self, verb: Verb[bytes], ids: tuple[str, str], offset: int) -> bytes:
+        target = verb.target(*ids, offset=offset, length=CAPTURE_PIECE_BYTES)
         return (await self._finish(Request("GET", target, {}), AGENT_CALL_S)).body

@@ -1,11 +1,21 @@
-"""Captures: the root disk of a guest as it was at one moment, as one file that stands alone."""
+"""Captures: a disk as it was at one moment, as one file that stands alone."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
-CAPTURE_FORMAT = "qcow2"
-"""What every capture is, as the image service calls it."""
+DiskFormat = Literal["raw", "qcow2"]
+"""What a capture may be, as the image service calls it."""
+CAPTURE_FORMAT: DiskFormat = "qcow2"
+"""What every capture of a root disk is."""
+
+
+class CaptureRequest(Struct, frozen=True):
+    """Body of `PUT /volumes/{volume_id}/captures/{image_id}`: what it is to be."""
+
+    disk_format: DiskFormat
 
 
 class Capture(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
 
-from mooring.agent_api.captures import Capture
+from mooring.agent_api.captures import Capture, CaptureRequest
 from mooring.agent_api.certificates import MoveCertificates, Renewed, Shown, ShownForMoves
 from mooring.agent_api.copies import CopyProgress, Offer
 from mooring.agent_api.disks import (
@@ -116,6 +116,7 @@ _MERGE = f"{_DISK}/merges/{{snapshot_id}}"
 _VOLUME = "/volumes/{volume_id}"
 _EXPORT = f"{_VOLUME}/exports/{{attachment_id}}"
 _FENCE = f"{_VOLUME}/fences/{{attachment_id}}"
+_VOLUME_CAPTURE = f"{_VOLUME}/captures/{{image_id}}"
 _SNAPSHOT = f"{_VOLUME}/snapshots/{{snapshot_id}}"
 _SHARE = "/shares/{share_id}"
 _ACCESS = f"{_SHARE}/access/{{rule_id}}"
@@ -210,6 +211,12 @@ REPLACE_CONTENT = Verb(
 FORGET_CONTENT = Verb("forget_content", "DELETE", f"{_VOLUME}/content", None, NoneType)
 EXPORT_VOLUME = Verb("export_volume", "PUT", _EXPORT, ExportRequest, Export, "unexport_volume")
 UNEXPORT_VOLUME = Verb("unexport_volume", "DELETE", _EXPORT, None, NoneType)
+SHOW_VOLUME_CAPTURE = Verb("show_volume_capture", "GET", _VOLUME_CAPTURE, None, Capture)
+PUT_VOLUME_CAPTURE = Verb(
+    "put_volume_capture", "PUT", _VOLUME_CAPTURE, CaptureRequest, Capture, "delete_volume_capture"
+)
+READ_VOLUME_CAPTURE = Verb("read_volume_capture", "GET", f"{_VOLUME_CAPTURE}/data", None, bytes)
+DELETE_VOLUME_CAPTURE = Verb("delete_volume_capture", "DELETE", _VOLUME_CAPTURE, None, NoneType)
 SHOW_HOLDERS = Verb("show_holders", "GET", f"{_VOLUME}/holders", None, Holders)
 FENCE_HOLDER = Verb("fence_holder", "PUT", _FENCE, None, NoneType, "lift_fence")
 LIFT_FENCE = Verb("lift_fence", "DELETE", _FENCE, None, NoneType)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import PoolSettings
 from mooring.agent.sources import Source, file_of
+from mooring.agent_api.captures import DiskFormat
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.snapshots import SnapshotFile
 from mooring.agent_api.volumes import Holders, VolumeFile
@@ -102,7 +103,7 @@ class VolumeDriver(Protocol):
         ...
 
     def copied_percent(self, volume_id: str) -> int | None:
-        """Return how far `create` or `replace` has copied an image; None: it copies none."""
+        """Return how far `create`, `replace` or `capture` has copied; None: nothing is copied."""
         ...
 
     async def export(
@@ -170,6 +171,15 @@ class VolumeDriver(Protocol):
 
     async def volume_source(self, volume_id: str) -> SourceImage:
         """Return what a copy of a volume is made from. Raises NotFound, Conflict when exported."""
+        ...
+
+    async def capture(
+        self, volume_id: str, target: tuple[Path, DiskFormat], operation_key: str
+    ) -> None:
+        """Write a volume's content into a file of a format, which stands alone.
+
+        Raises NotFound, Conflict (exported), NoCapacity. `copied_percent` tells how far it is.
+        """
         ...
 
     async def leftovers(self) -> list[str]:

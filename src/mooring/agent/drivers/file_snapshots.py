@@ -16,6 +16,7 @@ from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.drivers.file_volumes import FileVolumes
 from mooring.agent.image_locks import is_written
 from mooring.agent.sources import FileSource
+from mooring.agent_api.captures import DiskFormat
 from mooring.agent_api.snapshots import Holder, SnapshotFile
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, NotFound
@@ -120,6 +121,12 @@ class FileSnapshots(FileVolumes):
             return SourceImage(f"volume {volume_id}", file, known.virtual_bytes)
 
         return await run_to_end(find)
+
+    async def capture(
+        self, volume_id: str, target: tuple[Path, DiskFormat], operation_key: str
+    ) -> None:
+        source = await self.volume_source(volume_id)
+        await self._copy(volume_id, source, target, operation_key)
 
     async def _make_overlay(self, known: VolumeFile, snapshot_id: str, operation_key: str) -> Chain:
         self.check_snapshots()

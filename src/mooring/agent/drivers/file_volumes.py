@@ -258,15 +258,19 @@ class FileVolumes(WithoutFence, ABC):
                 path, wanted.format, size_bytes, operation_key=operation_key
             )
             return
-        content = source.file()
-        self._copies[wanted.volume_id] = (path, content[0])
-        try:
-            await self._qemu_img.convert(
-                content, (path, wanted.format), operation_key=operation_key
-            )
-        finally:
-            del self._copies[wanted.volume_id]
+        await self._copy(wanted.volume_id, source, (path, wanted.format), operation_key)
         await self._qemu_img.resize(path, wanted.format, size_bytes, operation_key=operation_key)
+
+    async def _copy(
+        self, volume_id: str, source: SourceImage, target: tuple[Path, str], operation_key: str
+    ) -> None:
+        """Copy what a volume is made from, or what it is, so that `copied_percent` knows of it."""
+        content = source.file()
+        self._copies[volume_id] = (target[0], content[0])
+        try:
+            await self._qemu_img.convert(content, target, operation_key=operation_key)
+        finally:
+            del self._copies[volume_id]
 
     def _prepare(self) -> None:
         self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)

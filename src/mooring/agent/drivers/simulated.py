@@ -27,8 +27,11 @@ from mooring.agent.knobs import Knobs
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import PoolSettings
 from mooring.agent.simulated_pool import SELECT
+from mooring.agent.simulated_qcow2 import write_empty
+from mooring.agent_api.captures import DiskFormat
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import Holder, Holders, VolumeFile
+from mooring.fence.threads import run_to_end
 
 DEFAULT_GIB = 10_240
 
@@ -46,7 +49,8 @@ class Exported(Struct, frozen=True):
 class SimulatedDriver(SimulatedSnapshots, WithoutFence):
     """Implements `VolumeDriver`.
 
-    `knobs` points: create, delete, extend, replace, export, unexport, snapshot, merge.
+    `knobs` points: create, delete, extend, replace, capture, export, unexport, snapshot,
+    merge.
 
     Every host may be exported to, unless the pool names its hosts. A running guest with a
     volume holds its lock, unless the pool's settings say that the storage grows it all the same.
@@ -147,6 +151,15 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
     def copied_percent(self, volume_id: str) -> int | None:
         del volume_id
         return None
+
+    async def capture(
+        self, volume_id: str, target: tuple[Path, DiskFormat], operation_key: str
+    ) -> None:
+        del operation_key
+        await self.knobs.at("capture")
+        source = await self.volume_source(volume_id)
+        path, disk_format = target
+        await run_to_end(lambda: write_empty(path, disk_format, source.virtual_bytes))
 
     def content(self, volume_id: str) -> str:
         """Return the image whose content a volume has; "" for none."""

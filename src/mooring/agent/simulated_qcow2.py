@@ -1,0 +1,98 @@
+"""qcow2 files that hold what is no hole in a raw disk.
+
+Written here and not by qemu-img, which a machine with simulated guests need not have.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from mooring.agent_api.captures import DiskFormat
+
+_BITS = 16
+_CLUSTER = 1 << _BITS
+_ENTRIES = _CLUSTER // 8
+_COUNTS = _CLUSTER // 2
+_HEADER = struct.Struct(">4sIQIIQIIQQIIQQQQII")
+_OWN = 1 << 63
+"""In an entry of a table: nothing else uses the cluster, so it may be written to in place."""
+
+
+def write_empty(target: Path, disk_format: DiskFormat, size_bytes: int) -> None:
+    """Write a disk without any data. Blocking."""
+    if disk_format == "raw":
+        _write_hole(target, size_bytes)
+        return
+    raw = target.with_name(f"{target.name}.raw")
+    try:
+        _write_hole(raw, size_bytes)
+        write_qcow2(raw, target)
+    finally:
+        raw.unlink(missing_ok=True)
+
+
+def _write_hole(path: Path, size_bytes: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size_bytes)
+
+
+def write_qcow2(source: Path, target: Path) -> None:
+    """Write a raw disk to a qcow2 file that stands alone, without what is all zeros. Blocking.
+
+    The file: header, table of reference counts, their blocks, L1 table, L2 tables, data.
+    """
+    size_bytes = source.stat().st_size
+    with source.open("rb") as disk, target.open("wb") as file:
+        data = list(_clusters_with_data(disk, size_bytes))
+        tables = sorted({number // _ENTRIES for number in data})
+        l1_size = max(1, -(-size_bytes // (_CLUSTER * _ENTRIES)))
+        l1_clusters = -(-l1_size * 8 // _CLUSTER)
+        fixed = 2 + l1_clusters + len(tables) + len(data)
+        blocks = -(-(fixed + fixed // _COUNTS + 1) // _COUNTS)
+        l1_at = 2 + blocks
+        l2_at = l1_at + l1_clusters
+        data_at = l2_at + len(tables)
+        total = data_at + len(data)
+        header = (b"QFI\xfb", 3, 0, 0, _BITS, size_bytes, 0, l1_size, l1_at * _CLUSTER)
+        counts = (_CLUSTER, 1, 0, 0, 0, 0, 0, 4, _HEADER.size)
+        file.write(_HEADER.pack(*header, *counts))
+        _put(file, 1, [(2 + number) * _CLUSTER for number in range(blocks)])
+        file.seek(2 * _CLUSTER)
+        file.write(struct.pack(">H", 1) * total)
+        where = {number: l2_at + at for at, number in enumerate(tables)}
+        l1 = [where[at] * _CLUSTER | _OWN if at in where else 0 for at in range(l1_size)]
+        _put(file, l1_at, l1)
+        for at, number in enumerate(data):
+            entry = (data_at + at) * _CLUSTER | _OWN
+            file.seek(where[number // _ENTRIES] * _CLUSTER + number % _ENTRIES * 8)
+            file.write(struct.pack(">Q", entry))
+            disk.seek(number * _CLUSTER)
+            file.seek((data_at + at) * _CLUSTER)
+            file.write(disk.read(_CLUSTER))
+        file.truncate(total * _CLUSTER)
+
+
+def _put(file: BinaryIO, cluster: int, entries: list[int]) -> None:
+    file.seek(cluster * _CLUSTER)
+    file.write(struct.pack(f">{len(entries)}Q", *entries))
+
+
+def _clusters_with_data(disk: BinaryIO, size_bytes: int) -> Iterator[int]:
+    """Yield the numbers of the clusters that are no holes, in order."""
+    done, offset = 0, 0
+    while offset < size_bytes:
+        try:
+            begin = os.lseek(disk.fileno(), offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return
+        offset = os.lseek(disk.fileno(), begin, os.SEEK_HOLE)
+        for number in range(max(done, begin // _CLUSTER), -(-offset // _CLUSTER)):
+            yield number
+            done = number + 1
