@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.errors import Conflict, NotFound
+from mooring.errors import Conflict, Forbidden, NotFound
 from mooring.saga.define import Park, may_be_repeated
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def delete_record(images: ImageClient, image_id: str, run: Run[Any]) -> No
     """See that there is no image, whatever it was before, and that none comes late."""
     await images.session.bury(run.operation)
     try:
-        await images.delete(None, image_id)
+        await _delete(images, image_id)
     except NotFound:
         return
 
@@ -53,7 +53,7 @@ async def delete_unfinished(
     if found is None or not found.is_active:
         await images.session.bury(run.operation.of_step(made_in))
         if found is not None:
-            await images.delete(None, image_id)
+            await _delete(images, image_id)
 
 
 async def upload(
@@ -81,6 +81,15 @@ async def upload(
         if (await _find(images, image_id, of)).status not in {"saving", "active"}:
             raise
         raise Park(seconds=_LOOK_AGAIN_S) from error
+
+
+async def _delete(images: ImageClient, image_id: str) -> None:
+    """Delete an image, also one that somebody protected before it had its data."""
+    try:
+        await images.delete(None, image_id)
+    except Forbidden:
+        await images.protect(None, image_id, protected=False)
+        await images.delete(None, image_id)
 
 
 async def _find(images: ImageClient, image_id: str, of: str) -> Image:

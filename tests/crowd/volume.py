@@ -155,6 +155,12 @@ _ACTIONS = [
         look=_AT,
         kept='"available"',
     ),
+    _on_each(
+        "os-volume_upload_image",
+        {"image_name": "{case}#", "disk_format": "qcow2"},
+        look="/volumes/{v#}",
+        kept='"available"',
+    ),
     _action("os-reimage", {"image_id": "{image}"}, look=_AT, kept='"available"'),
 ]
 _ATTACHMENTS = [

@@ -15,6 +15,7 @@ from mooring.agent import (
     servers,
     shares,
     snapshots,
+    volume_captures,
     volume_snapshots,
     volumes,
 )
@@ -33,7 +34,7 @@ back where its server stays, and the others, which take an image out of a host's
 holder, are for operators."""
 _MODULES = (
     *(servers, disks, volumes, moves, copying),
-    *(snapshots, volume_snapshots, shares, guest_shares),
+    *(snapshots, volume_captures, volume_snapshots, shares, guest_shares),
 )
 VERBS = [
     name
@@ -73,6 +74,7 @@ _BESIDES = {
     **dict.fromkeys(("delete_snapshot", "record_merge"), "volume.delete_snapshot"),
     **dict.fromkeys(("merge_disk", "stop_merge"), "volume.delete_snapshot"),
     **dict.fromkeys(("revert_volume", "forget_revert"), "volume.revert_volume"),
+    **dict.fromkeys(volume_captures.handlers.by_name, "volume.upload_volume"),
     "put_share": "share.create_share",
     "delete_share": "share.delete_share",
     "resize_share": "share.extend_share",

@@ -28,6 +28,7 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
         "volume.create_volume_from_snapshot": [lambda: _copy(cloud, free)],
         "volume.revert_volume": [lambda: _revert(cloud, free)],
         "volume.clone_volume": [lambda: _clone(cloud, free)],
+        "volume.upload_volume": [lambda: _upload(cloud, free)],
     }
 
 
@@ -86,6 +87,12 @@ def _copy(cloud: KilledCloud, volume: str) -> Answer:
 def _clone(cloud: KilledCloud, volume: str) -> Answer:
     body = {"volume": {"size": 1, "source_volid": volume}}
     return cloud.ask("POST", f"{VOLUME}/volumes", body)
+
+
+def _upload(cloud: KilledCloud, volume: str) -> Answer:
+    path = f"{VOLUME}/volumes/{volume}/action"
+    value = {"image_name": "picture", "disk_format": "qcow2", "protected": True}
+    return cloud.ask("POST", path, {"os-volume_upload_image": value}, version="3.1")
 
 
 def _revert(cloud: KilledCloud, volume: str) -> Answer:

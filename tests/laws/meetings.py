@@ -131,6 +131,8 @@ WANTS = {
     "delete snapshot in use": Wants("server volume snapshot", _BOTH, "snapshot"),
     "await a busy server": Wants("server volume snapshot", _BOTH, "snapshot"),
     "clone volume": Wants("volume", "volume"),
+    "upload volume": Wants("volume", "volume"),
+    "upload volume with a snapshot": Wants("volume snapshot", "volume"),
     "revert volume": Wants("volume snapshot", "volume", "snapshot"),
     "copy snapshot": Wants("volume snapshot", "volume", "snapshot"),
     "attach share": Wants("server share", "server share"),

@@ -78,7 +78,9 @@ async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]
 
 
 def _find_captures(host: str, agent: Agent) -> Iterator[dict[str, Any]]:
-    """Yield what there is of copies of guests' root disks."""
+    """Yield what there is of copies of guests' root disks, and of volumes."""
+    for file in agent.volume_captures.glob("*/*"):
+        yield {"host": host, "volume": file.parent.name, "file": file.name}
     if agent.runs_guests:
         for file in agent.hypervisor.guest_directory.glob("*/*.capture*"):
             yield {"host": host, "server": file.parent.name, "file": file.name}

@@ -1,4 +1,4 @@
-"""Scenarios of snapshots: of a volume that nobody has, and of one that a guest uses."""
+"""Scenarios of snapshots and copies: of a volume that nobody has, and of one that a guest uses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
 from mooring.volume.snapshots.sagas.revert_volume import REVERT_VOLUME
 from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
+from mooring.volume.upload.sagas.upload_volume import UPLOAD_VOLUME
 from mooring.volume.volumes.sagas.create_volume import CLONE_VOLUME, CREATE_VOLUME_FROM_SNAPSHOT
 from tests.laws.sites import VOLUME, Do, Scenario, Site
 
@@ -36,6 +37,12 @@ async def copy_snapshot(site: Site) -> Any:
 async def clone_volume(site: Site) -> Any:
     body = {"volume": {"size": 2, "name": "copy", "source_volid": site.names["volume"]}}
     return await site.ask("POST", f"{VOLUME}/volumes", body)
+
+
+async def upload_volume(site: Site) -> Any:
+    value = {"image_name": "picture", "disk_format": "qcow2", "protected": True}
+    body = {"os-volume_upload_image": value}
+    return await site.ask("POST", f"{VOLUME}/volumes/{{volume}}/action", body, version="3.1")
 
 
 async def revert_volume(site: Site) -> Any:
@@ -73,4 +80,6 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
         Scenario("copy snapshot", CREATE_VOLUME_FROM_SNAPSHOT, copied, copy_snapshot),
         Scenario("revert volume", REVERT_VOLUME, copied, revert_volume),
         Scenario("clone volume", CLONE_VOLUME, a_volume, clone_volume),
+        Scenario("upload volume", UPLOAD_VOLUME, a_volume, upload_volume),
+        Scenario("upload volume with a snapshot", UPLOAD_VOLUME, copied, upload_volume),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import CALLS, FAILING, STEPS, Mutant
 
 TRANSFERS, GIVEN = "volume/transfers/transfers.py", "tests/volume/test_transfers.py"
+UPLOADS, UPLOADED = "volume/upload/sagas/upload_volume.py", "tests/volume/test_uploading.py"
 MUTANTS = [
     Mutant(
         "any key opens a transfer",
@@ -54,6 +55,46 @@ MUTANTS = [
         "        return (mine,)\n",
         "tests/volume/test_clones.py",
         "nobody_is_given",
+    ),
+    Mutant(
+        "an upload that was undone leaves its copy at the host",
+        UPLOADS,
+        "Step(_CAPTURE, capture_volume, undo=remove_capture, deadline_s=7500.0)",
+        "Step(_CAPTURE, capture_volume, deadline_s=7500.0)",
+        UPLOADED,
+        "deleted_on_its_way",
+    ),
+    Mutant(
+        "an image that never gets its data stays when its volume is reset",
+        UPLOADS,
+        '        Step("give_up_image", give_up_image, may_be_forgone=True),\n',
+        "",
+        UPLOADED,
+        "reset_in_the_middle",
+    ),
+    Mutant(
+        "an image that was to be protected may be deleted",
+        UPLOADS,
+        "    if notes.protected:\n",
+        "    if not notes.protected:\n",
+        UPLOADED,
+        "a_protected_image",
+    ),
+    Mutant(
+        "an image has the signature of another one's data",
+        "clients/image.py",
+        "        if not key.startswith(_OF_ITS_DATA)\n",
+        "",
+        UPLOADED,
+        "a_volume_becomes",
+    ),
+    Mutant(
+        "a volume that somebody has is captured",
+        "agent/drivers/simulated_snapshots.py",
+        "        refuse_exported(known)\n        active",
+        "        active",
+        "tests/contract/test_volume_captures.py",
+        "somebody_has and simulated",
     ),
     Mutant(
         "a volume goes back to a snapshot that is not its newest",

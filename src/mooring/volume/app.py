@@ -29,6 +29,7 @@ from mooring.volume.tables import (
 from mooring.volume.transfers.api import transfers
 from mooring.volume.types import types
 from mooring.volume.types.api import types as type_routes
+from mooring.volume.upload.api import uploading
 from mooring.volume.volumes.api import volume_actions, volumes
 from mooring.web import faces, operations
 from mooring.web.face import Face
@@ -78,6 +79,7 @@ SERVICE = Service(
         reimage.api,
         snapshots.api,
         reverting.api,
+        uploading.api,
         transfers.api,
         operations.build_api(Volume),
     ),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Action = Literal[
     "schedule",
+    "upload",
     "image",
     "extend",
     "create",
@@ -33,6 +34,7 @@ Action = Literal[
 ]
 _ACTIONS: dict[Action, tuple[str, str]] = {
     "schedule": ("001", "schedule allocate volume"),
+    "upload": ("003", "copy volume to image"),
     "image": ("005", "copy image to volume"),
     "extend": ("007", "extend volume"),
     "create": ("008", "create volume from backend storage"),
@@ -44,6 +46,8 @@ _ACTIONS: dict[Action, tuple[str, str]] = {
 Detail = Literal[
     "unknown",
     "no_backend",
+    "upload",
+    "quota",
     "notify",
     "extend",
     "driver",
@@ -54,6 +58,8 @@ Detail = Literal[
 _DETAILS: dict[Detail, tuple[str, str]] = {
     "unknown": ("001", "An unknown error occurred."),
     "no_backend": ("003", "Could not find any available weighted backend."),
+    "upload": ("004", "Failed to upload volume to image at backend."),
+    "quota": ("006", "Not enough quota resource for operation."),
     "notify": ("009", "Compute service failed to extend volume."),
     "extend": ("010", "Volume Driver failed to extend volume."),
     "driver": ("012", "Driver failed to create the volume."),

@@ -128,8 +128,7 @@ def _find_source(tx: Session, who: Who, wanted: NewVolume) -> Source | None:
     if not wanted.source_volume_id:
         return None
     row = visible(tx, who, wanted.source_volume_id)
-    is_migrating = row.migration_status not in (None, *_NOT_MIGRATING)
-    if row.status != "available" or row.backend is None or is_migrating:
+    if row.status != "available" or row.backend is None or is_migrating(row):
         raise Invalid(
             f"Invalid volume: Volume {row.id} is {row.status}, and only an available one is copied "
             "as it is. Nothing was made; take a snapshot of it, and make the new volume from that.",
@@ -329,6 +328,11 @@ def _cannot_delete(row: VolumeRow) -> Invalid:
         "attached, belong to a group, have snapshots or be disassociated from snapshots after "
         f"volume transfer; it is {row.status} and {row.attach_status}. Nothing was changed.",
     )
+
+
+def is_migrating(row: VolumeRow) -> bool:
+    """Whether a volume is on its way to another backend."""
+    return row.migration_status not in (None, *_NOT_MIGRATING)
 
 
 def type_name_of(tx: Session, row: VolumeRow) -> str:

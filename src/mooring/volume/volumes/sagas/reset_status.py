@@ -57,8 +57,8 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     if notes.attach_status == "detached":
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
-    elif status == "extending" and not notes.status:
-        # Whoever extended it was absorbed, so nobody else gives it a status of rest.
+    elif status in {"extending", "uploading"} and not notes.status:
+        # Whoever was at work was absorbed, so nobody else gives it a status of rest.
         statuses.recompute(tx, notes.volume_id, now, settle=True)
     elif status == "reverting" and not notes.status:
         # The same, and nobody knows which content it has.
