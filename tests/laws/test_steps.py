@@ -239,9 +239,10 @@ async def befall(trial: Trial, outcome: Outcome, point: str, error: type[BaseExc
     await laws.live_through(trial)
     when = f"{error.__name__} at {point}"
     await laws.require_peace(trial, when)
-    neighbour = BY_NAME[point.partition("/")[0]]
-    outlived = neighbour.name in trial.scenario.outlives
-    if outlived or await trial.ending(neighbour) == "failed":
+    # An upload to the image service passes points of its own and is no saga.
+    neighbour = BY_NAME.get(point.partition("/")[0])
+    outlived = neighbour is not None and neighbour.name in trial.scenario.outlives
+    if outlived or (neighbour is not None and await trial.ending(neighbour) == "failed"):
         # The bad end that a neighbour declares is its own. A caller that had nothing left to do
         # was not even started.
         assert await trial.ending(trial.scenario.saga) in {"done", "undone", "failed", ""}, when
