@@ -123,7 +123,6 @@ VOLUME = Unbuilt(
         "os-migrate_volume_completion",
         "os-retype",
         "os-unmanage",
-        "os-volume_upload_image",
     ),
 )
 SHARE = Unbuilt(
