@@ -47,6 +47,7 @@ from mooring.compute.shares.loops import sweep_shares
 from mooring.compute.shelve.api import shelve
 from mooring.compute.snapshots.api import assisted_volume_snapshots
 from mooring.compute.tables import Host, HostFencing, Migration, Server
+from mooring.compute.usage.api import tenant_usages
 from mooring.compute.volumes import devices
 from mooring.compute.volumes.api import volume_attachments
 from mooring.fence.debts import DebtRow
@@ -133,6 +134,7 @@ SERVICE = Service(
         aggregates.api,
         limits.api,
         quota_sets.api,
+        tenant_usages.api,
         unbuilt.api,
         operations.build_api(Compute),
     ),

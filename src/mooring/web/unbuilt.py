@@ -148,7 +148,6 @@ COMPUTE = Unbuilt(
         "os-fping": _REMOVED,
         "os-hosts": "Hosts by the older API (see `openstack compute service list`)",
         "os-instance_usage_audit_log": "Audits of usage",
-        "os-simple-tenant-usage": "Reports of usage",
         "os-snapshots": "Snapshots by way of compute (ask the volume service)",
         "os-tenant-networks": "Networks",
         "os-volume-types": "Volume types by way of compute (ask the volume service)",

@@ -1,0 +1,1 @@
+"""What projects have used: reports for operators, and for the projects themselves."""
