@@ -12,7 +12,7 @@ ON_MORE := -n $(shell expr 2 \* $$(nproc) + 1) --maxprocesses 12 --dist workstea
 # The processes that tests start read what the first one has compiled.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test check laws kill faults guests soak tempest bench golden migration pins
+.PHONY: help demo test check laws kill faults guests fuzz soak tempest bench golden migration pins
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -46,6 +46,10 @@ kill: ## kill processes at every kill point, not only at the sample of make test
 guests: ## run every test with real guests
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every -m hosts
+
+fuzz: ## send 100,000 requests that make little sense, half of them with each database
+	@scripts/setup test
+	$(PYTEST) $(ON_EVERY_CORE) --every tests/fuzz
 
 soak: ## live through 3000 random histories of servers that move with volumes and shares
 	@scripts/setup test
