@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -24,10 +25,12 @@ from mooring.agent.libvirt.domain_xml import (
     move_disk,
     read_domain,
     read_files,
-    replace_volumes,
 )
+from mooring.agent.libvirt.start_disks import replace_start, replace_volumes
+from mooring.agent.rescues import RescuePlan
 from mooring.agent.sources import Address, FileSource, NetworkSource
 from mooring.agent_api.moves import Arrival
+from mooring.errors import NoCapacity
 
 pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
 
@@ -171,6 +174,64 @@ def test_exactly_the_given_volumes_stay_beside_the_root_disk() -> None:
     ]
     assert found.image_id == "i1"
     assert found.root_device == "/dev/vda"
+
+
+def rescue(*, is_stable: bool, bus: Literal["virtio", "scsi"] = "virtio") -> RescuePlan:
+    return RescuePlan(
+        path=Path("/state/guests/1/rescue.qcow2"),
+        format="qcow2",
+        image_id="i2",
+        bus=bus,
+        is_stable=is_stable,
+    )
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    ("name", "plan"),
+    [
+        ("rescue", rescue(is_stable=False)),
+        ("rescue_stable", rescue(is_stable=True)),
+        ("rescue_scsi", rescue(is_stable=True, bus="scsi")),
+    ],
+)
+def test_a_rescue_is_written_as_before(
+    name: str, plan: RescuePlan, golden: Callable[[str, str], None]
+) -> None:
+    xml = build_domain(IMAGE_BACKED, TCG)
+    disks = (disk(3), disk(1, "/dev/vdb"))
+    rescued = replace_start(xml, disks, plan, direct=True)
+    golden(f"tests/golden/domain_xml/{name}.xml", rescued + "\n")
+    found = read_domain(rescued)
+    assert found is not None
+    assert found.rescue is not None
+    assert (found.rescue.image_id, found.root_device) == ("i2", found.rescue.device)
+    # What only gives it volumes leaves it in rescue, and their names as they are.
+    again = read_domain(replace_volumes(rescued, disks, direct=True))
+    assert again == found
+    back = read_domain(replace_start(rescued, disks, None, direct=True))
+    assert back == read_domain(replace_volumes(xml, disks, direct=True))
+
+
+def test_disks_that_change_their_names_are_plugged_in_anew() -> None:
+    xml = build_domain(IMAGE_BACKED, TCG)
+    place = '<address type="pci" bus="0x03"/><alias name="ua-root"'
+    placed = xml.replace('<alias name="ua-root"', place)
+    stable = replace_start(placed, (), rescue(is_stable=True), direct=True)
+    assert 'bus="0x03"' in stable
+    assert 'bus="0x03"' in replace_start(stable, (), None, direct=True)
+    first = replace_start(placed, (), rescue(is_stable=False), direct=True)
+    assert 'bus="0x03"' not in first
+
+
+def test_a_guest_with_disks_at_all_letters_is_rescued_from_scsi_alone() -> None:
+    xml = build_domain(IMAGE_BACKED, TCG)
+    disks = tuple(disk(number) for number in range(25))
+    with pytest.raises(NoCapacity, match="at all letters"):
+        replace_start(xml, disks, rescue(is_stable=True), direct=True)
+    found = read_domain(replace_start(xml, disks, rescue(is_stable=True, bus="scsi"), direct=True))
+    assert found is not None
+    assert found.root_device == "/dev/sdb"
 
 
 def test_a_config_drive_is_no_disk_and_stays_beside_those_that_come() -> None:

@@ -21,16 +21,23 @@ def choose_device(wish: str, taken: frozenset[str] | set[str]) -> str | None:
     return next((name for name in names if name not in taken), None)
 
 
-def assign_devices(disks: tuple[DiskPlan, ...], *, has_root: bool) -> list[str]:
+def root_device(*, is_second: bool = False) -> str:
+    """Return the name of a root disk, which is the second where a rescue disk is the first."""
+    return f"{DEVICE_PREFIX}{'b' if is_second else 'a'}"
+
+
+def assign_devices(
+    disks: tuple[DiskPlan, ...], *, has_root: bool, is_second: bool = False
+) -> list[str]:
     """Return a device name for each disk of a new definition, in order.
 
-    The root disk has /dev/vda; without one, the disk with boot index 0 gets it. Wishes are met
+    The root disk has its name; without one, the disk with boot index 0 gets it. Wishes are met
     before free letters are given.
     """
-    root = f"{DEVICE_PREFIX}a"
+    root = root_device(is_second=is_second)
     boots = [at for at, disk in enumerate(disks) if disk.boot_index == 0 and not has_root][:1]
     given = dict.fromkeys(boots, root)
-    taken = {root}
+    taken = {root, root_device()}
     for at in sorted(range(len(disks)), key=lambda at: not disks[at].device):
         if at not in given and (name := choose_device(disks[at].device, taken)):
             given[at] = name

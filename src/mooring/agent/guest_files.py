@@ -14,15 +14,19 @@ from mooring.agent.limits import AGENT_CONSOLE_BYTES
 from mooring.agent.local_disks import check_growth, no_copy
 from mooring.agent.qemu_img import FORMATS, QemuImg
 from mooring.agent_api.images import CachedImage
-from mooring.errors import Invalid
+from mooring.errors import Invalid, MooringError
 from mooring.fence.threads import run_to_end
 
 ROOT_FORMAT = "qcow2"
 ROOT, BASE = f"root.{ROOT_FORMAT}", "base"
+RESCUE, RESCUE_BASE = f"rescue.{ROOT_FORMAT}", "rescue-base"
 
 
 class GuestFiles:
-    """Below `<state_dir>/guests/<server id>`: root.qcow2 over base, console.log, console.old."""
+    """Below `<state_dir>/guests/<server id>`: root.qcow2 over base, console.log, console.old.
+
+    Of a guest in rescue also rescue.qcow2 over rescue-base.
+    """
 
     def __init__(self, directory: Path, qemu_img: QemuImg) -> None:
         self._directory, self._qemu_img = directory, qemu_img
@@ -57,20 +61,51 @@ class GuestFiles:
         )
         if await run_to_end(path.exists):
             return plan
-        await run_to_end(lambda: self._link_base(own, source))
+        await run_to_end(lambda: _link_base(own / BASE, source))
+        await self._layer(path, BASE, image.disk_format, size_bytes, operation_key)
+        return plan
+
+    async def make_rescue(
+        self, server_id: str, image: CachedImage, source: Path, operation_key: str
+    ) -> Path:
+        """Make a disk as a layer over the image, and nothing that stood in its place before.
+
+        Raises NoCapacity.
+        """
+        own = self._directory / server_id
+        path = own / RESCUE
+        await run_to_end(lambda: self.drop_rescue(server_id))
+        await run_to_end(lambda: _link_base(own / RESCUE_BASE, source))
+        size_bytes = image.virtual_bytes
+        try:
+            await self._layer(path, RESCUE_BASE, image.disk_format, size_bytes, operation_key)
+        except MooringError:
+            await run_to_end(lambda: self.drop_rescue(server_id))
+            raise
+        return path
+
+    def drop_rescue(self, server_id: str) -> None:
+        """Remove what a guest was rescued with; nothing when there is none."""
+        own = self._directory / server_id
+        for left in (own / RESCUE, own / RESCUE_BASE, *files.partials(own / RESCUE)):
+            left.unlink(missing_ok=True)
+
+    async def _layer(
+        self, path: Path, base: str, base_format: str, size_bytes: int, operation_key: str
+    ) -> None:
+        """Make an empty layer over the file of that name beside it."""
         written = files.partial(path, operation_key)
         try:
             await self._qemu_img.create(
                 written,
                 ROOT_FORMAT,
                 size_bytes,
-                backing=(BASE, image.disk_format),
+                backing=(base, base_format),
                 operation_key=operation_key,
             )
             await run_to_end(lambda: files.finish(written, path))
         finally:
             await run_to_end(lambda: written.unlink(missing_ok=True))
-        return plan
 
     async def make_root_anew(
         self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
@@ -139,14 +174,14 @@ class GuestFiles:
         """Return what lies here of no guest that is there."""
         return sorted(str(path) for path in self._directory.iterdir() if path.name not in there)
 
-    def _link_base(self, own: Path, source: Path) -> None:
-        """Hold on to the image's data: it may leave the cache while the guest needs it."""
-        own.mkdir(mode=0o711, parents=True, exist_ok=True)
-        for left in own.glob(f"*{files.PARTIAL}"):
-            left.unlink(missing_ok=True)
-        base = own / BASE
-        base.unlink(missing_ok=True)
-        base.hardlink_to(source)
+
+def _link_base(base: Path, source: Path) -> None:
+    """Hold on to the image's data: it may leave the cache while the guest needs it."""
+    base.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    for left in base.parent.glob(f"*{files.PARTIAL}"):
+        left.unlink(missing_ok=True)
+    base.unlink(missing_ok=True)
+    base.hardlink_to(source)
 
 
 def _old(current: Path) -> Path:

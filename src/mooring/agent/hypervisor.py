@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from mooring.agent.guest_power import GuestPower
 from mooring.agent.local_disks import LocalDisk
+from mooring.agent.rescues import GuestRescue
 from mooring.agent.sources import FileSource, Source
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
@@ -30,6 +31,7 @@ TRAITS = frozenset(
         "COMPUTE_IMAGE_TYPE_QCOW2",
         "COMPUTE_IMAGE_TYPE_RAW",
         "COMPUTE_REBUILD_BFV",
+        "COMPUTE_RESCUE_BFV",
         "COMPUTE_VOLUME_MULTI_ATTACH",
     }
 )
@@ -126,7 +128,7 @@ class Landing(Struct, frozen=True, kw_only=True):
 Tell = Callable[[News], None]
 
 
-class Hypervisor(GuestPower, Protocol):
+class Hypervisor(GuestPower, GuestRescue, Protocol):
     """Runs the guests of one host.
 
     A guest whose emulator hangs holds up nobody: what asks it is Unavailable in bounded time, and
@@ -213,7 +215,7 @@ class Hypervisor(GuestPower, Protocol):
         ...
 
     async def redefine_disks(self, server_id: str, disks: tuple[DiskPlan, ...]) -> None:
-        """Give the definition exactly these volumes. Raises NotFound."""
+        """Give the definition exactly these volumes; it boots as before. Raises NotFound."""
         ...
 
     async def redefine_shares(self, server_id: str, shares: tuple[GuestShare, ...]) -> None:

@@ -10,13 +10,14 @@ from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
 from mooring.agent.limits import AGENT_DISKS
 from mooring.agent.page_sizes import read_page_size
 from mooring.agent.qemu_img import GIB
+from mooring.agent.rescues import RescuePlan
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.config_drives import ConfigDrive
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
-from mooring.agent_api.servers import Console, Guest, RootDisk, ServerSpec
+from mooring.agent_api.servers import Console, Guest, RescueDisk, RootDisk, ServerSpec
 from mooring.errors import Invalid, NotFound
 from mooring.fence.journal import Answer
 
@@ -102,12 +103,14 @@ async def set_power(call: Call[Agent]) -> Answer:
     wanted = known.shares if request.shares is None else request.shares
     await _check_shares(call, wanted, starts=request.state != "off")
     drive = _build_drive(request.drive)
+    rescue = None if request.rescue is None else await _make_rescue(call, request.rescue)
+    call.agent.probe.at("agent/set_power/rescued")
     if request.state != "on":
         graceful_s = request.timeout_s if request.mode == "soft" else 0.0
         await hypervisor.power_off(server_id, graceful_s)
         call.agent.probe.at("agent/set_power/off")
     if request.disks is not None:
-        await hypervisor.redefine_disks(server_id, await _plans(call, request.disks))
+        await hypervisor.redefine_start(server_id, await _plans(call, request.disks), rescue)
     if request.shares is not None:
         await hypervisor.redefine_shares(server_id, tuple(request.shares))
     await _give_drive(call, drive)
@@ -182,6 +185,13 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
         )
     path = call.agent.images.path(root.image_id)
     return await hypervisor.make_root(server_id, image, path, size_bytes, call.operation_key)
+
+
+async def _make_rescue(call: Call[Agent], wanted: RescueDisk) -> RescuePlan:
+    """Make the disk of a rescue from the cache. Raises NotFound without the image; Invalid."""
+    server_id, agent = call.path["server_id"], call.agent
+    image, path = find_image(agent, wanted.image_id), agent.images.path(wanted.image_id)
+    return await agent.hypervisor.make_rescue(server_id, wanted, image, path, call.operation_key)
 
 
 async def _plans(call: Call[Agent], disks: list[DiskSpec]) -> tuple[DiskPlan, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mooring.agent import simulated_overlays as overlays
 from mooring.agent import simulated_pool
-from mooring.agent.device_names import DEVICE_PREFIX, assign_devices, choose_device
+from mooring.agent.device_names import assign_devices, choose_device
 from mooring.agent.hypervisor import (
     DiskPlan,
     GuestPlan,
@@ -21,10 +21,18 @@ from mooring.agent.hypervisor import (
     grown_size,
     tail,
 )
+from mooring.agent.rescues import RescuePlan
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_captures import SimulatedCaptures
 from mooring.agent.simulated_guest_shares import plug_shares
 from mooring.agent.simulated_moves import check_here
+from mooring.agent.simulated_rescues import (
+    drop_rescue,
+    make_rescue,
+    name_rescue,
+    own_root,
+    say_boot,
+)
 from mooring.agent.simulated_standstill import read_image
 from mooring.agent.sources import (
     FileSource,
@@ -47,7 +55,7 @@ from mooring.agent.world import (
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
-from mooring.agent_api.servers import Guest
+from mooring.agent_api.servers import Guest, RescueDisk
 from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 
 
@@ -111,6 +119,29 @@ class SimulatedHypervisor(SimulatedCaptures):
         self._set_disks(guest, disks)
         self._world.save(guest)
 
+    async def redefine_start(
+        self, server_id: str, disks: tuple[DiskPlan, ...], rescue: RescuePlan | None
+    ) -> None:
+        await self.knobs.at("define")
+        guest = self._get(server_id)
+        # Named first: where its disk is the first one, the others come after it.
+        guest.rescue = name_rescue(guest, rescue, disks)
+        self._set_disks(guest, disks)
+        self._world.save(guest)
+        if rescue is None:
+            drop_rescue(self.guest_directory / server_id)
+
+    async def make_rescue(
+        self,
+        server_id: str,
+        wanted: RescueDisk,
+        image: CachedImage,
+        source: Path,
+        operation_key: str,
+    ) -> RescuePlan:
+        await self.knobs.at("make_rescue")
+        return make_rescue(self.guest_directory / server_id, wanted, image)
+
     async def power_on(self, server_id: str) -> None:
         await self.knobs.at("power_on")
         await self.emulators.ask(server_id, lambda: self._power_on(server_id))
@@ -129,6 +160,7 @@ class SimulatedHypervisor(SimulatedCaptures):
     async def remove(self, server_id: str, *, keeps_disks: bool = False) -> None:
         await self.knobs.at("remove")
         forget = self._forget if keeps_disks else self._remove
+        drop_rescue(self.guest_directory / server_id)
         await self.emulators.end(server_id, lambda: forget(server_id))
 
     async def until_quiet(self, server_id: str) -> None:
@@ -304,8 +336,9 @@ class SimulatedHypervisor(SimulatedCaptures):
         say(guest, "up")
         say(guest, f"machine {guest.server_id}")
         self._insert_drive(guest)
+        say_boot(guest)
         if guest.image_id:
-            say_disk(guest, f"{DEVICE_PREFIX}a", guest.root_bytes, "")
+            say_disk(guest, own_root(guest), guest.root_bytes, "")
         for disk in guest.disks:
             disk.live, disk.size_bytes = True, read_image(disk)
             say_disk(guest, disk.device, disk.size_bytes, disk.volume_id)
@@ -315,7 +348,8 @@ class SimulatedHypervisor(SimulatedCaptures):
         """Make these the definition's disks; what the running guest has besides goes at its end."""
         before = {disk.volume_id: disk for disk in guest.disks}
         live = {disk.volume_id: disk for disk in guest.disks if disk.live}
-        devices = assign_devices(plans, has_root=bool(guest.image_id))
+        is_second = guest.rescue is not None and not guest.rescue.is_stable
+        devices = assign_devices(plans, has_root=bool(guest.image_id), is_second=is_second)
         disks = [self._make_disk(plan, device) for plan, device in zip(plans, devices, strict=True)]
         for disk in disks:
             if (running := live.pop(disk.volume_id, None)) is not None:
@@ -360,4 +394,6 @@ def _network(source: Source) -> NetworkSource | None:
 
 def _taken(guest: SimulatedGuest) -> set[str]:
     taken = {disk.device for disk in guest.disks}
-    return taken | {f"{DEVICE_PREFIX}a"} if guest.image_id else taken
+    if guest.rescue is not None:
+        taken.add(guest.rescue.device)
+    return taken | {own_root(guest)} if guest.image_id else taken

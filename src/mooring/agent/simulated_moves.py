@@ -24,6 +24,7 @@ from mooring.agent.hypervisor import (
     Tell,
 )
 from mooring.agent.move_checks import check_portrait
+from mooring.agent.rescues import check_own_disks
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_drives import SimulatedDrives
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, World
@@ -64,6 +65,7 @@ class SimulatedMoves(SimulatedDrives):
 
     async def portrait(self, server_id: str) -> Portrait:
         guest, facts = self._get_alive(server_id), await self.facts()
+        check_own_disks(server_id, guest.rescue.image_id if guest.rescue else "")
         root = None
         if guest.image_id:
             found = self._lay_down(guest).stat()

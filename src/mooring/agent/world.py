@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring import typed
 from mooring.agent.limits import AGENT_CONSOLE_BYTES
@@ -58,6 +59,15 @@ class SimulatedDisk(Struct, kw_only=True):
         return self.network or FileSource(self.path, self.format)
 
 
+class SimulatedRescue(Struct, frozen=True, kw_only=True):
+    """What a simulated guest boots from instead of its own disks."""
+
+    image_id: str
+    device: str
+    size_bytes: int
+    is_stable: bool
+
+
 class SimulatedGuest(Struct, kw_only=True):
     """A simulated guest, as it is kept."""
 
@@ -77,6 +87,7 @@ class SimulatedGuest(Struct, kw_only=True):
     live_shares: list[GuestShare] = []
     """Those that it runs with; none when it is off."""
     has_drive: bool = False
+    rescue: SimulatedRescue | None = None
     console: str = ""
 
 
@@ -209,6 +220,7 @@ def show(guest: SimulatedGuest) -> Guest:
     """Return a simulated guest as its agent tells of it."""
     boots = (disk.device for disk in guest.disks if disk.boot_index == 0)
     root = "/dev/vda" if guest.image_id else next(boots, "/dev/vda")
+    rescue = guest.rescue
     return Guest(
         server_id=guest.server_id,
         name=guest.name,
@@ -216,12 +228,19 @@ def show(guest: SimulatedGuest) -> Guest:
         vcpus=guest.vcpus,
         memory_mib=guest.memory_mib,
         image_id=guest.image_id,
-        root_device=root,
-        disks=[show_disk(disk) for disk in guest.disks],
+        root_device=rescue.device if rescue else root,
+        disks=[_show_own(disk, guest) for disk in guest.disks],
         shares=guest.live_shares if guest.state in RUNNING else guest.shares,
         metadata=guest.metadata,
         has_drive=guest.has_drive,
+        rescue_image_id=rescue.image_id if rescue else "",
     )
+
+
+def _show_own(disk: SimulatedDisk, guest: SimulatedGuest) -> GuestDisk:
+    """Return a disk of a guest, from which it does not boot in rescue."""
+    shown = show_disk(disk)
+    return replace(shown, boot_index=None) if guest.rescue else shown
 
 
 def show_disk(disk: SimulatedDisk) -> GuestDisk:

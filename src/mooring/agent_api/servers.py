@@ -32,6 +32,18 @@ class RootDisk(Struct, frozen=True, kw_only=True):
     copied: bool = False
 
 
+class RescueDisk(Struct, frozen=True, kw_only=True):
+    """A disk made anew from a cached image, which a guest boots from in place of its own disks.
+
+    `bus` is the image's `hw_rescue_bus`. With `is_stable` the guest's own disks keep their names;
+    else this one is /dev/vda and the root disk /dev/vdb.
+    """
+
+    image_id: str
+    bus: Literal["virtio", "scsi"] = "virtio"
+    is_stable: bool = False
+
+
 class ServerSpec(Struct, frozen=True, kw_only=True):
     """Body of `PUT /servers/{server_id}`: connected, defined and running from now on.
 
@@ -67,6 +79,9 @@ class PowerRequest(Struct, frozen=True, kw_only=True):
                 resume); None leaves them as they are
     shares      the definition's shares from now on, mounted before; None leaves them as they are
     drive       what the guest is told on its config drive from this start on; None leaves that, too
+    rescue      what the guest boots from instead from this start on. It is heeded where `disks` are
+                given, but for resume: there None ends a rescue, and its disk is removed. NotFound
+                when the image is not here
     """
 
     state: Literal["on", "off", "reboot", "pause", "unpause", "suspend", "resume"]
@@ -75,6 +90,7 @@ class PowerRequest(Struct, frozen=True, kw_only=True):
     disks: list[DiskSpec] | None = None
     shares: list[GuestShare] | None = None
     drive: ConfigDrive | None = None
+    rescue: RescueDisk | None = None
 
 
 class Guest(Struct, frozen=True, kw_only=True):
@@ -94,6 +110,8 @@ class Guest(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
     has_drive: bool = False
     """Whether it has a config drive; as the shares are."""
+    rescue_image_id: str = ""
+    """The image that it was rescued with and boots from; empty when it boots from its own."""
 
 
 class Console(Struct, frozen=True):

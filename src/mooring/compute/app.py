@@ -32,6 +32,7 @@ from mooring.compute.moves.loops import confirm_resizes
 from mooring.compute.policy import RULES
 from mooring.compute.quotas.api import limits, quota_sets
 from mooring.compute.rebuild.api import server_rebuild
+from mooring.compute.rescue.api import server_rescue
 from mooring.compute.servers.api import (
     network_proxies,
     server_actions,
@@ -114,6 +115,7 @@ SERVICE = Service(
         cold_migrate.api,
         evacuate.api,
         shelve.api,
+        server_rescue.api,
         migration_routes.api,
         server_metadata.api,
         server_networks.api,

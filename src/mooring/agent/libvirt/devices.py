@@ -36,7 +36,8 @@ class Places(Struct, frozen=True):
     def taken(self) -> set[str]:
         """The device names that either side uses."""
         sides = [self.config, self.live] if self.live else [self.config]
-        return {disk.device for side in sides for disk in side.disks}
+        rescues = {side.rescue.device for side in sides if side.rescue}
+        return rescues | {disk.device for side in sides for disk in side.disks}
 
 
 def read(domain: Any) -> Places:

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from mooring.agent.device_names import DEVICE_PREFIX, PORTS, assign_devices
 from mooring.agent.hypervisor import DiskPlan, GuestPlan
-from mooring.agent.libvirt import disk_sources, drive_devices, share_devices
+from mooring.agent.libvirt import disk_sources, drive_devices, rescue_devices, share_devices
+from mooring.agent.libvirt.rescue_devices import Rescue
 from mooring.agent.libvirt.xml_words import (
     GUEST,
     NAMESPACE,
@@ -83,6 +84,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     disks: list[DefinedDisk]
     shares: list[GuestShare] = []
     has_drive: bool = False
+    rescue: Rescue | None = None
 
     def disk(self, volume_id: str, attachment_id: str = "") -> DefinedDisk | None:
         """Return the disk that is a volume, by any attachment or by the one named, or None."""
@@ -97,6 +99,8 @@ class Definition(Struct, frozen=True, kw_only=True):
     @property
     def root_device(self) -> str:
         """Return the device that the guest boots from."""
+        if self.rescue is not None:
+            return self.rescue.device
         order = sorted(
             (disk.boot_index, disk.device) for disk in self.disks if disk.boot_index is not None
         )
@@ -137,24 +141,14 @@ def build_domain(plan: GuestPlan, machine: Machine) -> str:
 
 def build_disk(disk: DiskPlan, device: str, *, direct: bool) -> str:
     """Return the XML of one volume as a disk, for plugging."""
-    element = _disk(_defined(disk, device), direct=direct)
+    element = disk_element(disk, device, direct=direct)
     ET.indent(element)
     return ET.tostring(element, encoding="unicode") + "\n"
 
 
-def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> str:
-    """Return a definition with exactly these volumes beside its root disk."""
-    domain = parse(xml)
-    devices = child(domain, "devices")
-    has_root = False
-    for element in find_disks(domain):
-        if read_disk(element).volume_id:
-            devices.remove(element)
-        else:
-            has_root = True
-    for plan, device in zip(disks, assign_devices(disks, has_root=has_root), strict=True):
-        devices.append(_disk(_defined(plan, device), direct=direct))
-    return ET.tostring(domain, encoding="unicode")
+def disk_element(disk: DiskPlan, device: str, *, direct: bool) -> ET.Element:
+    """Return the same, as a part of a definition."""
+    return _disk(_defined(disk, device), direct=direct)
 
 
 def move_disk(xml: str, volume_id: str, path: str, disk_format: str) -> str:
@@ -213,7 +207,8 @@ def build_overlay(xml: str, volume_id: str, path: str) -> str:
     domain = parse(xml)
     snapshot = ET.Element("domainsnapshot")
     disks = ET.SubElement(snapshot, "disks")
-    for element in find_disks(domain):
+    # Also the one of a rescue: libvirt switches what it is not told of.
+    for element in _writable(domain):
         disk = read_disk(element)
         name = disk.device.removeprefix("/dev/")
         if disk.volume_id != volume_id:
@@ -271,6 +266,7 @@ def read_domain(xml: str) -> Definition | None:
         disks=[read_disk(element) for element in find_disks(domain)],
         shares=share_devices.read(domain),
         has_drive=bool(drive_devices.find(domain)),
+        rescue=rescue_devices.find(domain),
     )
 
 
@@ -355,9 +351,12 @@ def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
 
 
 def find_disks(domain: ET.Element) -> list[ET.Element]:
-    """Return the disks of a domain, but for its config drive."""
-    found = domain.findall("devices/disk")
-    return [element for element in found if element.get("device") != "cdrom"]
+    """Return the disks of a domain, but for its config drive and what it was rescued with."""
+    return [element for element in _writable(domain) if not rescue_devices.is_rescue(element)]
+
+
+def _writable(domain: ET.Element) -> list[ET.Element]:
+    return [one for one in domain.findall("devices/disk") if one.get("device") != "cdrom"]
 
 
 def read_disk(element: ET.Element) -> DefinedDisk:

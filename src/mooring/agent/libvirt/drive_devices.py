@@ -13,6 +13,7 @@ from mooring.agent.libvirt.xml_words import child, parse
 
 _ALIAS = "ua-config-drive"
 _DRIVES = "devices/disk[@device='cdrom']"
+_CONTROLLER = "controller[@type='scsi']"
 _SLOT = "0x10"
 """Of the root bus. libvirt fills it from the first slot on, with ports."""
 
@@ -20,15 +21,29 @@ _SLOT = "0x10"
 def put(domain: ET.Element, path: str) -> None:
     """Give a definition a config drive, which it has not yet."""
     devices = child(domain, "devices")
-    controller = ET.SubElement(devices, "controller", type="scsi", index="0", model="virtio-scsi")
-    place = {"domain": "0x0000", "bus": "0x00", "slot": _SLOT, "function": "0x0"}
-    ET.SubElement(controller, "address", {"type": "pci", **place})
+    put_controller(devices)
     drive = ET.SubElement(devices, "disk", type="file", device="cdrom")
     ET.SubElement(drive, "driver", name="qemu", type="raw")
     ET.SubElement(drive, "source", file=path)
     ET.SubElement(drive, "target", dev="sda", bus="scsi")
     ET.SubElement(drive, "readonly")
     ET.SubElement(drive, "alias", name=_ALIAS)
+
+
+def put_controller(devices: ET.Element) -> None:
+    """See that there is a controller for what is on scsi."""
+    if devices.find(_CONTROLLER) is not None:
+        return
+    controller = ET.SubElement(devices, "controller", type="scsi", index="0", model="virtio-scsi")
+    place = {"domain": "0x0000", "bus": "0x00", "slot": _SLOT, "function": "0x0"}
+    ET.SubElement(controller, "address", {"type": "pci", **place})
+
+
+def drop_controller(devices: ET.Element) -> None:
+    """Remove the controller of scsi, unless something is on it."""
+    controller = devices.find(_CONTROLLER)
+    if controller is not None and devices.find("disk/target[@bus='scsi']") is None:
+        devices.remove(controller)
 
 
 def find(domain: ET.Element) -> str:

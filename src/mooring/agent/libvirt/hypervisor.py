@@ -11,12 +11,14 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import libvirt
 import structlog
 
 from mooring.agent import config_drives
+from mooring.agent.guest_files import ROOT_FORMAT
 from mooring.agent.hypervisor import (
     GONE,
     DiskPlan,
@@ -33,6 +35,7 @@ from mooring.agent.libvirt import (
     power,
     share_devices,
     sizes,
+    start_disks,
     states,
 )
 from mooring.agent.libvirt.captures import LibvirtCaptures
@@ -46,6 +49,7 @@ from mooring.agent.limits import (
     AGENT_UNPLUG_S,
 )
 from mooring.agent.qemu_img import InUse
+from mooring.agent.rescues import RescuePlan
 from mooring.agent.run import Runner, find_program
 from mooring.agent.settings import AgentSettings
 from mooring.agent.sources import check_usable
@@ -54,7 +58,7 @@ from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
-from mooring.agent_api.servers import Guest
+from mooring.agent_api.servers import Guest, RescueDisk
 from mooring.errors import Conflict, Invalid, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 
@@ -154,26 +158,50 @@ class LibvirtHypervisor(LibvirtCaptures):
             await self._call(define)
 
     async def redefine_disks(self, server_id: str, disks: tuple[DiskPlan, ...]) -> None:
-        handle = self._connection.handle
-        check_usable(*(disk.source for disk in disks))
+        sources = [disk.source for disk in disks]
+        check_usable(*sources)
 
-        def redefine(domain: Any) -> None:
-            direct = devices.opens_directly(*(disk.source for disk in disks))
-            xml = domain.XMLDesc(devices.INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-            handle.defineXML(domain_xml.replace_volumes(xml, disks, direct=direct))
+        def redefine(xml: str) -> str:
+            direct = devices.opens_directly(*sources)
+            return start_disks.replace_volumes(xml, disks, direct=direct)
 
+        await self._redefine(server_id, redefine)
+
+    async def make_rescue(
+        self,
+        server_id: str,
+        wanted: RescueDisk,
+        image: CachedImage,
+        source: Path,
+        operation_key: str,
+    ) -> RescuePlan:
         async with self._lock(server_id):
-            await self._with(server_id, redefine)
+            path = await self._files.make_rescue(server_id, image, source, operation_key)
+        return RescuePlan(
+            path=path,
+            format=ROOT_FORMAT,
+            image_id=wanted.image_id,
+            bus=wanted.bus,
+            is_stable=wanted.is_stable,
+        )
+
+    async def redefine_start(
+        self, server_id: str, disks: tuple[DiskPlan, ...], rescue: RescuePlan | None
+    ) -> None:
+        sources = [disk.source for disk in disks]
+        check_usable(*sources)
+
+        def redefine(xml: str) -> str:
+            own = [] if rescue is None else [rescue.source]
+            direct = devices.opens_directly(*sources, *own)
+            return start_disks.replace_start(xml, disks, rescue, direct=direct)
+
+        await self._redefine(server_id, redefine)
+        if rescue is None:
+            await run_to_end(lambda: self._files.drop_rescue(server_id))
 
     async def redefine_shares(self, server_id: str, shares: tuple[GuestShare, ...]) -> None:
-        handle = self._connection.handle
-
-        def redefine(domain: Any) -> None:
-            xml = domain.XMLDesc(devices.INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-            handle.defineXML(share_devices.replace(xml, shares))
-
-        async with self._lock(server_id):
-            await self._with(server_id, redefine)
+        await self._redefine(server_id, lambda xml: share_devices.replace(xml, shares))
 
     async def drop_share(self, server_id: str, share_id: str) -> None:
         handle = self._connection.handle
@@ -213,6 +241,7 @@ class LibvirtHypervisor(LibvirtCaptures):
                 power.undefine(domain)
             self._connection.remove_log(server_id)
             config_drives.take_up(self._files.directory / server_id)
+            self._files.drop_rescue(server_id)
             if not keeps_disks:
                 self._files.remove(server_id)
 
@@ -290,6 +319,17 @@ class LibvirtHypervisor(LibvirtCaptures):
     async def console(self, server_id: str, lines: int | None) -> str:
         await self._look(server_id, lambda _: None)
         return await run_to_end(lambda: self._files.read_console(server_id, lines))
+
+    async def _redefine(self, server_id: str, change: Callable[[str], str]) -> None:
+        """Change the definition that a guest has for its next start."""
+        handle = self._connection.handle
+
+        def redefine(domain: Any) -> None:
+            xml = domain.XMLDesc(devices.INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+            handle.defineXML(change(xml))
+
+        async with self._lock(server_id):
+            await self._with(server_id, redefine)
 
     async def _let_go(self, server_id: str, volume_id: str, attachment_id: str) -> bool:
         """Ask the guest, wait, and ask again; return whether it let go."""

@@ -17,13 +17,14 @@ import structlog
 
 from mooring.agent.guest_calls import run_apart
 from mooring.agent.hypervisor import SECTOR_BYTES, Landing
-from mooring.agent.libvirt import domain_xml, drive_devices, power, states
+from mooring.agent.libvirt import domain_xml, drive_devices, power, rescue_devices, states
 from mooring.agent.libvirt.connection import guarded
 from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.libvirt.drives import LibvirtDrives
 from mooring.agent.libvirt.host import find_domain
 from mooring.agent.move_checks import check_portrait
 from mooring.agent.move_identity import MoveIdentity
+from mooring.agent.rescues import check_own_disks
 from mooring.agent.sources import file_of
 from mooring.agent.waiting import until_told
 from mooring.agent_api.images import CachedImage
@@ -60,6 +61,7 @@ class LibvirtMoves(LibvirtDrives):
         def read(domain: Any) -> tuple[str, LocalRoot | None, str]:
             _check_alive(server_id, states.state_of(domain))
             xml = domain.XMLDesc(_XML)
+            check_own_disks(server_id, rescue_devices.read_image(xml))
             # An emulated processor is the same on every host.
             cpu = domain_xml.read_cpu(xml) if self._accelerator == "kvm" else ""
             return cpu, _measure_root(domain, xml), drive_devices.read(xml)

@@ -72,6 +72,7 @@ def show(domain: Any) -> Guest:
     """Return a guest with its disks on both sides."""
     places = devices.read(domain)
     config = places.config
+    rescue = (places.live or config).rescue
     return Guest(
         server_id=config.server_id,
         name=config.name,
@@ -84,6 +85,7 @@ def show(domain: Any) -> Guest:
         shares=(places.live or config).shares,
         metadata=config.metadata,
         has_drive=(places.live or config).has_drive,
+        rescue_image_id=rescue.image_id if rescue else "",
     )
 
 

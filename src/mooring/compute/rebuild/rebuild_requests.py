@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct, UnsetType
 
 from mooring.clients.placement import has_trait
-from mooring.errors import Forbidden, Invalid, NotFound
+from mooring.compute.images import fitting
+from mooring.errors import Invalid
 from mooring.fence.operation import Operation
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ async def gather(
 ) -> Material:
     """Ask the other services, and check what they say. Raises Invalid, before anything changes."""
     host, rows = place
-    image = await _find_image(compute, who, wanted.image_id)
+    image = await fitting.find(compute, who, wanted.image_id, "rebuild")
     volumes: dict[str, Found] = {}
     for row in rows:
         if row.volume_id:
@@ -76,7 +77,7 @@ async def gather(
             volumes[volume.id] = Found(volume, there)
     root = _find_root(server, rows)
     root_volume = volumes[root.volume_id or ""].volume if root is not None else None
-    _check_image(server, image, root_volume)
+    fitting.check(server, image, None if root_volume is None else root_volume.size_gib)
     reimages = _decide(wanted, root_volume)
     if reimages and root_volume is not None:
         await _check_reimage(compute, host, root_volume)
@@ -84,18 +85,6 @@ async def gather(
         if row.volume_id:
             await _check_volume(compute, row, volumes[row.volume_id], reimages=reimages)
     return Material(image, volumes, reimages)
-
-
-async def _find_image(compute: Compute, who: Who, image_id: str) -> Image:
-    try:
-        image = await compute.images.show(who, image_id)
-    except (NotFound, Forbidden) as error:
-        raise Invalid(
-            f"Cannot find image {image_id} for rebuild. Nothing was changed.", private=str(error)
-        ) from error
-    if not image.is_active:
-        raise Invalid(f"Image {image_id} is not active, it is {image.status}. Nothing was changed.")
-    return image
 
 
 def _find_root(server: Server, rows: list[BlockDevice]) -> BlockDevice | None:
@@ -106,29 +95,6 @@ def _find_root(server: Server, rows: list[BlockDevice]) -> BlockDevice | None:
         if row.boot_index == 0 and row.volume_id:
             return row
     raise Invalid(f"Server {server.id} has no root volume. Nothing was changed; delete it.")
-
-
-def _check_image(server: Server, image: Image, root: Volume | None) -> None:
-    """See that the image fits into memory and root disk; a flavor without disk takes any."""
-    if image.min_ram_mib > server.memory_mib:
-        raise Invalid(
-            f"Flavor's memory is too small for requested image: {image.min_ram_mib} MiB are "
-            f"needed, server {server.id} has {server.memory_mib}. Nothing was changed."
-        )
-    room_gib = root.size_gib if root is not None else server.disk_gib
-    if root is None and room_gib == 0:
-        return
-    sizes = {
-        "min_disk": image.min_disk_gib,
-        "size": image.size_gib,
-        "virtual size": image.virtual_size_gib,
-    }
-    for what, size_gib in sizes.items():
-        if size_gib > room_gib:
-            raise Invalid(
-                f"The {what} of image {image.id}, {size_gib} GiB, is larger than the root disk of "
-                f"server {server.id}, {room_gib} GiB. Nothing was changed; use another image."
-            )
 
 
 def _decide(wanted: Rebuild, root: Volume | None) -> bool:

@@ -173,9 +173,7 @@ NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (
     ("removeFixedIp", "os-multinic:remove", None, (2, 43)),
     ("removeFloatingIp", "os-floating-ips:remove", None, (2, 43)),
     ("removeSecurityGroup", "os-security-groups:remove", None, None),
-    ("rescue", "os-rescue", None, None),
     ("trigger_crash_dump", "servers:trigger_crash_dump", (2, 17), None),
-    ("unrescue", "os-unrescue", None, None),
 )
 """Actions of OpenStack that are refused with 501: name, rule, and the versions that have them."""
 

@@ -1,0 +1,1 @@
+"""A server is rescued: its guest boots from another disk, until it is unrescued."""

@@ -1,0 +1,1 @@
+"""The sagas of rescue."""

@@ -1,0 +1,33 @@
+"""What is remembered while a server is rescued, or boots from its own disks again."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mooring.compute.power.sagas.power_notes import ChangePower, Mode, State
+
+
+class UnrescueServer(ChangePower, frozen=True, kw_only=True):
+    """The notes: for its host, a hard reboot.
+
+    in_rescue  after a failure: whether the guest was found with the disk of a rescue
+    """
+
+    state: State = "reboot"
+    mode: Mode = "hard"
+    in_rescue: bool = False
+
+
+class RescueServer(UnrescueServer, frozen=True, kw_only=True):
+    """The notes.
+
+    bus, is_stable  how the disk that is made of the image is given to the guest
+    was_running     whether the guest ran, or stood still, before
+    broken          why it was not brought back
+    """
+
+    image_id: str
+    bus: Literal["virtio", "scsi"]
+    is_stable: bool
+    was_running: bool = False
+    broken: str = ""
