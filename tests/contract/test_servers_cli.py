@@ -89,6 +89,20 @@ def test_a_server_stands_still_and_goes_on(demo: Shell, member: Http, guest: str
     demo.run("server", "delete", "--wait", "still")
 
 
+def test_a_server_is_rescued_and_comes_back(demo: Shell, member: Http, guest: str) -> None:
+    server = member.server("stuck", guest)
+    demo.run("server", "rescue", "--image", guest, "--password", "s3cret", "stuck")
+    member.until_server(server, "RESCUE")
+    assert demo.ask("server", "show", "stuck")["OS-EXT-STS:vm_state"] == "rescued"
+    with pytest.raises(Refused, match=f"Cannot 'rescue' instance {server}"):
+        demo.run("server", "rescue", "stuck")
+    demo.run("server", "unrescue", "stuck")
+    member.until_server(server, "ACTIVE")
+    events = demo.ask("server", "event", "list", "--long", server)
+    assert [event["Action"] for event in events] == ["unrescue", "rescue", "create"]
+    demo.run("server", "delete", "--wait", "stuck")
+
+
 def test_volumes_are_attached_listed_and_detached(demo: Shell, member: Http, guest: str) -> None:
     server = member.server("moor", guest)
     first, second = member.volume("first"), member.volume("second")

@@ -20,8 +20,9 @@ VOLUMES = Ask(
 _AT, _ALL = "/servers/{s}", "/servers/{server_id}"
 _DISKS = f"{_AT}/os-volume_attachments"
 ATTACHED = Ask("POST", _DISKS, {"volumeAttachment": {"volumeId": "{v#}"}})
-STOPPED, PAUSED, SUSPENDED, LOCKED = (
-    Ask("POST", f"{_AT}/action", {one: None}) for one in ("os-stop", "pause", "suspend", "lock")
+STOPPED, PAUSED, SUSPENDED, RESCUED, LOCKED = (
+    Ask("POST", f"{_AT}/action", {one: None})
+    for one in ("os-stop", "pause", "suspend", "rescue", "lock")
 )
 _FLAVOR = {"ram": 64, "vcpus": 1, "disk": 1}
 FLAVOR = Ask(
@@ -37,8 +38,8 @@ NOT_BUILT = (
     *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword"),
     *("createBackup", "injectNetworkInfo"),
     *("os-getSPICEConsole", "os-getSerialConsole", "os-getVNCConsole"),
-    *("removeFixedIp", "removeFloatingIp", "removeSecurityGroup", "rescue", "restore"),
-    *("trigger_crash_dump", "unrescue", "os-getRDPConsole", "resetNetwork"),
+    *("removeFixedIp", "removeFloatingIp", "removeSecurityGroup", "restore"),
+    *("trigger_crash_dump", "os-getRDPConsole", "resetNetwork"),
 )
 _OLD = {"Fixed", "Floating", "Console"}
 
@@ -94,6 +95,8 @@ _SERVERS = [
     _action("unpause", None, PAUSED, look=_AT, kept='"ACTIVE"', alone=True),
     _action("suspend", look=_AT, kept='"SUSPENDED"', alone=True),
     _action("resume", None, SUSPENDED, look=_AT, kept='"ACTIVE"', alone=True),
+    _action("rescue", look=_AT, kept='"RESCUE"', alone=True),
+    _action("unrescue", None, RESCUED, look=_AT, kept='"ACTIVE"', alone=True),
     _action("os-resetState", {"state": "error"}, look=_AT, kept='"ERROR"'),
     _action("lock", {"locked_reason": "reason#"}, look=_AT, one='"reason#"'),
     _action("unlock", None, LOCKED, look=_AT, kept='"locked": false'),

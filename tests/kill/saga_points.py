@@ -10,7 +10,7 @@ from msgspec import Struct
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
-from tests.kill import guest_share_workload, shared_move_workload
+from tests.kill import guest_share_workload, rescue_workload, shared_move_workload
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
 from tests.kill.fence_workload import FENCE
 from tests.kill.harness import Answer
@@ -25,7 +25,10 @@ _WAITING_FOR = {DELETE_MOVING: HELD} | dict.fromkeys(
 Act = Callable[[], Answer]
 _WITH_SHARES = {
     **dict.fromkeys((COLD, REVERT), shared_move_workload.OF_SHARES),
-    **dict.fromkeys(guest_share_workload.STARTS, frozenset({"grant_access", "mount_share"})),
+    **dict.fromkeys(
+        (*guest_share_workload.STARTS, *rescue_workload.STARTS),
+        frozenset({"grant_access", "mount_share"}),
+    ),
 }
 """Steps that a server without shares does not pass, by saga."""
 

@@ -15,6 +15,7 @@ from tests.kill.harness import Answer, KilledCloud
 from tests.kill.image_workload import image_operations
 from tests.kill.move_workload import move_operations
 from tests.kill.rebuild_workload import rebuild_operations
+from tests.kill.rescue_workload import rescue_operations
 from tests.kill.share_workload import share_operations
 from tests.kill.shared_move_workload import shared_move_operations
 from tests.kill.shelve_workload import shelve_operations
@@ -133,6 +134,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **shared_move_operations(cloud, project.stopped),
         **fence_operations(cloud),
         **standstill_operations(cloud, server),
+        **rescue_operations(cloud, server, project.sharing[0]),
         **shelve_operations(cloud, project.booted, volume),
         **image_operations(cloud, server),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],

@@ -47,12 +47,16 @@ _OFFLOADED = "shelved_offloaded"
 _SERVER = {
     "nothing": {"building"},
     "building": {"active", "error", "deleted", "gone"},
-    "active": {"stopped", "paused", "suspended", "resized", _OFFLOADED, "error", "deleted"},
+    "active": {
+        *("stopped", "paused", "suspended", "resized", "rescued", _OFFLOADED, "error", "deleted")
+    },
     "paused": {"active", "stopped", _OFFLOADED, "error", "deleted"},
     "suspended": {"active", "stopped", _OFFLOADED, "error", "deleted"},
-    "stopped": {"active", "resized", _OFFLOADED, "error", "deleted"},
+    "stopped": {"active", "resized", "rescued", _OFFLOADED, "error", "deleted"},
+    # One whose guest was left off by the way back, which found no start.
+    "rescued": {"active", "stopped", "error", "deleted"},
     "resized": {"active", "stopped", "error", "deleted"},
-    "error": {"active", "stopped", "paused", "suspended", _OFFLOADED, "deleted"},
+    "error": {"active", "stopped", "paused", "suspended", "rescued", _OFFLOADED, "deleted"},
     _OFFLOADED: {"active", "error", "deleted"},
 }
 # facts/shared_file_systems.md 3.1. An administrator may delete by force, or reset, from anywhere.

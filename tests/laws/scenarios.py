@@ -35,6 +35,7 @@ from tests.laws.image_scenarios import SERVER_IMAGES
 from tests.laws.move_scenarios import MOVES
 from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
+from tests.laws.rescue_scenarios import RESCUES
 from tests.laws.share_scenarios import SHARES
 from tests.laws.shared_move_scenarios import SHARED_MOVES
 from tests.laws.shelve_scenarios import SHELVINGS
@@ -371,5 +372,6 @@ SCENARIOS = [
     *HOSTS,
     *STANDSTILLS,
     *SHELVINGS,
+    *RESCUES,
     *SERVER_IMAGES,
 ]

@@ -23,7 +23,8 @@ FILE = Path(__file__).name
 SEEDS = [f"seed-{number}" for number in range(60)]
 SEEDS_OF_MOVES = [f"seed-{number}" for number in range(2000)]
 SERVERS, VOLUMES = ("server", "other"), ("volume", "spare", "third")
-STANDSTILLS = ("pause", "unpause", "suspend", "resume")
+STILL = ("pause", "unpause", "suspend", "resume", "rescue", "unrescue")
+"""What a user does to a server that changes neither its disks nor where it is."""
 ROOTS = ("root", "other root")
 Act = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -100,8 +101,8 @@ def _acts(chance: random.Random, site: Site) -> tuple[Site, list[Act], list[Act]
         lambda: scenarios.start(there),
         lambda: scenarios.reboot(there),
         lambda: scenarios.reboot_hard(there),
-        lambda: scenarios.act_on_server(there, chance.choice(STANDSTILLS)),
-        lambda: scenarios.act_on_server(there, chance.choice(STANDSTILLS)),
+        lambda: scenarios.act_on_server(there, chance.choice(STILL)),
+        lambda: scenarios.act_on_server(there, chance.choice(STILL)),
     ]
     rare: list[Act] = [
         lambda: scenarios.delete_server(there),

@@ -73,6 +73,8 @@ STORIES = (
     Story(frozenset({"compute.unpause_server"}), "instance.unpause", "server_id"),
     Story(frozenset({"compute.suspend_server"}), "instance.suspend", "server_id"),
     Story(frozenset({"compute.resume_server"}), "instance.resume", "server_id"),
+    Story(frozenset({"compute.rescue_server"}), "instance.rescue", "server_id"),
+    Story(frozenset({"compute.unrescue_server"}), "instance.unrescue", "server_id"),
     Story(frozenset({"compute.offload_server"}), "instance.shelve_offload", "server_id"),
     Story(frozenset({"compute.unshelve_server"}), "instance.unshelve", "server_id"),
     Story(frozenset({"compute.create_image"}), "instance.snapshot", "server_id"),

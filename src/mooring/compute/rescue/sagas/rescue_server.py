@@ -71,7 +71,10 @@ async def return_guest(notes: RescueServer, run: Run[Compute]) -> RescueServer:
 
 
 def break_down(tx: Session, notes: RescueServer, run: Run[Compute]) -> RescueServer:
-    """Put the server into ERROR."""
+    """Put the server into ERROR; one whose guest was never ended is left as it is."""
+    if not notes.found:
+        steps.give_up(tx, notes, run)
+        return notes
     states.break_down(tx, notes.server_id, run.now())
     why = run.undo_error.public if run.undo_error else "its host refused"
     return replace(notes, broken=why)

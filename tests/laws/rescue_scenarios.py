@@ -1,0 +1,53 @@
+"""Scenarios of servers that are rescued, and boot from their own disks again."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mooring.compute.rescue.sagas.rescue_server import RESCUE_SERVER
+from mooring.compute.rescue.sagas.unrescue_server import UNRESCUE_SERVER
+from tests.laws import scenarios
+from tests.laws.guest_share_scenarios import a_running_server_with_share, a_server_with_share
+from tests.laws.sites import COMPUTE, Do, Scenario, Site
+
+_ACTION = f"{COMPUTE}/servers/{{server}}/action"
+
+
+async def a_server(site: Site) -> None:
+    """A server that runs, with a volume."""
+    await scenarios.a_server_with_volume(site)
+
+
+async def a_server_that_is_off(site: Site) -> None:
+    """The same, which is off."""
+    await a_server(site)
+    await site.get("POST", _ACTION, {"os-stop": None})
+
+
+async def a_rescued_server(site: Site, of: Do) -> None:
+    """A server that is rescued."""
+    await of(site)
+    await site.get("POST", _ACTION, {"rescue": None})
+
+
+async def rescue(site: Site) -> Any:
+    return await scenarios.act_on_server(site, "rescue")
+
+
+async def unrescue(site: Site) -> Any:
+    return await scenarios.act_on_server(site, "unrescue")
+
+
+RESCUES = [
+    Scenario("rescue", RESCUE_SERVER, a_server, rescue),
+    Scenario("rescue one that is off", RESCUE_SERVER, a_server_that_is_off, rescue),
+    Scenario("rescue with a share", RESCUE_SERVER, a_server_with_share, rescue),
+    Scenario("unrescue", UNRESCUE_SERVER, partial(a_rescued_server, of=a_server), unrescue),
+    Scenario(
+        "unrescue with a share",
+        UNRESCUE_SERVER,
+        partial(a_rescued_server, of=a_running_server_with_share),
+        unrescue,
+    ),
+]
