@@ -23,6 +23,7 @@ from pathlib import Path
 from tests.contract.clients import COMPUTE, MIB, Answer, Cloud
 from tests.tempest.moves import MOVES
 from tests.tempest.network import CLOUD_PORT, PORT
+from tests.tempest.rescues import RESCUES
 from tests.tempest.settings import (
     MANAGER,
     OTHERS,
@@ -185,7 +186,7 @@ def run_all(work: Path) -> int:
     for directory in (guests, hosts, shares):
         directory.mkdir()
     with guests_cloud(guests) as cloud:
-        code = run((REBUILD, OTHERS), cloud, guests, PORT)
+        code = run((REBUILD, OTHERS, RESCUES), cloud, guests, PORT)
     with hosts_cloud(hosts) as cloud:
         code = run((MOVES, VOLUMES), cloud, hosts, CLOUD_PORT) or code
     with shares_cloud(shares) as cloud:
