@@ -77,10 +77,9 @@ async def test_a_new_class_needs_no_generation_and_is_refused_a_wrong_one(
     path = f"/resource_providers/{await cloud.provider()}/inventories"
     answer = await cloud.ask("POST", path, {"resource_class": "VCPU", "total": 4})
     assert (answer.status, answer.body["resource_provider_generation"]) == (201, 1)
-    wrong = {"resource_class": "DISK_GB", "total": 4, "resource_provider_generation": -1}
-    assert (await cloud.ask("POST", path, wrong)).status == 409
-    wrong["resource_provider_generation"] = None
-    assert (await cloud.ask("POST", path, wrong)).status == 400
+    for generation, status in ((-1, 409), (None, 400)):
+        more = {"resource_class": "DISK_GB", "total": 4, "resource_provider_generation": generation}
+        assert (await cloud.ask("POST", path, more)).status == status
 
 
 @pytest.mark.parametrize(
