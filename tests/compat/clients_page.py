@@ -13,6 +13,7 @@ COMMANDS = """\
 token issue
 catalog list
 image create --file
+image create --volume
 image list
 image show
 image set

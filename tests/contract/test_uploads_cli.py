@@ -10,7 +10,6 @@ from tests.contract.clients import IMAGE, Answer, Http, Refused, Shell
 
 pytestmark = pytest.mark.contract
 _GIB = 1 << 30
-_CREATE = ("image", "create", "--volume")
 
 
 def until_active(member: Http, image_id: str) -> None:
@@ -22,7 +21,7 @@ def until_active(member: Http, image_id: str) -> None:
 
 def test_a_volume_becomes_an_image_and_a_volume_again(demo: Shell, member: Http) -> None:
     volume_id = member.volume("printed")
-    made = demo.ask(*_CREATE, "printed", "--disk-format", "qcow2", "print")
+    made = demo.ask("image", "create", "--volume", "printed", "--disk-format", "qcow2", "print")
     assert (made["id"], made["status"], made["size"]) == (volume_id, "uploading", 1)
     assert (made["image_name"], made["disk_format"]) == ("print", "qcow2")
     until_active(member, made["image_id"])
@@ -41,10 +40,10 @@ def test_a_volume_becomes_an_image_and_a_volume_again(demo: Shell, member: Http)
 
 def test_by_itself_the_command_asks_for_raw(demo: Shell, member: Http, tmp_path: Path) -> None:
     volume_id, saved = member.volume("plain"), tmp_path / "saved"
-    made = demo.ask(*_CREATE, "plain", "plain-image")
+    made = demo.ask("image", "create", "--volume", "plain", "plain-image")
     until_active(member, made["image_id"])
     assert demo.ask("image", "show", "plain-image")["disk_format"] == "raw"
-    demo.run("image", "save", "plain-image", "--file", str(saved))
+    demo.run("image", "save", "plain-image", f"--file={saved}")
     assert saved.stat().st_size == _GIB
     demo.run("image", "delete", "plain-image")
     member.until_volume(volume_id, "available")
@@ -56,9 +55,9 @@ def test_what_cannot_be_uploaded_is_refused(demo: Shell, member: Http, guest: st
     member.attach(server_id, volume_id)
     for words in ((), ("--force",)):
         with pytest.raises(Refused, match="must be available"):
-            demo.run(*_CREATE, "used-print", *words, "never")
+            demo.run("image", "create", "--volume", "used-print", *words, "never")
     member.delete_server(server_id)
     member.until_volume(volume_id, "available")
     with pytest.raises(Refused, match="disk_format"):
-        demo.run(*_CREATE, "used-print", "--disk-format", "vmdk", "never")
+        demo.run("image", "create", "--volume", "used-print", "--disk-format", "vmdk", "never")
     demo.run("volume", "delete", "used-print")
