@@ -40,16 +40,6 @@ def files(cloud: SimulatedCloud) -> DirectoryDriver:
     return driver
 
 
-async def settle(cloud: SimulatedCloud, volume_id: str) -> None:
-    """Wait for real programs too, which the clock knows nothing of."""
-    for _ in range(600):
-        await cloud.settle()
-        if await status(cloud, volume_id) in {"available", "error"}:
-            return
-        await asyncio.sleep(0.05)
-    raise TimeoutError(volume_id)
-
-
 async def content(cloud: SimulatedCloud, volume_id: str, to: Path) -> bytes:
     """Return the first bytes of a volume, as a guest would read them."""
     known = await files(cloud).find(volume_id)
@@ -69,7 +59,6 @@ async def test_a_volume_from_the_image_of_another_has_its_bytes(
     image_id = (await cloud.ask("POST", IMAGES, base)).key("id")
     await cloud.ask("PUT", f"{IMAGES}/{image_id}/file", data)
     first = await make_volume(cloud, imageRef=image_id)
-    await settle(cloud, first)
     taken = await cloud.do(
         "POST", "/volume/v3/snapshots", {"snapshot": {"volume_id": first}}, version="3.66"
     )
@@ -83,11 +72,10 @@ async def test_a_volume_from_the_image_of_another_has_its_bytes(
     assert wanted[:MIB] == data[:MIB]
     assert wanted[MIB : MIB + 4] == b"\x5a" * 4
     uploaded = await begun(cloud, first, disk_format=disk_format)
-    await settle(cloud, first)
+    await cloud.settle()
     assert (await show(cloud, uploaded)).key("status") == "active"
     assert captures(cloud) == []
     second = await make_volume(cloud, imageRef=uploaded)
-    await settle(cloud, second)
     assert await status(cloud, second) == "available"
     assert await content(cloud, second, tmp_path / "second") == wanted
     assert (await cloud.ask("GET", f"{VOLUMES}/{second}")).key("volume")["size"] == 1
