@@ -16,7 +16,7 @@ from mooring.errors import Conflict
 from mooring.saga import laws
 from mooring.saga.locks import LOCK_WAIT_S
 from tests.answers import Answer
-from tests.laws import rescue_scenarios, scenarios, standstill_scenarios
+from tests.laws import scenarios, standstill_scenarios
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
 from tests.laws.move_scenarios import (
@@ -77,7 +77,7 @@ ACTS: dict[str, Do] = {
     "make image": _ACTS["make image"],
     "pause": standstill_scenarios.pause,
     "suspend": standstill_scenarios.suspend,
-    "rescue": rescue_scenarios.rescue,
+    "rescue": _ACTS["rescue"],
     "reset state": scenarios.reset_state,
     "boot from spare": partial(scenarios.boot_from_volume, name="spare"),
     "delete volume": scenarios.delete_volume,
