@@ -81,7 +81,7 @@ async def put_copy(call: Call[Agent]) -> Answer:
     if await hypervisor.guest(server_id) is not None:
         raise Conflict(f"Host {agent.settings.name} has a guest {server_id} already.")
     names = [disk.name for disk in offer.disks]
-    if names and names != list(hypervisor.local_names):
+    if names and tuple(names) not in hypervisor.local_kinds:
         raise Conflict(
             f"Host {agent.settings.name} has another kind of disks for its guests than the host "
             f"that offers them. Choose a host with the same hypervisor."
@@ -173,7 +173,8 @@ def _own_paths(call: Call[Agent]) -> list[Path]:
     """Return where the disks of a guest are, whether it is defined or not."""
     hypervisor = call.agent.hypervisor
     own = hypervisor.guest_directory / call.path["server_id"]
-    return [own / name for name in hypervisor.local_names]
+    names = {name: None for kind in hypervisor.local_kinds for name in kind}
+    return [own / name for name in names]
 
 
 def _beside(own: Path, suffix: str) -> Path:

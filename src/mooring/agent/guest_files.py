@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
 from mooring import qcow2
@@ -26,6 +26,7 @@ class GuestFiles:
     """Below `<state_dir>/guests/<server id>`: root.qcow2 over base, console.log, console.old.
 
     Of a guest in rescue also rescue.qcow2 over rescue-base.
+    A root disk that stands alone has no base.
     """
 
     def __init__(self, directory: Path, qemu_img: QemuImg) -> None:
@@ -107,13 +108,60 @@ class GuestFiles:
         finally:
             await run_to_end(lambda: written.unlink(missing_ok=True))
 
-    async def make_root_anew(
+    async def fill_root(
         self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        """Make the root disk with a copy of what the image has, or find the one that is there."""
+
+        async def fill(written: Path) -> None:
+            target = (written, ROOT_FORMAT)
+            copied = (source, image.disk_format)
+            await self._qemu_img.convert(copied, target, operation_key=operation_key)
+            await self._qemu_img.resize(*target, size_bytes, operation_key=operation_key)
+
+        path = self.root_path(server_id)
+        if not await run_to_end(path.exists):
+            await self._write_alone(path, fill, operation_key)
+        return RootPlan(
+            path=path, format=ROOT_FORMAT, image_id=image.image_id, size_bytes=size_bytes
+        )
+
+    async def make_root_anew(
+        self,
+        server_id: str,
+        image: CachedImage | None,
+        source: Path | None,
+        size_bytes: int,
+        operation_key: str,
     ) -> None:
-        """Make the root disk, and nothing that stood in its place before."""
+        """Make the root disk, and nothing that stood in its place before.
+
+        Without an image it stands alone, and is empty.
+        """
         path = self.root_path(server_id)
         await run_to_end(lambda: path.unlink(missing_ok=True))
-        await self.make_root(server_id, image, source, size_bytes, operation_key)
+        if image is not None and source is not None:
+            await self.make_root(server_id, image, source, size_bytes, operation_key)
+            return
+
+        async def make(written: Path) -> None:
+            await self._qemu_img.create(
+                written, ROOT_FORMAT, size_bytes, operation_key=operation_key
+            )
+
+        await self._write_alone(path, make, operation_key)
+
+    async def _write_alone(
+        self, path: Path, write: Callable[[Path], Awaitable[None]], operation_key: str
+    ) -> None:
+        """Have a root disk written that lies over nothing, and give it its name."""
+        await run_to_end(lambda: _clear(path.parent))
+        written = files.partial(path, operation_key)
+        try:
+            await write(written)
+            await run_to_end(lambda: files.finish(written, path))
+        finally:
+            await run_to_end(lambda: written.unlink(missing_ok=True))
 
     async def take_in(self, brought: Sequence[Path]) -> None:
         """Make files of another host's guest this one's, if QEMU opens no others for them.
@@ -123,14 +171,16 @@ class GuestFiles:
         there = {coming.stem: coming for coming in brought}
         now = {name: one if one.exists() else one.with_suffix("") for name, one in there.items()}
         header = await run_to_end(lambda: qcow2.read_header(now[ROOT]))
-        if header.backing != BASE or header.backing_format not in FORMATS:
+        wanted = BASE if BASE in there else ""
+        if header.backing != wanted or (wanted and header.backing_format not in FORMATS):
             raise Invalid(
                 "The disk that came lies over another file than the one that came with it, and was "
                 "not taken. See to the host that it came from."
             )
-        await self._qemu_img.check(now[BASE], header.backing_format)
-        for name in (BASE, ROOT):
-            await run_to_end(lambda one=there[name]: files.take(one))
+        if wanted:
+            await self._qemu_img.check(now[BASE], header.backing_format)
+        for coming in there.values():
+            await run_to_end(lambda one=coming: files.take(one))
 
     async def find_root(
         self, server_id: str, image_id: str, size_bytes: int, operation_key: str
@@ -177,11 +227,21 @@ class GuestFiles:
 
 def _link_base(base: Path, source: Path) -> None:
     """Hold on to the image's data: it may leave the cache while the guest needs it."""
-    base.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
-    for left in base.parent.glob(f"*{files.PARTIAL}"):
-        left.unlink(missing_ok=True)
+    _clear(base.parent)
     base.unlink(missing_ok=True)
     base.hardlink_to(source)
+
+
+def stands_alone(root: Path) -> bool:
+    """Whether a root disk lies over no image. Blocking; works while QEMU has it open."""
+    return not qcow2.read_header(root).backing
+
+
+def _clear(own: Path) -> None:
+    """Make a guest's directory, and remove what unfinished calls have left there."""
+    own.mkdir(mode=0o711, parents=True, exist_ok=True)
+    for left in own.glob(f"*{files.PARTIAL}"):
+        left.unlink(missing_ok=True)
 
 
 def _old(current: Path) -> Path:

@@ -165,18 +165,24 @@ class Hypervisor(GuestPower, GuestRescue, Protocol):
         """Make the root disk from a cached image's file, or find the one that is there."""
         ...
 
+    async def fill_root(
+        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        """Do the same with a root disk that stands alone, with a copy of what the image has."""
+        ...
+
     @property
     def guest_directory(self) -> Path:
         """Where each guest has a directory with its files, named by its id."""
         ...
 
     @property
-    def local_names(self) -> tuple[str, ...]:
-        """What all root disks of this hypervisor consist of, what is below first."""
+    def local_kinds(self) -> tuple[tuple[str, ...], ...]:
+        """What root disks consist of, below first: over an image, and standing alone."""
         ...
 
     async def local_disks(self, server_id: str) -> list[LocalDisk]:
-        """Return the files of a guest that is off, as `local_names` has them, or none at all.
+        """Return the files of a guest that is off, as `local_kinds` has them, or none at all.
 
         Raises NotFound, Conflict: it is not off.
         """
@@ -310,15 +316,15 @@ class Hypervisor(GuestPower, GuestRescue, Protocol):
     async def expect_root(
         self,
         server_id: str,
-        image: CachedImage,
-        source: Path,
+        image: CachedImage | None,
+        source: Path | None,
         root: LocalRoot,
         operation_key: str,
     ) -> None:
-        """Make an empty root disk over a cached image's file, for a guest that is expected.
+        """Make an empty root disk for a guest that is expected, over a cached image's file if any.
 
-        It is as large as the guest's own; one that was made before is made anew. Raises NoCapacity,
-        Conflict: an emulator here may have one open.
+        As large as the guest's own; one made before is made anew. Raises NoCapacity, Conflict: an
+        emulator here may have one open.
         """
         ...
 

@@ -38,9 +38,9 @@ async def put_arrival(call: Call[Agent]) -> Answer:
         drive = unpack(call.body.drive)
         await agent.hypervisor.expect_drive(server_id, drive, call.operation_key)
     if root is not None:
-        image = find_image(agent, root.image_id)
+        image = find_image(agent, root.image_id) if root.image_id else None
         check_room(agent.hypervisor.guest_directory, server_id, root.data_bytes)
-        source = agent.images.path(root.image_id)
+        source = agent.images.path(root.image_id) if image else None
         await agent.hypervisor.expect_root(server_id, image, source, root, call.operation_key)
     return Answer(status=204)
 

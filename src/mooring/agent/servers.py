@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from mooring.agent import config_drives
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
@@ -48,13 +50,12 @@ async def put_server(call: Call[Agent]) -> Answer:
         read_page_size(spec.mem_page_size)
     await _check_shares(call, spec.shares, starts=spec.power == "on")
     drive = _build_drive(spec.drive)
-    root = None if spec.root is None else await _make_root(call, spec.root)
     plan = GuestPlan(
         server_id=server_id,
         name=spec.name,
         vcpus=spec.vcpus,
         memory_mib=spec.memory_mib,
-        root=root,
+        root=None if spec.root is None else await _make_root(call, spec.root),
         disks=await _plans(call, spec.disks),
         network=spec.network,
         metadata=spec.metadata,
@@ -70,7 +71,8 @@ async def put_server(call: Call[Agent]) -> Answer:
     call.agent.probe.at("agent/put_server/told")
     if spec.power == "on":
         await _start(call)
-    return Answer(body=await _get(call))
+    alone = spec.root is not None and spec.root.stands_alone
+    return Answer(body=replace(await _get(call), root_stands_alone=alone))
 
 
 @handlers.of(verbs.DELETE_SERVER)
@@ -184,7 +186,8 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
             f"{root.size_gib} GiB is too small. Use a larger flavor."
         )
     path = call.agent.images.path(root.image_id)
-    return await hypervisor.make_root(server_id, image, path, size_bytes, call.operation_key)
+    make = hypervisor.fill_root if root.stands_alone else hypervisor.make_root
+    return await make(server_id, image, path, size_bytes, call.operation_key)
 
 
 async def _make_rescue(call: Call[Agent], wanted: RescueDisk) -> RescuePlan:

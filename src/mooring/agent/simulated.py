@@ -15,7 +15,6 @@ from mooring.agent.hypervisor import (
     DiskPlan,
     GuestPlan,
     News,
-    RootPlan,
     Tell,
     check_attachment,
     grown_size,
@@ -83,13 +82,6 @@ class SimulatedHypervisor(SimulatedCaptures):
     async def guest(self, server_id: str) -> Guest | None:
         found = self._world.find(server_id)
         return None if found is None else show(found)
-
-    async def make_root(
-        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
-    ) -> RootPlan:
-        await self.knobs.at("make_root")
-        path = self._settings.state_dir / "guests" / server_id / "root"
-        return RootPlan(path=path, format="raw", image_id=image.image_id, size_bytes=size_bytes)
 
     async def define(self, plan: GuestPlan) -> None:
         await self.knobs.at("define")

@@ -11,7 +11,7 @@ from mooring.agent.hypervisor import RootPlan
 from mooring.agent.local_disks import LocalDisk, check_growth, check_off, no_copy
 from mooring.agent.qemu_img import InUse
 from mooring.agent.simulated_moves import SimulatedMoves
-from mooring.agent.simulated_roots import ROOT
+from mooring.agent.simulated_roots import ALONE, ROOT
 
 _HAS_OPEN = frozenset({"running", "paused", "prelaunched"})
 
@@ -20,8 +20,8 @@ class SimulatedDisks(SimulatedMoves):
     """A part of `SimulatedHypervisor`. `knobs` points: local_disks, take_in, find_root."""
 
     @property
-    def local_names(self) -> tuple[str, ...]:
-        return (ROOT,)
+    def local_kinds(self) -> tuple[tuple[str, ...], ...]:
+        return (ROOT,), (ALONE, ROOT)
 
     async def leftovers(self) -> list[str]:
         there = {guest.server_id for guest in self._world.guests()}
@@ -34,7 +34,9 @@ class SimulatedDisks(SimulatedMoves):
         check_off(server_id, guest.state)
         if not guest.image_id:
             return []
-        return [LocalDisk(name=ROOT, path=self._lay_down(guest))]
+        root = LocalDisk(name=ROOT, path=self._lay_down(guest))
+        mark = LocalDisk(name=ALONE, path=root.path.with_name(ALONE), is_written=False)
+        return [mark, root] if self._stands_alone(server_id) else [root]
 
     async def take_in(self, server_id: str, brought: Sequence[Path]) -> None:
         await self.knobs.at("take_in")

@@ -70,7 +70,7 @@ class SimulatedMoves(SimulatedDrives):
         if guest.image_id:
             found = self._lay_down(guest).stat()
             root = LocalRoot(
-                image_id=guest.image_id,
+                image_id="" if self._stands_alone(server_id) else guest.image_id,
                 size_bytes=found.st_size,
                 data_bytes=found.st_blocks * SECTOR_BYTES,
             )
@@ -92,12 +92,12 @@ class SimulatedMoves(SimulatedDrives):
     async def expect_root(
         self,
         server_id: str,
-        image: CachedImage,
-        source: Path,
+        image: CachedImage | None,
+        source: Path | None,
         root: LocalRoot,
         operation_key: str,
     ) -> None:
-        del image, source, operation_key
+        del source, operation_key
         await self.knobs.at("expect_root")
         guest, path = self._world.find(server_id), self._root_path(server_id)
         if guest is not None and guest.state in _ALIVE | {"prelaunched"}:
@@ -105,7 +105,7 @@ class SimulatedMoves(SimulatedDrives):
                 f"An emulator of host {self._settings.name} may have the root disk of server "
                 f"{server_id} open; it was left as it is."
             )
-        path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self._mark(server_id, alone=image is None)
         path.write_bytes(b"")
         os.truncate(path, root.size_bytes)
 

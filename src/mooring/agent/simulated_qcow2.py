@@ -1,18 +1,21 @@
-"""qcow2 files that hold what is no hole in a raw disk.
+"""The qcow2 files of simulated hosts: root disks become images, and images become root disks.
 
-Written here and not by qemu-img, which a machine with simulated guests need not have.
+Written and read here and not by qemu-img, which a machine with simulated guests need not have.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from mooring import qcow2
 from mooring.agent_api.captures import DiskFormat
+from mooring.errors import Invalid
 
 _BITS = 16
 _CLUSTER = 1 << _BITS
@@ -21,6 +24,45 @@ _COUNTS = _CLUSTER // 2
 _HEADER = struct.Struct(">4sIQIIQIIQQIIQQQQII")
 _OWN = 1 << 63
 """In an entry of a table: nothing else uses the cluster, so it may be written to in place."""
+_COMPRESSED, _ZERO = 1 << 62, 1
+_OFFSET = 0x00FF_FFFF_FFFF_FE00
+
+
+def read_image_into(target: Path, source: Path, disk_format: str) -> None:
+    """Write what an image of a declared format has to a raw file, holes as holes. Blocking.
+
+    Raises Invalid for a compressed image, which no simulated host makes.
+    """
+    if disk_format == "raw":
+        shutil.copyfile(source, target)
+        return
+    size_bytes = qcow2.read_virtual_bytes(source)
+    with source.open("rb") as file, target.open("wb") as disk:
+        for offset, data in _clusters(file, size_bytes):
+            disk.seek(offset)
+            disk.write(data)
+        disk.truncate(size_bytes)
+
+
+def _clusters(file: BinaryIO, size_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yield what a qcow2 file that stands alone has, with where it lies in the disk."""
+    _, _, _, _, bits, _, _, l1_size, l1_at, *_ = _HEADER.unpack(file.read(_HEADER.size))
+    cluster, per_table = 1 << bits, (1 << bits) // 8
+    for at, l1 in enumerate(_table(file, l1_at, l1_size)):
+        if not l1 & _OFFSET:
+            continue
+        for number, entry in enumerate(_table(file, l1 & _OFFSET, per_table)):
+            if entry & _COMPRESSED:
+                raise Invalid("The image is compressed. Simulated hosts take none of that kind.")
+            offset = (at * per_table + number) * cluster
+            if entry & _OFFSET and not entry & _ZERO and offset < size_bytes:
+                file.seek(entry & _OFFSET)
+                yield offset, file.read(cluster)
+
+
+def _table(file: BinaryIO, at: int, count: int) -> tuple[int, ...]:
+    file.seek(at)
+    return struct.unpack(f">{count}Q", file.read(count * 8))
 
 
 def write_empty(target: Path, disk_format: DiskFormat, size_bytes: int) -> None:

@@ -12,14 +12,18 @@ from pathlib import Path
 
 from mooring.agent import files
 from mooring.agent.blocks import copy_now
-from mooring.agent.hypervisor import Tell
+from mooring.agent.hypervisor import RootPlan, Tell
 from mooring.agent.knobs import Knobs
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_emulators import Emulators
+from mooring.agent.simulated_qcow2 import read_image_into
 from mooring.agent.world import FILE, SimulatedGuest, World
+from mooring.agent_api.images import CachedImage
 from mooring.errors import Unavailable
+from mooring.fence.threads import run_to_end
 
-ROOT = "root"
+ROOT, ALONE = "root", "alone"
+"""A root disk, and what lies beside one that stands alone."""
 
 
 class SimulatedRoots:
@@ -37,6 +41,38 @@ class SimulatedRoots:
 
     def _root_path(self, server_id: str) -> Path:
         return self.guest_directory / server_id / ROOT
+
+    async def make_root(
+        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        await self.knobs.at("make_root")
+        path = self._root_path(server_id)
+        return RootPlan(path=path, format="raw", image_id=image.image_id, size_bytes=size_bytes)
+
+    async def fill_root(
+        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        await self.knobs.at("make_root")
+        path = self._root_path(server_id)
+        if not path.exists():
+            self._mark(server_id, alone=True)
+            written = files.partial(path, operation_key)
+            await run_to_end(lambda: read_image_into(written, source, image.disk_format))
+            os.truncate(written, size_bytes)
+            written.replace(path)
+        return RootPlan(path=path, format="raw", image_id=image.image_id, size_bytes=size_bytes)
+
+    def _mark(self, server_id: str, *, alone: bool) -> None:
+        """Note whether a root disk stands alone, before it is made."""
+        mark = self.guest_directory / server_id / ALONE
+        mark.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if alone:
+            mark.write_text("no image below")
+        else:
+            mark.unlink(missing_ok=True)
+
+    def _stands_alone(self, server_id: str) -> bool:
+        return (self.guest_directory / server_id / ALONE).exists()
 
     def _lay_down(self, guest: SimulatedGuest) -> Path:
         """Return the root disk of a guest that has one, made if nobody has asked for it yet."""

@@ -10,7 +10,7 @@ from mooring.agent_api.disks import Connected
 class LocalRoot(Struct, frozen=True, kw_only=True):
     """A root disk that a running guest has on its host.
 
-    image_id    the image that it was made from
+    image_id    the image that it lies over; "" for one that stands alone and is copied whole
     size_bytes  how large the guest sees it
     data_bytes  what it takes on its host beside the image
     """

@@ -24,12 +24,14 @@ class RootDisk(Struct, frozen=True, kw_only=True):
 
     `size_gib` 0 keeps the image's own virtual size; less than that size is Invalid. One that was
     `copied` here is used as it came, made larger where `size_gib` says so, and the image need not
-    be here; NotFound when none was, Invalid when it is larger.
+    be here; NotFound when none was, Invalid when it is larger. One that `stands_alone` has all that
+    the image has, and is no layer over it: the image may be deleted everywhere.
     """
 
     image_id: str
     size_gib: int = 0
     copied: bool = False
+    stands_alone: bool = False
 
 
 class RescueDisk(Struct, frozen=True, kw_only=True):
@@ -103,6 +105,9 @@ class Guest(Struct, frozen=True, kw_only=True):
     memory_mib: int
     image_id: str = ""
     """The image of its root disk; empty when it boots from a volume."""
+    root_stands_alone: bool = False
+    """Whether the root disk was made to stand alone, in the answer of `PUT /servers/{server_id}`
+    alone: an agent of a release that makes none so does not say it."""
     root_device: str = "/dev/vda"
     disks: list[GuestDisk] = []
     shares: list[GuestShare] = []

@@ -133,4 +133,5 @@ def _target(written: Path) -> str:
 
 def _used_bytes(own: Path) -> int:
     """Return how many bytes the disk may have at most, from what its layers take now."""
-    return sum((own / name).stat().st_blocks * 512 for name in (BASE, ROOT))
+    layers = [own / name for name in (BASE, ROOT)]
+    return sum(layer.stat().st_blocks * 512 for layer in layers if layer.exists())

@@ -1,8 +1,8 @@
 """The root disks of libvirt's guests, as files that are copied from host to host.
 
 A root disk is a layer over the image that it was made from, and both are copied; the image's file
-comes from the other host's cache where that has it. What comes is looked at before QEMU opens it: a
-header that named any other file would have QEMU open that.
+comes from the other host's cache where that has it. One that stands alone is one file. What comes
+is looked at before QEMU opens it: a header that named any other file would have QEMU open that.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mooring.agent.guest_files import BASE, ROOT
+from mooring.agent.guest_files import BASE, ROOT, stands_alone
 from mooring.agent.hypervisor import RootPlan
 from mooring.agent.libvirt import states
 from mooring.agent.libvirt.moves import LibvirtMoves
 from mooring.agent.local_disks import LocalDisk, check_off
+from mooring.fence.threads import run_to_end
 
 
 class LibvirtDisks(LibvirtMoves):
@@ -25,8 +26,8 @@ class LibvirtDisks(LibvirtMoves):
         return self._files.directory
 
     @property
-    def local_names(self) -> tuple[str, ...]:
-        return (BASE, ROOT)
+    def local_kinds(self) -> tuple[tuple[str, ...], ...]:
+        return (BASE, ROOT), (ROOT,)
 
     async def local_disks(self, server_id: str) -> list[LocalDisk]:
         guest = await self._look(server_id, states.show)
@@ -34,8 +35,11 @@ class LibvirtDisks(LibvirtMoves):
         if not guest.image_id:
             return []
         own = self._files.directory / server_id
+        root = LocalDisk(name=ROOT, path=own / ROOT)
+        if await run_to_end(lambda: stands_alone(root.path)):
+            return [root]
         base = LocalDisk(name=BASE, path=own / BASE, image_id=guest.image_id, is_written=False)
-        return [base, LocalDisk(name=ROOT, path=own / ROOT)]
+        return [base, root]
 
     async def take_in(self, server_id: str, brought: Sequence[Path]) -> None:
         async with self._lock(server_id):

@@ -136,6 +136,12 @@ class LibvirtHypervisor(LibvirtCaptures):
         _check_id(server_id)
         return await self._files.make_root(server_id, image, source, size_bytes, operation_key)
 
+    async def fill_root(
+        self, server_id: str, image: CachedImage, source: Any, size_bytes: int, operation_key: str
+    ) -> RootPlan:
+        _check_id(server_id)
+        return await self._files.fill_root(server_id, image, source, size_bytes, operation_key)
+
     async def define(self, plan: GuestPlan) -> None:
         _check_id(plan.server_id)
         handle = self._connection.handle

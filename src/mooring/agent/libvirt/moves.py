@@ -16,6 +16,7 @@ import libvirt
 import structlog
 
 from mooring.agent.guest_calls import run_apart
+from mooring.agent.guest_files import stands_alone
 from mooring.agent.hypervisor import SECTOR_BYTES, Landing
 from mooring.agent.libvirt import domain_xml, drive_devices, power, rescue_devices, states
 from mooring.agent.libvirt.connection import guarded
@@ -44,7 +45,8 @@ _FLAGS = (
     | libvirt.VIR_MIGRATE_UNSAFE
 )
 _COPIES = (
-    # What the guest wrote over the image, which the other host has by itself.
+    # What the guest wrote over the image, which the other host has by itself; where there is none
+    # below, that is all there is.
     libvirt.VIR_MIGRATE_NON_SHARED_INC
     # The guest waits for both disks, so that one which writes all the time is copied to an end.
     | libvirt.VIR_MIGRATE_NON_SHARED_SYNCHRONOUS_WRITES
@@ -98,8 +100,8 @@ class LibvirtMoves(LibvirtDrives):
     async def expect_root(
         self,
         server_id: str,
-        image: CachedImage,
-        source: Path,
+        image: CachedImage | None,
+        source: Path | None,
         root: LocalRoot,
         operation_key: str,
     ) -> None:
@@ -235,7 +237,7 @@ def _measure_root(domain: Any, xml: str) -> LocalRoot | None:
     seen, _, _ = domain.blockInfo(_target(root))
     file = Path(file_of(root.source, "a move").path)
     return LocalRoot(
-        image_id=definition.image_id,
+        image_id="" if stands_alone(file) else definition.image_id,
         size_bytes=seen,
         data_bytes=file.stat().st_blocks * SECTOR_BYTES,
     )

@@ -49,7 +49,7 @@ async def await_turn(notes: LiveMigrate, run: Run[Compute]) -> None:
 async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
     """Ask the source what the guest needs, and the destination to expect it. Raises Conflict.
 
-    Where its root disk goes along, an empty one is made there over the same image.
+    Where its root disk goes along, an empty one is made there over the same image, or over none.
     """
     portrait = await guests.ask(
         run, notes.source, lambda agent: agent.show_portrait(notes.server_id)
@@ -57,7 +57,8 @@ async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
     if notes.is_local:
         if portrait.root is None:
             raise _too_old(notes.source)
-        await _bring_image(notes, run, portrait.root.image_id)
+        if portrait.root.image_id:
+            await _bring_image(notes, run, portrait.root.image_id)
 
     async def verb(agent: AgentClient) -> None:
         await agent.put_arrival(notes.server_id, portrait, operation=run.operation)
