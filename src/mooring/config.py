@@ -205,6 +205,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int,
         Meta(description="Seconds after which a resize is confirmed by itself; 0: never.", ge=0),
     ] = 0
+    shelved_offload_time: Annotated[
+        int,
+        Meta(
+            description="Seconds for which a [shelved](shelve.md) server with its root disk on its"
+            " host waits there; 0: it leaves at once; -1: it stays.",
+            ge=-1,
+        ),
+    ] = 0
     fence_command: Annotated[
         tuple[str, ...],
         Meta(

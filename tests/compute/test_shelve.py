@@ -1,4 +1,4 @@
-"""Servers that are put away and brought back (specs 001, Shelve and Unshelve)."""
+"""Servers that boot from a volume, put away and brought back (specs 001, Shelve and Unshelve)."""
 
 from __future__ import annotations
 
@@ -274,13 +274,6 @@ async def test_a_volume_that_an_administrator_deleted_meanwhile_is_forgotten(
 
 
 # -- what is refused ---------------------------------------------------------------------------
-
-
-async def test_a_server_with_its_root_disk_on_its_host_is_refused(moving: Moving) -> None:
-    server_id = await moving.cloud.make_server()
-    answer = await moving.cloud.ask("POST", f"/servers/{server_id}/action", {"shelve": None})
-    assert answer.status == 501
-    assert "boot from a volume" in answer.text
 
 
 @pytest.mark.parametrize(

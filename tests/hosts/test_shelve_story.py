@@ -1,4 +1,7 @@
-"""A real guest that writes all the time is put away, and comes back on another host."""
+"""Real guests are put away, and come back on another host with what they had written.
+
+One writes to a volume all the time; the other one has its root disk on its host.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import pytest
 from tests.contract.clients import VOLUME
 from tests.hosts.moving_cloud import HOSTS, MovingCloud
 from tests.hosts.real_cloud import GIB
+from tests.hosts.settler import Settler
 from tests.hosts.writer import Writer
 from tests.hosts.written import read_written
 
@@ -49,3 +53,34 @@ def test_a_guest_that_was_put_away_goes_on_elsewhere_with_what_it_had_written(
     assert cloud.emulators(writer.server_id) == []
     cloud.delete(f"{VOLUME}/volumes/{writer.volume_id}")
     cloud.settle()
+
+
+def test_a_root_disk_comes_back_on_another_host_and_moves_on_from_there(
+    cloud: MovingCloud, guest_image: bytes
+) -> None:
+    settler, operator = Settler(cloud, guest_image), cloud.operator()
+    server_id, first = settler.guest.server_id, settler.host
+    (second,) = {*HOSTS} - {first}
+    settler.ends_in(AWAY, "shelve")
+    settler.has_files_at()
+    assert cloud.emulators(server_id) == []
+    operator.run(*VERSION, "server", "unshelve", "--host", second, server_id)
+    settler.guest.until("ACTIVE")
+    settler.guest.begin_anew()
+    settler.finds_its_marker(1)
+    settler.has_files_at(second)
+    images = cloud.demo.ask("GET", "/image/v2/images").key("images")
+    assert "settler-shelved" not in {image["name"] for image in images}
+    moving = ("server", "migrate", "--live-migration", "--block-migration", "--wait")
+    assert "Complete" in operator.run(*moving, server_id)
+    settler.has_files_at(first)
+    settler.ends_in("VERIFY_RESIZE", "migrate")
+    settler.guest.begin_anew()
+    settler.finds_its_marker(1)
+    assert settler.host == second
+    settler.ends_in("ACTIVE", "confirmResize")
+    settler.has_files_at(second)
+    cloud.settle()
+    cloud.delete(settler.guest.path)
+    assert cloud.emulators(server_id) == []
+    settler.has_files_at()

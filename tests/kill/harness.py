@@ -22,8 +22,8 @@ from tests.kill.processes import ForkedProcess
 ENDS_S = 240.0
 FIRST, OTHER = "h1", "h2"
 POLL_S = 0.1
-_SETTINGS = 'fence_command = ["true", "{host}"]\n'
-"""Hosts are fenced by a command that ends none."""
+_SETTINGS = 'fence_command = ["true", "{host}"]\nshelved_offload_time = 600\n'
+"""Hosts are fenced by a command that ends none. A shelved server stays until it is asked for."""
 
 
 class Answer(Struct, frozen=True):

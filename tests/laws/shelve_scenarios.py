@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from mooring.compute.app import SERVICE
+from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
+from mooring.compute.power.sagas.reset_state import RESET_STATE
 from mooring.compute.shelve.sagas.offload_server import OFFLOAD_SERVER
+from mooring.compute.shelve.sagas.shelve_server import SHELVE_SERVER
+from mooring.compute.shelve.sagas.unshelve_here import UNSHELVE_HERE
 from mooring.compute.shelve.sagas.unshelve_server import UNSHELVE_SERVER
 from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, DETACH_WAITING
 from tests.laws import scenarios
-from tests.laws.move_scenarios import a_server_that_moves
+from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
 from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site
 
 _SERVER = f"{COMPUTE}/servers/{{server}}"
@@ -27,6 +34,54 @@ async def one_that_is_away_and_a_volume(site: Site) -> None:
     """The same, and a volume that is free."""
     await a_server_that_is_away(site)
     await scenarios.a_volume(site, name="spare")
+
+
+async def one_that_is_off(site: Site) -> None:
+    """A server with its root disk on its host, and a volume, that is switched off.
+
+    So it is again when putting it away comes to nothing.
+    """
+    await a_server_with_a_local_disk(site)
+    await site.get("POST", f"{_SERVER}/action", {"os-stop": None})
+
+
+async def one_that_is_shelved(site: Site) -> None:
+    """The same, put away, at its host: in trials such a server is not taken from it at once."""
+    await one_that_is_off(site)
+    await site.get("POST", f"{_SERVER}/action", {"shelve": None}, version=_VERSION)
+    await site.cloud.settle()
+
+
+async def one_whose_disk_is_away(site: Site) -> None:
+    """The same, at no host."""
+    await one_that_is_shelved(site)
+    await offload(site)
+    await site.cloud.settle()
+
+
+async def shelve_at_once(site: Site) -> Any:
+    """Put it away where servers do not stay at their hosts."""
+    compute = site.cloud.cloud[SERVICE]
+    compute.settings = replace(compute.settings, shelved_offload_time=0.0)
+    return await shelve(site)
+
+
+async def offload(site: Site) -> Any:
+    body = {"shelveOffload": None}
+    return await site.ask("POST", f"{_SERVER}/action", body, user="admin", version=_VERSION)
+
+
+async def unshelve_here(site: Site) -> Any:
+    return await site.ask("POST", f"{_SERVER}/action", {"unshelve": None}, version=_VERSION)
+
+
+async def delete(site: Site) -> Any:
+    return await site.ask("DELETE", _SERVER)
+
+
+async def reset(site: Site) -> Any:
+    body = {"os-resetState": {"state": "error"}}
+    return await site.ask("POST", f"{_SERVER}/action", body, user="admin", version=_VERSION)
 
 
 async def shelve(site: Site) -> Any:
@@ -57,4 +112,11 @@ SHELVINGS = [
     _of("unshelve", UNSHELVE_SERVER, a_server_that_is_away, unshelve),
     _of("attach while away", ATTACH_WAITING, one_that_is_away_and_a_volume, attach),
     _of("detach while away", DETACH_WAITING, a_server_that_is_away, detach),
+    _of("shelve a disk", SHELVE_SERVER, one_that_is_off, shelve),
+    _of("shelve a disk at once", SHELVE_SERVER, one_that_is_off, shelve_at_once),
+    _of("offload", OFFLOAD_SERVER, one_that_is_shelved, offload),
+    _of("unshelve a disk", UNSHELVE_SERVER, one_whose_disk_is_away, unshelve),
+    _of("unshelve here", UNSHELVE_HERE, one_that_is_shelved, unshelve_here),
+    _of("delete one whose disk is away", DELETE_SERVER, one_whose_disk_is_away, delete),
+    _of("reset a shelved server", RESET_STATE, one_that_is_shelved, reset),
 ]

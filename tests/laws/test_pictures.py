@@ -126,6 +126,12 @@ PAGES = [
         "shelve",
     ),
     Page(
+        "shelve-disk",
+        "Put a server away with its root disk (spec 001.7)",
+        "POST /servers/{server}/action (shelve)",
+        "shelve a disk at once",
+    ),
+    Page(
         "unshelve",
         "Give a server that was put away a host again (spec 001.7)",
         "POST /servers/{server}/action (unshelve)",

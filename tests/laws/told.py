@@ -76,7 +76,12 @@ STORIES = (
     Story(frozenset({"compute.rescue_server"}), "instance.rescue", "server_id"),
     Story(frozenset({"compute.unrescue_server"}), "instance.unrescue", "server_id"),
     Story(frozenset({"compute.offload_server"}), "instance.shelve_offload", "server_id"),
-    Story(frozenset({"compute.unshelve_server"}), "instance.unshelve", "server_id"),
+    Story(frozenset({"compute.shelve_server"}), "instance.shelve", "server_id"),
+    Story(
+        frozenset({"compute.unshelve_server", "compute.unshelve_here"}),
+        "instance.unshelve",
+        "server_id",
+    ),
     Story(frozenset({"compute.create_image"}), "instance.snapshot", "server_id"),
     Story(
         frozenset({"compute.reboot_server", "compute.insist_on_reboot"}),

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 OFFLOAD = "compute/shelve/sagas/offload_server.py"
 WAITING, RULE = "compute/shelve/sagas/waiting_volumes.py", "compute/shelve/shelving.py"
-TESTS = "tests/compute/test_shelve.py"
+TESTS, DISKS = "tests/compute/test_shelve.py", "tests/compute/test_shelve_disks.py"
 
 MUTANTS = [
     Mutant(
@@ -64,5 +64,29 @@ MUTANTS = [
         "undo=None",
         TESTS,
         "cannot_be_switched_off",
+    ),
+    Mutant(
+        "the image of a server that was put away outlives it",
+        "compute/delete/sagas/delete_server.py",
+        '    Step("delete_image", old_image.delete),\n',
+        "",
+        DISKS,
+        "goes_with_a_server",
+    ),
+    Mutant(
+        "a disk that came back is taken for a layer over the server's image",
+        "agent/simulated_moves.py",
+        'image_id="" if self._stands_alone(server_id) else guest.image_id',
+        "image_id=guest.image_id",
+        DISKS,
+        "its_disk_moves_afterwards",
+    ),
+    Mutant(
+        "a server is taken from its host whatever the setting says",
+        "compute/shelve/loops/offload_shelved.py",
+        "        Server.shelved_at <= since,\n",
+        "        Server.shelved_at.is_not(None),\n",
+        DISKS,
+        "for_as_long_as",
     ),
 ]

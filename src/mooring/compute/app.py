@@ -46,6 +46,7 @@ from mooring.compute.shares import share_places
 from mooring.compute.shares.api import server_shares
 from mooring.compute.shares.loops import sweep_shares
 from mooring.compute.shelve.api import shelve
+from mooring.compute.shelve.loops import offload_shelved
 from mooring.compute.snapshots.api import assisted_volume_snapshots
 from mooring.compute.tables import Host, HostFencing, Migration, Server
 from mooring.compute.usage.api import tenant_usages
@@ -81,6 +82,7 @@ def _open(near: Surroundings) -> Compute:
             move_timeout_action=near.settings.live_migration_timeout_action,
             moves_at_once=near.settings.max_concurrent_live_migrations,
             resize_confirm_window=float(near.settings.resize_confirm_window),
+            shelved_offload_time=float(near.settings.shelved_offload_time),
             evacuate_after_s=float(near.settings.evacuate_after_s),
             force_config_drive=near.settings.force_config_drive,
         ),
@@ -149,6 +151,7 @@ SERVICE = Service(
         Loop(drain_hosts.run, draining.advance_all),
         Loop(fence_silent.run),
         Loop(confirm_resizes.run, confirm_resizes.confirm_once),
+        Loop(offload_shelved.run, offload_shelved.offload_once),
         Loop(sweep_shares.run, sweep_shares.sweep_once),
     ),
     take_sagas=_take_sagas,

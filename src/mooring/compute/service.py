@@ -55,6 +55,9 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How many running guests may leave one host at a time; 0 is no limit."""
     resize_confirm_window: float = 0.0
     """Seconds after which a resize or a cold migration is confirmed by itself; 0 is never."""
+    shelved_offload_time: float = 0.0
+    """For how many seconds a shelved server whose disk became an image waits at its host; below 0
+    for ever."""
     evacuate_after_s: float = 0.0
     """After how many seconds of silence a host is fenced by itself; 0 is never."""
     force_config_drive: bool = False

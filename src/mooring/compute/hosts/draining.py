@@ -1,8 +1,9 @@
 """Emptying a host: it gets no new servers, and those that it has move away, each as it is.
 
 Those that run do so while they run. Stopped ones move stopped, and what would wait for their users'
-word is confirmed here: a mark on the record of the move tells it from a move by its user. Where the
-host is dead its servers are evacuated. What is wanted stands in a row, and how far it is is read
+word is confirmed here: a mark on the record of the move tells it from a move by its user. Those
+that are SHELVED leave for no other host: an image has their disk. Where the host is dead its
+servers are evacuated. What is wanted stands in a row, and how far it is is read
 from the servers and the records of their moves. So it goes on whoever is killed; `advance` is one
 look, by the loop of any process.
 """
@@ -25,6 +26,7 @@ from mooring.compute.hosts.drain_views import Drain, Left
 from mooring.compute.hosts.emptying import Ready
 from mooring.compute.hosts.host_changes import HostChanges
 from mooring.compute.moves import cold_migrating, evacuating, live_migrating, migrations
+from mooring.compute.shelve import shelving
 from mooring.compute.tables import Host, HostDrain, Migration
 from mooring.errors import Conflict, Forbidden, Invalid, MooringError, NotFound
 from mooring.who import Who
@@ -164,7 +166,9 @@ async def advance(compute: Compute, host: str) -> None:
 
 async def _begin_move(compute: Compute, who: Who, one: Ready) -> None:
     """Begin to move a server as it is. Raises what the API would answer."""
-    if one.runs:
+    if one.is_shelved:
+        await shelving.offload(compute, who, one.id)
+    elif one.runs:
         await live_migrating.live_migrate(compute, who, one.id, host=None, block_migration="auto")
     else:
         await cold_migrating.migrate(compute, who, one.id, None, by_drain=True)
@@ -172,6 +176,9 @@ async def _begin_move(compute: Compute, who: Who, one: Ready) -> None:
 
 async def _begin_evacuation(compute: Compute, who: Who, one: Ready, *, host: str) -> None:
     """Begin to give a server to another host, to run there if it ran. Raises as above."""
+    if one.is_shelved:
+        await shelving.offload(compute, who, one.id)
+        return
     await evacuating.evacuate(compute, who, one.id, host=None, is_left_off=False, only_from=host)
 
 

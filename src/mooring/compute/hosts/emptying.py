@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from sqlalchemy import ColumnElement, and_, func, or_, select
 
+from mooring.compute.actions import actions
 from mooring.compute.groups import affinity
 from mooring.compute.hosts.drain_views import Left
 from mooring.compute.moves import migrations
+from mooring.compute.servers import states
 from mooring.compute.tables import (
     HostDrain,
     InstanceAction,
@@ -24,6 +26,8 @@ from mooring.compute.tables import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy.orm import Session
 
 TRIES = 3
@@ -31,17 +35,18 @@ TRIES = 3
 PAUSE = timedelta(seconds=10)
 """After a move that came to nothing, before the next one of the same server."""
 _STOPPED = "stopped"
-_MOVABLE = frozenset({"active", "paused", _STOPPED})
-_EVACUABLE = frozenset({"active", _STOPPED, "error"})
+_MOVABLE = frozenset({"active", "paused", _STOPPED, states.SHELVED})
+_EVACUABLE = frozenset({"active", _STOPPED, "error", states.SHELVED})
 _ENDED_WELL = frozenset({"completed", "confirmed", migrations.DONE})
 _ENDED_BADLY = frozenset({"error", "failed", "cancelled"})
 
 
 class Ready(Struct, frozen=True):
-    """A server that may begin to leave now, running or stopped."""
+    """A server that may begin to leave now: running, stopped, or put away, for no other host."""
 
     id: str
     runs: bool
+    is_shelved: bool = False
 
 
 class Seen(Struct, kw_only=True):
@@ -68,7 +73,12 @@ def look(tx: Session, row: HostDrain, now: datetime) -> Seen:
     )
     for server in _servers(tx, row.host):
         mine = moves.get(server.id, [])
-        vain = [one for one in mine if one.status in _ENDED_BADLY]
+        is_shelved = server.vm_state == states.SHELVED
+        vain: Sequence[Migration | InstanceAction] = (
+            _offloads_in_vain(tx, row, server)
+            if is_shelved
+            else [one for one in mine if one.status in _ENDED_BADLY]
+        )
         if server.id in leaving:
             continue
         if server.task_state is not None:
@@ -78,7 +88,8 @@ def look(tx: Session, row: HostDrain, now: datetime) -> Seen:
         elif vain and now < vain[-1].updated_at + PAUSE:
             seen.waiting += 1
         else:
-            seen.ready.append(Ready(server.id, runs=server.vm_state != _STOPPED))
+            runs = server.vm_state != _STOPPED and not is_shelved
+            seen.ready.append(Ready(server.id, runs=runs, is_shelved=is_shelved))
     if not row.evacuates:
         seen.left += _may_come_back(tx, row.host)
     return seen
@@ -127,7 +138,23 @@ def _lasts(moves: list[Migration]) -> bool:
     return moves[-1].status in migrations.LEAVING
 
 
-def _why_not(tx: Session, row: HostDrain, server: Server, vain: list[Migration]) -> str:
+def _offloads_in_vain(tx: Session, row: HostDrain, server: Server) -> list[InstanceAction]:
+    """Return what failed to take a server that was put away from a host that is being emptied."""
+    query = select(InstanceAction).where(
+        InstanceAction.server_id == server.id,
+        InstanceAction.action == "shelveOffload",
+        InstanceAction.message == actions.ERROR,
+        InstanceAction.started_at >= row.started_at,
+    )
+    return list(tx.execute(query.order_by(InstanceAction.id)).scalars())
+
+
+def _why_not(
+    tx: Session,
+    row: HostDrain,
+    server: Server,
+    vain: Sequence[Migration | InstanceAction],
+) -> str:
     """Return why an idle server stays; "" when it may leave."""
     if server.vm_state == "resized":
         return "It waits for its user, who is to confirm or to revert its move."
@@ -148,7 +175,8 @@ def _why_not(tx: Session, row: HostDrain, server: Server, vain: list[Migration])
         .where(InstanceAction.saga_id == vain[-1].saga_id, InstanceActionEvent.details.is_not(None))
     )
     said = tx.execute(query.limit(1)).scalar() or "It was aborted."
-    return f"{TRIES} moves came to nothing. {said}"
+    what = "tries to take it from its host" if server.vm_state == states.SHELVED else "moves"
+    return f"{TRIES} {what} came to nothing. {said}"
 
 
 def _moves_since(tx: Session, row: HostDrain) -> dict[str, list[Migration]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.client import AgentClient
-    from mooring.agent_api.servers import ServerSpec
+    from mooring.agent_api.servers import Guest, ServerSpec
     from mooring.compute.service import Compute
     from mooring.saga.define import Run
 
@@ -42,13 +42,13 @@ async def ask(run: Run[Compute], host: str, verb: Callable[[AgentClient], Awaita
         raise told_also(error, **{BY_HOST: host}) from error
 
 
-async def put(run: Run[Compute], host: str, server_id: str, spec: ServerSpec) -> None:
+async def put(run: Run[Compute], host: str, server_id: str, spec: ServerSpec) -> Guest:
     """Define a guest at a host, and start it if it is to run; one that is there already is fine."""
 
-    async def verb(agent: AgentClient) -> None:
-        await agent.put_server(server_id, spec, operation=run.operation)
+    async def verb(agent: AgentClient) -> Guest:
+        return await agent.put_server(server_id, spec, operation=run.operation)
 
-    await ask(run, host, verb)
+    return await ask(run, host, verb)
 
 
 async def connector(run: Run[Compute], host: str, mountpoint: str | None = None) -> dict[str, Any]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 NOSTATE, RUNNING, PAUSED, SHUTDOWN, CRASHED, SUSPENDED = 0, 1, 3, 4, 6, 7
 IDLE: Collection[str | None] = (None,)
+SHELVED = "shelved"
+"""The vm_state of a server that was put away and is at its host still: its guest is off."""
 OFFLOADED = "shelved_offloaded"
 """The vm_state of a server that was put away: it is at no host."""
 ATTACHABLE = frozenset(
@@ -37,7 +39,7 @@ ATTACHABLE = frozenset(
         "stopped",
         "resized",
         "soft-delete",
-        "shelved",
+        SHELVED,
         OFFLOADED,
     }
 )

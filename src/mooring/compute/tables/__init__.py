@@ -125,6 +125,10 @@ class Server(Base):
     launch_index: Mapped[int] = mapped_column(default=0)
     scheduler_hints: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
     trusted_certificates: Mapped[list[str] | None] = mapped_column(Json)
+    shelved_image_id: Mapped[str] = mapped_column(default="", server_default="")
+    """The image that has its root disk, from when it was put away until that is back."""
+    shelved_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    """When that image was whole."""
     launched_at: Mapped[datetime | None] = mapped_column(UtcTime)
     terminated_at: Mapped[datetime | None] = mapped_column(UtcTime)
     created_at: Mapped[datetime] = mapped_column(UtcTime)

@@ -45,7 +45,8 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     elsewhere other hosts that may have the guest, or a part of it
     moves     moves in whose name placement holds room besides
     is_local  whether its root disk lies on a host, and may have been on its way to another one
-    kept      volumes that were to go too and did not, and why
+    image_id  the image that has its root disk while it is put away, "" for none
+    kept      what was to go too and did not, and why
     lost      items that a failure freed all the same
     shares    those of the server, at each host that is let in
     """
@@ -58,6 +59,7 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     moves: list[str] = []
     disks: list[OldDisk] = []
     is_local: bool = False
+    image_id: str = ""
     kept: list[str] = []
     lost: list[str] = []
     shares: list[Folder] = []
@@ -92,8 +94,8 @@ def look_elsewhere(
     moves = [left.uuid] if left else []
     others = sorted(elsewhere - {"", notes.host})
     shares = folders.everywhere(tx, server.id)
-    is_local = bool(server.image_id)
-    return replace(notes, elsewhere=others, moves=moves, is_local=is_local, shares=shares)
+    root = {"is_local": bool(server.image_id), "image_id": server.shelved_image_id}
+    return replace(notes, elsewhere=others, moves=moves, shares=shares, **root)
 
 
 def look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
-from mooring.compute.delete.sagas import elsewhere, old_shares, rooms
+from mooring.compute.delete.sagas import elsewhere, old_image, old_shares, rooms
 from mooring.compute.delete.sagas.delete_notes import (
     DeleteServer,
     disk_of,
@@ -104,8 +104,8 @@ async def delete_volume(notes: DeleteServer, item: str, run: Run[Compute]) -> De
     except MooringError as error:
         if is_unavailable(error):
             raise
-        kept = f"Volume {old.volume_id} was kept: {error.public}"
-        return replace(notes, kept=[*notes.kept, kept])
+        # One that goes with its server is an item by its own id.
+        return replace(notes, kept=[*notes.kept, f"Volume {item} was kept: {error.public}"])
     return None
 
 
@@ -184,6 +184,7 @@ DELETE_SERVER = Saga(
     ),
     Step("sweep_attachments", sweep_attachments),
     Step("release_claim", rooms.release_claim),
+    Step("delete_image", old_image.delete),
     Step("bury_server", bury_server),
     locks=locks_of,
     mode="preempt",

@@ -113,7 +113,7 @@ async def start_there(notes: Evacuate, run: Run[Compute]) -> None:
     await guests.insist(run, _wait_for_images(notes, starting))
 
 
-async def _wait_for_images(notes: Evacuate, starting: Awaitable[None]) -> None:
+async def _wait_for_images(notes: Evacuate, starting: Awaitable[object]) -> None:
     """Await a start. Raises Unavailable, to be tried again, while another guest has an image.
 
     The fence may have ended a host whose storage still believes in its locks.

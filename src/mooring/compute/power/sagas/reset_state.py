@@ -14,6 +14,7 @@ from mooring.compute.moves.sagas import adopting
 from mooring.compute.servers import states
 from mooring.compute.shares import folders, settling
 from mooring.compute.shares.folders import Folder
+from mooring.compute.shelve.sagas import shelved_image
 from mooring.compute.tables import Server
 from mooring.compute.volumes import keeping
 from mooring.compute.volumes.sagas.release_device import release_left
@@ -70,6 +71,11 @@ async def adopt_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
     return await adopting.adopt(run, notes.server_id)
 
 
+async def settle_image(notes: ResetState, run: Run[Compute]) -> Together | None:
+    """Delete the image of a server that was put away, if it has its disk."""
+    return await shelved_image.settle(run, notes.server_id)
+
+
 async def settle_volumes(notes: ResetState, run: Run[Compute]) -> Together | None:
     """Settle the attachments of the volumes that stay, which a rebuild may have had in hand."""
     return await keeping.settle(run, notes.server_id)
@@ -91,6 +97,7 @@ RESET_STATE = Saga(
     Step("set_state", set_state),
     Step("claim_guest", claim_guest, may_be_forgone=True),
     Step("adopt_guest", adopt_guest, may_be_forgone=True),
+    Step("settle_image", settle_image, may_be_forgone=True),
     Step("settle_volumes", settle_volumes, may_be_forgone=True),
     Each(
         "shares",

@@ -31,9 +31,13 @@ from mooring.errors import NotFound
 from mooring.saga.define import Each, Lock, Run, Saga, Step, exclusive, shared
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
+
+    N = TypeVar("N", bound=OffloadServer)
 
 _RESERVE = "reserve_spare"
 
@@ -44,8 +48,13 @@ async def reserve_spare(notes: OffloadServer, item: str, run: Run[Compute]) -> O
     return with_disk(notes, item, made=made)
 
 
-async def power_off(notes: OffloadServer, run: Run[Compute]) -> OffloadServer:
-    """Switch the guest off; one that its host has not any more is off."""
+async def power_off(notes: N, run: Run[Compute]) -> N:
+    """Switch the guest off; one that its host has not any more is off.
+
+    So is one that was off before on a host that was forced down.
+    """
+    if notes.was_off and await guests.is_lost(run, notes.host):
+        return replace(notes, found="stopped")
     try:
         return replace(notes, found=(await power.set_power(notes, run)).found)
     except NotFound:
@@ -141,7 +150,8 @@ async def _delete(run: Run[Compute], attachment_id: str) -> None:
     await run.service.volumes.delete_attachment(None, attachment_id, operation=operation)
 
 
-def _locks(notes: OffloadServer) -> list[Lock]:
+def locks_of(notes: OffloadServer) -> list[Lock]:
+    """Return the server, and beside others its volumes."""
     volumes = [shared(f"volume:{disk.volume_id}") for disk in notes.disks]
     return [exclusive(f"server:{notes.server_id}"), *volumes]
 
@@ -179,7 +189,7 @@ OFFLOAD_SERVER = Saga(
     ),
     Step("release_claim", release_claim),
     Step("record_offloaded", record_offloaded),
-    locks=_locks,
+    locks=locks_of,
     pivot="power_off",
     failed_end=_BAD_END,
     undo_ends=_BAD_END,

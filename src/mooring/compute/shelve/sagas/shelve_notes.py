@@ -25,11 +25,37 @@ class OffloadServer(ChangePower, frozen=True, kw_only=True):
     disks       its volumes; `made` is the attachment that keeps one for it while it is away
     known       attachments that the volumes had before, never to be deleted as the saga's own
     is_leaving  whether its host has begun to end its guest
+    was_off     whether it was SHELVED, so that its guest is known to be off
     """
 
     disks: list[MovingDisk] = field(default_factory=list[MovingDisk])
     known: list[str] = field(default_factory=list[str])
     is_leaving: bool = False
+    was_off: bool = False
+
+
+class ShelveServer(OffloadServer, frozen=True, kw_only=True):
+    """The notes of a server whose root disk becomes an image, before it may leave its host.
+
+    image_id, name, properties, min_disk_gib  what the image is made with
+    former_image                              an image that is left of an earlier time, "" for none
+    offloads                                  whether the server leaves its host at once
+    user_id                                   who asked
+    """
+
+    image_id: str
+    name: str
+    properties: dict[str, str]
+    min_disk_gib: int
+    former_image: str = ""
+    offloads: bool = False
+    user_id: str = ""
+
+
+class UnshelveHere(ChangePower, frozen=True, kw_only=True):
+    """The notes of a server whose guest starts again where it is; `image_id` has its disk."""
+
+    image_id: str = ""
 
 
 class UnshelveServer(Struct, frozen=True, kw_only=True):
@@ -38,6 +64,7 @@ class UnshelveServer(Struct, frozen=True, kw_only=True):
     wished_zone, wished_host  where its user wants it, or it was made for; None is anywhere
     disks                     its volumes; `attachment_id` kept one for it and gives it to the host
     known                     as above
+    image_id                  the image that has its root disk, "" for one that boots from a volume
     group_id                  the server's group, "" for none
     tried                     hosts that could not have it, before this one
     """
@@ -50,10 +77,26 @@ class UnshelveServer(Struct, frozen=True, kw_only=True):
     wished_host: str | None = None
     disks: list[MovingDisk] = []
     known: list[str] = []
+    image_id: str = ""
     group_id: str = ""
     host: str = ""
     zone: str = ""
     tried: list[Tried] = []
+
+
+def to_offload(notes: ShelveServer) -> OffloadServer:
+    """Return the notes with which a server that was put away leaves its host; of one action."""
+    return OffloadServer(
+        server_id=notes.server_id,
+        host=notes.host,
+        action_id=notes.action_id,
+        state="off",
+        mode="hard",
+        task_state="shelving_offloading",
+        disks=notes.disks,
+        known=notes.known,
+        was_off=True,
+    )
 
 
 def items(notes: OffloadServer | UnshelveServer) -> list[str]:

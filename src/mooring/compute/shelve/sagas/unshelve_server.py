@@ -1,7 +1,8 @@
 """Give a server that was put away a host again, with its volumes (specs 001).
 
 What fails is taken back: the server is as it was, at no host, and each volume is kept for it by an
-empty attachment. One whose host cannot do its part is tried on another one.
+empty attachment. One whose host cannot do its part is tried on another one. A root disk of its own
+is made of the image that has it, which goes once the server runs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mooring.compute.scheduling import needs, picking, tried
 from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.servers import states
+from mooring.compute.shelve.sagas import shelved_root
 from mooring.compute.shelve.sagas.shelve_notes import (
     UnshelveServer,
     at_host,
@@ -46,8 +48,11 @@ def begin_unshelving(tx: Session, notes: UnshelveServer, run: Run[Compute]) -> N
 
 
 def put_back(tx: Session, notes: UnshelveServer, run: Run[Compute]) -> None:
-    """Say that the server is put away, as before."""
-    states.move(tx, notes.server_id, None, run.now())
+    """Say that the server is put away, as before; in ERROR where its disk is gone for good."""
+    if shelved_root.cannot_come_back(run):
+        states.break_down(tx, notes.server_id, run.now())
+    else:
+        states.move(tx, notes.server_id, None, run.now())
 
 
 async def claim_host(notes: UnshelveServer, run: Run[Compute]) -> UnshelveServer:
@@ -55,7 +60,7 @@ async def claim_host(notes: UnshelveServer, run: Run[Compute]) -> UnshelveServer
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     wanted = needs.of_server(
         server,
-        root_is_volume=True,
+        root_is_volume=not notes.image_id,
         zone=notes.wished_zone,
         host=notes.wished_host,
         tried=tried.names(notes.tried),
@@ -92,12 +97,18 @@ def leave_place(tx: Session, notes: UnshelveServer, run: Run[Compute]) -> None:
 
 
 async def spawn_guest(notes: UnshelveServer, run: Run[Compute]) -> None:
-    """Define the guest at its new host and start it, with connection data that is fresh."""
+    """Define the guest at its new host and start it, with connection data that is fresh.
+
+    Raises Conflict where the host cannot make its disk.
+    """
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     given = [await disks.specify(run, at_host(notes, item)) for item in items(notes)]
     drive = await config_drives.read(run, notes.server_id, notes.host)
     spec = spawning.specify_guest(server, "", given, drive=drive)
-    await guests.put(run, notes.host, notes.server_id, spec)
+    spec = shelved_root.specify(notes, server, spec)
+    guest = await guests.put(run, notes.host, notes.server_id, spec)
+    if notes.image_id and not guest.root_stands_alone:
+        raise shelved_root.too_old(notes)
 
 
 async def destroy_guest(notes: UnshelveServer, run: Run[Compute]) -> None:
@@ -166,6 +177,7 @@ UNSHELVE_SERVER = Saga(
     Step("begin_unshelving", begin_unshelving, undo=put_back),
     Step("claim_host", claim_host, undo=release_claim),
     Step("place_server", place_server, undo=leave_place),
+    shelved_root.BROUGHT,
     GIVEN,
     Step(
         "spawn_guest",
@@ -175,8 +187,12 @@ UNSHELVE_SERVER = Saga(
         undo_attempts=COMPUTE_UNDO_ATTEMPTS,
     ),
     Step("record_unshelved", record_unshelved),
+    shelved_root.DELETED,
     locks=_locks,
+    visible_after="record_unshelved",
+    pivot="record_unshelved",
     undo_ends=(Step("hold_volumes", hold_volumes), Step("keep_server", keep_server)),
+    owes=(Step("give_up_image", shelved_root.give_up_image, may_be_forgone=True),),
     residue=("faults", "instance_actions"),
     again=Again("claim_host", try_elsewhere, told=tell_of_round(_describe)),
     story=tell(_describe),

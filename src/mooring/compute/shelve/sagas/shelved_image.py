@@ -1,0 +1,75 @@
+"""The image that has the root disk of a server which was put away, and how it goes.
+
+The server's row names it from the moment at which it is whole until it is deleted, so that whoever
+takes the server over finds it there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.agent_api.verbs import DELETE_IMAGE
+from mooring.compute.hosts import guests
+from mooring.compute.servers import states
+from mooring.compute.tables import Server
+from mooring.errors import MooringError, NotFound
+from mooring.saga.define import Together
+from mooring.saga.journal import is_unavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.agent_api.client import AgentClient
+    from mooring.compute.service import Compute
+    from mooring.saga.define import Run
+
+NONE = ""
+"""What the row has instead of an image."""
+
+
+async def delete(run: Run[Compute], image_id: str) -> str:
+    """Delete an image that is not needed any more; return "" or why it stays.
+
+    What the image service refuses for good, as its user protected it, is its user's from then on.
+    """
+    try:
+        await run.service.images.delete(None, image_id)
+    except NotFound:
+        return ""
+    except MooringError as error:
+        if is_unavailable(error):
+            raise
+        return f"Image {image_id} was kept: {error.public}"
+    return ""
+
+
+def forget(tx: Session, server_id: str, run: Run[Compute]) -> None:
+    """Say that no image has the server's disk."""
+    states.change(tx, server_id, run.now(), shelved_image_id=NONE, shelved_at=None)
+
+
+async def drop_cached(run: Run[Compute], host: str, image_id: str) -> None:
+    """Remove an image from a host that nobody will make a disk of any more."""
+
+    async def verb(agent: AgentClient) -> None:
+        await agent.delete_image(image_id, operation=run.operation)
+
+    await guests.take_back(run, host, DELETE_IMAGE.target(image_id), verb)
+
+
+async def settle(run: Run[Compute], server_id: str) -> Together | None:
+    """Delete the image of a server that is not put away any more, where its guest has the disk.
+
+    Where the host has no guest the image may be all that is left of the disk: it stays, and goes
+    with the server. So it does where the host is lost. Raises Unavailable.
+    """
+    server = await run.service.store.read(lambda tx: tx.get(Server, server_id))
+    if server is None or not server.shelved_image_id or server.host is None:
+        return None
+    if await guests.is_lost(run, server.host):
+        return None
+    guest = await guests.ask(run, server.host, lambda agent: agent.show_server(server_id))
+    if guest is None:
+        return None
+    await delete(run, server.shelved_image_id)
+    return Together(lambda tx: forget(tx, server_id, run))
