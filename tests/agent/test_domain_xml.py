@@ -19,11 +19,13 @@ from mooring.agent.libvirt.domain_xml import (
     arrive,
     build_disk,
     build_domain,
+    move_disk,
+    read_domain,
+)
+from mooring.agent.libvirt.open_files import (
     build_overlay,
     has_guest_agent,
     is_mirrored,
-    move_disk,
-    read_domain,
     read_files,
 )
 from mooring.agent.libvirt.start_disks import replace_start, replace_volumes

@@ -16,7 +16,9 @@ import pytest
 
 from mooring.agent.brick.requests import MODULE, MountRequest
 from mooring.agent.connections import Connections, read_mount_flags
+from mooring.agent.fitting import Fitting
 from mooring.agent.mounts import Mounts, mount_point, read_mount_points
+from mooring.agent.qemu_img import QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.sources import FileSource
 from mooring.agent.waiting import until
@@ -44,8 +46,10 @@ async def mounts(shares: Shares, journal: Journal) -> AsyncGenerator[Mounts]:
 
 
 @pytest.fixture
-def connections(mounts: Mounts, tmp_path: Path) -> Connections:
-    made = Connections(tmp_path / "connections", mounts, simulated=False)
+def connections(mounts: Mounts, journal: Journal, tmp_path: Path) -> Connections:
+    made = Connections(
+        tmp_path / "connections", mounts, Fitting(QemuImg(Runner(journal))), simulated=False
+    )
     made.prepare()
     return made
 
@@ -120,7 +124,9 @@ async def test_an_agent_finds_the_mounts_of_the_one_before_it(
     async with mounts.held(request(mounts, other)):
         assert len(await mounts.mounted()) == 2
     later = shares.mounts(journal)
-    again = Connections(tmp_path / "connections", later, simulated=False)
+    again = Connections(
+        tmp_path / "connections", later, Fitting(QemuImg(Runner(journal))), simulated=False
+    )
     await later.release_unused(later.base)
     assert set(await later.mounted()) == {mount_point(mounts.base, EXPORT)}
     await again.disconnect("a1")
@@ -253,7 +259,9 @@ async def test_quobyte_is_mounted_by_its_own_program(
     export = "registry.example.com/volumes"
     (shares.export(export) / "volume-v1").touch()
     mounts = shares.mounts(journal, quobyte_client_cfg="/etc/quobyte.cfg")
-    connections = Connections(tmp_path / "connections", mounts, simulated=False)
+    connections = Connections(
+        tmp_path / "connections", mounts, Fitting(QemuImg(Runner(journal))), simulated=False
+    )
     connections.prepare()
     wanted = {"driver_volume_type": "quobyte", "data": info()["data"] | {"export": export}}
     connected = await connections.connect("a1", "v1", wanted)

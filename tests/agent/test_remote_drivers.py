@@ -18,6 +18,7 @@ from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage
 from mooring.agent.drivers.remote import open_remote_pools
 from mooring.agent.drivers.remote_cache import CachePolicy, ShareCache
 from mooring.agent.drivers.remote_files import INDICATOR, Tools
+from mooring.agent.fitting import Fitting
 from mooring.agent.mounts import Mounts, mount_point
 from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner
@@ -50,7 +51,9 @@ async def test_a_guests_host_reaches_the_file_through_its_own_mount(
         # The other host knows the share under the same export, and mounts it for itself.
         elsewhere = Mounts(remote.shares.settings(), tmp_path / "elsewhere", Runner(journal))
         elsewhere.prepare()
-        connections = Connections(tmp_path / "connections", elsewhere, simulated=False)
+        connections = Connections(
+            tmp_path / "connections", elsewhere, Fitting(QemuImg(Runner(journal))), simulated=False
+        )
         connections.prepare()
         connected = await connections.connect("a1", "v1", told)
         path = Path(file_of(connected, "reading").path)

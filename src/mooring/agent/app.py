@@ -21,6 +21,7 @@ from mooring.agent import (
     disks,
     guest_shares,
     host,
+    mirrors,
     moves,
     servers,
     shares,
@@ -38,6 +39,7 @@ from mooring.agent.drivers.remote_files import Tools
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.events import EventLog
 from mooring.agent.files import finish
+from mooring.agent.fitting import Fitting
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import GONE, Hypervisor, News, Tell
 from mooring.agent.images import ImageCache
@@ -75,6 +77,7 @@ class RunningAgent:
             servers.handlers,
             disks.handlers,
             guest_shares.handlers,
+            mirrors.handlers,
             copying.handlers,
             captures.handlers,
             moves.handlers,
@@ -143,7 +146,9 @@ async def _build(
         await driver.setup()
         stack.push_async_callback(driver.close)
     images = ImageCache(settings.state_dir / "images", _look if simulated else qemu_img.check)
-    connections = Connections(settings.state_dir / "connections", mounts, simulated=simulated)
+    connections = Connections(
+        settings.state_dir / "connections", mounts, Fitting(qemu_img), simulated=simulated
+    )
     images.prepare()
     connections.prepare()
     await mounts.release_unused(mounts.base)

@@ -17,6 +17,8 @@ from msgspec.structs import replace
 
 from mooring.agent import files, simulated_pool
 from mooring.agent.brick.requests import MountRequest
+from mooring.agent.fitting import Fitting
+from mooring.agent.guest_mirrors import check_sizes
 from mooring.agent.hypervisor import DiskPlan
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import FORMATS
@@ -43,6 +45,8 @@ class ConnectionRecord(Struct, frozen=True, kw_only=True):
     server_ids: tuple[str, ...] = ()
     server_id: str = ""
     """In a record of the release before: the guest that was last given it."""
+    full_bytes: int = 0
+    """How big the volume was before it was made smaller to be copied to; 0 for one that was not."""
 
     @property
     def origin(self) -> Source:
@@ -58,8 +62,11 @@ class ConnectionRecord(Struct, frozen=True, kw_only=True):
 class Connections:
     """The connected volumes of one host, a small file for each attachment."""
 
-    def __init__(self, directory: Path, mounts: Mounts, *, simulated: bool) -> None:
+    def __init__(
+        self, directory: Path, mounts: Mounts, fitting: Fitting, *, simulated: bool
+    ) -> None:
         self._directory, self._mounts, self._simulated = directory, mounts, simulated
+        self.fitting = fitting
         mounts.add_users(self._mount_points)
 
     def prepare(self) -> None:
@@ -115,9 +122,27 @@ class Connections:
             record = replace(known, connected=moved, source=source)
             files.write_record(self._path(attachment_id), record)
 
+    async def fit(self, attachment_id: str, size_bytes: int, operation_key: str) -> None:
+        """See that a connected volume has exactly this size, for as long as it is copied to.
+
+        Raises Conflict, Invalid: it is smaller, or cannot be made so.
+        """
+        known = self.find(attachment_id)
+        if known is None:
+            raise NotFound(f"Attachment {attachment_id} is not connected on this host.")
+        has_bytes = await self.fitting.measure(known.origin)
+        check_sizes(known.connected.volume_id, has_bytes, size_bytes)
+        if has_bytes > size_bytes:
+            full_bytes = max(has_bytes, known.full_bytes)
+            record = replace(known, full_bytes=full_bytes)
+            files.write_record(self._path(attachment_id), record, forced=True)
+            await self.fitting.shrink(known.origin, size_bytes, operation_key)
+
     async def disconnect(self, attachment_id: str) -> None:
         """Let go of a volume, and of its share when nobody else here is connected through it."""
         known = self.find(attachment_id)
+        if known is not None and known.full_bytes:
+            await self.fitting.restore(known.origin, known.full_bytes)
         self._path(attachment_id).unlink(missing_ok=True)
         if known is not None and isinstance(known.origin, FileSource):
             await self._mounts.release(Path(known.origin.path).parent)
@@ -167,7 +192,12 @@ class Connections:
         if server_id and server_id not in servers:
             servers = (*servers, server_id)
         connected = _show(attachment_id, volume_id, source)
-        record = ConnectionRecord(connected=connected, source=source, server_ids=servers)
+        record = ConnectionRecord(
+            connected=connected,
+            source=source,
+            server_ids=servers,
+            full_bytes=known.full_bytes if known else 0,
+        )
         if record != known:
             files.write_record(self._path(attachment_id), record)
 

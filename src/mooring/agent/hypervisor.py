@@ -6,14 +6,15 @@ must do: facts/compute.md 14.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from mooring.agent.guest_mirrors import GuestMirrors
 from mooring.agent.guest_power import GuestPower
-from mooring.agent.local_disks import LocalDisk
+from mooring.agent.guest_roots import GuestRoots
 from mooring.agent.rescues import GuestRescue
 from mooring.agent.sources import FileSource, Source
 from mooring.agent_api.disks import DiskSize, GuestDisk
@@ -128,7 +129,7 @@ class Landing(Struct, frozen=True, kw_only=True):
 Tell = Callable[[News], None]
 
 
-class Hypervisor(GuestPower, GuestRescue, Protocol):
+class Hypervisor(GuestPower, GuestRoots, GuestMirrors, GuestRescue, Protocol):
     """Runs the guests of one host.
 
     A guest whose emulator hangs holds up nobody: what asks it is Unavailable in bounded time, and
@@ -157,52 +158,6 @@ class Hypervisor(GuestPower, GuestRescue, Protocol):
 
     async def leftovers(self) -> list[str]:
         """Return directories of guests that are not there."""
-        ...
-
-    async def make_root(
-        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
-    ) -> RootPlan:
-        """Make the root disk from a cached image's file, or find the one that is there."""
-        ...
-
-    async def fill_root(
-        self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
-    ) -> RootPlan:
-        """Do the same with a root disk that stands alone, with a copy of what the image has."""
-        ...
-
-    @property
-    def guest_directory(self) -> Path:
-        """Where each guest has a directory with its files, named by its id."""
-        ...
-
-    @property
-    def local_kinds(self) -> tuple[tuple[str, ...], ...]:
-        """What root disks consist of, below first: over an image, and standing alone."""
-        ...
-
-    async def local_disks(self, server_id: str) -> list[LocalDisk]:
-        """Return the files of a guest that is off, as `local_kinds` has them, or none at all.
-
-        Raises NotFound, Conflict: it is not off.
-        """
-        ...
-
-    async def take_in(self, server_id: str, brought: Sequence[Path]) -> None:
-        """Give the files of another host's guest their names, once they are found harmless.
-
-        Each stands in the guest's directory under its name with a suffix, unless it was taken in
-        before. Raises Invalid, Unavailable.
-        """
-        ...
-
-    async def find_root(
-        self, server_id: str, image_id: str, size_bytes: int, operation_key: str
-    ) -> RootPlan:
-        """Return the root disk that was taken in, made as large as this; 0 leaves it so.
-
-        Raises NotFound, NoCapacity, Invalid: it is larger.
-        """
         ...
 
     async def capture_root(self, server_id: str, written: Path, operation_key: str) -> None:

@@ -78,10 +78,17 @@ class QemuImg:
         _expect_success(output, f"copying to {target[0].name}")
 
     async def resize(
-        self, path: Path, disk_format: str, size_bytes: int, *, operation_key: str = ""
+        self,
+        path: Path,
+        disk_format: str,
+        size_bytes: int,
+        *,
+        shrink: bool = False,
+        operation_key: str = "",
     ) -> None:
-        """Grow a disk. Raises InUse when somebody has it open, NoCapacity."""
-        argv = ["qemu-img", "resize", "-q", "-f", disk_format, "--", str(path), str(size_bytes)]
+        """Grow a disk, or `shrink` it. Raises InUse when somebody has it open, NoCapacity."""
+        argv = ["qemu-img", "resize", "-q", *(["--shrink"] if shrink else ())]
+        argv += ["-f", disk_format, "--", str(path), str(size_bytes)]
         output = await self._runner.run(argv, operation_key=operation_key)
         _refuse_held(output, path)
         _expect_success(output, f"resizing {path.name}")

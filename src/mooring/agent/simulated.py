@@ -22,8 +22,8 @@ from mooring.agent.hypervisor import (
 )
 from mooring.agent.rescues import RescuePlan
 from mooring.agent.settings import AgentSettings
-from mooring.agent.simulated_captures import SimulatedCaptures
 from mooring.agent.simulated_guest_shares import plug_shares
+from mooring.agent.simulated_mirrors import SimulatedMirrors
 from mooring.agent.simulated_moves import check_here
 from mooring.agent.simulated_rescues import (
     drop_rescue,
@@ -58,7 +58,7 @@ from mooring.agent_api.servers import Guest, RescueDisk
 from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 
 
-class SimulatedHypervisor(SimulatedCaptures):
+class SimulatedHypervisor(SimulatedMirrors):
     """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
 
     `knobs` points: define, power_on, power_off, remove, plug, unplug, resize_disk. `stubborn`
@@ -191,6 +191,8 @@ class SimulatedHypervisor(SimulatedCaptures):
 
     def _unplug(self, server_id: str, volume_id: str, attachment_id: str) -> None:
         guest = self._world.find(server_id)
+        if guest is not None:
+            self._end_mirrors(guest, volume_id)
         known = guest and next((one for one in guest.disks if one.volume_id == volume_id), None)
         if guest is None or known is None or attachment_id not in {"", known.attachment_id}:
             return
@@ -219,7 +221,7 @@ class SimulatedHypervisor(SimulatedCaptures):
         if wanted > image_bytes:
             simulated_pool.grow(path, wanted)
         if disk.live and disk.size_bytes != wanted:
-            say_disk(guest, disk.device, wanted, volume_id)
+            say_disk(guest, disk.device, wanted, disk.serial or volume_id)
         disk.size_bytes = wanted
         self._world.save(guest)
         return DiskSize(guest_bytes=disk.size_bytes, image_bytes=read_image(disk))
@@ -332,7 +334,7 @@ class SimulatedHypervisor(SimulatedCaptures):
         if guest.image_id:
             say_disk(guest, own_root(guest), guest.root_bytes, "")
         for disk in guest.disks:
-            disk.live, disk.size_bytes = True, read_image(disk)
+            disk.live, disk.size_bytes, disk.serial = True, read_image(disk), ""
             say_disk(guest, disk.device, disk.size_bytes, disk.volume_id)
         plug_shares(guest)
 
@@ -346,7 +348,8 @@ class SimulatedHypervisor(SimulatedCaptures):
         for disk in disks:
             if (running := live.pop(disk.volume_id, None)) is not None:
                 disk.live, disk.device = True, running.device
-                disk.size_bytes = running.size_bytes
+                disk.size_bytes, disk.serial = running.size_bytes, running.serial
+                disk.mirror = running.mirror
             known = before.get(disk.volume_id)
             if known is not None and known.source == disk.source:
                 disk.below = known.below

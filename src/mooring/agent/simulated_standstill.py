@@ -65,7 +65,7 @@ class SimulatedStandstill(SimulatedGuestShares):
             disk.live, size_bytes = True, read_image(disk)
             if disk.size_bytes != size_bytes:
                 disk.size_bytes = size_bytes
-                say_disk(guest, disk.device, size_bytes, disk.volume_id)
+                say_disk(guest, disk.device, size_bytes, disk.serial or disk.volume_id)
         self._world.save(guest)
         self._tell(News(kind="guest_started", server_id=server_id))
 
@@ -73,7 +73,7 @@ class SimulatedStandstill(SimulatedGuestShares):
         guest.state = state
         guest.disks = [disk for disk in guest.disks if disk.persistent]
         for disk in guest.disks:
-            disk.live = False
+            disk.live, disk.mirror = False, None
         guest.live_shares = []
         self._world.save(guest)
         kind = "guest_crashed" if state == "crashed" else "guest_stopped"

@@ -35,6 +35,15 @@ RUNNING: frozenset[GuestState] = frozenset({"running", "paused"})
 """The states in which a guest has its devices."""
 
 
+class SimulatedMirror(Struct, kw_only=True):
+    """The volume that a disk is copied to."""
+
+    volume_id: str
+    attachment_id: str
+    path: str
+    format: str
+
+
 class SimulatedDisk(Struct, kw_only=True):
     """A volume of a simulated guest."""
 
@@ -52,6 +61,9 @@ class SimulatedDisk(Struct, kw_only=True):
     persistent: bool = True
     below: list[tuple[str, str]] = []
     """Path and format of the files below, as far as this hypervisor put overlays on them."""
+    mirror: SimulatedMirror | None = None
+    serial: str = ""
+    """What the running guest calls it, where that is another volume than it is by now."""
 
     @property
     def source(self) -> Source:
@@ -167,7 +179,9 @@ class World:
 
     def save(self, guest: SimulatedGuest) -> None:
         """Keep a guest, and note which volumes it can write to from now on."""
-        writes = {disk.volume_id: disk.shareable for disk in guest.disks if disk.live}
+        live = [disk for disk in guest.disks if disk.live]
+        writes = {disk.volume_id: disk.shareable for disk in live}
+        writes |= {disk.mirror.volume_id: False for disk in live if disk.mirror}
         with self._connection:
             self._connection.execute("BEGIN")
             self._connection.execute(

@@ -24,6 +24,7 @@ from mooring.agent_api.disk_calls import DiskCalls
 from mooring.agent_api.guest_share_calls import GuestShareCalls
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage, ImageSpec
+from mooring.agent_api.mirror_calls import MirrorCalls
 from mooring.agent_api.move_calls import MoveCalls
 from mooring.agent_api.overlay_calls import OverlayCalls
 from mooring.agent_api.remote import Place, RemoteSocket
@@ -54,6 +55,7 @@ class AgentClient(
     CopyCalls,
     DiskCalls,
     GuestShareCalls,
+    MirrorCalls,
     MoveCalls,
     OverlayCalls,
     ShareCalls,

@@ -28,6 +28,7 @@ from mooring.agent_api.disks import (
 from mooring.agent_api.guest_shares import Mounted, MountRequest
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import CachedImage
+from mooring.agent_api.mirrors import Mirroring, SwitchRequest
 from mooring.agent_api.moves import Arrival, Portrait, Progress
 from mooring.agent_api.overlays import ActiveFile, MergeRequest, OverlayRequest
 from mooring.agent_api.servers import Console, Guest, PowerRequest, ServerSpec
@@ -113,6 +114,7 @@ _OFFER, _COPY, _KEPT = f"{_SERVER}/offer", f"{_SERVER}/copy", f"{_SERVER}/kept"
 _CAPTURE = f"{_SERVER}/captures/{{image_id}}"
 _OVERLAY = f"{_DISK}/overlays/{{snapshot_id}}"
 _MERGE = f"{_DISK}/merges/{{snapshot_id}}"
+_MIRROR = f"{_DISK}/mirror"
 _VOLUME = "/volumes/{volume_id}"
 _EXPORT = f"{_VOLUME}/exports/{{attachment_id}}"
 _FENCE = f"{_VOLUME}/fences/{{attachment_id}}"
@@ -192,6 +194,11 @@ SNAPSHOT_DISK = Verb(
 TAKE_BACK_SNAPSHOT = Verb("take_back_snapshot", "DELETE", _OVERLAY, None, NoneType)
 MERGE_DISK = Verb("merge_disk", "PUT", _MERGE, MergeRequest, ActiveFile, "stop_merge")
 STOP_MERGE = Verb("stop_merge", "DELETE", _MERGE, None, NoneType)
+
+SHOW_MIRRORING = Verb("show_mirroring", "GET", _MIRROR, None, Mirroring)
+MIRROR_DISK = Verb("mirror_disk", "PUT", _MIRROR, DiskSpec, NoneType, "stop_mirror")
+STOP_MIRROR = Verb("stop_mirror", "DELETE", _MIRROR, None, NoneType, also=_CONNECTION)
+SWITCH_DISK = Verb("switch_disk", "PUT", f"{_MIRROR}/switch", SwitchRequest, GuestDisk)
 
 MOUNT_SHARE = Verb("mount_share", "PUT", _GUEST_SHARE, MountRequest, Mounted, "unmount_share")
 UNMOUNT_SHARE = Verb("unmount_share", "DELETE", _GUEST_SHARE, None, NoneType)

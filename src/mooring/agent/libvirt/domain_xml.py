@@ -13,11 +13,13 @@ from typing import Literal
 from xml.etree import ElementTree as ET
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.agent.device_names import DEVICE_PREFIX, PORTS, assign_devices
 from mooring.agent.hypervisor import DiskPlan, GuestPlan
 from mooring.agent.libvirt import disk_sources, drive_devices, rescue_devices, share_devices
 from mooring.agent.libvirt.rescue_devices import Rescue
+from mooring.agent.libvirt.swapped import ATTACHMENT_ALIAS, move, parse_named
 from mooring.agent.libvirt.xml_words import (
     GUEST,
     NAMESPACE,
@@ -34,8 +36,6 @@ from mooring.agent_api.moves import Arrival
 
 NAME_PREFIX = "mooring-"
 _ROOT_ALIAS = "ua-root"
-_GUEST_AGENT = "org.qemu.guest_agent.0"
-_ATTACHMENT_ALIAS = "ua-"
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -62,14 +62,6 @@ class DefinedDisk(Struct, frozen=True, kw_only=True):
     shareable: bool = False
     is_root: bool = False
     """Whether it is the root disk on the host."""
-
-
-class OpenFile(Struct, frozen=True, kw_only=True):
-    """One file of a disk. `index` is what libvirt calls it: `vdb[index]`."""
-
-    path: str
-    format: str
-    index: int
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -166,12 +158,29 @@ def move_disk(xml: str, volume_id: str, path: str, disk_format: str) -> str:
     return ET.tostring(domain, encoding="unicode")
 
 
+def replace_disk(xml: str, volume_id: str, new: DiskPlan, *, direct: bool) -> str:
+    """Return a definition in which another volume has the place of one: name, address, order."""
+    domain = parse(xml)
+    devices = child(domain, "devices")
+    for element in find_disks(domain):
+        old = read_disk(element)
+        if old.volume_id != volume_id:
+            continue
+        placed = replace(_defined(new, old.device), boot_index=old.boot_index)
+        made = _disk(placed, direct=direct)
+        made.extend(element.findall("address"))
+        devices.insert(list(devices).index(element), made)
+        devices.remove(element)
+    return ET.tostring(domain, encoding="unicode")
+
+
 def arrive(xml: str, arrival: Arrival) -> str:
     """Return a definition as another host has it: its files, its attachments, its console."""
     domain = parse(xml)
     there = {disk.volume_id: disk for disk in arrival.disks}
-    for element in find_disks(domain):
-        known = read_disk(element)
+    # The guest keeps its disks' serial numbers on its way, also those of swapped volumes.
+    named = [read_disk(element) for element in find_disks(parse_named(xml))]
+    for element, known in zip(find_disks(domain), named, strict=True):
         if arrival.root and known.is_root:
             child(element, "source").set("file", arrival.root)
             # The layers below are those of the file there.
@@ -179,7 +188,7 @@ def arrive(xml: str, arrival: Arrival) -> str:
                 element.remove(chain)
         disk = there.get(known.volume_id)
         if disk is not None:
-            child(element, "alias").set("name", f"{_ATTACHMENT_ALIAS}{disk.attachment_id}")
+            move(domain, element, disk.attachment_id)
         if disk is not None and disk.path:
             child(element, "source").set("file", disk.path)
     if arrival.drive:
@@ -192,7 +201,7 @@ def arrive(xml: str, arrival: Arrival) -> str:
 
 def find_root(xml: str) -> DefinedDisk | None:
     """Return the root disk that a guest has on its host, if it has one."""
-    disks = (read_disk(element) for element in find_disks(parse(xml)))
+    disks = (read_disk(element) for element in find_disks(parse_named(xml)))
     return next((disk for disk in disks if disk.is_root), None)
 
 
@@ -202,56 +211,9 @@ def read_cpu(xml: str) -> str:
     return "" if cpu is None else ET.tostring(cpu, encoding="unicode")
 
 
-def build_overlay(xml: str, volume_id: str, path: str) -> str:
-    """Return what libvirt is told to switch a volume of a running guest to a qcow2 file."""
-    domain = parse(xml)
-    snapshot = ET.Element("domainsnapshot")
-    disks = ET.SubElement(snapshot, "disks")
-    # Also the one of a rescue: libvirt switches what it is not told of.
-    for element in _writable(domain):
-        disk = read_disk(element)
-        name = disk.device.removeprefix("/dev/")
-        if disk.volume_id != volume_id:
-            ET.SubElement(disks, "disk", name=name, snapshot="no")
-            continue
-        switched = ET.SubElement(disks, "disk", name=name, snapshot="external", type="file")
-        ET.SubElement(switched, "driver", type="qcow2")
-        ET.SubElement(switched, "source", file=path)
-    ET.indent(snapshot)
-    return ET.tostring(snapshot, encoding="unicode") + "\n"
-
-
-def read_files(xml: str, volume_id: str) -> list[OpenFile]:
-    """Return the files that a running guest's QEMU has open for a volume, from the top down."""
-    domain = parse(xml)
-    for element in find_disks(domain):
-        if read_disk(element).volume_id == volume_id:
-            return list(_read_files(element))
-    return []
-
-
-def is_mirrored(xml: str, volume_id: str) -> bool:
-    """Return whether a volume's job has copied all and waits to be told how to end."""
-    domain = parse(xml)
-    for element in find_disks(domain):
-        mirror = element.find("mirror")
-        if mirror is not None and read_disk(element).volume_id == volume_id:
-            return mirror.get("ready") == "yes"
-    return False
-
-
-def has_guest_agent(xml: str) -> bool:
-    """Return whether a guest's own agent answers, which can hold its file systems still."""
-    domain = parse(xml)
-    return any(
-        target.get("name") == _GUEST_AGENT and target.get("state") == "connected"
-        for target in domain.findall("devices/channel/target")
-    )
-
-
 def read_domain(xml: str) -> Definition | None:
     """Return what the XML of a domain says; None for one that is not ours."""
-    domain = parse(xml)
+    domain = parse_named(xml)
     guest = domain.find(GUEST)
     if guest is None:
         return None
@@ -343,7 +305,7 @@ def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
         ET.SubElement(element, "readonly")
     if disk.shareable:
         ET.SubElement(element, "shareable")
-    alias = f"{_ATTACHMENT_ALIAS}{disk.attachment_id}" if disk.volume_id else _ROOT_ALIAS
+    alias = f"{ATTACHMENT_ALIAS}{disk.attachment_id}" if disk.volume_id else _ROOT_ALIAS
     ET.SubElement(element, "alias", name=alias)
     if disk.boot_index is not None:
         ET.SubElement(element, "boot", order=str(disk.boot_index + 1))
@@ -352,10 +314,11 @@ def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
 
 def find_disks(domain: ET.Element) -> list[ET.Element]:
     """Return the disks of a domain, but for its config drive and what it was rescued with."""
-    return [element for element in _writable(domain) if not rescue_devices.is_rescue(element)]
+    return [element for element in writable_disks(domain) if not rescue_devices.is_rescue(element)]
 
 
-def _writable(domain: ET.Element) -> list[ET.Element]:
+def writable_disks(domain: ET.Element) -> list[ET.Element]:
+    """Return the disks of a guest, also the one of a rescue, and not its drives."""
     return [one for one in domain.findall("devices/disk") if one.get("device") != "cdrom"]
 
 
@@ -369,26 +332,12 @@ def read_disk(element: ET.Element) -> DefinedDisk:
         device=f"/dev/{target.get('dev', '')}",
         source=disk_sources.read(element),
         volume_id="" if is_root else element.findtext("serial", ""),
-        attachment_id="" if is_root else named.removeprefix(_ATTACHMENT_ALIAS),
+        attachment_id="" if is_root else named.removeprefix(ATTACHMENT_ALIAS),
         boot_index=None if boot is None else int(boot.get("order", "1")) - 1,
         read_only=element.find("readonly") is not None,
         shareable=element.find("shareable") is not None,
         is_root=is_root,
     )
-
-
-def _read_files(disk: ET.Element) -> Iterator[OpenFile]:
-    kind, layer = child(disk, "driver").get("type", ""), disk
-    while (source := layer.find("source")) is not None:
-        path = source.get("file") or source.get("dev") or ""
-        index = source.get("index") or layer.get("index") or "0"
-        yield OpenFile(path=path, format=kind, index=int(index))
-        below = layer.find("backingStore")
-        if below is None:
-            return
-        layer = below
-        named = layer.find("format")
-        kind = "" if named is None else named.get("type", "")
 
 
 def _mac(server_id: str) -> str:

@@ -37,10 +37,11 @@ from mooring.agent.libvirt import (
     sizes,
     start_disks,
     states,
+    swapped,
 )
-from mooring.agent.libvirt.captures import LibvirtCaptures
 from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.libvirt.host import find_domain
+from mooring.agent.libvirt.mirrors import LibvirtMirrors
 from mooring.agent.libvirt.overlays import DomainOverlays
 from mooring.agent.limits import (
     AGENT_ACPI_ASK_S,
@@ -67,7 +68,7 @@ T = TypeVar("T")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class LibvirtHypervisor(LibvirtCaptures):
+class LibvirtHypervisor(LibvirtMirrors):
     """The guests of one host: q35 machines with a file for a console. None starts by itself."""
 
     def __init__(self, settings: AgentSettings, runner: Runner) -> None:
@@ -268,17 +269,20 @@ class LibvirtHypervisor(LibvirtCaptures):
             return await self._with(server_id, plug)
 
     async def unplug(self, server_id: str, volume_id: str, attachment_id: str = "") -> None:
+        def forget(domain: Any) -> None:
+            devices.forget(domain, volume_id, attachment_id)
+            swapped.prune(domain)
+
         # Without the guest's lock: a guest that keeps one disk must not hold up the others.
         try:
+            await self._end_mirrors(server_id, volume_id)
             if not await self._let_go(server_id, volume_id, attachment_id):
                 raise Conflict(
                     f"The guest of server {server_id} keeps volume {volume_id}; it is attached as "
                     "before. Let go of it inside the guest, or stop the server, and try again."
                 )
             async with self._lock(server_id):
-                await self._with(
-                    server_id, lambda domain: devices.forget(domain, volume_id, attachment_id)
-                )
+                await self._with(server_id, forget)
         except NotFound:
             return
 

@@ -16,6 +16,7 @@ import libvirt
 from mooring.agent.guest_power import check_room, no_standstill
 from mooring.agent.libvirt import devices, disk_sources, domain_xml, power, sizes, states
 from mooring.agent.libvirt.domain_xml import DefinedDisk
+from mooring.agent.libvirt.swapped import parse_named
 from mooring.agent.libvirt.xml_words import child, parse
 
 _ALIVE = frozenset({"running", "paused"})
@@ -89,8 +90,9 @@ def drop(domain: Any) -> None:
 def reconnect(xml: str, volumes: list[DefinedDisk]) -> str:
     """Return the definition of a guest with its volumes where they are now, all else as it was."""
     domain, now = parse(xml), {disk.volume_id: disk for disk in volumes}
-    for element in domain_xml.find_disks(domain):
-        volume = now.get(domain_xml.read_disk(element).volume_id)
+    named = domain_xml.find_disks(parse_named(xml))
+    for element, known in zip(domain_xml.find_disks(domain), named, strict=True):
+        volume = now.get(domain_xml.read_disk(known).volume_id)
         if volume is None:
             continue
         there = disk_sources.build(volume.source, direct=False)

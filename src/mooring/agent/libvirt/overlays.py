@@ -17,7 +17,7 @@ import structlog
 from msgspec import Struct
 
 from mooring.agent import overlays
-from mooring.agent.libvirt import devices, domain_xml, states
+from mooring.agent.libvirt import devices, domain_xml, open_files, states
 from mooring.agent.limits import AGENT_MERGE_POLL_S
 from mooring.agent.overlays import Layer
 from mooring.agent.qemu_img import QemuImg
@@ -165,7 +165,7 @@ def look(domain: Any, volume_id: str) -> Stand:
     # Before the files: those of a job that ends between the two are read as it leaves them.
     job: dict[str, int] = domain.blockJobInfo(device, 0)
     kind = job.get("type") if job else None
-    files = domain_xml.read_files(domain.XMLDesc(0), volume_id)
+    files = open_files.read_files(domain.XMLDesc(0), volume_id)
     layers = [Layer(Path(file.path), file.format) for file in files]
     indexes = {Path(file.path).name: file.index for file in files}
     return Stand(device=device, layers=layers, live=True, indexes=indexes, job=kind)
@@ -191,8 +191,8 @@ def _switch(domain: Any, volume_id: str, new_file: str) -> GuestDisk:
 def _switch_running(domain: Any, volume_id: str, overlay: Layer) -> None:
     """Let QEMU write to an overlay; its guest holds still meanwhile if it can be asked to."""
     xml = domain.XMLDesc(0)
-    wanted = domain_xml.build_overlay(xml, volume_id, str(overlay.path))
-    if domain_xml.has_guest_agent(xml):
+    wanted = open_files.build_overlay(xml, volume_id, str(overlay.path))
+    if open_files.has_guest_agent(xml):
         try:
             domain.snapshotCreateXML(wanted, _SWITCH | _QUIESCE)
         except libvirt.libvirtError:
@@ -217,7 +217,7 @@ def _go_back(domain: Any, volume_id: str, new_file: str) -> Next:
     if not stand.live:
         return "by qemu-img"
     if stand.job == libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_ACTIVE_COMMIT:
-        if domain_xml.is_mirrored(domain.XMLDesc(0), volume_id):
+        if open_files.is_mirrored(domain.XMLDesc(0), volume_id):
             domain.blockJobAbort(stand.device, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
         return "wait"
     _end_job(domain, stand)

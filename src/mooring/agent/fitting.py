@@ -1,0 +1,76 @@
+"""New volumes made as large as the ones whose place they take, for as long as they are copied to.
+
+QEMU copies a disk only to one of the same size. A larger volume is made smaller first, which loses
+nothing: all of it is overwritten. It gets its own size back when it is disconnected, or by the
+growth that the guest is told of once it has the volume.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mooring.agent import overlays, simulated_pool
+from mooring.agent.overlays import Layer
+from mooring.agent.qemu_img import QemuImg, read_own_bytes
+from mooring.agent.sources import FileSource, Source, file_of
+from mooring.errors import Conflict
+from mooring.fence.threads import run_to_end
+
+_WHAT = "a swap"
+
+
+class Fitting:
+    """Reads and changes the sizes of volumes that no guest has."""
+
+    def __init__(self, qemu_img: QemuImg) -> None:
+        self._qemu_img = qemu_img
+
+    async def measure(self, source: Source) -> int:
+        """Return how big a volume is. Raises Conflict for one of several files, Invalid.
+
+        QEMU would write to the topmost alone, and read what it left out from those below.
+        """
+        file = file_of(source, _WHAT)
+        if simulated_pool.is_path(file.path):
+            return simulated_pool.read_virtual_bytes(file.path)
+        return await run_to_end(lambda: _measure(file))
+
+    async def shrink(self, source: Source, size_bytes: int, operation_key: str) -> None:
+        """Make a volume smaller, and lose what is behind. Raises Conflict for a block device."""
+        file = file_of(source, _WHAT)
+        if file.path.startswith("/dev/"):
+            raise Conflict(
+                "A block device takes the place of one of the same size only. Nothing was copied; "
+                f"use a volume of {size_bytes} bytes."
+            )
+        if simulated_pool.is_path(file.path):
+            simulated_pool.grow(file.path, size_bytes)
+        elif file.format == "raw":
+            await run_to_end(lambda: os.truncate(file.path, size_bytes))
+        else:
+            path = Path(file.path)
+            await self._qemu_img.resize(
+                path, file.format, size_bytes, shrink=True, operation_key=operation_key
+            )
+
+    async def restore(self, source: Source, size_bytes: int) -> None:
+        """Give a volume its size back, unless it is as large or larger."""
+        file = file_of(source, _WHAT)
+        if simulated_pool.is_path(file.path):
+            if simulated_pool.read_virtual_bytes(file.path) < size_bytes:
+                simulated_pool.grow(file.path, size_bytes)
+            return
+        path = Path(file.path)
+        if await run_to_end(lambda: read_own_bytes(path, file.format)) < size_bytes:
+            await self._qemu_img.resize(path, file.format, size_bytes)
+
+
+def _measure(file: FileSource) -> int:
+    layers = overlays.read_layers(Layer(Path(file.path), file.format))
+    if len(layers) > 1:
+        raise Conflict(
+            f"{file} stands on {len(layers) - 1} other files, as a volume with snapshots does. "
+            "Nothing was copied; use a volume without."
+        )
+    return read_own_bytes(Path(file.path), file.format)

@@ -1,0 +1,218 @@
+"""Volumes that take the place of others: copied by the guest's own QEMU, which then switches.
+
+QEMU writes to both volumes at once when they are in step (`SYNCHRONOUS_WRITES`), so either is whole
+whatever dies. That is what makes it safe to change the definition first: a guest that ends between
+that and the switch starts with the new volume, and has lost nothing.
+Source: facts/compute.md 14.2 and facts/real_hosts.md 3.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+
+from mooring.agent.guest_mirrors import (
+    check_equal,
+    copy_ended,
+    guest_is_off,
+    is_shared,
+    is_switched,
+)
+from mooring.agent.hypervisor import DiskPlan, no_disk
+from mooring.agent.libvirt import (
+    devices,
+    disk_sources,
+    domain_xml,
+    open_files,
+    states,
+    swapped,
+)
+from mooring.agent.libvirt.captures import LibvirtCaptures
+from mooring.agent.libvirt.devices import Places
+from mooring.agent.libvirt.domain_xml import DefinedDisk
+from mooring.agent.libvirt.swapped import Swap
+from mooring.agent.qemu_img import read_own_bytes
+from mooring.agent.sources import FileSource, file_of
+from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.mirrors import Mirroring
+from mooring.errors import Conflict, NotFound
+
+_COPY = libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COPY
+# libvirt forgets such a job with its guest, which a definition that is kept asks for.
+_FLAGS = (
+    libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT
+    | libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+    | libvirt.VIR_DOMAIN_BLOCK_COPY_SYNCHRONOUS_WRITES
+)
+_PIVOT = libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT
+_SECURE = int(libvirt.VIR_DOMAIN_XML_SECURE)
+
+
+class LibvirtMirrors(LibvirtCaptures):
+    """A part of `LibvirtHypervisor`."""
+
+    async def mirror_disk(self, server_id: str, volume_id: str, new: DiskPlan) -> None:
+        async with self._lock(server_id):
+            await self._with(server_id, lambda domain: _begin(domain, volume_id, new))
+
+    async def mirroring(self, server_id: str, volume_id: str) -> Mirroring:
+        return await self._with(server_id, lambda domain: _show(domain, volume_id))
+
+    async def stop_mirror(self, server_id: str, volume_id: str, attachment_id: str) -> None:
+        async with self._lock(server_id):
+            try:
+                await self._with(server_id, lambda domain: _stop(domain, volume_id, attachment_id))
+            except NotFound:
+                return
+
+    async def switch_disk(self, server_id: str, volume_id: str, new: DiskPlan) -> GuestDisk:
+        async with self._lock(server_id):
+            return await self._with(server_id, lambda domain: _switch(domain, volume_id, new))
+
+    async def _end_mirrors(self, server_id: str, volume_id: str) -> None:
+        """End every copy from or to a volume. Raises NotFound without a guest."""
+        async with self._lock(server_id):
+            await self._with(server_id, lambda domain: _end_all(domain, volume_id))
+
+
+def _begin(domain: Any, volume_id: str, new: DiskPlan) -> None:
+    live = _find_live(domain, volume_id)
+    server_id, device = domain.UUIDString(), _target(live)
+    if live.shareable:
+        raise is_shared(server_id, volume_id)
+    file_of(live.source, "a swap")
+    file = file_of(new.source, "a swap")
+    if (mirror := open_files.read_mirror(domain.XMLDesc(0), volume_id)) is not None:
+        if mirror.path == file.path:
+            return
+        raise Conflict(
+            f"Volume {volume_id} of server {server_id} is copied already. It was not swapped; ask "
+            "again when that is over.",
+            busy=True,
+        )
+    new_bytes = read_own_bytes(Path(file.path), file.format)
+    check_equal(new.volume_id, new_bytes, domain.blockInfo(device)[0])
+    swap = Swap(alias="", volume_id=new.volume_id, attachment_id=new.attachment_id, file=file.path)
+    swapped.begin(domain, device, swap)
+    try:
+        domain.blockCopy(device, _write_target(file), None, _FLAGS)
+    except libvirt.libvirtError:
+        if domain.isActive():
+            swapped.forget(domain, device)
+        raise
+
+
+def _show(domain: Any, volume_id: str) -> Mirroring:
+    live = _find_live(domain, volume_id)
+    # Before the XML: of a job that ends between the two nothing is believed.
+    job = domain.blockJobInfo(_target(live), 0)
+    if not job or job["type"] != _COPY:
+        raise copy_ended(domain.UUIDString(), volume_id)
+    return Mirroring(
+        copied_bytes=job["cur"],
+        size_bytes=job["end"],
+        in_step=open_files.is_mirrored(domain.XMLDesc(0), volume_id),
+    )
+
+
+def _stop(domain: Any, volume_id: str, attachment_id: str) -> None:
+    places = devices.read(domain)
+    if _has(places, attachment_id):
+        raise is_switched(domain.UUIDString(), volume_id)
+    live = places.live.disk(volume_id) if places.live else None
+    if live is not None:
+        _end(domain, live)
+
+
+def _switch(domain: Any, volume_id: str, new: DiskPlan) -> GuestDisk:
+    places = devices.read(domain)
+    if not _has(places, new.attachment_id):
+        live = places.live.disk(volume_id) if places.live else None
+        if live is None or not _is_in_step(domain, live, new):
+            if live is not None:
+                _end(domain, live)
+            raise copy_ended(domain.UUIDString(), volume_id)
+        _redefine(domain, volume_id, new)
+        domain.blockJobAbort(_target(live), _PIVOT)
+    if places.live is not None:
+        swapped.settle(domain, new.volume_id)
+    shown = states.show_disks(devices.read(domain))
+    return next(disk for disk in shown if disk.volume_id == new.volume_id)
+
+
+def _end_all(domain: Any, volume_id: str) -> None:
+    live = devices.read(domain).live
+    for disk in live.volumes if live else ():
+        swap = swapped.find_pending(domain.XMLDesc(0), _target(disk))
+        if swap is None or swap.volume_id == disk.volume_id:
+            continue
+        if volume_id in {disk.volume_id, swap.volume_id}:
+            _end(domain, disk)
+
+
+def _end(domain: Any, live: DefinedDisk) -> None:
+    """End the copy of a disk, if any: it is what it was, now and at the next start."""
+    device = _target(live)
+    swap = swapped.find_pending(domain.XMLDesc(0), device)
+    if swap is None:
+        return
+    job = domain.blockJobInfo(device, 0)
+    if job and job["type"] == _COPY:
+        try:
+            domain.blockJobAbort(device, 0)
+        except libvirt.libvirtError:
+            # It may have ended by itself between the two calls.
+            if domain.isActive() and domain.blockJobInfo(device, 0):
+                raise
+    if devices.read(domain).config.disk(swap.volume_id, swap.attachment_id):
+        _redefine(domain, swap.volume_id, _plan(live))
+    swapped.forget(domain, device)
+
+
+def _redefine(domain: Any, volume_id: str, new: DiskPlan) -> None:
+    """Let the next start have another volume in the place of one."""
+    xml = domain.XMLDesc(devices.INACTIVE | _SECURE)
+    direct = devices.opens_directly(new.source)
+    domain.connect().defineXML(domain_xml.replace_disk(xml, volume_id, new, direct=direct))
+
+
+def _has(places: Places, attachment_id: str) -> bool:
+    """Return whether a guest has a volume by an attachment, or is off and will have it."""
+    side = places.live or places.config
+    return any(disk.attachment_id == attachment_id for disk in side.volumes)
+
+
+def _is_in_step(domain: Any, live: DefinedDisk, new: DiskPlan) -> bool:
+    mirror = open_files.read_mirror(domain.XMLDesc(0), live.volume_id)
+    path = file_of(new.source, "a swap").path
+    return mirror is not None and mirror.path == path and mirror.is_in_step
+
+
+def _find_live(domain: Any, volume_id: str) -> DefinedDisk:
+    places = devices.read(domain)
+    if places.live is None:
+        raise guest_is_off(domain.UUIDString(), volume_id)
+    if (found := places.live.disk(volume_id)) is None:
+        raise no_disk(domain.UUIDString(), volume_id)
+    return found
+
+
+def _plan(disk: DefinedDisk) -> DiskPlan:
+    return DiskPlan(
+        volume_id=disk.volume_id,
+        attachment_id=disk.attachment_id,
+        source=disk.source,
+        read_only=disk.read_only,
+    )
+
+
+def _target(disk: DefinedDisk) -> str:
+    return disk.device.removeprefix("/dev/")
+
+
+def _write_target(file: FileSource) -> str:
+    element = disk_sources.build(file, direct=devices.opens_directly(file))
+    return ET.tostring(element, encoding="unicode")
