@@ -117,10 +117,10 @@ COMPUTE_UNDO_ATTEMPTS = 12
 """How often an unwinding or a late disconnect is tried before the server is in ERROR: 3 min."""
 
 COMPUTE_VOLUME_POLL_S = 2.0
-"""Pause between two looks at a volume whose service does not say, or fails to, when it is ready."""
+"""Pause between two looks at a volume that is not ready, where nobody says when it is."""
 
-COMPUTE_REIMAGE_WAIT_S = 86400.0
-"""How long a rebuild waits for a volume that is still being reimaged."""
+COMPUTE_CONTENT_WAIT_S = 86400.0
+"""How long an operation waits for a volume that is still being reimaged, or copied to."""
 
 PLACEMENT_ATTEMPTS = 4
 """Tries of a change to placement that others were faster with, before the saga's step waits."""

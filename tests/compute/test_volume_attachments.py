@@ -98,18 +98,6 @@ async def test_only_the_termination_of_an_attachment_is_mutable(cloud: ComputeCl
     assert await put(cloud, other, "2.85") == 404
 
 
-async def test_swap_is_refused_and_only_services_may_ask(cloud: ComputeCloud) -> None:
-    server_id, volume_id = await attached(cloud)
-    path = f"/servers/{server_id}/os-volume_attachments/{volume_id}"
-    body = {"volumeAttachment": {"volumeId": await cloud.make_volume()}}
-    for version in ("2.1", "2.85"):
-        refused = await cloud.ask("PUT", path, body, version=version)
-        assert refused.status == 403
-        asked = await cloud.ask("PUT", path, body, version=version, user="admin")
-        assert asked.status == 409
-        assert "not built" in asked.text
-
-
 async def test_unknown_query_is_refused_from_2_75(cloud: ComputeCloud) -> None:
     server_id, _ = await attached(cloud)
     path = f"/servers/{server_id}/os-volume_attachments?colour=red"

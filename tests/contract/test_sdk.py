@@ -174,3 +174,20 @@ def test_a_pinned_microversion_is_the_one_that_is_spoken(running_cloud: Cloud) -
         assert newest > (2, 90)
     finally:
         connection.close()
+
+
+def test_an_administrator_puts_another_volume_in_the_place_of_one(
+    sdk: Any, running_cloud: Cloud, guest: str
+) -> None:
+    server, (old, new) = boot(sdk, "swapped", guest), make_volumes(sdk, "swapped", 2)
+    sdk.compute.create_volume_attachment(server, volume_id=old.id)
+    wait_for_volume(sdk, old, "in-use")
+    connection: Any = running_cloud.connect("mooring")
+    connection.compute.update_volume_attachment(server.id, old.id, volume_id=new.id)
+    connection.close()
+    wait_for_volume(sdk, new, "in-use")
+    wait_for_volume(sdk, old, "available")
+    assert [one.volume_id for one in sdk.compute.volume_attachments(server)] == [new.id]
+    end(sdk, server)
+    for volume in (old, new):
+        sdk.block_storage.delete_volume(wait_for_volume(sdk, volume, "available"))

@@ -10,12 +10,9 @@ from tests.crowd.case import Ask, Case
 _NEW = {"name": "{case}", "imageRef": "{image}", "flavorRef": "{flavor}", "networks": "none"}
 SERVER = Ask("POST", "/servers", {"server": _NEW}, "s", "server.id")
 SERVERS = Ask("POST", "/servers", {"server": {**_NEW, "name": "{case}#"}}, "s#", "server.id")
-VOLUMES = Ask(
-    "POST",
-    "/volume/v3/volumes",
-    {"volume": {"size": 1, "name": "{case}#"}},
-    "v#",
-    "volume.id",
+_VOLUME = {"volume": {"size": 1, "name": "{case}#"}}
+VOLUMES, OTHERS = (
+    Ask("POST", "/volume/v3/volumes", _VOLUME, saves, "volume.id") for saves in ("v#", "n#")
 )
 _AT, _ALL = "/servers/{s}", "/servers/{server_id}"
 _DISKS = f"{_AT}/os-volume_attachments"
@@ -209,10 +206,10 @@ _VOLUMES = [
     ),
     Case(
         route=f"PUT {_ALL}/os-volume_attachments/{{volume_id}}",
-        before=(SERVER, VOLUMES, ATTACHED),
+        before=(SERVER, VOLUMES, OTHERS, ATTACHED),
         path=f"{_DISKS}/{{v#}}",
-        body={"volumeAttachment": {"volumeId": "{v#}", "delete_on_termination": True}},
-        look=f"{_DISKS}/{{v#}}",
+        body={"volumeAttachment": {"volumeId": "{n#}", "delete_on_termination": True}},
+        look=f"{_DISKS}/{{n#}}",
         kept='"delete_on_termination": true',
     ),
     Case(

@@ -11,6 +11,7 @@ from mooring.agent import (
     copying,
     disks,
     guest_shares,
+    mirrors,
     moves,
     servers,
     shares,
@@ -34,7 +35,7 @@ back where its server stays, and the others, which take an image out of a host's
 holder, are for operators."""
 _MODULES = (
     *(servers, disks, volumes, moves, copying),
-    *(snapshots, volume_captures, volume_snapshots, shares, guest_shares),
+    *(snapshots, volume_captures, volume_snapshots, shares, guest_shares, mirrors),
 )
 VERBS = [
     name
@@ -49,6 +50,7 @@ UNWINDING = {
     "take_back_snapshot": "!compute.snapshot_volume/snapshot_disk/forward/after",
     "stop_merge": "!compute.delete_volume_snapshot/merge_disk/forward/after",
     "delete_arrival": UNDONE,
+    "stop_mirror": "!compute.swap_volume/await_copy/forward/before",
 }
 """What has to fail so that an agent is asked for a verb that only takes back."""
 _ELSEWHERE = {"connect", "put_arrival", "delete_arrival", "put_copy"}
@@ -75,6 +77,7 @@ _BESIDES = {
     **dict.fromkeys(("merge_disk", "stop_merge"), "volume.delete_snapshot"),
     **dict.fromkeys(("revert_volume", "forget_revert"), "volume.revert_volume"),
     **dict.fromkeys(volume_captures.handlers.by_name, "volume.upload_volume"),
+    **dict.fromkeys(("mirror_disk", "stop_mirror", "switch_disk"), "compute.swap_volume"),
     "put_share": "share.create_share",
     "delete_share": "share.delete_share",
     "resize_share": "share.extend_share",

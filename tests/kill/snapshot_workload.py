@@ -14,10 +14,10 @@ Act = Callable[[], Answer]
 
 def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str, list[Act]]:
     """Return, by saga, what to do besides: `server` has no volume, and is given a new one."""
-    taken = [lambda: _take(cloud, free), lambda: _take(cloud, _used(cloud, server))]
+    taken = [lambda: _take(cloud, free), lambda: _take(cloud, used(cloud, server))]
     gone = [
         lambda: _take_and_delete(cloud, free),
-        lambda: _take_and_delete(cloud, _used(cloud, server)),
+        lambda: _take_and_delete(cloud, used(cloud, server)),
     ]
     return {
         "volume.create_snapshot": taken,
@@ -32,7 +32,7 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
     }
 
 
-def _used(cloud: KilledCloud, server: str) -> str:
+def used(cloud: KilledCloud, server: str) -> str:
     """Return a volume that the server has; empty when the process is dead."""
     made = cloud.ask("POST", f"{VOLUME}/volumes", {"volume": {"size": 1}}, version="3.60")
     if not made.status or made.status >= 300:
@@ -66,7 +66,7 @@ def _take_and_delete(cloud: KilledCloud, volume: str) -> Answer:
 
 def _delete_while_it_leaves(cloud: KilledCloud, server: str) -> Answer:
     """Delete a snapshot while its volume leaves a server, which takes until the process died."""
-    volume = _used(cloud, server)
+    volume = used(cloud, server)
     snapshot = _taken(cloud, volume)
     with cloud.agent_frozen():
         cloud.ask("DELETE", f"{SERVERS}/{server}/os-volume_attachments/{volume}")

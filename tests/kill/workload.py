@@ -21,6 +21,7 @@ from tests.kill.shared_move_workload import shared_move_operations
 from tests.kill.shelve_workload import shelve_operations
 from tests.kill.snapshot_workload import snapshot_operations
 from tests.kill.standstill_workload import standstill_operations
+from tests.kill.swap_workload import swap_operations
 
 COMPUTE = "/compute/v2.1"
 VOLUME = "/volume/v3"
@@ -137,6 +138,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **rescue_operations(cloud, server, project.sharing[0]),
         **shelve_operations(cloud, project.booted, server, volume),
         **image_operations(cloud, server),
+        **swap_operations(cloud, server),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],

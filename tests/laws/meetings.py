@@ -52,6 +52,8 @@ WANTS = {
     "attach": Wants(_SERVER, _BOTH),
     "detach": Wants(_SERVER, _BOTH),
     "detach badly": Wants(_SERVER, _BOTH),
+    "swap": Wants("server volume spare", "server volume spare"),
+    "swap for a larger one": Wants("server volume spare", "server volume spare"),
     "create from image": Wants("", ""),
     "create in a group": Wants("group", ""),
     "create from volume": Wants("volume", "volume"),

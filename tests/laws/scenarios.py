@@ -41,6 +41,7 @@ from tests.laws.shared_move_scenarios import SHARED_MOVES
 from tests.laws.shelve_scenarios import SHELVINGS
 from tests.laws.sites import COMPUTE, SERVER_OR_NONE, THIRD, VOLUME, Scenario, Site
 from tests.laws.standstill_scenarios import STANDSTILLS
+from tests.laws.swap_scenarios import SWAPS
 
 _BY_ADMIN: dict[str, Any] = {"user": "admin", "version": "2.100"}
 CONNECTOR = {"host": "h1", "ip": "127.0.0.1", "platform": "x86_64", "os_type": "linux"}
@@ -371,6 +372,7 @@ SCENARIOS = [
     *DRIVES,
     *HOSTS,
     *STANDSTILLS,
+    *SWAPS,
     *SHELVINGS,
     *RESCUES,
     *SERVER_IMAGES,

@@ -51,6 +51,12 @@ PAGES = [
         "detach",
     ),
     Page(
+        "swap",
+        "Swap a volume for a larger one (spec 001.8)",
+        "PUT /servers/{server}/os-volume_attachments/{volume}",
+        "swap for a larger one",
+    ),
+    Page(
         "attach-share",
         "Attach a share to a server",
         "POST /servers/{server}/shares",

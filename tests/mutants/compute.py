@@ -55,7 +55,7 @@ MUTANTS = [
     ),
     Mutant(
         "a detach that failed leaves the volume detaching",
-        "compute/volumes/sagas/detach_volume.py",
+        "compute/volumes/sagas/detaching.py",
         '    operation = guests.other(run.operation, "roll")\n',
         "    return\n",
         STEPS,

@@ -14,7 +14,6 @@ LONGER = {
     "src/mooring/compute/rebuild/api/server_rebuild.py": {"rebuild_server"},
     "src/mooring/compute/servers/api/server_actions.py": {"read_console"},
     "src/mooring/compute/servers/api/servers.py": {"create_server", "update_server"},
-    "src/mooring/compute/volumes/api/volume_attachments.py": {"change"},
     "src/mooring/image/api/data.py": {"download"},
     "src/mooring/image/api/images.py": {"create_image"},
     "src/mooring/image/api/members.py": {"set_member_status"},

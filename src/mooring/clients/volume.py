@@ -63,6 +63,7 @@ class Volume(Struct, frozen=True):
     volume_type: str | None = None
     pool: str | None = field(name="os-vol-host-attr:host", default=None)
     """`host@backend#pool`; None before it lies somewhere, and to whoever is no administrator."""
+    project_id: str | None = field(name="os-vol-tenant-attr:tenant_id", default=None)
     metadata: dict[str, str] = {}
     volume_image_metadata: dict[str, str] = {}
     attachments: list[Attached] = []

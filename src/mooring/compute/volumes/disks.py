@@ -189,7 +189,7 @@ async def give(run: Run[Compute], disk: Disk) -> str:
 
     The export's own answer is what the host connects by. Raises Park while the data is not there.
     """
-    spec = _specify(disk, await export(run, disk))
+    spec = describe(disk, await export(run, disk))
     return await _plug(run, disk, spec, run.operation)
 
 
@@ -370,10 +370,10 @@ async def specify(run: Run[Compute], disk: Disk) -> DiskSpec:
     volumes = run.service.volumes
     if disk.attachment_id:
         shown = await volumes.show_attachment(None, disk.attachment_id)
-        return _specify(disk, shown.connection_info)
+        return describe(disk, shown.connection_info)
     arguments = {"connector": await guests.connector(run, disk.host or "")}
     answer = await volumes.act(None, disk.volume_id, "os-initialize_connection", arguments)
-    return _specify(disk, answer["connection_info"])
+    return describe(disk, answer["connection_info"])
 
 
 async def specify_all(run: Run[Compute], host: str, server_id: str) -> list[DiskSpec]:
@@ -384,7 +384,8 @@ async def specify_all(run: Run[Compute], host: str, server_id: str) -> list[Disk
     return [await specify(run, disk) for disk in disks]
 
 
-def _specify(disk: Disk, connection: Mapping[str, Any]) -> DiskSpec:
+def describe(disk: Disk, connection: Mapping[str, Any]) -> DiskSpec:
+    """Return a disk as an agent takes it, with this connection data."""
     return DiskSpec(
         volume_id=disk.volume_id,
         attachment_id=disk.connection_id,

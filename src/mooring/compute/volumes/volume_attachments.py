@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -103,7 +104,7 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
         )
         return row, _start_attaching(tx, compute, who, notes)
 
-    row, saga_id = await _submit(compute, _ATTACH, (server_id, volume.id), begin)
+    row, saga_id = await submit(compute, _ATTACH, (server_id, volume.id), begin)
     if wanted.version < UNAWAITED_SINCE or row.device_name is None:
         await compute.sagas.answered(saga_id)
     return row
@@ -140,7 +141,7 @@ async def detach(
             )
         return _start_detaching(tx, compute, who, row, host)
 
-    saga_id = await _submit(compute, _DETACH, (server_id, volume_id), begin)
+    saga_id = await submit(compute, _DETACH, (server_id, volume_id), begin)
     await servers.until_answered(compute, saga_id)
 
 
@@ -177,25 +178,29 @@ _USED, _WAITING = ("in-use",), ("in-use", "reserved")
 _TAGGED, _SHARED = "COMPUTE_VOLUME_ATTACH_WITH_TAG", "COMPUTE_VOLUME_MULTI_ATTACH"
 
 
-async def _submit(
-    compute: Compute, action: str, ids: tuple[str, str], begin: Callable[[Session], T]
+async def submit(
+    compute: Compute, action: str, ids: tuple[str, ...], begin: Callable[[Session], T]
 ) -> T:
-    """Run `begin`. A volume that another operation holds is Invalid, as for the volume service."""
-    server_id, volume_id = ids
+    """Run `begin`. A volume that another operation holds is Invalid, as for the volume service.
+
+    `ids`: the server's, and those of the volumes.
+    """
+    server_id, *volume_ids = ids
     try:
         return await servers.submit(compute, action, server_id, begin)
     except Conflict as error:
-        if "holder" not in error.detail:
-            raise
-        holders = await compute.store.read(
-            lambda tx: compute.sagas.holders(tx, f"volume:{volume_id}")
-        )
-        if error.detail["holder"] not in holders:
-            raise
-        raise Invalid(
-            f"Invalid volume: volume {volume_id} is being attached or detached (operation "
-            f"{error.detail['holder']}). Nothing was changed; wait until that has ended.",
-        ) from error
+        holder = error.detail.get("holder")
+        for volume_id in volume_ids if holder else ():
+            if holder in await compute.store.read(partial(_holders, compute, volume_id=volume_id)):
+                raise Invalid(
+                    f"Invalid volume: volume {volume_id} is being attached or detached (operation "
+                    f"{holder}). Nothing was changed; wait until that has ended.",
+                ) from error
+        raise
+
+
+def _holders(compute: Compute, tx: Session, volume_id: str) -> list[str]:
+    return compute.sagas.holders(tx, f"volume:{volume_id}")
 
 
 def _is_shown(row: BlockDevice, version: Version) -> bool:
@@ -243,6 +248,11 @@ def _check_volume(
             f"Volume {volume.id} is multiattach, which needs compute API version 2.60. Nothing was "
             "attached."
         )
+    check_zone(compute, server, volume)
+
+
+def check_zone(compute: Compute, server: Server, volume: Volume) -> None:
+    """Raise Invalid for a volume of another zone than its server, where that matters."""
     zone = volume.availability_zone
     own = server.zone if server.host else server.pinned_zone or zone
     if not compute.settings.cross_zone_attach and zone not in {None, own}:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mooring.compute.rebuild.sagas import rebuild_steps as steps
 from mooring.compute.volumes.disks import Disk
 from mooring.errors import NotFound
-from mooring.limits import COMPUTE_REIMAGE_WAIT_S
+from mooring.limits import COMPUTE_CONTENT_WAIT_S
 from mooring.saga import journal
 from mooring.saga.define import Park, Run
 
@@ -87,7 +87,7 @@ def rest(notes: RebuildServer) -> Park:
     return Park(
         signal=signal_of(notes.volume_id),
         seconds=notes.wait_s,
-        timeout_s=COMPUTE_REIMAGE_WAIT_S,
+        timeout_s=COMPUTE_CONTENT_WAIT_S,
         notes=notes,
     )
 

@@ -8,11 +8,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from mooring.compute.service import Compute
 from mooring.compute.tables import BlockDevice
-from mooring.compute.volumes import volume_attachments
+from mooring.compute.volumes import swapping, volume_attachments
 from mooring.compute.volumes.volume_attachments import UNAWAITED_SINCE, NewAttachment, Update
 from mooring.compute.wire.api import queries
 from mooring.compute.wire.api.values import Tag, Truth, Uuid, truth
-from mooring.errors import Conflict
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply, Version
 from mooring.web.bodies import Since
@@ -102,18 +101,16 @@ async def attach(call: Call[Compute], wanted: Attach) -> Reply:
 
 @api.put(_ONE, Change, key=_KEY, only_key=True, policy=f"{_RULE}swap", until=(2, 84))
 async def swap(call: Call[Compute], wanted: Change) -> Reply:
-    """Put another volume in the place of one: not built."""
-    raise _refuse_swap(call.path["volume_id"], wanted.volume_id)
+    """Put another volume in the place of one; answers once the volume service has agreed."""
+    return await _swap(call, wanted.volume_id)
 
 
 @api.put(_ONE, Change, key=_KEY, only_key=True, policy=None, since=(2, 85))
 async def change(call: Call[Compute], wanted: Change) -> Reply:
-    """Change whether a volume goes with its server."""
+    """Change whether a volume goes with its server, and swap it where the body names another."""
     volume_id = call.path["volume_id"]
-    if wanted.volume_id != volume_id:
-        call.require(f"{_RULE}swap")
-        raise _refuse_swap(volume_id, wanted.volume_id)
-    call.require(f"{_RULE}update")
+    is_swap = wanted.volume_id != volume_id
+    call.require(f"{_RULE}swap" if is_swap else f"{_RULE}update")
     keep = wanted.delete_on_termination
     update = Update(
         id=wanted.id,
@@ -124,7 +121,7 @@ async def change(call: Call[Compute], wanted: Change) -> Reply:
     )
     server_id = call.path["server_id"]
     await volume_attachments.update(call.service, call.who, server_id, volume_id, update)
-    return Reply(202)
+    return await _swap(call, wanted.volume_id) if is_swap else Reply(202)
 
 
 @api.delete(_ONE, policy=f"{_RULE}delete")
@@ -170,8 +167,7 @@ async def _attach(call: Call[Compute], wanted: NewAttachment) -> Reply:
     return Reply(200, {"volumeAttachment": answer})
 
 
-def _refuse_swap(old: str, new: str) -> Conflict:
-    return Conflict(
-        f"Volume {old} was not swapped with {new}: swapping volumes is not built. Nothing was "
-        "changed; detach the one and attach the other."
-    )
+async def _swap(call: Call[Compute], new_id: str) -> Reply:
+    server_id, volume_id = call.path["server_id"], call.path["volume_id"]
+    await swapping.swap(call.service, call.who, server_id, volume_id, new_id)
+    return Reply(202)

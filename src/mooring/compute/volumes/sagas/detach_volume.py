@@ -5,27 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from mooring.compute.actions.story import Told, tell
-from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices, disks
 from mooring.compute.volumes.disk_places import Place
-from mooring.compute.volumes.sagas import everywhere
+from mooring.compute.volumes.sagas import detaching, everywhere
 from mooring.compute.volumes.sagas.release_device import begin_release
-from mooring.errors import Conflict, Invalid, MooringError
+from mooring.errors import Conflict
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import (
-    Each,
-    Former,
-    Run,
-    Saga,
-    Step,
-    exclusive,
-    may_be_repeated,
-    shared,
-)
-from mooring.saga.journal import is_unavailable
+from mooring.saga.define import Each, Former, Run, Saga, Step, exclusive, shared
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -69,40 +57,6 @@ def keep_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     devices.change(tx, notes.block_device_id, run.now(), state="attached")
 
 
-async def begin_detaching(notes: DetachVolume, run: Run[Compute]) -> DetachVolume:
-    """Ask the volume service, with the user's own rights. A volume in another state is Invalid."""
-    volumes = run.service.volumes
-    try:
-        await volumes.begin_detaching(run.user, notes.volume_id, operation=run.operation)
-    except (Conflict, Invalid) as error:
-        if is_unavailable(error):
-            raise
-        if not may_be_repeated(run) or not await _is_detaching(notes, run):
-            raise Invalid(error.public, private=error.private) from error
-    return replace(notes, detaching=True)
-
-
-async def roll_detaching(notes: DetachVolume, run: Run[Compute]) -> None:
-    """Give the volume its state back, when it was `begin_detaching` that changed it."""
-    if not notes.detaching and not await _may_have_begun(notes, run):
-        return
-    operation = guests.other(run.operation, "roll")
-    await run.service.volumes.roll_detaching(None, notes.volume_id, operation=operation)
-
-
-async def _may_have_begun(notes: DetachVolume, run: Run[Compute]) -> bool:
-    """Whether a `begin_detaching` without an answer worked: the volume was `in-use` before."""
-    if run.error is not None and run.error.kind in {"invalid", "forbidden", "not_found"}:
-        return False
-    await run.service.volumes.session.bury(run.operation)
-    return await _is_detaching(notes, run)
-
-
-async def _is_detaching(notes: DetachVolume, run: Run[Compute]) -> bool:
-    volume = await run.service.volumes.show(None, notes.volume_id)
-    return volume.status == "detaching"
-
-
 def accept(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     """Answer the user: from here on a failure is a fault."""
     del tx, notes, run
@@ -117,16 +71,6 @@ def forget_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     """Say that the server no longer has the volume."""
     del run
     devices.remove(tx, notes.block_device_id)
-
-
-async def return_volume(notes: DetachVolume, run: Run[Compute]) -> None:
-    """Let the volume be in use again: its attachment is still there."""
-    try:
-        await run.service.volumes.roll_detaching(None, notes.volume_id, operation=run.operation)
-    except MooringError as error:
-        # The clean-up goes on in any case, and a volume service that is silent must not stop it.
-        if is_unavailable(error) and run.attempt < COMPUTE_UNDO_ATTEMPTS:
-            raise
 
 
 def start_release(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
@@ -146,12 +90,12 @@ def _describe(notes: DetachVolume) -> Told:
 
 
 _steps = disks.Steps(everywhere.find, insists=True)
-_kept = (Step("return_volume", return_volume), Step("start_release", start_release))
+_kept = (Step("return_volume", detaching.return_volume), Step("start_release", start_release))
 DETACH_VOLUME = Saga(
     "compute.detach_volume",
     DetachVolume,
     Step("check_device", check_device, undo=keep_device),
-    Step("begin_detaching", begin_detaching, undo=roll_detaching),
+    Step("begin_detaching", detaching.begin_detaching, undo=detaching.roll_detaching),
     Step("accept", accept),
     Each(
         "hosts",

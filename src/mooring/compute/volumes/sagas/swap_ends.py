@@ -1,0 +1,74 @@
+"""How a swap of two volumes ends that cannot be finished, or not be taken back.
+
+Behind the switch a refusal means one of two things. The guest kept the old volume, its host says:
+then the new one is freed, and all is as before. Or it has the new one, and the host or the volume
+service holds on to the old one: then the server is in ERROR while that is freed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.compute.volumes import devices, disks
+from mooring.compute.volumes.sagas import detaching, swap_steps
+from mooring.compute.volumes.sagas.release_device import begin_release
+from mooring.compute.volumes.sagas.swap_notes import SwapVolume, new_disk
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS
+from mooring.saga.define import Run, Step
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.compute.service import Compute
+
+
+async def end_copy(notes: SwapVolume, run: Run[Compute]) -> None:
+    """Take the new volume from the host, of a guest that kept the old one."""
+    if not notes.switched:
+        await swap_steps.end_copy(notes, run)
+
+
+async def free_new(notes: SwapVolume, run: Run[Compute]) -> None:
+    """Free the new volume of a guest that kept the old one."""
+    if not notes.switched:
+        await disks.free(run, new_disk(notes))
+
+
+def settle_spare(tx: Session, notes: SwapVolume, run: Run[Compute]) -> None:
+    """Forget the new volume, or go on freeing the old one."""
+    if notes.switched:
+        begin_release(tx, run, notes.spare_id)
+    else:
+        devices.remove(tx, notes.spare_id)
+
+
+async def hold_new(notes: SwapVolume, run: Run[Compute]) -> None:
+    """Say that the new volume is in use: its host or its attachment would not let it go."""
+    if not notes.switched:
+        await disks.hold(run, new_disk(notes))
+
+
+def release_spare(tx: Session, notes: SwapVolume, run: Run[Compute]) -> None:
+    """Put the server into ERROR, and go on freeing the volume that is not its disk."""
+    begin_release(tx, run, notes.spare_id)
+
+
+async def return_owed(notes: SwapVolume, run: Run[Compute]) -> None:
+    """Give the old volume its state back, of a server that others took over."""
+    if not notes.switching:
+        await detaching.roll_detaching(notes, run)
+
+
+FAILED = (
+    Step("stop_copy", end_copy, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
+    Step("free_new", free_new),
+    Step("return_volume", detaching.return_volume),
+    Step("settle_spare", settle_spare),
+)
+"""Behind the switch, or what should have been one."""
+REFUSED = (
+    Step("hold_new", hold_new),
+    Step("return_old", detaching.return_volume),
+    Step("release_spare", release_spare),
+)
+"""Where the host or the volume service holds on to the new volume."""

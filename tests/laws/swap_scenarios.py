@@ -1,0 +1,28 @@
+"""Scenarios of volumes that take the place of others under a running server."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mooring.compute.volumes.sagas.swap_volume import SWAP_VOLUME
+from tests.laws import scenarios
+from tests.laws.sites import COMPUTE, Scenario, Site
+
+
+async def two_volumes(site: Site, size: int = 1) -> None:
+    """A server that runs with a volume, and another one as large, or larger."""
+    await scenarios.a_server_with_volume(site)
+    await scenarios.a_volume(site, "spare", size=size)
+
+
+async def swap(site: Site) -> Any:
+    path = f"{COMPUTE}/servers/{{server}}/os-volume_attachments/{{volume}}"
+    body = {"volumeAttachment": {"volumeId": site.names["spare"]}}
+    return await site.ask("PUT", path, body, user="admin", version="2.1")
+
+
+SWAPS = [
+    Scenario("swap", SWAP_VOLUME, two_volumes, swap),
+    Scenario("swap for a larger one", SWAP_VOLUME, partial(two_volumes, size=2), swap),
+]
