@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,12 +22,13 @@ from mooring.agent.fitting import Fitting
 from mooring.agent.guest_mirrors import check_sizes
 from mooring.agent.hypervisor import DiskPlan
 from mooring.agent.mounts import Mounts
-from mooring.agent.qemu_img import FORMATS
+from mooring.agent.qemu_img import FORMATS, InUse
 from mooring.agent.sources import FileSource, Source, shown
 from mooring.agent_api.disks import Connected, Connection, DiskSpec, read_connection
 from mooring.errors import Invalid, NotFound
 from mooring.fence.threads import run_to_end
 
+log = structlog.get_logger()
 _FILE_NAME = re.compile(r"^[A-Za-z0-9][\w.-]{0,254}$")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 EXPORTS = {
@@ -138,11 +140,32 @@ class Connections:
             files.write_record(self._path(attachment_id), record, forced=True)
             await self.fitting.shrink(known.origin, size_bytes, operation_key)
 
+    async def restore(self, known: ConnectionRecord) -> None:
+        """Give a volume its own size back, unless another emulator has it by now."""
+        try:
+            await self.fitting.restore(known.origin, known.full_bytes)
+        except InUse as error:
+            # Of a guest that went to another host: nothing of it is ours any more.
+            log.warning("a volume stays smaller than it was", reason=str(error))
+
+    def find_shrunk(self, server_id: str, volume_id: str) -> ConnectionRecord | None:
+        """Return the connection of a volume that was made smaller for a guest, or None."""
+        return next(
+            (
+                one
+                for one in self._records()
+                if one.full_bytes
+                and one.connected.volume_id == volume_id
+                and server_id in one.servers
+            ),
+            None,
+        )
+
     async def disconnect(self, attachment_id: str) -> None:
         """Let go of a volume, and of its share when nobody else here is connected through it."""
         known = self.find(attachment_id)
         if known is not None and known.full_bytes:
-            await self.fitting.restore(known.origin, known.full_bytes)
+            await self.restore(known)
         self._path(attachment_id).unlink(missing_ok=True)
         if known is not None and isinstance(known.origin, FileSource):
             await self._mounts.release(Path(known.origin.path).parent)

@@ -89,8 +89,22 @@ async def resize_disk(call: Call[Agent]) -> Answer:
 
 @handlers.of(verbs.FORGET_RESIZE)
 async def forget_resize(call: Call[Agent]) -> Answer:
-    """Leave a tombstone, once nothing is at work any more. What has grown stays so."""
-    await call.agent.hypervisor.until_quiet(call.path["server_id"])
+    """Leave a tombstone, once nothing is at work any more. What has grown stays so.
+
+    A volume that was made smaller to be copied to has its own size again.
+    """
+    agent, server_id, volume_id = call.agent, call.path["server_id"], call.path["volume_id"]
+    await agent.hypervisor.until_quiet(server_id)
+    known = agent.connections.find_shrunk(server_id, volume_id)
+    if known is None:
+        return Answer(status=204)
+    guest = await agent.hypervisor.guest(server_id)
+    if guest and any(disk.volume_id == volume_id for disk in guest.disks):
+        await agent.hypervisor.resize_disk(server_id, volume_id, known.full_bytes)
+    else:
+        # What is still copied to it ends first.
+        await agent.hypervisor.unplug(server_id, volume_id)
+        await agent.connections.restore(known)
     return Answer(status=204)
 
 

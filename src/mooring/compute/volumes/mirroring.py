@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.agent_api.mirrors import SwitchRequest
-from mooring.agent_api.verbs import STOP_MIRROR
+from mooring.agent_api.verbs import FORGET_RESIZE, STOP_MIRROR
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import disks
 from mooring.errors import Conflict, NotFound
@@ -83,8 +83,14 @@ async def switch(run: Run[Compute], old: Disk, new: Disk) -> bool:
 
 
 async def grow(run: Run[Compute], new: Disk, size_bytes: int) -> None:
-    """Tell the guest that its disk is larger by now; nothing on a host that is lost."""
+    """Give the new volume its own size back, and tell the guest; a host that is lost owes it."""
     if await guests.is_lost(run, new.host or ""):
+
+        async def owed(agent: AgentClient) -> None:
+            await agent.forget_resize(new.server_id, new.volume_id, operation=run.operation)
+
+        path = FORGET_RESIZE.target(new.server_id, new.volume_id)
+        await guests.take_back(run, new.host, path, owed)
         return
 
     async def verb(agent: AgentClient) -> None:

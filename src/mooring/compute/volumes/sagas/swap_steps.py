@@ -82,8 +82,11 @@ async def complete_new(notes: SwapVolume, run: Run[Compute]) -> None:
 
 
 def _try_again(run: Run[Compute], error: MooringError) -> None:
-    """Raise what has a refusal tried again, up to `COMPUTE_UNDO_ATTEMPTS` times; fences' never."""
-    if is_fenced(error):
+    """Raise what has a refusal tried again, up to `COMPUTE_UNDO_ATTEMPTS` times; fences' never.
+
+    What is only unavailable is waited for: a host that is silent may be alive.
+    """
+    if is_fenced(error) or is_unavailable(error):
         raise error
     if run.attempt < COMPUTE_UNDO_ATTEMPTS:
         raise Unavailable(error.public, private=error.private, **error.detail) from error
