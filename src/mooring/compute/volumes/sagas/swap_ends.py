@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from mooring.agent_api.mirrors import SWITCHED
 from mooring.compute.volumes import devices, disks
 from mooring.compute.volumes.sagas import detaching, swap_steps
 from mooring.compute.volumes.sagas.release_device import begin_release
-from mooring.compute.volumes.sagas.swap_notes import SwapVolume, new_disk
+from mooring.compute.volumes.sagas.swap_notes import SwapVolume, exchange, new_disk
+from mooring.errors import Conflict
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
-from mooring.saga.define import Run, Step
+from mooring.saga.define import Run, Step, Together
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -22,10 +26,26 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
 
 
-async def end_copy(notes: SwapVolume, run: Run[Compute]) -> None:
-    """Take the new volume from the host, of a guest that kept the old one."""
-    if not notes.switched:
+async def end_copy(notes: SwapVolume, run: Run[Compute]) -> Together | None:
+    """Take the new volume from the host, of a guest that kept the old one; the host knows which."""
+    if notes.switched:
+        return None
+    try:
         await swap_steps.end_copy(notes, run)
+    except Conflict as error:
+        if not error.detail.get(SWITCHED):
+            raise
+        now, switched = run.now(), replace(notes, switched=True)
+        return Together(lambda tx: exchange(tx, notes, now), switched)
+    return None
+
+
+async def finish_new(notes: SwapVolume, run: Run[Compute]) -> SwapVolume | None:
+    """See that the new volume is whole and in use, of a guest that has it."""
+    if not notes.switched:
+        return None
+    await disks.hold(run, new_disk(notes))
+    return await swap_steps.grow_disk(notes, run)
 
 
 async def free_new(notes: SwapVolume, run: Run[Compute]) -> None:
@@ -62,6 +82,7 @@ async def return_owed(notes: SwapVolume, run: Run[Compute]) -> None:
 FAILED = (
     Step("stop_copy", end_copy, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
     Step("free_new", free_new),
+    Step("finish_new", finish_new),
     Step("return_volume", detaching.return_volume),
     Step("settle_spare", settle_spare),
 )
