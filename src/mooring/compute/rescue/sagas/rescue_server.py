@@ -63,21 +63,23 @@ def record_rescued(tx: Session, notes: RescueServer, run: Run[Compute]) -> None:
 
 
 async def return_guest(notes: RescueServer, run: Run[Compute]) -> RescueServer:
-    """Let the guest have its own disks again, on or off as it was, unless it never lost them."""
+    """Let the guest have its own disks again, on or off as it was, unless it never lost them.
+
+    Where that is refused for good, or stays unanswered for long, note why.
+    """
     if not notes.found or (notes.found in steps.RUNS and not notes.in_rescue):
         return notes
-    await guests.insist(run, _return_guest(notes, run))
+    if why := await guests.give_up_late(run, _return_guest(notes, run)):
+        return replace(notes, broken=why)
     return replace(notes, found="running" if notes.was_running else "stopped", in_rescue=False)
 
 
-def break_down(tx: Session, notes: RescueServer, run: Run[Compute]) -> RescueServer:
-    """Put the server into ERROR; one whose guest was never ended is left as it is."""
-    if not notes.found:
+def end_badly(tx: Session, notes: RescueServer, run: Run[Compute]) -> None:
+    """Leave the server as its guest is; one that was not brought back is in ERROR."""
+    if notes.broken:
+        states.break_down(tx, notes.server_id, run.now())
+    else:
         steps.give_up(tx, notes, run)
-        return notes
-    states.break_down(tx, notes.server_id, run.now())
-    why = run.undo_error.public if run.undo_error else "its host refused"
-    return replace(notes, broken=why)
 
 
 async def _return_guest(notes: RescueServer, run: Run[Compute]) -> None:
@@ -122,9 +124,8 @@ RESCUE_SERVER = Saga(
     failed_end=(
         Step("look_at_guest", steps.look_at_guest),
         Step("return_guest", return_guest, deadline_s=700.0),
-        Step("give_up", steps.give_up),
+        Step("end_badly", end_badly),
     ),
-    undo_ends=(Step("break_down", break_down),),
     residue=("faults", "instance_actions"),
     story=tell(_describe),
 )
