@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.contract.clients import COMPUTE, MIB, Answer, Cloud
+from tests.tempest.api import API
 from tests.tempest.moves import MOVES
 from tests.tempest.network import CLOUD_PORT, PORT
 from tests.tempest.rescues import RESCUES
@@ -36,7 +37,6 @@ from tests.tempest.settings import (
     write_configuration,
 )
 from tests.tempest.shares import POOLS, SHARES
-from tests.tempest.volumes import VOLUMES
 
 PROGRAMS = Path("build/tempest/bin").absolute()
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1
@@ -134,9 +134,13 @@ def prepare(cloud: Cloud, work: Path) -> tuple[str, str]:
             admin.create_user(name=user, password=password, domain_id="default")
             admin.grant_role(user, user=user, project="demo")
         admin.block_storage.create_type(name=SHARED, extra_specs={"multiattach": "<is> True"})
-    write_accounts(cloud, password, work / "accounts.yaml")
-    demo = cloud.http("demo")
-    return demo.image("old", b"old!" * (MIB // 4)), demo.image("new", b"new!" * (MIB // 4))
+        write_accounts(cloud, password, work / "accounts.yaml")
+        demo = cloud.http("demo")
+        old, new = (demo.image(name, name.encode() * (MIB // 4)) for name in ("old!", "new!"))
+        for image in (old, new):
+            # Tests that have projects of their own boot from them, too.
+            admin.image.update_image(image, visibility="public")
+    return old, new
 
 
 def run_part(part: Part, work: Path, configuration: Path) -> int:
@@ -188,7 +192,7 @@ def run_all(work: Path) -> int:
     with guests_cloud(guests) as cloud:
         code = run((REBUILD, OTHERS, RESCUES), cloud, guests, PORT)
     with hosts_cloud(hosts) as cloud:
-        code = run((MOVES, VOLUMES), cloud, hosts, CLOUD_PORT) or code
+        code = run((MOVES, API), cloud, hosts, CLOUD_PORT) or code
     with shares_cloud(shares) as cloud:
         return run((SHARES,), cloud, shares, CLOUD_PORT) or code
 
