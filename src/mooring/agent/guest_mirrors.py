@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class GuestMirrors(Protocol):
-    """A part of `Hypervisor`. `unplug` of either volume ends a copy from one to the other."""
+    """A part of `Hypervisor`. `unplug` of either volume ends a copy from one to the other.
+
+    Of the old one, once both are in step, it ends well: the guest goes on with the new one, and
+    loses neither its disk nor what it wrote.
+    """
 
     async def mirror_disk(self, server_id: str, volume_id: str, new: DiskPlan) -> None:
         """Begin to copy a volume of a running or paused guest to another one.

@@ -114,6 +114,14 @@ class SimulatedMirrors(SimulatedCaptures):
                 disk.mirror = None
         self._world.save(guest)
 
+    def _leave_mirrors(self, guest: SimulatedGuest, volume_id: str) -> None:
+        """End copies from or to a volume that is to go; one that is in step goes to its end."""
+        for disk in guest.disks:
+            mirror = disk.mirror
+            if mirror is not None and disk.volume_id == volume_id and not self._lags(mirror):
+                _take_over(disk, mirror)
+        self._end_mirrors(guest, volume_id)
+
     def _switch(self, server_id: str, volume_id: str, new: DiskPlan) -> GuestDisk:
         guest = self._get(server_id)
         known = next((one for one in guest.disks if one.attachment_id == new.attachment_id), None)
@@ -127,10 +135,7 @@ class SimulatedMirrors(SimulatedCaptures):
         if mirror is None or mirror.attachment_id != new.attachment_id or self._lags(mirror):
             self._end_mirrors(guest, volume_id)
             raise copy_ended(server_id, volume_id)
-        # A guest knows its disk by the serial number that it had at its start.
-        disk.serial = disk.serial or disk.volume_id
-        disk.volume_id, disk.attachment_id = mirror.volume_id, mirror.attachment_id
-        disk.path, disk.format, disk.below, disk.mirror = mirror.path, mirror.format, [], None
+        _take_over(disk, mirror)
         self._world.save(guest)
         return show_disk(disk)
 
@@ -145,6 +150,14 @@ class SimulatedMirrors(SimulatedCaptures):
         if found is None:
             raise no_disk(server_id, volume_id)
         return guest, found
+
+
+def _take_over(disk: SimulatedDisk, mirror: SimulatedMirror) -> None:
+    """Let a disk be the volume that it was copied to."""
+    # A guest knows its disk by the serial number that it had at its start.
+    disk.serial = disk.serial or disk.volume_id
+    disk.volume_id, disk.attachment_id = mirror.volume_id, mirror.attachment_id
+    disk.path, disk.format, disk.below, disk.mirror = mirror.path, mirror.format, [], None
 
 
 def _as_disk(disk: SimulatedDisk, new: DiskPlan, file: FileSource) -> SimulatedDisk:

@@ -73,7 +73,7 @@ class LibvirtMirrors(LibvirtCaptures):
             return await self._with(server_id, lambda domain: _switch(domain, volume_id, new))
 
     async def _end_mirrors(self, server_id: str, volume_id: str) -> None:
-        """End every copy from or to a volume. Raises NotFound without a guest."""
+        """End every copy from or to a volume that is to go. Raises NotFound without a guest."""
         async with self._lock(server_id):
             await self._with(server_id, lambda domain: _end_all(domain, volume_id))
 
@@ -149,8 +149,24 @@ def _end_all(domain: Any, volume_id: str) -> None:
         swap = swapped.find_pending(domain.XMLDesc(0), _target(disk))
         if swap is None or swap.volume_id == disk.volume_id:
             continue
+        if volume_id == disk.volume_id and _finish(domain, disk, swap):
+            continue
         if volume_id in {disk.volume_id, swap.volume_id}:
             _end(domain, disk)
+
+
+def _finish(domain: Any, live: DefinedDisk, swap: Swap) -> bool:
+    """Let a guest that is to lose the old volume go on with the new one, if both are in step."""
+    mirror = open_files.read_mirror(domain.XMLDesc(0), live.volume_id)
+    if mirror is None or mirror.path != swap.file or not mirror.is_in_step:
+        return False
+    source = FileSource(path=mirror.path, format=mirror.format)
+    plan = DiskPlan(volume_id=swap.volume_id, attachment_id=swap.attachment_id, source=source)
+    if not devices.read(domain).config.disk(swap.volume_id, swap.attachment_id):
+        _redefine(domain, live.volume_id, plan)
+    domain.blockJobAbort(_target(live), _PIVOT)
+    swapped.settle(domain, swap.volume_id)
+    return True
 
 
 def _end(domain: Any, live: DefinedDisk) -> None:

@@ -26,6 +26,7 @@ class Mirror(Struct, frozen=True, kw_only=True):
     """The other file that QEMU copies a disk to, and whether it gets what the guest writes."""
 
     path: str
+    format: str
     is_in_step: bool
 
 
@@ -65,7 +66,9 @@ def read_mirror(xml: str, volume_id: str) -> Mirror | None:
             continue
         source = mirror.find("source")
         path = "" if source is None else source.get("file") or source.get("dev") or ""
-        return Mirror(path=path, is_in_step=mirror.get("ready") == "yes")
+        kind = mirror.find("format")
+        disk_format = "" if kind is None else kind.get("type", "")
+        return Mirror(path=path, format=disk_format, is_in_step=mirror.get("ready") == "yes")
     return None
 
 
