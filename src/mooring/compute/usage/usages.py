@@ -99,7 +99,8 @@ def report(tx: Session, wish: Wish) -> Mapping[str, Usage]:
     if wish.project_id is not None:
         query = query.where(Server.project_id == wish.project_id)
     if wish.marker:
-        if tx.get(Server, wish.marker) is None:
+        marker = tx.get(Server, wish.marker)
+        if marker is None or wish.project_id not in {None, marker.project_id}:
             raise Invalid(f"marker [{wish.marker}] not found")
         query = query.where(Server.id > wish.marker)
     rows = cast("Sequence[Server]", tx.execute(query.limit(wish.limit)).all())
