@@ -159,6 +159,31 @@ async def test_it_waits_for_ever_where_the_setting_says_so(kept: Kept) -> None:
     await kept.is_shelved()
 
 
+async def test_it_stays_at_its_host_when_its_image_was_deleted(shelved: Kept) -> None:
+    cloud, host = shelved.cloud, shelved.moving.source
+    image = (await cloud.images())[NAME]["id"]
+    assert await cloud.change_image("DELETE", image) == 204
+    assert await shelved.act("shelveOffload", user="admin") == 202
+    shown = await show(shelved.moving)
+    assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("SHELVED", host)
+    (action, message), *_ = reversed(await cloud.actions(shelved.moving.server_id))
+    assert (action, message) == ("shelveOffload", "Error")
+    assert shelved.reads(host) == ([FORMER], 1)
+    assert await shelved.act("unshelve") == 202
+    await shelved.is_back(host)
+
+
+async def test_no_evacuation_makes_the_disk_of_another_image(shelved: Kept) -> None:
+    await dies(shelved)
+    reset = {"state": "error"}
+    assert await shelved.act("os-resetState", reset, user="admin") == 202
+    answer = await shelved.cloud.ask(
+        "POST", f"/servers/{shelved.moving.server_id}/action", {"evacuate": {}}, user="admin"
+    )
+    assert (answer.status, "is in image" in answer.fault) == (409, True)
+    assert NAME in await shelved.cloud.images()
+
+
 async def test_an_administrator_takes_it_from_its_host(shelved: Kept) -> None:
     assert await shelved.act("shelveOffload") == 403
     assert await shelved.act("shelveOffload", user="admin") == 202

@@ -99,6 +99,13 @@ def _require_state(server: Server, only_from: str | None) -> None:
         raise Conflict(f"Instance {server.id} is on host {only_from} no more.")
     if server.vm_state not in _FROM:
         raise states.refusal(server.id, _ACTION, "vm_state", server.vm_state)
+    if server.shelved_image_id:
+        raise Conflict(
+            f"The root disk of instance {server.id} is in image {server.shelved_image_id}, and an "
+            "evacuation would make it of another one. Nothing was changed; make a new instance of "
+            "that image, and delete this one.",
+            lasts=True,
+        )
     if server.launched_at is None:
         raise Conflict(
             f"Instance {server.id} is in an invalid state for '{_ACTION}': it never ran. Nothing "

@@ -17,6 +17,7 @@ from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests
 from mooring.compute.power.sagas import power
 from mooring.compute.servers import states
+from mooring.compute.shelve.sagas import shelved_image
 from mooring.compute.shelve.sagas.shelve_notes import (
     OffloadServer,
     at_host,
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     N = TypeVar("N", bound=OffloadServer)
 
 _RESERVE = "reserve_spare"
+
+
+async def check_image(notes: OffloadServer, run: Run[Compute]) -> None:
+    """See that the image is there that is to have the disk, before the host removes that."""
+    await shelved_image.require(run, notes.server_id)
 
 
 async def reserve_spare(notes: OffloadServer, item: str, run: Run[Compute]) -> OffloadServer:
@@ -172,6 +178,7 @@ OFFLOAD_SERVER = Saga(
     "compute.offload_server",
     OffloadServer,
     Step("begin_change", power.begin_change, undo=power.give_up),
+    Step("check_image", check_image),
     Each(
         "spared",
         items,

@@ -12,7 +12,7 @@ from mooring.agent_api.verbs import DELETE_IMAGE
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
-from mooring.errors import MooringError, NotFound
+from mooring.errors import Conflict, MooringError, NotFound
 from mooring.saga.define import Together
 from mooring.saga.journal import is_unavailable
 
@@ -25,6 +25,27 @@ if TYPE_CHECKING:
 
 NONE = ""
 """What the row has instead of an image."""
+
+
+async def require(run: Run[Compute], server_id: str) -> None:
+    """Raise Conflict when the image that is to have a server's disk alone was deleted."""
+    server = await run.service.store.read(lambda tx: tx.get(Server, server_id))
+    image_id = server.shelved_image_id if server else NONE
+    if image_id and not await is_whole(run, image_id):
+        raise Conflict(
+            f"Image {image_id}, which has the root disk of server {server_id}, was deleted. The "
+            "server stays at its host, which has the disk; unshelve it, and shelve it again.",
+            lasts=True,
+        )
+
+
+async def is_whole(run: Run[Compute], image_id: str) -> bool:
+    """Whether an image is there, with its data."""
+    try:
+        image = await run.service.images.show(None, image_id)
+    except NotFound:
+        return False
+    return image.status in {"active", "deactivated"}
 
 
 async def delete(run: Run[Compute], image_id: str) -> str:
@@ -68,6 +89,10 @@ async def settle(run: Run[Compute], server_id: str) -> Together | None:
         return None
     if await guests.is_lost(run, server.host):
         return None
+    # A call that was given up may be removing the guest yet: it ends first, and none comes later.
+    await guests.ask(
+        run, server.host, lambda agent: agent.claim_server(server_id, operation=run.operation)
+    )
     guest = await guests.ask(run, server.host, lambda agent: agent.show_server(server_id))
     if guest is None:
         return None

@@ -40,6 +40,12 @@ async def bring_image(notes: UnshelveServer, item: str, run: Run[Compute]) -> No
     try:
         await spawning.bring_image(run, notes.host, item)
     except NotFound as error:
+        if await shelved_image.is_whole(run, item):
+            raise Conflict(
+                f"Host {notes.host} did not get image {item}: {error.public} The server stays "
+                "away, as it was; unshelve it again.",
+                private=error.private,
+            ) from error
         raise Conflict(
             f"Image {item}, which had the root disk of server {notes.server_id} while it was away, "
             "was deleted. The server cannot come back; delete it, which frees its volumes.",
