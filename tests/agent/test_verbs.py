@@ -40,6 +40,7 @@ def test_what_is_put_and_has_no_undo_is_known() -> None:
         "put_move_certificates",
         "set_power",
         "hasten_departure",
+        "switch_disk",
         "record_merge",
     ]
 

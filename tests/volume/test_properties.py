@@ -81,7 +81,7 @@ async def test_actions_that_are_not_built_are_refused_by_name(
 ) -> None:
     volume_id = await cloud.make()
     answer = await cloud.act(volume_id, action, {})
-    assert answer.status == 400
+    assert answer.status == 501
     assert action in answer.fault
     assert (await cloud.act(volume_id, "a", None, version="3.0")).status == 400
 

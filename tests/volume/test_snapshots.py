@@ -172,7 +172,7 @@ async def test_a_volume_in_use_needs_force_below_3_66(cloud: VolumeCloud) -> Non
     [
         ({"volume_id": UNKNOWN}, 404),
         ({"volume_id": "no id"}, 400),
-        ({"volume_id": None}, 400),
+        ({"volume_id": None}, 404),
         ({"name": "n" * 256}, 400),
         ({"metadata": {"": "x"}}, 400),
         ({"metadata": {"k": 1}}, 400),

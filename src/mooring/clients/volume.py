@@ -212,7 +212,14 @@ class VolumeClient:
         while True:
             marker = found[-1].id if found else None
             path = "/attachments?" + _query({**wanted, "marker": marker})
-            page = await self._read("GET", path, "attachments", list[Attachment], caller=caller)
+            try:
+                page = await self._read("GET", path, "attachments", list[Attachment], caller=caller)
+            except NotFound:
+                if marker is None:
+                    raise
+                # The one that the last page ended with is gone by now: those that are left anew.
+                found = []
+                continue
             if not page:
                 return found
             found += page

@@ -89,7 +89,7 @@ async def test_what_is_not_built_is_501(cloud: ComputeAlone, method: str, path: 
         ("GET", "/nothing", 404),
         ("PATCH", "/servers", 405),
         ("DELETE", "/servers", 405),
-        ("GET", "/os-volumes", 404),
+        ("GET", "/os-volumes", 501),
         ("GET", "/servers/{server_id}/os-interface/x", 404),
         ("DELETE", "/servers/{server_id}/os-interface/x", 404),
         ("POST", "/servers/{server_id}/os-interface", 400),

@@ -99,6 +99,7 @@ def report(tx: Session, wish: Wish) -> Mapping[str, Usage]:
     if wish.project_id is not None:
         query = query.where(Server.project_id == wish.project_id)
     if wish.marker:
+        # Whose it is is looked at below.
         marker = tx.get(Server, wish.marker)
         if marker is None or wish.project_id not in {None, marker.project_id}:
             raise Invalid(f"marker [{wish.marker}] not found")
