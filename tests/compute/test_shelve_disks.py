@@ -173,6 +173,21 @@ async def test_it_stays_at_its_host_when_its_image_was_deleted(shelved: Kept) ->
     await shelved.is_back(host)
 
 
+async def test_a_hard_reboot_makes_a_lost_disk_of_its_image(shelved: Kept) -> None:
+    cloud, host, server_id = shelved.cloud, shelved.moving.source, shelved.moving.server_id
+    await cloud.agents[host].agent.hypervisor.remove(server_id)
+    reset = {"state": "active"}
+    assert await shelved.act("os-resetState", reset, user="admin") == 202
+    assert NAME in await cloud.images()
+    assert await shelved.act("reboot", {"type": "HARD"}) == 202
+    assert (await show(shelved.moving))["status"] == "ACTIVE"
+    assert shelved.reads(host) == ([FORMER], 1)
+    assert await shelved.act("os-resetState", reset, user="admin") == 202
+    assert list(await cloud.images()) == ["tiny"]
+    assert shelved.reads(host) == ([FORMER], 1)
+    await shelved.doctor_finds_nothing()
+
+
 async def test_no_evacuation_makes_the_disk_of_another_image(shelved: Kept) -> None:
     await dies(shelved)
     reset = {"state": "error"}

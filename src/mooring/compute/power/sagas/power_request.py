@@ -18,6 +18,7 @@ from mooring.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from mooring.agent_api.client import AgentClient
+    from mooring.agent_api.servers import ServerSpec
     from mooring.compute.service import Compute
     from mooring.saga.define import Run
 
@@ -41,7 +42,10 @@ async def ask(notes: ChangePower, run: Run[Compute]) -> None:
 
 
 async def _define_anew(notes: ChangePower, run: Run[Compute], request: PowerRequest) -> None:
-    """Define and start a guest with the disks that its server has on the host."""
+    """Define and start a guest with the disks that its server has on the host.
+
+    A root disk that is not there is made of the image that has it, if the server was put away.
+    """
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     given = request.disks or []
     spec = spawning.specify_guest(server, "", given, drive=request.drive)
@@ -51,12 +55,28 @@ async def _define_anew(notes: ChangePower, run: Run[Compute], request: PowerRequ
     try:
         await guests.put(run, notes.host, notes.server_id, spec)
     except NotFound as error:
+        if server.shelved_image_id:
+            await _define_of_image(run, server, spec)
+            return
         raise Conflict(
             f"Host {notes.host} has neither the guest of server {server.id} nor its root disk, and "
             "nothing was made in their place. Rebuild the server, with a new disk of its image, or "
             "delete it.",
             private=error.public,
         ) from error
+
+
+async def _define_of_image(run: Run[Compute], server: Server, spec: ServerSpec) -> None:
+    """Define and start a guest whose root disk was lost with it, and is in an image."""
+    host, image_id = server.host or "", server.shelved_image_id
+    await spawning.bring_image(run, host, image_id)
+    root = RootDisk(image_id=image_id, size_gib=server.disk_gib, stands_alone=True)
+    operation = guests.other(run.operation, "image")
+
+    async def verb(agent: AgentClient) -> None:
+        await agent.put_server(server.id, replace(spec, root=root), operation=operation)
+
+    await guests.ask(run, host, verb)
 
 
 async def build(notes: ChangePower, run: Run[Compute]) -> PowerRequest:
