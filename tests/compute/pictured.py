@@ -13,7 +13,7 @@ from mooring.placement.app import SERVICE as PLACEMENT
 from mooring.volume.app import SERVICE as VOLUME
 from tests.compute.cloud import IMAGE, ComputeCloud
 from tests.compute.local_disks import FORMER, HOSTS, Local, make_local
-from tests.compute.verifying import show
+from tests.compute.verifying import force_down, show
 
 _IMAGES = "/image/v2/images"
 LATEST, NAME = "2.100", "s-shelved"
@@ -115,3 +115,12 @@ async def make_kept(cloud: PicturedCloud) -> Kept:
     sent = await cloud.ask("PUT", f"{_IMAGES}/{IMAGE}/file", b"\0" * 65536)
     assert sent.status == 204, sent.text
     return Kept((await make_local(cloud)).moving)
+
+
+async def dies(kept: Kept) -> None:
+    """Let the server's host die, which may be the storage of its volume."""
+    cloud, moving = kept.cloud, kept.moving
+    assert (await cloud.detach(moving.server_id, moving.volumes.pop())).status == 202
+    await cloud.settle()
+    await cloud.end_host(moving.source)
+    await force_down(cloud, moving.source, down=True)

@@ -16,8 +16,8 @@ from mooring.errors import Conflict, NoCapacity
 from tests.compute.cloud import IMAGE
 from tests.compute.elsewhere import refuse
 from tests.compute.local_disks import FORMER, HOSTS, LATER
-from tests.compute.pictured import LATEST, NAME, Kept, PicturedCloud, make_kept
-from tests.compute.verifying import force_down, show
+from tests.compute.pictured import LATEST, NAME, Kept, PicturedCloud, dies, make_kept
+from tests.compute.verifying import show
 
 pytestmark = pytest.mark.anyio
 
@@ -159,46 +159,6 @@ async def test_it_waits_for_ever_where_the_setting_says_so(kept: Kept) -> None:
     await kept.is_shelved()
 
 
-async def test_it_stays_at_its_host_when_its_image_was_deleted(shelved: Kept) -> None:
-    cloud, host = shelved.cloud, shelved.moving.source
-    image = (await cloud.images())[NAME]["id"]
-    assert await cloud.change_image("DELETE", image) == 204
-    assert await shelved.act("shelveOffload", user="admin") == 202
-    shown = await show(shelved.moving)
-    assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("SHELVED", host)
-    (action, message), *_ = reversed(await cloud.actions(shelved.moving.server_id))
-    assert (action, message) == ("shelveOffload", "Error")
-    assert shelved.reads(host) == ([FORMER], 1)
-    assert await shelved.act("unshelve") == 202
-    await shelved.is_back(host)
-
-
-async def test_a_hard_reboot_makes_a_lost_disk_of_its_image(shelved: Kept) -> None:
-    cloud, host, server_id = shelved.cloud, shelved.moving.source, shelved.moving.server_id
-    await cloud.agents[host].agent.hypervisor.remove(server_id)
-    reset = {"state": "active"}
-    assert await shelved.act("os-resetState", reset, user="admin") == 202
-    assert NAME in await cloud.images()
-    assert await shelved.act("reboot", {"type": "HARD"}) == 202
-    assert (await show(shelved.moving))["status"] == "ACTIVE"
-    assert shelved.reads(host) == ([FORMER], 1)
-    assert await shelved.act("os-resetState", reset, user="admin") == 202
-    assert list(await cloud.images()) == ["tiny"]
-    assert shelved.reads(host) == ([FORMER], 1)
-    await shelved.doctor_finds_nothing()
-
-
-async def test_no_evacuation_makes_the_disk_of_another_image(shelved: Kept) -> None:
-    await dies(shelved)
-    reset = {"state": "error"}
-    assert await shelved.act("os-resetState", reset, user="admin") == 202
-    answer = await shelved.cloud.ask(
-        "POST", f"/servers/{shelved.moving.server_id}/action", {"evacuate": {}}, user="admin"
-    )
-    assert (answer.status, "is in image" in answer.fault) == (409, True)
-    assert NAME in await shelved.cloud.images()
-
-
 async def test_an_administrator_takes_it_from_its_host(shelved: Kept) -> None:
     assert await shelved.act("shelveOffload") == 403
     assert await shelved.act("shelveOffload", user="admin") == 202
@@ -282,15 +242,6 @@ async def test_a_drain_leaves_one_that_does_not_go(shelved: Kept) -> None:
     assert shown["status"] == "drained"
     assert "3 tries" in shown["left"][0]["reason"]
     await shelved.is_shelved()
-
-
-async def dies(kept: Kept) -> None:
-    """Let the server's host die, which may be the storage of its volume."""
-    cloud, moving = kept.cloud, kept.moving
-    assert (await cloud.detach(moving.server_id, moving.volumes.pop())).status == 202
-    await cloud.settle()
-    await cloud.end_host(moving.source)
-    await force_down(cloud, moving.source, down=True)
 
 
 async def test_a_dead_host_that_is_emptied_gives_it_up(shelved: Kept) -> None:
