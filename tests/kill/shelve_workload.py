@@ -8,7 +8,7 @@ from tests.kill.harness import Answer, KilledCloud
 
 SERVERS, VOLUMES = "/compute/v2.1/servers", "/volume/v3/volumes"
 _VERSION = "2.90"
-_OF_DISKS = ("bring_image", "delete_image", "drop_image", "forget_image")
+_OF_DISKS = ("bring_image", "delete_image", "drop_image")
 """Steps that a server passes which comes back with a root disk of its own."""
 Act = Callable[[], Answer]
 

@@ -68,7 +68,7 @@ MUTANTS = [
     Mutant(
         "the image of a server that was put away outlives it",
         "compute/delete/sagas/delete_server.py",
-        '    Step("delete_image", old_image.delete),\n',
+        '    Step("delete_image", old_image.delete, may_be_forgone=True),\n',
         "",
         DISKS,
         "goes_with_a_server",

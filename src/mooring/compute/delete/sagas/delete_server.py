@@ -184,7 +184,7 @@ DELETE_SERVER = Saga(
     ),
     Step("sweep_attachments", sweep_attachments),
     Step("release_claim", rooms.release_claim),
-    Step("delete_image", old_image.delete),
+    Step("delete_image", old_image.delete, may_be_forgone=True),
     Step("bury_server", bury_server),
     locks=locks_of,
     mode="preempt",

@@ -119,7 +119,7 @@ SHELVE_SERVER = Saga(
     Step("begin_upload", begin_upload),
     Step("upload_image", server_image.upload, deadline_s=7500.0),
     Step("remove_capture", server_image.remove_capture),
-    Step("delete_former", delete_former),
+    Step("delete_former", delete_former, may_be_forgone=True),
     Step("record_shelved", record_shelved),
     locks=locks_of,
     answered_after=_CREATE,

@@ -64,6 +64,16 @@ async def delete(run: Run[Compute], image_id: str) -> str:
     return ""
 
 
+async def discard(run: Run[Compute], server_id: str, image_id: str) -> Together:
+    """Delete the image of a server that has its disk again, and forget it in the same moment.
+
+    Until then, or where an operator goes on without it, the row names it for whoever comes next.
+    """
+    if image_id:
+        await delete(run, image_id)
+    return Together(lambda tx: forget(tx, server_id, run))
+
+
 def forget(tx: Session, server_id: str, run: Run[Compute]) -> None:
     """Say that no image has the server's disk."""
     states.change(tx, server_id, run.now(), shelved_image_id=NONE, shelved_at=None)
@@ -96,5 +106,4 @@ async def settle(run: Run[Compute], server_id: str) -> Together | None:
     guest = await guests.ask(run, server.host, lambda agent: agent.show_server(server_id))
     if guest is None:
         return None
-    await delete(run, server.shelved_image_id)
-    return Together(lambda tx: forget(tx, server_id, run))
+    return await discard(run, server_id, server.shelved_image_id)

@@ -15,11 +15,9 @@ from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
 from mooring.compute.shelve.sagas import shelved_image
 from mooring.errors import Conflict, NotFound
-from mooring.saga.define import Each, Step
+from mooring.saga.define import Each, Step, Together
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from mooring.agent_api.servers import ServerSpec
     from mooring.compute.service import Compute
     from mooring.compute.shelve.sagas.shelve_notes import UnshelveServer
@@ -87,16 +85,9 @@ def too_old(notes: UnshelveServer) -> Conflict:
     )
 
 
-async def delete_image(notes: UnshelveServer, item: str, run: Run[Compute]) -> None:
+async def delete_image(notes: UnshelveServer, item: str, run: Run[Compute]) -> Together:
     """Delete the image: the server runs from its own disk."""
-    del notes
-    await shelved_image.delete(run, item)
-
-
-def forget_image(tx: Session, notes: UnshelveServer, item: str, run: Run[Compute]) -> None:
-    """Forget it."""
-    del item
-    shelved_image.forget(tx, notes.server_id, run)
+    return await shelved_image.discard(run, notes.server_id, item)
 
 
 BROUGHT = Each("root", images, Step("bring_image", bring_image, undo=drop_image, deadline_s=900.0))
@@ -104,8 +95,7 @@ BROUGHT = Each("root", images, Step("bring_image", bring_image, undo=drop_image,
 DELETED = Each(
     "image",
     images,
-    Step("delete_image", delete_image),
+    Step("delete_image", delete_image, may_be_forgone=True),
     Step("drop_image", drop_image),
-    Step("forget_image", forget_image),
 )
 """Deleted once the server runs."""

@@ -15,20 +15,12 @@ from mooring.compute.shelve.sagas.shelve_notes import UnshelveHere
 from mooring.saga.define import Run, Saga, Step, Together, exclusive
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from mooring.compute.service import Compute
 
 
-async def delete_image(notes: UnshelveHere, run: Run[Compute]) -> None:
+async def delete_image(notes: UnshelveHere, run: Run[Compute]) -> Together:
     """Delete the image."""
-    if notes.image_id:
-        await shelved_image.delete(run, notes.image_id)
-
-
-def forget_image(tx: Session, notes: UnshelveHere, run: Run[Compute]) -> None:
-    """Forget it."""
-    shelved_image.forget(tx, notes.server_id, run)
+    return await shelved_image.discard(run, notes.server_id, notes.image_id)
 
 
 async def settle_image(notes: UnshelveHere, run: Run[Compute]) -> Together | None:
@@ -51,8 +43,7 @@ UNSHELVE_HERE = Saga(
     Step("forget_lost_volumes", power.forget_lost_volumes),
     Step("set_power", power.set_power, deadline_s=700.0),
     Step("record_power", power.record_power),
-    Step("delete_image", delete_image),
-    Step("forget_image", forget_image),
+    Step("delete_image", delete_image, may_be_forgone=True),
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
     visible_after="record_power",
     pivot="set_power",
