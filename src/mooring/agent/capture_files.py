@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from mooring.agent import files
 from mooring.agent_api.captures import Capture
 from mooring.errors import Invalid
+from mooring.fence.threads import run_to_end
 from mooring.limits import CAPTURE_PIECE_BYTES
 
 _SUFFIX = ".capture"
@@ -39,7 +40,20 @@ def show(path: Path, image_id: str) -> Capture | None:
     return None
 
 
-def keep(written: Path, path: Path, image_id: str) -> Capture:
+async def make(
+    path: Path, image_id: str, operation_key: str, copy: Callable[[Path], Awaitable[None]]
+) -> Capture:
+    """Have a copy written under another name, and make it a capture. Raises NoCapacity."""
+    written = files.partial(path, operation_key)
+    try:
+        with files.full_disk_told(path):
+            await copy(written)
+        return await run_to_end(lambda: _keep(written, path, image_id))
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def _keep(written: Path, path: Path, image_id: str) -> Capture:
     """Make a file that was written a capture, on disk, and return it. Blocking."""
     files.finish(written, path)
     with path.open("rb") as file:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mooring.agent import capture_files, files
+from mooring.agent import capture_files
 from mooring.agent.host import Agent
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
@@ -28,15 +28,13 @@ async def put_capture(call: Call[Agent]) -> Answer:
         raise NotFound(f"Host {agent.settings.name} has no guest {call.path['server_id']}.")
     # One is made at a time: of others, whoever wanted them was absorbed while this host was silent.
     capture_files.remove_others(path)
-    written = files.partial(path, call.operation_key)
-    try:
-        with files.full_disk_told(path):
-            await agent.hypervisor.capture_root(call.path["server_id"], written, call.operation_key)
+
+    async def copy(written: Path) -> None:
+        await agent.hypervisor.capture_root(call.path["server_id"], written, call.operation_key)
         agent.probe.at("agent/put_capture/copied")
-        capture = await run_to_end(lambda: capture_files.keep(written, path, call.path["image_id"]))
-    finally:
-        written.unlink(missing_ok=True)
-    return Answer(body=capture)
+
+    made = await capture_files.make(path, call.path["image_id"], call.operation_key, copy)
+    return Answer(body=made)
 
 
 @handlers.of(verbs.SHOW_CAPTURE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mooring.agent import capture_files, files
+from mooring.agent import capture_files
 from mooring.agent.host import Agent
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.volumes import find_volume
@@ -28,16 +28,14 @@ async def put_volume_capture(call: Call[Agent]) -> Answer:
         return Answer(body=known)
     driver, volume = await find_volume(call)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    written = files.partial(path, call.operation_key)
-    target = (written, call.body.disk_format)
-    try:
-        with files.full_disk_told(path):
-            await driver.capture(volume.volume_id, target, call.operation_key)
+
+    async def copy(written: Path) -> None:
+        target = (written, call.body.disk_format)
+        await driver.capture(volume.volume_id, target, call.operation_key)
         agent.probe.at("agent/put_volume_capture/copied")
-        capture = await run_to_end(lambda: capture_files.keep(written, path, call.path["image_id"]))
-    finally:
-        written.unlink(missing_ok=True)
-    return Answer(body=capture)
+
+    made = await capture_files.make(path, call.path["image_id"], call.operation_key, copy)
+    return Answer(body=made)
 
 
 @handlers.of(verbs.SHOW_VOLUME_CAPTURE)
