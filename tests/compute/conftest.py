@@ -19,6 +19,13 @@ async def cloud(tmp_path: Path) -> AsyncIterator[ComputeCloud]:
         yield opened
 
 
+@pytest.fixture
+async def any_cloud(tmp_path: Path, database: str) -> AsyncIterator[ComputeCloud]:
+    """The same, on each database."""
+    async with ComputeCloud(tmp_path, database=database) as opened:
+        yield opened
+
+
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have guests on their way looked at more often than every 5 s, which is real time here."""

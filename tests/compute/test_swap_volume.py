@@ -15,7 +15,8 @@ NOBODY = "11111111-1111-1111-1111-111111111111"
 # -- done --------------------------------------------------------------------------------------
 
 
-async def test_the_new_volume_takes_the_place_of_the_old_one(cloud: ComputeCloud) -> None:
+async def test_the_new_volume_takes_the_place_of_the_old_one(any_cloud: ComputeCloud) -> None:
+    cloud = any_cloud
     ids = server_id, _, _ = await prepare(cloud)
     before = (await cloud.attachments(server_id))[0]
     answer = await swap(cloud, *ids)
