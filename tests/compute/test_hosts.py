@@ -72,6 +72,16 @@ async def test_host_that_does_not_answer_is_down_after_a_minute(cloud: ComputeCl
     await cloud.settle()
 
 
+async def test_operators_see_where_a_host_is_as_its_agent_says(any_cloud: ComputeCloud) -> None:
+    cloud = any_cloud
+    at = {name: (await cloud.known_agents[name].host()).ip for name in cloud.agents}
+    assert all(at.values())
+    for version in ("2.1", "2.53", "2.88"):
+        found = await cloud.ask("GET", "/os-hypervisors/detail", user="admin", version=version)
+        shown = found.body["hypervisors"]
+        assert {each["hypervisor_hostname"]: each["host_ip"] for each in shown} == at
+
+
 async def test_a_silent_host_is_shown_as_down_within_15_seconds(cloud: ComputeCloud) -> None:
     async def shown() -> list[str]:
         services = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]

@@ -124,6 +124,8 @@ def host_row(now: datetime, name: str, **more: Any) -> dict[str, Any]:
         "version": 73,
         "incarnation": "1",
         "hypervisor": "simulated",
+        "hypervisor_version": 7002000,
+        "ip": "192.0.2.1",
         "accelerator": "none",
         "vcpus": 4,
         "memory_mib": 8192,

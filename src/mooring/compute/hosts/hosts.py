@@ -176,6 +176,7 @@ def _report(tx: Session, said: Report, host: Host | None, zone: str, now: dateti
         tx.add(host)
     host.version, host.incarnation = said.version, said.incarnation
     host.hypervisor, host.accelerator = said.hypervisor, said.accelerator
+    host.hypervisor_version, host.ip = said.hypervisor_version, said.ip
     if not said.problem:
         host.vcpus, host.memory_mib, host.disk_gib = said.vcpus, said.memory_mib, said.disk_gib
     host.traits = list(said.traits)

@@ -39,6 +39,10 @@ class Host(Base):
     """When an administrator last said that it is up again."""
     hypervisor: Mapped[str]
     """libvirt or simulated."""
+    hypervisor_version: Mapped[int] = mapped_column(default=0, server_default="0")
+    """As QEMU counts: 7002000 is 7.2.0."""
+    ip: Mapped[str] = mapped_column(default="", server_default="")
+    """Where it is, as its agent says; empty until it has said so."""
     accelerator: Mapped[str]
     """kvm, tcg or none."""
     vcpus: Mapped[int]

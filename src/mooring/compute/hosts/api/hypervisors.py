@@ -210,8 +210,8 @@ def _whole(row: Host, call: Call[Compute], found: _Found) -> dict[str, Any]:
     body = _with_maybe_servers(row, call, found)
     body |= {
         "hypervisor_type": _TYPES.get(row.hypervisor, "QEMU"),
-        "hypervisor_version": 0,
-        "host_ip": "",
+        "hypervisor_version": row.hypervisor_version,
+        "host_ip": row.ip,
         "service": {
             "id": row.service_uuid if by_uuid else row.id,
             "host": row.name,
