@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compute.cloud import IMAGE
 from tests.compute.local_disks import FORMER, HOSTS
 from tests.compute.pictured import NAME, Kept, PicturedCloud, dies, make_kept
 from tests.compute.verifying import show
@@ -62,3 +63,25 @@ async def test_no_evacuation_makes_the_disk_of_another_image(shelved: Kept) -> N
     )
     assert (answer.status, "is in image" in answer.fault) == (409, True)
     assert NAME in await shelved.cloud.images()
+
+
+async def test_a_server_whose_first_image_is_gone_gets_another_size_on_its_host(
+    shelved: Kept,
+) -> None:
+    cloud, moving = shelved.cloud, shelved.moving
+    other = moving.destination
+    assert await shelved.act("shelveOffload", user="admin") == 202
+    assert await shelved.act("unshelve", {"host": other}, user="admin") == 202
+    await shelved.is_back(other)
+    assert await cloud.change_image("DELETE", IMAGE) == 204
+    size = {"flavor": {"name": "same", "vcpus": 2, "ram": 1024, "disk": 1, "id": "same"}}
+    assert (await cloud.ask("POST", "/flavors", size, user="admin")).status == 200
+    for word, power in (("revertResize", 202), ("confirmResize", 204)):
+        assert await shelved.act("resize", {"flavorRef": "same"}) == 202
+        shown = await show(moving)
+        assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("VERIFY_RESIZE", other)
+        assert await shelved.act(word) == power
+        assert (await show(moving))["status"] == "ACTIVE"
+        assert shelved.reads(other) == ([FORMER], 1)
+    assert (await show(moving))["flavor"]["vcpus"] == 2
+    await shelved.doctor_finds_nothing()

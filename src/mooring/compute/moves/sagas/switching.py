@@ -139,19 +139,14 @@ async def _take_disk_back(notes: ColdMove, run: Run[Compute]) -> None:
 
 async def _put(notes: ColdMove, run: Run[Compute], host: str, size: Size) -> None:
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
-    is_there = notes.goes_with_disk or notes.brought
-    if server.image_id and not is_there:
-        await spawning.bring_image(run, host, server.image_id)
     given = await _specify(notes, run, host)
     drive = await config_drives.read(run, notes.server_id, host)
-    spec = spawning.specify_guest(
-        server, server.image_id, given, drive=drive, power="on" if _runs(notes) else "off"
-    )
-    if is_there:
-        spec = replace(spec, root=root_disk.specify(notes, host, server.image_id))
+    power = "on" if _runs(notes) else "off"
+    spec = spawning.specify_guest(server, "", given, drive=drive, power=power)
     shares = await run.service.store.read(lambda tx: folders.specify(tx, notes.server_id, host))
     sized = replace(
         spec,
+        root=root_disk.specify(notes, host, server.image_id) if server.image_id else None,
         vcpus=size.vcpus,
         memory_mib=size.memory_mib,
         metadata={**spec.metadata, "flavor": size.flavor_name},
