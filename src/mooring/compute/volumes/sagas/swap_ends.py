@@ -79,6 +79,20 @@ async def return_owed(notes: SwapVolume, run: Run[Compute]) -> None:
         await detaching.roll_detaching(notes, run)
 
 
+async def grow_owed(notes: SwapVolume, run: Run[Compute]) -> None:
+    """Give the new volume its own size back, where the server goes on with it.
+
+    Its guest has it once the old one was taken from it, which others see to.
+    """
+    if notes.switching and await run.service.store.read(lambda tx: _has_new(tx, notes)):
+        await swap_steps.grow_disk(notes, run)
+
+
+def _has_new(tx: Session, notes: SwapVolume) -> bool:
+    row = devices.find(tx, notes.block_device_id)
+    return row is not None and (row.volume_id, row.state) == (notes.new_volume_id, "attached")
+
+
 FAILED = (
     Step("stop_copy", end_copy, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
     Step("free_new", free_new),

@@ -122,7 +122,10 @@ SWAP_VOLUME = Saga(
     pivot="begin_switch",
     failed_end=swap_ends.FAILED,
     undo_ends=swap_ends.REFUSED,
-    owes=(Step("return_owed", swap_ends.return_owed, may_be_forgone=True),),
+    owes=(
+        Step("return_owed", swap_ends.return_owed, may_be_forgone=True),
+        Step("grow_owed", swap_ends.grow_owed, may_be_forgone=True),
+    ),
     residue=("faults", "instance_actions"),
     story=tell(_describe, from_answer=True, leave=leave_rows),
 )
