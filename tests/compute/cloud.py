@@ -12,17 +12,16 @@ from sqlalchemy.orm import Session as Transaction
 
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.simulated import SimulatedHypervisor
-from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.compute.app import SERVICE as COMPUTE
 from mooring.compute.service import Compute
 from mooring.compute.tables import BlockDevice, Server
-from mooring.compute.volumes import disk_places
 from mooring.errors import Unavailable
 from mooring.placement.app import SERVICE as PLACEMENT
 from mooring.store.base import Store
 from mooring.volume.app import SERVICE as VOLUME
 from mooring.volume.service import Volume
+from tests import old_calls
 from tests.answers import Answer
 from tests.callers import PROJECT
 from tests.cloud import SimulatedCloud
@@ -199,38 +198,7 @@ class ComputeCloud(SimulatedCloud):
 
     async def make_legacy(self, server_id: str, volume_id: str, host: str = "host1") -> None:
         """Give a server a volume by the old calls, as a service before 3.44 did."""
-        connector = await self.known_agents[host].connector()
-        path, how = f"/volumes/{volume_id}/action", {"user": "compute"}
-        await self.volume_api("POST", path, {"os-reserve": None}, **how)
-        action = {"os-initialize_connection": {"connector": connector}}
-        answer = await self.volume_api("POST", path, action, **how)
-        disk = DiskSpec(
-            volume_id=volume_id,
-            attachment_id=volume_id,
-            connection=answer["connection_info"],
-            device="/dev/vdx",
-        )
-        await self.known_agents[host].plug_disk(server_id, disk)
-        attach = {"instance_uuid": server_id, "mountpoint": "/dev/vdx", "mode": "rw"}
-        await self.volume_api("POST", path, {"os-attach": attach}, **how)
-        row = BlockDevice(
-            id=volume_id,
-            server_id=server_id,
-            state="attached",
-            source_type="volume",
-            destination_type="volume",
-            device_name="/dev/vdx",
-            volume_id=volume_id,
-            created_at=self.clock.now(),
-            updated_at=self.clock.now(),
-        )
-
-        def write(tx: Transaction) -> None:
-            tx.add(row)
-            tx.flush()
-            disk_places.add(tx, volume_id, host, None, self.clock.now())
-
-        await self.stores["compute"].write(write)
+        await old_calls.give(self, server_id, volume_id, host)
 
     def forget(self, tx: Transaction, server_id: str) -> None:
         """Lose a server's row, as a database restored from yesterday does."""

@@ -251,12 +251,26 @@ async def test_a_volume_is_detached_after_a_move_by_the_destination_s_attachment
     assert (await moving.connected(), await moving.attachments()) == ([0, 1], 1)
 
 
-async def test_a_volume_of_the_old_calls_keeps_its_server_where_it_is(moving: Moving) -> None:
-    """New flow only where the block device has an attachment_id: the old one is not moved."""
-    volume_id = await moving.cloud.make_volume()
-    await moving.cloud.make_legacy(moving.server_id, volume_id, moving.source)
-    assert await moving.migrate() == 400
-    assert await moving.migrations() == []
+async def test_a_volume_of_the_old_calls_has_an_attachment_at_the_destination(
+    light: Moving,
+) -> None:
+    """New flow for the destination; the source ends the old connection by the old calls."""
+    volume_id = await light.cloud.make_volume()
+    await light.cloud.make_legacy(light.server_id, volume_id, light.source)
+    asked: list[str] = []
+
+    async def note(request: transport.Request, forward: transport.Forward) -> transport.Response:
+        if request.method == "POST" and f"/volumes/{volume_id}/action" in request.path:
+            asked.append(request.content.decode().split('"')[1])
+        return await forward(request)
+
+    light.cloud.deliver = note
+    await light.move()
+    assert asked == ["os-terminate_connection", "os-detach"]
+    light.volumes.append(volume_id)
+    assert await held(light) == {
+        one: [(light.server_id, light.destination)] for one in light.volumes
+    }
 
 
 async def test_nobody_deletes_either_attachment_of_a_move_by_hand(moving: Moving) -> None:

@@ -17,15 +17,16 @@ _VERSION = "2.94"
 
 async def a_server_of_a_dead_host(site: Site) -> None:
     """A server that boots from a volume, and has another one; its host has no power any more."""
-    await _cut_power(site, a_server_that_moves)
+    await cut_power(site, a_server_that_moves)
 
 
 async def a_local_server_of_a_dead_host(site: Site) -> None:
     """The same with a root disk that is lost with the host."""
-    await _cut_power(site, a_server_with_a_local_disk)
+    await cut_power(site, a_server_with_a_local_disk)
 
 
-async def _cut_power(site: Site, arrange: Do) -> None:
+async def cut_power(site: Site, arrange: Do) -> None:
+    """Arrange a server, and let its host lose its power."""
     await arrange(site)
     shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
     host = shown["server"]["OS-EXT-SRV-ATTR:host"]

@@ -33,6 +33,7 @@ from tests.laws.guest_share_scenarios import GUEST_SHARES
 from tests.laws.host_scenarios import HOSTS
 from tests.laws.image_scenarios import SERVER_IMAGES
 from tests.laws.move_scenarios import MOVES
+from tests.laws.old_call_scenarios import OLD_AND_NEW
 from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
 from tests.laws.rescue_scenarios import RESCUES
@@ -376,4 +377,5 @@ SCENARIOS = [
     *SHELVINGS,
     *RESCUES,
     *SERVER_IMAGES,
+    *OLD_AND_NEW,
 ]

@@ -45,6 +45,9 @@ def _devices(books: Books) -> Iterator[Finding]:
         for place in device["places"]:
             if place["attachment_id"]:
                 yield from _place(books, device, place)
+            elif device["state"] == "attached" and not _old_ones(books, server_id, volume_id):
+                message = f"has volume {volume_id} by the old calls, and no attachment says so"
+                yield Finding(f"server {server_id}", "disagreement", message, _DETACH)
 
 
 def _place(books: Books, device: dict[str, Any], place: dict[str, Any]) -> Iterator[Finding]:
@@ -66,8 +69,20 @@ def _place(books: Books, device: dict[str, Any], place: dict[str, Any]) -> Itera
             yield Finding(thing, "disagreement", message, _DETACH)
 
 
-def _attachments(books: Books) -> Iterator[Finding]:
+def _old_ones(books: Books, server_id: str, volume_id: str) -> list[str]:
+    """Return the attachments of a server's volume that the old calls made: no place has them."""
     known = set(_places(books))
+    return [
+        attachment_id
+        for attachment_id, row in books.attachments.items()
+        if (row["server_id"], row["volume_id"]) == (server_id, volume_id)
+        and row["attach_status"] == "attached"
+        and attachment_id not in known
+    ]
+
+
+def _attachments(books: Books) -> Iterator[Finding]:
+    known = {*_places(books), *_by_old_calls(books)}
     for attachment_id, row in books.attachments.items():
         keys = (f"server:{row['server_id']}", f"volume:{row['volume_id']}")
         if row["saga_id"] or row["borrowed_at"] is not None or books.is_busy(*keys):
@@ -82,6 +97,13 @@ def _places(books: Books) -> Iterator[str]:
     """Yield every attachment by which a server has a volume anywhere."""
     for device in books.devices.values():
         yield from (place["attachment_id"] for place in device["places"] if place["attachment_id"])
+
+
+def _by_old_calls(books: Books) -> Iterator[str]:
+    """Yield every attachment of a volume that a server has somewhere without one."""
+    for device in books.devices.values():
+        if device["volume_id"] and any(not place["attachment_id"] for place in device["places"]):
+            yield from _old_ones(books, device["server_id"], device["volume_id"])
 
 
 def _volumes(books: Books) -> Iterator[Finding]:

@@ -101,15 +101,10 @@ def check_copied(tx: Session, server: Server, source: Host, wished: str | None) 
 
 
 def check_volumes(server: Server, rows: Sequence[BlockDevice]) -> None:
-    """Raise unless each volume can be given to another host: Conflict for now, Invalid for good."""
+    """Raise Conflict unless each volume can be given to another host now."""
     for row in rows:
         if row.state != "attached":
             raise Conflict(
                 f"Volume {row.volume_id} of instance {server.id} is {row.state}. Nothing was "
                 "changed; wait until it is attached or gone."
-            )
-        if not row.attachment_id:
-            raise Invalid(
-                f"Volume {row.volume_id} was attached by the old calls, without an attachment. "
-                "Nothing was changed; detach it and attach it anew, then move the server."
             )

@@ -30,7 +30,7 @@ from mooring.compute.quotas.quota import Usage
 from mooring.compute.servers import servers, states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
-from mooring.compute.volumes.moving_disks import MovingDisk, moving
+from mooring.compute.volumes.moving_disks import MovingDisk, moving, of_place
 from mooring.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -296,9 +296,9 @@ def _both(tx: Session, server: Server, host: str) -> list[MovingDisk]:
     found: list[MovingDisk] = []
     for row in devices.of_server(tx, server.id):
         places = disk_places.of_device(tx, row.id)
-        made = next((one.attachment_id for one in places if one.host == host), None)
+        made = of_place(next((one for one in places if one.host == host), None))
         if row.volume_id:
-            found.append(replace(moving(row), made=made or ""))
+            found.append(replace(moving(row), made=made))
     return found
 
 

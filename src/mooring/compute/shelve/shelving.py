@@ -205,8 +205,7 @@ def _start_here(tx: Session, compute: Compute, who: Who, server: Server, saga_id
 def _at_host(tx: Session, server: Server, host: str) -> list[MovingDisk]:
     """Return the volumes that a host is to let go; not those that wait already.
 
-    Raises Conflict while one of them is on its way, or at another host, too; Invalid for one that
-    came by the old calls.
+    Raises Conflict while one of them is on its way, or at another host, too.
     """
     rows = [row for row in devices.of_server(tx, server.id) if row.volume_id]
     checks.check_volumes(server, rows)

@@ -29,15 +29,20 @@ class Place(Struct, frozen=True):
     host: str
     attachment_id: str | None
 
+    @property
+    def name(self) -> str:
+        """What it is called as an item of a saga: its attachment, or else its host."""
+        return self.attachment_id or f"at_{self.host}"
+
 
 def named(places: Sequence[Place]) -> list[str]:
-    """Return what the places are called as items of a saga: their attachments."""
-    return [place.attachment_id or "" for place in places]
+    """Return what the places are called as items of a saga."""
+    return [place.name for place in places]
 
 
 def pick(places: Sequence[Place], name: str) -> Place:
     """Return the place that an item of a saga names."""
-    return next(place for place in places if place.attachment_id == name)
+    return next(place for place in places if place.name == name)
 
 
 _table = cast("Table", DiskPlace.__table__)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from mooring.agent_api.disks import RELEASED, DiskSpec
 from mooring.agent_api.verbs import UNPLUG_DISK
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes import devices, disk_places, old_calls
 from mooring.errors import Conflict, MooringError, NotFound, Unavailable, told_also
 from mooring.limits import (
     COMPUTE_UNDO_ATTEMPTS,
@@ -315,7 +315,12 @@ async def complete(run: Run[Compute], disk: Disk) -> None:
 
 
 async def hold(run: Run[Compute], disk: Disk) -> bool:
-    """Tell the volume service that an attachment is held on to; return False when it is gone."""
+    """Tell the volume service that an attachment is held on to; return False when it is gone.
+
+    A volume that came by the old calls is in use for as long as its server is listed.
+    """
+    if not disk.attachment_id:
+        return await old_calls.is_held(run, disk)
     operation = guests.other(run.operation, f"hold.{disk.attachment_id}")
     completing = run.service.volumes.complete_attachment(
         None, disk.attachment_id or "", operation=operation
@@ -335,31 +340,11 @@ async def end(run: Run[Compute], disk: Disk) -> None:
 
     Gone is fine.
     """
+    if not disk.attachment_id:
+        await old_calls.end(run, disk)
+        return
     volumes = run.service.volumes
-    if disk.attachment_id:
-        await volumes.delete_attachment(None, disk.attachment_id, operation=run.operation)
-        return
-    try:
-        volume = await volumes.show(None, disk.volume_id)
-        mine = [found for found in volume.attachments if found.server_id == disk.server_id]
-        if not mine:
-            return
-        arguments: dict[str, Any] = {"connector": await _old_connector(run, disk.host)}
-        operation = guests.other(run.operation, "terminate")
-        await volumes.act(
-            None, disk.volume_id, "os-terminate_connection", arguments, operation=operation
-        )
-        arguments = {"attachment_id": mine[0].attachment_id}
-        await volumes.act(None, disk.volume_id, "os-detach", arguments, operation=run.operation)
-    except NotFound:
-        return
-
-
-async def _old_connector(run: Run[Compute], host: str | None) -> dict[str, Any]:
-    """Return the connector of a host, or as much as is known of one that is lost."""
-    if host is not None and not await guests.is_lost(run, host):
-        return await guests.connector(run, host)
-    return {"host": host or ""}
+    await volumes.delete_attachment(None, disk.attachment_id, operation=run.operation)
 
 
 # -- what a host is told -----------------------------------------------------------------------
@@ -367,13 +352,10 @@ async def _old_connector(run: Run[Compute], host: str | None) -> dict[str, Any]:
 
 async def specify(run: Run[Compute], disk: Disk) -> DiskSpec:
     """Return a disk as an agent takes it, with fresh connection data."""
-    volumes = run.service.volumes
-    if disk.attachment_id:
-        shown = await volumes.show_attachment(None, disk.attachment_id)
-        return describe(disk, shown.connection_info)
-    arguments = {"connector": await guests.connector(run, disk.host or "")}
-    answer = await volumes.act(None, disk.volume_id, "os-initialize_connection", arguments)
-    return describe(disk, answer["connection_info"])
+    if not disk.attachment_id:
+        return describe(disk, await old_calls.export(run, disk))
+    shown = await run.service.volumes.show_attachment(None, disk.attachment_id)
+    return describe(disk, shown.connection_info)
 
 
 async def specify_all(run: Run[Compute], host: str, server_id: str) -> list[DiskSpec]:

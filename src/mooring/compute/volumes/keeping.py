@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class _Kept(Struct, frozen=True):
-    """A volume that the server keeps, at one host, by the attachment that its row names."""
+    """A volume that the server keeps, at one host, by the attachment that its row names.
+
+    Without one, "", it came by the old calls: the volume service knows it as attached.
+    """
 
     block_device_id: str
     volume_id: str
@@ -57,8 +60,10 @@ async def settle(run: Run[Compute], server_id: str) -> Together | None:
             for found in listed
             if found.volume_id == kept.volume_id and found.id not in known.attachments
         ]
+        if not kept.attachment_id:
+            spare = [found for found in spare if found.status != "attached"]
         held = there.get(kept.attachment_id)
-        if held is None and spare:
+        if held is None and spare and kept.attachment_id:
             held = spare.pop(0)
             adopted.append(_Kept(kept.block_device_id, kept.volume_id, kept.host, held.id))
         if held is not None and held.status == "attaching":
@@ -76,8 +81,9 @@ def _read(tx: Session, server_id: str) -> _Known:
     for row in rows:
         for place in disk_places.of_device(tx, row.id):
             attachments.add(place.attachment_id or "")
-            if row.id in attached and place.attachment_id:
-                kept.append(_Kept(row.id, row.volume_id or "", place.host, place.attachment_id))
+            if row.id in attached:
+                name = place.attachment_id or ""
+                kept.append(_Kept(row.id, row.volume_id or "", place.host, name))
     return _Known(kept, attachments)
 
 

@@ -13,13 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mooring.compute.tables import BlockDevice
+    from mooring.compute.volumes.disk_places import Place
+
+
+BY_OLD_CALLS = "old calls"
+"""Stands for the attachment of a volume at a host to which the old calls gave it: it has none."""
 
 
 class MovingDisk(Struct, frozen=True, kw_only=True):
     """A volume that goes along, as the notes of a saga have it.
 
-    attachment_id  of the place that the server leaves
-    made           of the one that it goes to, "" before there is any
+    attachment_id  of the place that the server leaves, or `BY_OLD_CALLS`
+    made           of the one that it goes to, "" before there is any; `BY_OLD_CALLS` where a server
+                   goes back to such a place
     """
 
     block_device_id: str
@@ -45,7 +51,7 @@ class MovingDisk(Struct, frozen=True, kw_only=True):
             server_id=server_id,
             volume_id=self.volume_id,
             host=host,
-            attachment_id=attachment_id or None,
+            attachment_id=named(attachment_id),
             device_name=self.device_name,
             boot_index=self.boot_index,
             multiattach=self.multiattach,
@@ -58,8 +64,18 @@ def moving(row: BlockDevice) -> MovingDisk:
     return MovingDisk(
         block_device_id=row.id,
         volume_id=row.volume_id or "",
-        attachment_id=row.attachment_id or "",
+        attachment_id=row.attachment_id or BY_OLD_CALLS,
         device_name=row.device_name,
         boot_index=row.boot_index,
         multiattach=row.multiattach,
     )
+
+
+def named(attachment_id: str) -> str | None:
+    """Return the attachment that notes have for a place, None where it has none."""
+    return None if attachment_id == BY_OLD_CALLS else attachment_id or None
+
+
+def of_place(place: Place | None) -> str:
+    """Return how notes have the attachment of a place, "" for no place."""
+    return "" if place is None else place.attachment_id or BY_OLD_CALLS

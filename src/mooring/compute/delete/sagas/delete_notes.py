@@ -35,7 +35,9 @@ class OldDisk(Struct, frozen=True):
     @property
     def name(self) -> str:
         """What this one is called as an item."""
-        return self.attachment_id or "" if self.elsewhere else self.volume_id
+        if not self.elsewhere:
+            return self.volume_id
+        return self.attachment_id or f"{self.volume_id}_at_{self.elsewhere}"
 
 
 class DeleteServer(Struct, frozen=True, kw_only=True):

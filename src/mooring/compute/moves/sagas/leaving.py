@@ -28,6 +28,7 @@ from mooring.compute.moves.sagas.move_notes import (
 )
 from mooring.compute.servers import states
 from mooring.compute.volumes import disk_places, disks
+from mooring.compute.volumes.moving_disks import named
 from mooring.errors import MooringError
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Each, Run, Step
@@ -219,7 +220,7 @@ async def hold_places(notes: M, run: Run[Compute]) -> M:
         made = disk.made or next(iter(await disks.find_own(run, other)), "")
         moved[item] = replace(disk, made=made)
         for host, attachment_id in ((notes.source, disk.attachment_id), (notes.destination, made)):
-            one = replace(other, host=host, attachment_id=attachment_id)
+            one = disk.at(notes.server_id, host, attachment_id, notes.known)
             if attachment_id and not await disks.hold(run, one):
                 gone += [attachment_id] if await _lets_go(notes, item, one, run) else []
     return replace(notes, disks=list(moved.values()), gone=gone)
@@ -253,7 +254,7 @@ def keep_places(tx: Session, notes: Move, run: Run[Compute]) -> None:
             if not attachment_id or attachment_id in notes.gone:
                 disk_places.remove(tx, disk.block_device_id, host)
             elif host not in known:
-                disk_places.add(tx, disk.block_device_id, host, attachment_id, now)
+                disk_places.add(tx, disk.block_device_id, host, named(attachment_id), now)
     states.break_down(tx, notes.server_id, now)
     states.change(tx, notes.server_id, now, held_vcpus=0, held_memory_mib=0)
     migrations.change(tx, notes.migration_id, now, status="error")

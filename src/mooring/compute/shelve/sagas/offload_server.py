@@ -28,6 +28,7 @@ from mooring.compute.shelve.sagas.shelve_notes import (
 )
 from mooring.compute.volumes import disk_places, disks
 from mooring.compute.volumes.disk_places import NOWHERE
+from mooring.compute.volumes.moving_disks import BY_OLD_CALLS, named
 from mooring.errors import NotFound
 from mooring.saga.define import Each, Lock, Run, Saga, Step, exclusive, shared
 
@@ -89,7 +90,7 @@ def _move_place(
 ) -> None:
     """Say by which attachment a volume is at the second host, and not at the first any more."""
     state = "attached" if hosts[1] else "reserved"
-    values = {"host": hosts[1], "attachment_id": attachment_id, "state": state}
+    values = {"host": hosts[1], "attachment_id": named(attachment_id), "state": state}
     disk_places.change(tx, item, hosts[0], run.now(), **values)
 
 
@@ -147,8 +148,11 @@ async def free_unknown(notes: OffloadServer, run: Run[Compute]) -> None:
         places = await run.service.store.read(
             lambda tx, one=disk.volume_id: disk_places.attachments_of(tx, one)
         )
-        for attachment_id in sorted({*made, disk.made, disk.attachment_id} - places - {""}):
+        unknown = {*made, disk.made, disk.attachment_id} - places - {"", BY_OLD_CALLS}
+        for attachment_id in sorted(unknown):
             await _delete(run, attachment_id)
+        if disk.attachment_id == BY_OLD_CALLS and disk.made in places:
+            await disks.end(run, at_host(notes, item))
 
 
 async def _delete(run: Run[Compute], attachment_id: str) -> None:
