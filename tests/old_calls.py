@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
@@ -36,23 +37,25 @@ async def give(cloud: SimulatedCloud, server_id: str, volume_id: str, host: str)
     )
     await agent.plug_disk(server_id, disk)
     await act("os-attach", {"instance_uuid": server_id, "mountpoint": DEVICE, "mode": "rw"})
-    now = cloud.clock.now()
-    row = BlockDevice(
-        id=volume_id,
-        server_id=server_id,
-        state="attached",
-        source_type="volume",
-        destination_type="volume",
-        device_name=DEVICE,
-        volume_id=volume_id,
-        created_at=now,
-        updated_at=now,
+    await cloud.cloud.stores["compute"].write(
+        lambda tx: _write_down(tx, server_id, volume_id, host, cloud.clock.now())
     )
 
-    def write(tx: Transaction) -> None:
-        tx.add(row)
-        tx.flush()
-        disk_places.add(tx, volume_id, host, None, now)
-        disk_places.change(tx, volume_id, host, now, state="attached")
 
-    await cloud.cloud.stores["compute"].write(write)
+def _write_down(tx: Transaction, server_id: str, volume_id: str, host: str, now: datetime) -> None:
+    tx.add(
+        BlockDevice(
+            id=volume_id,
+            server_id=server_id,
+            state="attached",
+            source_type="volume",
+            destination_type="volume",
+            device_name=DEVICE,
+            volume_id=volume_id,
+            created_at=now,
+            updated_at=now,
+        )
+    )
+    tx.flush()
+    disk_places.add(tx, volume_id, host, None, now)
+    disk_places.change(tx, volume_id, host, now, state="attached")
