@@ -6,7 +6,6 @@ the volume's id, its alias the attachment's, its boot order the boot index.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -17,7 +16,13 @@ from msgspec.structs import replace
 
 from mooring.agent.device_names import DEVICE_PREFIX, PORTS, assign_devices
 from mooring.agent.hypervisor import DiskPlan, GuestPlan
-from mooring.agent.libvirt import disk_sources, drive_devices, rescue_devices, share_devices
+from mooring.agent.libvirt import (
+    disk_sources,
+    drive_devices,
+    network_devices,
+    rescue_devices,
+    share_devices,
+)
 from mooring.agent.libvirt.rescue_devices import Rescue
 from mooring.agent.libvirt.swapped import ATTACHMENT_ALIAS, move, parse_named
 from mooring.agent.libvirt.xml_words import (
@@ -124,6 +129,8 @@ def build_domain(plan: GuestPlan, machine: Machine) -> str:
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         add_text(domain, f"on_{event}", action)
     domain.append(_devices(plan, machine))
+    if plan.network == "auto":
+        network_devices.put(domain, plan.server_id)
     if plan.has_drive:
         drive_devices.put(domain, str(machine.drive))
     share_devices.put(domain, plan.shares)
@@ -259,10 +266,6 @@ def _devices(plan: GuestPlan, machine: Machine) -> ET.Element:
     ET.SubElement(devices, "controller", type="usb", model="none")
     for disk in _disks(plan):
         devices.append(_disk(disk, direct=machine.direct))
-    if plan.network == "auto":
-        interface = ET.SubElement(devices, "interface", type="user")
-        ET.SubElement(interface, "mac", address=_mac(plan.server_id))
-        ET.SubElement(interface, "model", type="virtio")
     serial = ET.SubElement(devices, "serial", type="file")
     ET.SubElement(serial, "source", path=str(machine.console), append="on")
     ET.SubElement(serial, "target", type="isa-serial", port="0")
@@ -338,9 +341,3 @@ def read_disk(element: ET.Element) -> DefinedDisk:
         shareable=element.find("shareable") is not None,
         is_root=is_root,
     )
-
-
-def _mac(server_id: str) -> str:
-    """Return a guest's address: the same at each definition, local, never of a multicast group."""
-    digest = hashlib.sha256(server_id.encode()).hexdigest()
-    return ":".join(["52", "54", "00", digest[0:2], digest[2:4], digest[4:6]])

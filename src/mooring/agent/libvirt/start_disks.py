@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from mooring.agent.device_names import assign_devices, choose_device, root_device
-from mooring.agent.libvirt import domain_xml, rescue_devices
+from mooring.agent.libvirt import domain_xml, network_devices, rescue_devices
 from mooring.agent.libvirt.xml_words import GUEST, child, parse
 from mooring.agent.rescues import no_name
 from mooring.errors import NoCapacity
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> str:
     """Return a definition with exactly these volumes beside its root disk; it boots as before."""
     domain = parse(xml)
+    network_devices.restrict(domain)
     rescue = rescue_devices.find(domain)
     _replace(domain, disks, direct=direct, is_second=rescue is not None and not rescue.is_stable)
     if rescue is not None:
@@ -41,6 +42,7 @@ def replace_start(
     Raises NoCapacity when no name is left for the disk of a rescue.
     """
     domain = parse(xml)
+    network_devices.restrict(domain)
     rescue_devices.remove(domain)
     is_second = rescue is not None and not rescue.is_stable
     names = _replace(domain, disks, direct=direct, is_second=is_second)

@@ -1,4 +1,7 @@
-"""What clients ask about a server's network: there is no network service, only NAT or nothing."""
+"""What clients ask about a server's network: there is no network service.
+
+A guest has a card on a network of its own, out of which nothing is reached, or no card at all.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _PORTS = "os_compute_api:os-attach-interfaces:"
 
 @api.get("/servers/{server_id}/ips", policy="os_compute_api:ips:index")
 async def list_addresses(call: Call[Compute]) -> Reply:
-    """No address: a guest behind NAT has none that others could reach."""
+    """No address: a guest has none that others could reach."""
     await _check_server(call)
     return Reply(200, {"addresses": {}})
 
