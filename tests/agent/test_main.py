@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import shutil
 import signal
 import stat
@@ -12,6 +13,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from mooring.agent.app import open_agent
+from mooring.agent.seclusion import EMULATOR, let_emulator_pass
+from mooring.agent.settings import AgentSettings, Role
 from mooring.agent_api.images import ImageSpec
 from mooring.errors import Invalid, Unavailable
 from tests.agent.hosts import IMAGE_ID, operation, stream
@@ -64,8 +68,8 @@ async def test_strangers_are_turned_away_whatever_the_mode() -> None:
     # Everybody may pass through this directory, which those of pytest forbid.
     with TemporaryDirectory() as name:
         directory = Path(name)
-        await asyncio.to_thread(directory.chmod, 0o711)
         async with agent_process(directory, "simulated"):
+            await asyncio.to_thread(directory.chmod, 0o711)
             (directory / "socket").chmod(0o666)
             codes = [await attempt(python, directory / "socket", uid) for uid in (0, 65534)]
     assert codes == [7, 8]
@@ -74,3 +78,23 @@ async def test_strangers_are_turned_away_whatever_the_mode() -> None:
 async def attempt(python: str, socket: Path, uid: int) -> int:
     process = await asyncio.create_subprocess_exec(python, "-c", TRY, str(socket), user=uid)
     return await process.wait()
+
+
+async def test_no_other_user_of_the_machine_gets_at_what_an_agent_keeps(tmp_path: Path) -> None:
+    directory = tmp_path / "state"
+    # As the release before made it.
+    directory.mkdir(mode=0o711)
+    every: tuple[tuple[Role, ...], ...] = (("compute", "volume"), ("volume",))
+    for roles in every:
+        directory.chmod(0o711)
+        wanted = AgentSettings(name="h", state_dir=directory, hypervisor="simulated", roles=roles)
+        async with open_agent(wanted):
+            assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a directory to another group takes root")
+def test_below_a_daemon_qemu_alone_gets_at_it_too(tmp_path: Path) -> None:
+    let_emulator_pass(tmp_path)
+    status = tmp_path.stat()
+    assert stat.S_IMODE(status.st_mode) == 0o710
+    assert status.st_gid == pwd.getpwnam(EMULATOR).pw_gid

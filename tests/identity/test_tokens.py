@@ -82,6 +82,21 @@ async def test_a_disabled_project_ends_its_tokens(cloud: IdentityCloud) -> None:
     assert (await cloud.show(token)).status == 404
 
 
+async def test_a_project_that_is_enabled_again_has_no_token_of_before(cloud: IdentityCloud) -> None:
+    token, project_id = await cloud.token("demo"), await cloud.id_of("projects", "demo")
+    other = await cloud.token("admin")
+    for enabled in (False, True):
+        body = {"project": {"enabled": enabled}}
+        answer = await cloud.ask("PATCH", f"/projects/{project_id}", body, user="admin")
+        assert answer.status == 200
+    assert (await cloud.show(token)).status == 404
+    assert (await cloud.show(other)).status == 200
+    validator = LocalValidator(cloud.identity)
+    with pytest.raises(Unauthenticated):
+        await validator.validate(token)
+    assert (await cloud.log_in("demo", project="demo")).status == 201
+
+
 async def test_a_role_that_is_taken_shrinks_the_token_and_the_last_one_ends_it(
     cloud: IdentityCloud,
 ) -> None:

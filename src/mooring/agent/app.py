@@ -46,6 +46,7 @@ from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
 from mooring.agent.run import Runner
+from mooring.agent.seclusion import let_emulator_pass, seclude
 from mooring.agent.serving import build_app
 from mooring.agent.settings import AgentSettings, PoolSettings, check_names
 from mooring.agent.share_drivers.opening import open_share_pools
@@ -135,6 +136,8 @@ async def _build(
     if "compute" in settings.roles:
         hypervisor, notice = await _start_hypervisor(settings, runner, _telling(events, gone))
         stack.push_async_callback(hypervisor.close)
+    else:
+        seclude(settings.state_dir)
     simulated = isinstance(hypervisor, SimulatedHypervisor) or settings.hypervisor == "simulated"
     mounts = Mounts(settings.mounts, settings.state_dir, runner)
     mounts.prepare()
@@ -197,7 +200,7 @@ async def _open_guest_shares(
 
 def _lock(state_dir: Path, stack: AsyncExitStack) -> None:
     """Make the state directory and hold it against other agents, until the process ends."""
-    state_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(state_dir / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, handle)
     try:
@@ -243,6 +246,7 @@ async def _start_hypervisor(
             log.warning("guests are only simulated on this host", reason=str(error))
         else:
             return real, real.notice
+    seclude(settings.state_dir)
     simulated = SimulatedHypervisor(settings)
     await simulated.start(tell)
     return simulated, notice
@@ -259,6 +263,7 @@ async def _start_libvirt(settings: AgentSettings, runner: Runner, tell: Tell) ->
         ) from error
     hypervisor = LibvirtHypervisor(settings, runner)
     await hypervisor.start(tell)
+    (let_emulator_pass if hypervisor.is_of_daemon else seclude)(settings.state_dir)
     return hypervisor
 
 

@@ -20,6 +20,7 @@ import structlog
 
 from mooring import certificates
 from mooring.agent import membership
+from mooring.agent.seclusion import EMULATOR
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api.certificates import MoveCertificates, ShownForMoves
 from mooring.errors import Conflict
@@ -28,8 +29,6 @@ from mooring.secret_file import write_secret
 log = structlog.get_logger()
 LINK, KEY = "moves", "moves.key"
 _SETS = f"{LINK}.set-"
-_EMULATOR = "libvirt-qemu"
-"""The user whom QEMU runs as under the machine's daemon, and who has to read its key."""
 _NAMES = {
     "authority": ("cacert.pem", "ca-cert.pem"),
     "server": ("servercert.pem", "server-cert.pem"),
@@ -125,7 +124,7 @@ def _let_emulators_read(made: Path) -> None:
     if os.geteuid() != 0:
         return
     try:
-        group = pwd.getpwnam(_EMULATOR).pw_gid
+        group = pwd.getpwnam(EMULATOR).pw_gid
     except KeyError:
         return
     for path in made.iterdir():

@@ -138,6 +138,7 @@ async def log_in(identity: Identity, auth: Auth, caller: Caller) -> tuple[Token,
         audit_ids=audit_ids,
         generation=proven.generation,
         credential_id=proven.credential_id,
+        place_generation=worth.place.generation if worth.place else 0,
     )
     return token, worth
 

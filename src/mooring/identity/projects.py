@@ -81,12 +81,17 @@ def create(tx: Session, new: NewProject, extra: dict[str, Any], *, domain_id: st
 def change(
     tx: Session, project_id: str, changes: ProjectChange, extra: dict[str, Any]
 ) -> ProjectRow:
-    """Change a project. Raises NotFound, Conflict for a name that is taken."""
+    """Change a project; disabling it ends all tokens of before.
+
+    Raises NotFound, Conflict for a name that is taken.
+    """
     row = find(tx, project_id)
     given = bodies.given(changes)
     if given.get("name", row.name) != row.name:
         _refuse_taken(tx, given["name"], row.domain_id)
     values = {name: "" if value is None else value for name, value in given.items()}
+    if given.get("enabled") is False:
+        values["token_generation"] = row.token_generation + 1
     return rows.change(tx, row, values, extra)
 
 

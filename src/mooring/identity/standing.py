@@ -33,12 +33,16 @@ INVALID = "The request you have made requires authentication."
 
 
 class Place(Struct, frozen=True):
-    """A user, project or domain with its name, and its domain's."""
+    """A user, project or domain with its name, and its domain's.
+
+    `generation` counts how often all tokens of a project have been ended.
+    """
 
     id: str
     name: str
     domain_id: str = ""
     domain_name: str = ""
+    generation: int = 0
 
 
 class Credential(Struct, frozen=True):
@@ -124,13 +128,18 @@ def _place(tx: Session, scope: str) -> Place | None:
     if kind == "project":
         row = tx.execute(
             select(
-                ProjectRow.name, ProjectRow.enabled, DomainRow.id, DomainRow.name, DomainRow.enabled
+                ProjectRow.name,
+                ProjectRow.enabled,
+                DomainRow.id,
+                DomainRow.name,
+                DomainRow.enabled,
+                ProjectRow.token_generation,
             )
             .join(DomainRow, DomainRow.id == ProjectRow.domain_id)
             .where(ProjectRow.id == place_id)
         ).one_or_none()
         if row is not None and row[1] and row[4]:
-            return Place(place_id, row[0], row[2], row[3])
+            return Place(place_id, row[0], row[2], row[3], row[5])
     elif kind == "domain":
         # Whoever asks names it as the scope of its own login.
         domain = tx.get(DomainRow, place_id)

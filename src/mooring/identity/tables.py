@@ -34,7 +34,7 @@ class DomainRow(Base):
 
 
 class ProjectRow(Base):
-    """A project."""
+    """A project. Tokens of another `token_generation` are no longer valid."""
 
     __tablename__ = "projects"
     __table_args__ = (UniqueConstraint("domain_id", "name"),)
@@ -45,6 +45,7 @@ class ProjectRow(Base):
     description: Mapped[str] = mapped_column(default="")
     enabled: Mapped[bool] = mapped_column(default=True)
     tags: Mapped[list[str]] = mapped_column(default=list)
+    token_generation: Mapped[int] = mapped_column(default=0, server_default="0")
     extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
 

@@ -44,6 +44,8 @@ class Token(Struct, frozen=True, kw_only=True):
     generation: int | None
     """Of its user when it was issued; None in tokens of before generations were counted."""
     credential_id: str = ""
+    place_generation: int | None = None
+    """Of its project when it was issued; None in tokens of before those were counted."""
 
 
 class _Packed(Struct, frozen=True, array_like=True):
@@ -57,6 +59,7 @@ class _Packed(Struct, frozen=True, array_like=True):
     audits: bytes
     credential: bytes
     generation: int | None = None
+    place_generation: int | None = None
 
 
 def issue(identity: Identity, token: Token) -> str:
@@ -73,6 +76,7 @@ def issue(identity: Identity, token: Token) -> str:
         b"".join(base64.urlsafe_b64decode(audit_id + "==") for audit_id in token.audit_ids),
         bytes.fromhex(token.credential_id),
         token.generation,
+        token.place_generation,
     )
     return identity.keys.encrypt(msgspec.msgpack.encode(packed))
 
@@ -95,6 +99,7 @@ def read(identity: Identity, text: str) -> Token:
         audit_ids=tuple(_audit_text(audit) for audit in audits),
         generation=packed.generation,
         credential_id=packed.credential.hex(),
+        place_generation=packed.place_generation,
     )
 
 
@@ -113,7 +118,12 @@ def check(tx: Session, token: Token, now: datetime, *, allow_expired: bool = Fal
         raise Unauthenticated(INVALID, private="a revoked token")
     if not _is_of_now(tx, token):
         raise Unauthenticated(INVALID, private="a token of before its user changed")
-    return standing.find(tx, token.user_id, token.scope, credential_id=token.credential_id, now=now)
+    found = standing.find(
+        tx, token.user_id, token.scope, credential_id=token.credential_id, now=now
+    )
+    if found.place is not None and found.place.generation != (token.place_generation or 0):
+        raise Unauthenticated(INVALID, private="a token of before its project was disabled")
+    return found
 
 
 def _is_of_now(tx: Session, token: Token) -> bool:

@@ -22,6 +22,7 @@ from mooring.agent.image_locks import image_in_use
 from mooring.agent.libvirt.domain_xml import NAME_PREFIX
 from mooring.agent.limits import AGENT_LIBVIRT_THREADS
 from mooring.agent.run import Runner, find_processes
+from mooring.agent.seclusion import EMULATOR
 from mooring.errors import MooringError, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 
@@ -30,7 +31,6 @@ T = TypeVar("T")
 # Half of the binding has no types.
 binding: Any = libvirt
 DAEMON_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
-_USER = "libvirt-qemu"
 # What is left of 107 bytes beside "/lib/qemu/domain-<number>-<20 letters>/monitor.sock".
 _ROOT_BYTES = 48
 QEMU_CONF = """\
@@ -202,11 +202,11 @@ def check_user() -> None:
     if os.geteuid() != 0:
         return
     try:
-        pwd.getpwnam(_USER)
+        pwd.getpwnam(EMULATOR)
     except KeyError:
         raise Unavailable(
-            f"The system user {_USER} is missing, and libvirt does not open without it; add it "
-            f"with: useradd --system --shell /usr/sbin/nologin {_USER}"
+            f"The system user {EMULATOR} is missing, and libvirt does not open without it; add it "
+            f"with: useradd --system --shell /usr/sbin/nologin {EMULATOR}"
         ) from None
 
 

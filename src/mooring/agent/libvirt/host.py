@@ -38,6 +38,11 @@ class LibvirtHost:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._asked = GuestCalls(settings.guest_answer_s)
 
+    @property
+    def is_of_daemon(self) -> bool:
+        """Whether guests are the machine's daemon's, so that QEMU runs as a user of its own."""
+        return self._connection.uri == "qemu:///system"
+
     async def facts(self) -> Facts:
         await run_to_end(self._files.trim_consoles)
         problem, version, memory_mib, cpus = "", 0, 0, 0

@@ -1,0 +1,43 @@
+"""Who may reach what an agent keeps: its own user, and QEMU where that is another one.
+
+The files below an agent's directory are readable for whoever gets at them, since QEMU under the
+machine's libvirt daemon runs as a user of its own. So it is the directory that lets nobody in.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+import structlog
+
+log = structlog.get_logger()
+EMULATOR = "libvirt-qemu"
+"""The user whom QEMU runs as under the machine's daemon."""
+_OWNER_ALONE, _GROUP_PASSES, _ALL_PASS = 0o700, 0o710, 0o711
+
+
+def seclude(directory: Path) -> None:
+    """Let this user alone into a directory."""
+    directory.chmod(_OWNER_ALONE)
+
+
+def let_emulator_pass(directory: Path) -> None:
+    """Let QEMU, under the machine's daemon, pass through a directory, and nobody else if possible.
+
+    It is not where this user may not give the directory to QEMU's group: then everybody passes who
+    knows a file's name, and the log says so.
+    """
+    try:
+        os.chown(directory, -1, pwd.getpwnam(EMULATOR).pw_gid)
+    except (KeyError, PermissionError) as error:
+        log.warning(
+            "every user of this machine may read guests' files here, as QEMU's must",
+            directory=str(directory),
+            remedy=f"run the agent as root, or as a member of the group of {EMULATOR}",
+            reason=str(error),
+        )
+        directory.chmod(_ALL_PASS)
+        return
+    directory.chmod(_GROUP_PASSES)
