@@ -1,6 +1,6 @@
 """Who may log in to a new cloud: passwords made at the first start, and the clients' `clouds.yaml`.
 
-The passwords are on disk before the database knows their hashes: a start that is killed in between
+The passwords are kept before the database knows their hashes: a start that is killed in between
 finds them again, and nobody is locked out.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring import typed
+from mooring import installation, typed
 from mooring.clients.identity import Login
 from mooring.errors import Invalid
 from mooring.identity import bootstrap
@@ -23,6 +23,7 @@ from mooring.web import faces
 if TYPE_CHECKING:
     from mooring.config import Settings
     from mooring.identity.service import Identity
+    from mooring.saga.seal import Sealer
 
 PASSWORDS = "passwords.json"
 CLOUDS = "clouds.yaml"
@@ -31,28 +32,71 @@ _CLOUDS = {"mooring": ("admin", "admin"), "demo": ("demo", "demo")}
 
 
 async def ensure(
-    identity: Identity, settings: Settings, public_url: str, catalogue: Mapping[str, str]
+    identity: Identity,
+    settings: Settings,
+    public_url: str,
+    catalogue: Mapping[str, str],
+    sealer: Sealer,
 ) -> dict[str, Login]:
     """Let everybody who must exist exist; return the logins of the service users by their name.
 
-    `catalogue` has the types of our services, and where each is below the public URL.
+    `catalogue` has the types of our services, and where each is below the public URL. Raises
+    Invalid when this process has another key than the cloud, or nobody knows its passwords, or it
+    would take the catalogue away from other processes.
     """
     state = settings.state_path
-    passwords = _load(state / PASSWORDS)
-    names = ("admin", "demo", *bootstrap.SERVICE_USERS)
-    missing = {
-        name: secrets.token_urlsafe(_ENTROPY_BYTES) for name in names if name not in passwords
-    }
-    if missing:
-        passwords |= missing
-        write_secret(state / PASSWORDS, msgspec.json.format(msgspec.json.encode(passwords)))
+    passwords = await _passwords(identity, sealer, state / PASSWORDS)
     urls = {kind: f"{public_url}/{path}" for kind, path in catalogue.items()}
+    if settings.database and not settings.public_url:
+        await _refuse_foreign(identity, state, urls)
     await bootstrap.ensure(identity, urls=urls, region=settings.region, known=passwords)
     write_secret(state / CLOUDS, _clouds(passwords, public_url, settings.region))
     return {
         name: Login(user_name=name, password=passwords[name], project_name="service")
         for name in bootstrap.SERVICE_USERS
     }
+
+
+async def _passwords(identity: Identity, sealer: Sealer, file: Path) -> dict[str, str]:
+    """Return everybody's first password, as all processes of the cloud know it."""
+    own = _load(file)
+    if own is None and await identity.store.read(bootstrap.has_users):
+        kept = await identity.store.read(lambda tx: installation.is_kept(tx, PASSWORDS))
+        own = None if kept else _lost(file)
+
+    def complete(kept: bytes | None) -> bytes:
+        known = (own or {}) if kept is None else typed.decode(kept, dict[str, str])
+        names = ("admin", "demo", *bootstrap.SERVICE_USERS)
+        made = {name: secrets.token_urlsafe(_ENTROPY_BYTES) for name in names if name not in known}
+        return msgspec.json.format(msgspec.json.encode({**known, **made}))
+
+    content = await installation.agree(identity.store, sealer, file, complete)
+    return typed.decode(content, dict[str, str])
+
+
+def _lost(file: Path) -> dict[str, str]:
+    raise Invalid(
+        f"{file} is missing, and the cloud in this directory has users whose passwords stood there."
+        " Restore it from a backup (docs/backup.md). If there is none, write {} into it: services "
+        "get new passwords, and people keep theirs, which clouds.yaml then does not know."
+    )
+
+
+async def _refuse_foreign(identity: Identity, state: Path, urls: Mapping[str, str]) -> None:
+    """Raise Invalid when the catalogue has URLs of a process that has another state directory.
+
+    Those that this directory's own process wrote before it came back on another port are its own.
+    """
+    found = await identity.store.read(bootstrap.own_urls)
+    foreign = sorted(url for kind, url in found.items() if url != urls.get(kind, url))
+    if not foreign:
+        return
+    own = read_login(state)[0] if (state / CLOUDS).exists() else None
+    if own is None or not all(url.startswith(f"{own}/") for url in foreign):
+        raise Invalid(
+            f"Other processes of this cloud say that clients reach it at {foreign[0]}. Give all of "
+            "them, and this one, the same setting public_url: where a client reaches any of them."
+        )
 
 
 def read_login(state: Path) -> tuple[str, Login]:
@@ -77,9 +121,9 @@ def read_login(state: Path) -> tuple[str, Login]:
     return auth["auth_url"].removesuffix("/identity/v3"), login
 
 
-def _load(path: Path) -> dict[str, str]:
+def _load(path: Path) -> dict[str, str] | None:
     if not path.exists():
-        return {}
+        return None
     try:
         return typed.decode(path.read_bytes(), dict[str, str])
     except (OSError, msgspec.DecodeError) as error:

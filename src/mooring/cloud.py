@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import structlog
 from msgspec import Struct
 
-from mooring import access, health_app
+from mooring import access, health_app, installation
 from mooring.clients.identity import Login, ServiceUser
 from mooring.clients.session import Session
 from mooring.clients.transport import Network
@@ -26,6 +26,7 @@ from mooring.fleet import app as fleet_app
 from mooring.fleet.fleet import Fleet, open_fleet
 from mooring.fleet.removal import Tenant
 from mooring.host_fence import CommandFence, HostFence
+from mooring.identity.keys import TOKEN_KEYS, new_keys
 from mooring.identity.tokens import LocalValidator
 from mooring.limits import LOOP_REST_S
 from mooring.metrics import app as metrics_app
@@ -211,7 +212,21 @@ async def open_cloud(outside: Outside, services: Sequence[Service[Any]] = SERVIC
         *(open_store(location, name, probe=outside.probe, inline=outside.inline) for name in names)
     )
     cloud = Cloud(outside, services, dict(zip(names, opened, strict=True)))
-    sealer = load_sealer(settings.state_path / "seal.key")
+    try:
+        await _open(cloud)
+    except BaseException:
+        for store in opened:
+            await store.close()
+        raise
+    return cloud
+
+
+async def _open(cloud: Cloud) -> None:
+    outside, services = cloud.outside, cloud.services
+    settings = outside.settings
+    sealer = load_sealer(settings.state_path / installation.SEAL_KEY)
+    if IDENTITY.name in cloud.stores:
+        await _agree_on_keys(cloud, sealer)
     if FLEET in cloud.stores:
         store = cloud.stores[FLEET]
         cloud.fleet = await open_fleet(store, sealer, outside.agents, outside.clock)
@@ -222,7 +237,6 @@ async def open_cloud(outside: Outside, services: Sequence[Service[Any]] = SERVIC
     if cloud.fleet is not None:
         cloud.fleet.tenants = tuple(_tenants(cloud))
     await _serve(cloud, keystone.validator)
-    return cloud
 
 
 def _tenants(cloud: Cloud) -> Iterator[Tenant]:
@@ -239,12 +253,20 @@ async def _uses(store: Store, read: HostUses, host: str, *, gone: bool) -> list[
     return await store.read(lambda tx: read(tx, host, gone=gone))
 
 
+async def _agree_on_keys(cloud: Cloud, sealer: Sealer) -> None:
+    """Have the keys of tokens that all processes have. Raises Invalid for a foreign sealer."""
+    file = cloud.outside.settings.state_path / TOKEN_KEYS
+    own = file.read_bytes() if file.exists() else None
+    store = cloud.stores[IDENTITY.name]
+    await installation.agree(store, sealer, file, lambda kept: kept or own or new_keys())
+
+
 async def _open_identity(cloud: Cloud, sealer: Sealer) -> Keystone:
     """Open identity before the others, which call each other as its users."""
     outside, near = cloud.outside, _Neighbours(cloud.outside)
-    identity = cloud.open(IDENTITY, near.session, sealer)
+    identity, settings = cloud.open(IDENTITY, near.session, sealer), outside.settings
     catalogue = {each.kind: each.entry for each in SERVICES}
-    near.logins |= await access.ensure(identity, outside.settings, outside.public_url, catalogue)
+    near.logins |= await access.ensure(identity, settings, outside.public_url, catalogue, sealer)
     return Keystone(LocalValidator(identity), near.session)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mooring import state_dir, typed
+from mooring import installation, state_dir, typed
 from mooring.access import read_login
 from mooring.agent_api.client import Agents
 from mooring.clients.identity import ServiceUser, ask
@@ -72,7 +72,7 @@ async def _look(settings: Settings) -> list[Finding]:
             stack.push_async_callback(store.close)
         stores = dict(zip(names, opened, strict=True))
         if FLEET in stores:
-            sealer = load_sealer(settings.state_path / "seal.key")
+            sealer = load_sealer(settings.state_path / installation.SEAL_KEY)
             await open_fleet(stores[FLEET], sealer, agents, RealClock())
         return await examine(stores, agents, RealClock())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -59,7 +60,11 @@ def up(file: Path | None, **given: Option) -> None:
 @_agent
 @click.option("--database", help="postgresql://..., for several processes.")
 def serve(file: Path | None, **given: Option) -> None:
-    """Run the control plane alone. On PostgreSQL start as many as you like."""
+    """Run the control plane alone. On PostgreSQL start as many as you like.
+
+    All of them have one public_url, one seal.key in their state directories, the first one's, and
+    one directory of images. What else they must have in common is in the database.
+    """
     from mooring.up import run_serve
 
     run(lambda settings: run_serve(settings, _say), file, given)
@@ -187,6 +192,22 @@ def doctor(file: Path | None, *, as_json: bool, fix: bool, **given: Option) -> N
     run(lambda settings: run_doctor(settings, as_json=as_json, fix=fix), file, given)
 
 
+@cli.command()
+@_config
+@state_dir_option
+@click.option("--database", help="postgresql://..., when the cloud is kept there.")
+@click.argument("directory", type=click.Path(path_type=Path))
+def backup(file: Path | None, directory: Path, **given: Option) -> None:
+    """Copy the state of a cloud, running or not, into a new DIRECTORY.
+
+    Databases, keys and images are as at one moment, and a cloud starts with the copy. Disks of
+    servers and volumes are not in it (docs/backup.md).
+    """
+    from mooring.backup import run_backup
+
+    run(lambda settings: run_backup(settings, directory, _say), file, given)
+
+
 @cli.group()
 def db() -> None:
     """Look after the databases of a cloud that does not run."""
@@ -215,8 +236,10 @@ def check_db(file: Path | None, **given: Option) -> None:
 
 
 def _say(line: str) -> None:
-    click.echo(line)
-    sys.stdout.flush()
+    # A disk without room behind standard output ends no cloud.
+    with suppress(OSError):
+        click.echo(line)
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -64,9 +64,12 @@ async def run_up(settings: Settings, say: Say) -> None:
 
 
 async def run_serve(settings: Settings, say: Say) -> None:
-    """Serve the control plane alone. On PostgreSQL, as many may run as one likes."""
+    """Serve the control plane alone. On PostgreSQL, as many may run as one likes.
+
+    Of those without a public URL one only has a state directory: the catalogue names one of them.
+    """
     async with AsyncExitStack() as stack:
-        if not settings.database:
+        if not (settings.database and settings.public_url):
             stack.callback(state_dir.hold(settings.state_path).release)
         settings.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
         listener = sockets.open_listener(settings.address, settings.port)
@@ -182,6 +185,7 @@ async def _serve(
     )
     cloud = await open_cloud(outside)
     stack.push_async_callback(cloud.close)
+    known = await asyncio.to_thread(state_dir.seen, settings.state_path)
     await _let_hosts_in(cloud, door, stack)
     async with listening(cloud.app, listener) as served:
         await cloud.look_at_hosts()
@@ -189,7 +193,10 @@ async def _serve(
         # What the start made stays for good: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
-        await _until_first([served, asyncio.create_task(cloud.run())])
+        there = state_dir.until_lost(settings.state_path, known, cloud.clock)
+        await _until_first(
+            [served, asyncio.create_task(cloud.run()), asyncio.create_task(there)],
+        )
         await cloud.stop()
 
 

@@ -12,7 +12,7 @@ from mooring.identity.api import (
     roles,
     users,
 )
-from mooring.identity.keys import TokenKeys
+from mooring.identity.keys import TOKEN_KEYS, TokenKeys
 from mooring.identity.policy import RULES
 from mooring.identity.service import Identity
 from mooring.service import Service, Surroundings
@@ -23,7 +23,7 @@ def _open(near: Surroundings) -> Identity:
     return Identity(
         store=near.store,
         clock=near.clock,
-        keys=TokenKeys(near.settings.state_path / "token-keys"),
+        keys=TokenKeys(near.settings.state_path / TOKEN_KEYS),
         token_lifetime_s=near.settings.token_lifetime_s,
     )
 

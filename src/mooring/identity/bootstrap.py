@@ -67,6 +67,21 @@ async def ensure(
     return await identity.change(lambda tx: _Bootstrap(tx, now).run(urls, region, known or {}))
 
 
+def has_users(tx: Session) -> bool:
+    """Whether anybody was ever made here."""
+    return tx.scalar(select(UserRow.id).limit(1)) is not None
+
+
+def own_urls(tx: Session) -> dict[str, str]:
+    """Return the catalogue's URLs by type, of endpoints that nobody has changed."""
+    rows = tx.execute(
+        select(ServiceRow.type, EndpointRow.url)
+        .join(EndpointRow, EndpointRow.service_id == ServiceRow.id)
+        .where(EndpointRow.ours)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
 def _is_complete(
     tx: Session, urls: Mapping[str, str], region: str, known: Mapping[str, str]
 ) -> bool:

@@ -14,6 +14,8 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from mooring.errors import Invalid, Unauthenticated
 
+TOKEN_KEYS = "token-keys"  # noqa: S105  (a file's name)
+"""The file that has them, in the state directory."""
 KEPT = 4
 """Keys in the file: the next, the present and two old ones, so a token outlives two rotations."""
 
@@ -27,7 +29,7 @@ class TokenKeys:
     def __init__(self, path: Path) -> None:
         self._path = path
         if not path.exists():
-            _write(path, [Fernet.generate_key(), Fernet.generate_key()])
+            _write(path, new_keys().split())
         self._stamp, self._make, self._read = self._load()
 
     def encrypt(self, content: bytes) -> str:
@@ -77,6 +79,11 @@ class TokenKeys:
             return False
         self._stamp, self._make, self._read = self._load()
         return True
+
+
+def new_keys() -> bytes:
+    """Return the content of a file with new keys."""
+    return b"\n".join([Fernet.generate_key(), Fernet.generate_key()]) + b"\n"
 
 
 def _write(path: Path, keys: list[bytes]) -> None:

@@ -173,3 +173,12 @@ class RevocationRow(Base):
 
     audit_id: Mapped[str] = mapped_column(primary_key=True)
     forget_at: Mapped[datetime]
+
+
+class SecretRow(Base):
+    """What all processes of the cloud have to know and nobody else, sealed."""
+
+    __tablename__ = "secrets"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    sealed: Mapped[bytes]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from mooring.errors import Bug
+from mooring.errors import Bug, Invalid
+from mooring.secret_file import write_secret
 
 _NONCE_BYTES = 12
 _KEY_BYTES = 32
@@ -37,13 +39,18 @@ class Sealer:
 
 
 def load_sealer(path: Path) -> Sealer:
-    """Return the sealer whose key lies at `path`, made with mode 0600 when it is missing."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return Sealer(path.read_bytes())
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(AESGCM.generate_key(_KEY_BYTES * 8))
-        file.flush()
-        os.fsync(file.fileno())
-    return Sealer(path.read_bytes())
+    """Return the sealer whose key lies at `path`, made with mode 0600 when it is missing.
+
+    Of several processes that make one at the same time all have the first one's. Raises Invalid for
+    a file that holds no key.
+    """
+    if not path.exists():
+        fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        write_secret(fresh, AESGCM.generate_key(_KEY_BYTES * 8))
+        with suppress(FileExistsError):
+            os.link(fresh, path)
+        fresh.unlink()
+    key = path.read_bytes()
+    if len(key) != _KEY_BYTES:
+        raise Invalid(f"{path} holds no key. Restore it from a backup (docs/backup.md).")
+    return Sealer(key)

@@ -1,4 +1,4 @@
-"""Count how often a project's tokens were ended: one that is enabled again has none of before."""
+"""Count how often a project's tokens were ended, and keep the secrets of all processes, sealed."""
 
 from __future__ import annotations
 
@@ -18,4 +18,10 @@ def upgrade() -> None:
     op.add_column(
         "projects",
         sa.Column("token_generation", types.INTEGER, server_default="0", nullable=False),
+    )
+    op.create_table(
+        "secrets",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_secrets")),
     )

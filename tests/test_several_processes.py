@@ -1,0 +1,114 @@
+"""Control planes with state directories of their own on one database, and what they must share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mooring import access, installation
+from mooring.errors import Invalid
+from mooring.identity.keys import TOKEN_KEYS
+from tests.cloud import SimulatedCloud
+
+pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
+_ASKED = "/compute/v2.1/servers/detail"
+
+
+def process(directory: Path, name: str, database: str) -> SimulatedCloud:
+    """A control plane with a directory of its own; the first one's key is given to the others."""
+    own, key = directory / name, directory / "a" / installation.SEAL_KEY
+    own.mkdir()
+    if key.exists():
+        shutil.copy(key, own)
+    return SimulatedCloud(own, database=database, hosts=(), owner=name)
+
+
+def secrets(cloud: SimulatedCloud) -> list[bytes]:
+    """What a process has in common with the others, as its files have it."""
+    names = (access.PASSWORDS, TOKEN_KEYS)
+    return [(cloud.settings.state_path / name).read_bytes() for name in names]
+
+
+async def log_in(cloud: SimulatedCloud, name: str) -> str:
+    """Log in with the password that a process's file names, and return the token."""
+    file = cloud.settings.state_path / access.PASSWORDS
+    user = {
+        "name": name,
+        "domain": {"id": "default"},
+        "password": json.loads(file.read_bytes())[name],
+    }
+    project = {"name": "demo" if name == "demo" else "service", "domain": {"id": "default"}}
+    proof = {"methods": ["password"], "password": {"user": user}}
+    body = {"auth": {"identity": proof, "scope": {"project": project}}}
+    answer = await cloud.ask("POST", "/identity/v3/auth/tokens", body)
+    assert answer.status == 201, answer
+    return answer.headers["x-subject-token"]
+
+
+async def test_two_processes_take_nothing_away_from_each_other(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with (
+        process(tmp_path, "a", postgres_url) as first,
+        process(tmp_path, "b", postgres_url) as second,
+    ):
+        assert secrets(first) == secrets(second)
+        for cloud, other in ((first, second), (second, first)):
+            for name in ("demo", "compute"):
+                headers = {"x-auth-token": await log_in(cloud, name)}
+                assert (await other.ask("GET", _ASKED, headers=headers)).status == 200
+
+
+async def test_two_that_start_at_once_on_an_empty_database_both_come_up(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    first = process(tmp_path, "a", postgres_url)
+    (tmp_path / "a" / installation.SEAL_KEY).write_bytes(bytes(32))
+    second = process(tmp_path, "b", postgres_url)
+    await asyncio.gather(first.open(), second.open())
+    try:
+        assert secrets(first) == secrets(second)
+        for cloud in (first, second):
+            assert (await cloud.ask("GET", _ASKED)).status == 200
+    finally:
+        await asyncio.gather(first.close(), second.close())
+
+
+async def test_a_process_with_another_key_is_refused_and_changes_nothing(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with process(tmp_path, "a", postgres_url) as first:
+        before = secrets(first)
+        stranger = process(tmp_path, "b", postgres_url)
+        (tmp_path / "b" / installation.SEAL_KEY).unlink()
+        with pytest.raises(Invalid, match=r"seal.key is another key"):
+            await stranger.open()
+        assert secrets(first) == before
+        assert (await first.ask("GET", _ASKED)).status == 200
+
+
+async def test_the_catalogue_is_not_taken_from_a_process_that_others_reach_elsewhere(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with process(tmp_path, "a", postgres_url):
+        pass
+    second = process(tmp_path, "b", postgres_url)
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.cloud.URL", "http://elsewhere")
+        with pytest.raises(Invalid, match=r"at http://cloud.*public_url"):
+            await second.open()
+
+
+async def test_lost_passwords_come_back_from_the_database(tmp_path: Path, database: str) -> None:
+    cloud = SimulatedCloud(tmp_path / "a", database=database, hosts=())
+    async with cloud:
+        before = secrets(cloud)
+    for name in (access.PASSWORDS, TOKEN_KEYS):
+        (tmp_path / "a" / name).unlink()
+    async with cloud:
+        assert secrets(cloud) == before
+        assert set(json.loads(before[0])) >= {"admin", "demo", "compute"}
