@@ -5,16 +5,43 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import MutableMapping
+from contextlib import suppress
 from traceback import format_exception
-from typing import Any
+from typing import IO, Any
 
 import structlog
 
 
+class Patient:
+    """Standard error as the log writes to it: what its disk has no room for is lost, and no more.
+
+    A message that cannot be written must not become an error of whoever had something to say.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text, as far as that is possible."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        with suppress(OSError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether a person reads it."""
+        return self._stream.isatty()
+
+
 def configure(level: str) -> None:
     """Send structlog's and the libraries' messages to standard error, from `level` on."""
+    stream: Any = Patient(sys.stderr)
     least = logging.getLevelNamesMapping()[level.upper()]
-    at_terminal = sys.stderr.isatty()
+    at_terminal = stream.isatty()
     render: Any = structlog.processors.JSONRenderer()
     if at_terminal:
         render = structlog.dev.ConsoleRenderer(
@@ -29,10 +56,10 @@ def configure(level: str) -> None:
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(least),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(level=max(least, logging.WARNING), stream=sys.stderr, format="%(message)s")
+    logging.basicConfig(level=max(least, logging.WARNING), stream=stream, format="%(message)s")
 
 
 def _plain_traceback(

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from mooring.errors import Conflict, Invalid
+from mooring.errors import Conflict, Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from mooring.clock import Clock
 
 _MODE = 0o700
 _LOCK = "lock"
+LOOK_S = 1.0
+"""How often a process looks whether its directory is still there."""
 
 
 class StateDir:
@@ -57,6 +64,32 @@ def hold(path: Path) -> StateDir:
     file.write(f"{os.getpid()}\n")
     file.flush()
     return StateDir(path, file)
+
+
+def seen(path: Path) -> dict[Path, int]:
+    """Return what there is of a state directory: itself and its databases, by their numbers."""
+    found: dict[Path, int] = {}
+    for one in (path, *path.glob("*.sqlite"), path / _LOCK):
+        with suppress(FileNotFoundError):
+            found[one] = one.stat().st_ino
+    return found
+
+
+async def until_lost(path: Path, before: dict[Path, int], clock: Clock) -> None:
+    """Look after what was `seen` of a directory until some of it is gone; then raise Unavailable.
+
+    What is open stays open: without this a cloud would go on to acknowledge what it writes into
+    files that nobody can open any more.
+    """
+    while True:
+        await clock.sleep(LOOK_S)
+        now = await asyncio.to_thread(seen, path)
+        lost = sorted(str(one) for one, number in before.items() if now.get(one) != number)
+        if lost:
+            raise Unavailable(
+                f"{lost[0]} was removed or replaced while the cloud ran. Nothing more is taken in; "
+                "restore the state directory from a backup (docs/backup.md), and start again."
+            )
 
 
 def is_held(path: Path) -> bool:

@@ -199,3 +199,18 @@ async def test_without_threads_the_order_is_that_of_asking(tmp_path: Path) -> No
     await store.close()
     with pytest.raises(Unavailable):
         await store.write(boats.sail)
+
+
+@pytest.mark.parametrize("place", ["head", "middle"])
+async def test_a_damaged_file_is_named_when_it_is_opened(
+    place: str, location: str, service: str
+) -> None:
+    store = await open_store(location, service)
+    await store.close()
+    file = Path(location) / f"{service}.sqlite"
+    content = bytearray(file.read_bytes())
+    at = 0 if place == "head" else 4096
+    content[at : at + 2000] = b"\xff" * 2000
+    file.write_bytes(content)
+    with pytest.raises(Unavailable, match=rf"{file} is damaged: .*backup"):
+        await open_store(location, service)

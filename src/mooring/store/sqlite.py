@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 from mooring import limits, patterns
 from mooring.errors import Unavailable
 from mooring.probe import NoProbe, Probe
-from mooring.store import failures, migrate
+from mooring.store import damage, failures, migrate
 from mooring.store.call import Call, deliver
 from mooring.store.failures import FlushLostError
 from mooring.store.link import set_link
@@ -84,7 +84,7 @@ class SqliteFile:
     """The file itself: what one thread does to it at a time."""
 
     def __init__(self, path: Path, service: str, probe: Probe | None) -> None:
-        self.service = service
+        self.service, self._path = service, path
         self.commits, self.commit_times = 0, Timing()
         self._writes, self._reads = create_engines(path)
         self._point = f"store.{service}/commit"
@@ -92,8 +92,9 @@ class SqliteFile:
         self._writer, self._readers = _Lane(self._writes), _Lanes(self._reads)
 
     def migrate(self) -> None:
-        """Bring the tables to the newest revision."""
+        """Bring the tables to the newest revision. Raises Unavailable for a damaged file."""
         try:
+            damage.look(self._path, self._reads)
             if not migrate.is_newest(self._reads, self.service):
                 migrate.upgrade(self._writes, self.service)
         except Exception as error:

@@ -1,0 +1,158 @@
+"""`mooring backup`: a copy of a cloud's state at one moment, while it runs.
+
+The copy is a state directory: a cloud starts with it. Every SQLite file is seen as at the same
+moment, in which none of them was written to: it is in their snapshots that the copies are made,
+while the cloud goes on. docs/backup.md says what stands beside it, and how a cloud is restored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mooring import limits
+from mooring.access import CLOUDS, PASSWORDS
+from mooring.errors import Invalid, Unavailable
+from mooring.identity.keys import TOKEN_KEYS
+from mooring.installation import SEAL_KEY
+from mooring.metrics.app import FILE as METRICS_TOKEN
+
+if TYPE_CHECKING:
+    from mooring.config import Settings
+
+_FILES = (SEAL_KEY, PASSWORDS, TOKEN_KEYS, METRICS_TOKEN, CLOUDS)
+_IMAGES = "images"
+_HOSTS = ("*", "connections/*", "share-users/*")
+_PARTIAL = ".partial"
+_PIECE_BYTES = 1 << 20
+
+
+async def run_backup(settings: Settings, target: Path, say: Callable[[str], None]) -> None:
+    """Copy the state of a cloud, running or not, into a new directory. It is whole or not there.
+
+    Raises Invalid for a directory that is there, or without a cloud; Unavailable when it cannot be
+    read or written, or a database is not free for as long as a write waits.
+    """
+    copied = await asyncio.to_thread(copy_state, settings.state_path, target)
+    say(f"{copied} databases and files of {settings.state_path} are in {target}")
+    if settings.database:
+        say("The databases are PostgreSQL's: copy them with pg_dump, before this (docs/backup.md).")
+
+
+def copy_state(state: Path, target: Path) -> int:
+    """Do it, blocking; return how many files were copied."""
+    partial = target.with_name(target.name + _PARTIAL)
+    if target.exists():
+        raise Invalid(f"{target} is there already. Name a directory that is not.")
+    if not (state / SEAL_KEY).exists():
+        raise Invalid(f"There is no cloud in {state}. Name its directory with --state-dir.")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(mode=0o700, parents=True)
+        copied = _copy(state, partial)
+        os.sync()
+        partial.rename(target)
+    except sqlite3.Error as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise Unavailable(f"A database in {state} cannot be copied: {error}.") from error
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise Unavailable(f"{error.filename or target}: {error.strerror}.") from error
+    return copied
+
+
+def _copy(state: Path, target: Path) -> int:
+    databases = _databases(state)
+    with ExitStack() as stack:
+        snapshots, images = _hold(state, databases, stack)
+        for path, snapshot in zip(databases, snapshots, strict=True):
+            to = _place(path, state, target)
+            to.touch(mode=0o600)
+            with closing(sqlite3.connect(to)) as copy:
+                snapshot.backup(copy)
+        for path, descriptor in images:
+            with _place(path, state, target).open("wb") as to:
+                to.truncate(os.fstat(descriptor).st_size)
+                _copy_data(descriptor, to.fileno())
+    files = _files(state)
+    for path in files:
+        shutil.copy2(path, _place(path, state, target))
+    return len(databases) + len(images) + len(files)
+
+
+def _databases(state: Path) -> list[Path]:
+    """Return every database: those of services, and of hosts that have their directories here."""
+    return sorted([*state.glob("*.sqlite"), *state.glob("hosts/*/*.sqlite")])
+
+
+def _files(state: Path) -> list[Path]:
+    """Return what else is copied: secrets, and what hosts know beside guests and volumes."""
+    named = [state / name for name in _FILES]
+    hosts = [path for pattern in _HOSTS for path in state.glob(f"hosts/*/{pattern}")]
+    return [path for path in [*named, *hosts] if path.is_file() and ".sqlite" not in path.name]
+
+
+def _hold(
+    state: Path, databases: list[Path], stack: ExitStack
+) -> tuple[list[sqlite3.Connection], list[tuple[Path, int]]]:
+    """Return snapshots of all databases at one moment, and the images of that moment, opened.
+
+    Nobody writes while the snapshots are taken: as long as it takes to open them.
+    """
+    with ExitStack() as writing:
+        for path in databases:
+            lock = writing.enter_context(closing(_connect(path)))
+            lock.execute("BEGIN IMMEDIATE").close()
+        snapshots = [stack.enter_context(closing(_connect(path))) for path in databases]
+        for snapshot in snapshots:
+            snapshot.execute("BEGIN").close()
+            snapshot.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        images: list[tuple[Path, int]] = []
+        for path in sorted((state / _IMAGES).glob("*")):
+            # One that goes just now was given up before: the databases know nothing of it.
+            with suppress(FileNotFoundError):
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, descriptor)
+                images.append((path, descriptor))
+    return snapshots, images
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Never made: a database that went meanwhile is an error, not an empty one.
+    return sqlite3.connect(
+        f"file:{path}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        timeout=limits.STORE_BUSY_TIMEOUT_S,
+    )
+
+
+def _place(path: Path, state: Path, target: Path) -> Path:
+    """Return where a file's copy goes, in a directory as closed as its own."""
+    to = target / path.relative_to(state)
+    for folder in reversed(to.relative_to(target).parents[:-1]):
+        (target / folder).mkdir(exist_ok=True)
+        (target / folder).chmod((state / folder).stat().st_mode & 0o777)
+    return to
+
+
+def _copy_data(source: int, to: int) -> None:
+    """Copy what a file has, without its holes."""
+    at = 0
+    while True:
+        try:
+            at = os.lseek(source, at, os.SEEK_DATA)
+        except OSError:
+            return  # behind the last of the data
+        end = os.lseek(source, at, os.SEEK_HOLE)
+        while at < end:
+            piece = os.pread(source, min(_PIECE_BYTES, end - at), at)
+            if not piece:
+                return
+            at += os.pwrite(to, piece, at)

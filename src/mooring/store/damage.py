@@ -1,0 +1,37 @@
+"""Whether a SQLite file can be read: told when it is opened, with its name and what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DatabaseError
+
+from mooring.errors import Unavailable
+
+_CHECKED_BYTES = 32 << 20
+"""Up to which size a file is read whole. Of a larger one only where it begins: a start is short."""
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def look(path: Path, reads: Engine) -> None:
+    """Read a file. Raises Unavailable when it is damaged."""
+    is_small = path.stat().st_size <= _CHECKED_BYTES
+    pragma = "quick_check(1)" if is_small else "schema_version"
+    try:
+        with reads.connect() as connection:
+            found = connection.exec_driver_sql(f"PRAGMA {pragma}").scalar()
+    except DatabaseError as error:
+        if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
+            raise
+        raise _told(path, str(error.orig)) from error
+    if is_small and found != "ok":
+        raise _told(path, str(found))
+
+
+def _told(path: Path, said: str) -> Unavailable:
+    return Unavailable(
+        f"The database file {path} is damaged: {' '.join(said.split())}. Restore all databases of "
+        "one backup (docs/backup.md)."
+    )
