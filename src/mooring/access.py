@@ -50,7 +50,7 @@ async def ensure(
     if settings.database and not settings.public_url:
         await _refuse_foreign(identity, state, urls)
     await bootstrap.ensure(identity, urls=urls, region=settings.region, known=passwords)
-    write_secret(state / CLOUDS, _clouds(passwords, public_url, settings.region))
+    write_secret(state / CLOUDS, _clouds(passwords, public_url, settings))
     return {
         name: Login(user_name=name, password=passwords[name], project_name="service")
         for name in bootstrap.SERVICE_USERS
@@ -131,9 +131,21 @@ def _load(path: Path) -> dict[str, str] | None:
         raise Invalid(message) from error
 
 
-def _clouds(passwords: Mapping[str, str], public_url: str, region: str) -> bytes:
+def read_authority(state: Path) -> str:
+    """Return the file by which the cloud's certificate is known, empty for the system's own."""
     import yaml
 
+    text = (state / CLOUDS).read_text(encoding="utf-8")
+    return yaml.safe_load(text)["clouds"]["mooring"].get("cacert", "")
+
+
+def _clouds(passwords: Mapping[str, str], public_url: str, settings: Settings) -> bytes:
+    import yaml
+
+    certificate = settings.tls_certificate
+    # Of a certificate that one made oneself a client knows by the file alone that it is the right
+    # one; what the system trusts is left to it.
+    trust = {"cacert": str(Path(certificate).expanduser().absolute())} if certificate else {}
     clouds: dict[str, Any] = {
         cloud: {
             "auth": {
@@ -144,7 +156,8 @@ def _clouds(passwords: Mapping[str, str], public_url: str, region: str) -> bytes
                 "user_domain_name": "Default",
                 "project_domain_name": "Default",
             },
-            "region_name": region,
+            "region_name": settings.region,
+            **trust,
             "identity_api_version": "3",
             # `server add share` would ask for the newest that python-manilaclient knows.
             "shared_file_system_api_version": ".".join(map(str, faces.SHARE.maximum)),

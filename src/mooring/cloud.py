@@ -39,6 +39,8 @@ from mooring.service import HostUses, Loop, Service, Surroundings
 from mooring.services import FLEET, IDENTITY, SERVICES
 from mooring.store.base import Store, open_store
 from mooring.web.app import Served, mount
+from mooring.web.audit import FILE as AUDIT_FILE
+from mooring.web.audit import AuditLog
 from mooring.web.request_times import RequestTimes
 
 if TYPE_CHECKING:
@@ -305,6 +307,7 @@ def _engine(cloud: Cloud, name: str, service: S, sealer: Sealer) -> Engine[S]:
 async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
     """Build every service's application, and let the others reach it without a socket."""
     root = cloud.outside.public_url
+    audit = AuditLog(cloud.outside.settings.state_path / AUDIT_FILE)
     for each in cloud.services:
         service, url = cloud[each], f"{root}/{each.name}"
         await each.prepare(service)
@@ -314,6 +317,7 @@ async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
             public_url=url,
             identity_url=f"{root}/identity/v3",
             times=cloud.requests,
+            audit=audit,
         )
         cloud.apps[f"/{each.name}"] = app
         cloud.outside.network.serve(url, app)

@@ -63,6 +63,17 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             " links, when a proxy stands before it. Empty: made from `listen`."
         ),
     ] = ""
+    tls_certificate: Annotated[
+        str,
+        Meta(
+            description="A file with the certificate of that socket, PEM, and those that certify it"
+            " behind it. Empty: it speaks HTTP in the clear, which is for this machine alone or"
+            " behind a proxy. A new one is read at the next start."
+        ),
+    ] = ""
+    tls_key: Annotated[
+        str, Meta(description="A file with its private key, PEM, which its owner alone may read.")
+    ] = ""
     region: Annotated[
         str, Meta(description="The region that the catalogue names.", min_length=1, max_length=255)
     ] = "RegionOne"

@@ -18,6 +18,7 @@ LEAST_SILENCE_S = 60
 def check(settings: Settings) -> None:
     """Raise Invalid, naming the setting and what to give it, unless all of them make sense."""
     _check_addresses(settings)
+    _check_tls(settings)
     _check_hosts(settings)
     _check_notifications(settings)
     _check_fence(settings)
@@ -46,6 +47,16 @@ def _check_address(name: str, value: str) -> None:
         raise Invalid(f"The setting {name} must be ADDRESS:PORT, and is {value}.")
     if ":" in bare and host != f"[{bare}]":
         raise Invalid(f"The setting {name} takes an IPv6 address in brackets, as in [::1]:8470.")
+
+
+def _check_tls(settings: Settings) -> None:
+    if bool(settings.tls_certificate) != bool(settings.tls_key):
+        raise Invalid("The settings tls_certificate and tls_key go together: give both, or none.")
+    if settings.tls_certificate and settings.public_url.startswith("http://"):
+        raise Invalid(
+            "The setting public_url begins with http://, and with tls_certificate the socket speaks"
+            " TLS alone: begin it with https://."
+        )
 
 
 def _check_hosts(settings: Settings) -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from mooring import installation, state_dir, typed
-from mooring.access import read_login
+from mooring.access import read_authority, read_login
 from mooring.agent_api.client import Agents
 from mooring.clients.identity import ServiceUser, ask
 from mooring.clients.transport import Network
@@ -45,7 +45,7 @@ async def run_doctor(settings: Settings, *, as_json: bool, fix: bool) -> int:
 
 async def _ask_cloud(settings: Settings, *, fix: bool) -> list[Finding]:
     url, login = read_login(settings.state_path)
-    network = Network()
+    network = Network(read_authority(settings.state_path))
     try:
         user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
         headers = {"X-Auth-Token": await user.token()}

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from mooring import typed
-from mooring.access import read_login
+from mooring.access import read_authority, read_login
 from mooring.clients.identity import ServiceUser, ask
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
@@ -265,7 +265,7 @@ def _progress(found: Drain, words: Mapping[str, str]) -> str:
 
 async def _ask(settings: Settings, method: str, path: str, body: bytes = b"") -> Any:
     url, login = await asyncio.to_thread(read_login, settings.state_path)
-    network = Network()
+    network = Network(await asyncio.to_thread(read_authority, settings.state_path))
     try:
         user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
         headers = {"X-Auth-Token": await user.token(), "content-type": "application/json"}

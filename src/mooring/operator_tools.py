@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring import typed
-from mooring.access import read_login
+from mooring.access import read_authority, read_login
 from mooring.clients.identity import ServiceUser
 from mooring.clients.session import Session
 from mooring.clients.transport import Network
@@ -58,7 +58,7 @@ class RunningCloud:
 async def open_cloud(settings: Settings) -> AsyncGenerator[RunningCloud]:
     """Log in to the cloud of a state directory. Raises Unavailable when it does not run."""
     url, login = read_login(settings.state_path)
-    network = Network()
+    network = Network(read_authority(settings.state_path))
     user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
     sessions = {
         name: Session(network, service=name, catalog=user, credentials=user, is_service=False)

@@ -34,6 +34,8 @@ from mooring.web.request_times import RequestTimes
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from mooring.web.audit import AuditLog
+
 
 S = TypeVar("S", bound=Served)
 S_contra = TypeVar("S_contra", bound=Served, contravariant=True)
@@ -139,10 +141,12 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
         identity_url: str = "",
         face: Face | None = None,
         times: RequestTimes | None = None,
+        audit: AuditLog | None = None,
     ) -> ASGIApp:
         """Return the application, to be mounted at the path of `public_url` (`http://host/volume`).
 
-        `face` is another than the service's own, for one that is capped; `times` counts requests.
+        `face` is another than the service's own, for one that is capped; `times` counts requests,
+        and `audit` is told of them.
         """
         return build_app(
             service,
@@ -154,4 +158,5 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
             identity_url=identity_url,
             end=self.end_buried(service) if self.end_buried else None,
             times=times,
+            audit=audit,
         )

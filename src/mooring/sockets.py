@@ -27,13 +27,13 @@ def open_listener(address: str, port: int) -> socket.socket:
     return listener
 
 
-def public_url(listener: socket.socket) -> str:
+def public_url(listener: socket.socket, *, is_tls: bool = False) -> str:
     """Return the URL under which a client on this machine reaches the socket."""
     address, port = listener.getsockname()[:2]
     if address in ("0.0.0.0", "::"):  # noqa: S104  (compared, not bound)
         address = "127.0.0.1"
     host = f"[{address}]" if ":" in address else address
-    return f"http://{host}:{port}"
+    return f"{'https' if is_tls else 'http'}://{host}:{port}"
 
 
 def _explain(listen: str, error: OSError) -> MooringError:

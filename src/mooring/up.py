@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring import sockets, state_dir
+from mooring import listener_tls, sockets, state_dir
 from mooring.agent_api.client import Agents
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
@@ -170,7 +170,8 @@ async def _serve(
 ) -> None:
     allow_connections()
     stack.push_async_callback(agents.close)
-    url = settings.public_url or sockets.public_url(listener)
+    tls = listener_tls.context(settings)
+    url = settings.public_url or sockets.public_url(listener, is_tls=tls is not None)
     door = _open_door(settings, stack)
     outside = Outside(
         settings=settings,
@@ -187,7 +188,7 @@ async def _serve(
     stack.push_async_callback(cloud.close)
     known = await asyncio.to_thread(state_dir.seen, settings.state_path)
     await _let_hosts_in(cloud, door, stack)
-    async with listening(cloud.app, listener) as served:
+    async with listening(cloud.app, listener, context=tls) as served:
         await cloud.look_at_hosts()
         say(f"ready {url}")
         # What the start made stays for good: the collector need not look at it again and again.

@@ -305,3 +305,29 @@ async def test_lists_are_filtered_and_paged_by_marker(cloud: VolumeCloud) -> Non
     assert (await cloud.ask("GET", f"/attachments?marker={UNKNOWN}")).status == 404
     detail = await cloud.ask("GET", "/attachments/detail")
     assert "connection_info" in detail.body["attachments"][0]
+
+
+async def test_a_connection_is_shown_to_services_administrators_and_who_reserved_it(
+    cloud: VolumeCloud,
+) -> None:
+    volume_id = await cloud.make()
+    reserved = await cloud.reserve(volume_id, user="member")
+    attachment_id = reserved.body["attachment"]["id"]
+    assert (await cloud.connect(attachment_id, user="member")).status == 200
+    seen: dict[str, list[bool]] = {}
+    for user in ("member", "compute", "admin", "reader", "manager"):
+        one = await cloud.ask("GET", f"/attachments/{attachment_id}", user=user, version="3.44")
+        many = await cloud.ask("GET", "/attachments/detail", user=user, version="3.44")
+        [listed] = many.body["attachments"]
+        shown = (one.body["attachment"], listed)
+        assert [each["volume_id"] for each in shown] == [volume_id] * 2
+        seen[user] = [bool(each["connection_info"]) for each in shown]
+    assert seen == {
+        "member": [True, True],
+        "compute": [True, True],
+        "admin": [True, True],
+        "reader": [False, False],
+        "manager": [False, False],
+    }
+    stranger = await cloud.connect(attachment_id, user="manager")
+    assert stranger.body["attachment"]["connection_info"] == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypeAlias
@@ -34,8 +35,10 @@ class Network(httpx2.AsyncBaseTransport):
     `forward`), lose its answer (`forward`, then raise), deliver it twice, or forward it later.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, authority: str = "") -> None:
+        """Reach nothing yet. `authority` is a file that certifies servers, beside the system's."""
         self.deliver: Deliver = deliver_once
+        self._authority = authority
         self._near: dict[str, _Way] = {}
         self._away: _Socket | None = None
 
@@ -84,21 +87,24 @@ class Network(httpx2.AsyncBaseTransport):
             url, slash, _ = url.rpartition("/")
             if not slash:
                 break
-        self._away = self._away or _Socket(None)
+        self._away = self._away or _Socket(None, self._authority)
         return await self._away.call(request)
 
 
 class _Socket:
     """A server behind a Unix socket, or all that TCP reaches."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, authority: str = "") -> None:
         pool = httpx2.Limits(
             max_connections=limits.CLIENT_CONNECTIONS,
             max_keepalive_connections=limits.CLIENT_IDLE_CONNECTIONS,
             keepalive_expiry=limits.CLIENT_IDLE_S,
         )
+        context = ssl.create_default_context() if path is None else False
+        if authority and context:
+            context.load_verify_locations(authority)
         self._transport = httpx2.AsyncHTTPTransport(
-            verify=path is None, trust_env=False, limits=pool, uds=path
+            verify=context, trust_env=False, limits=pool, uds=path
         )
 
     async def call(self, request: Request) -> Response:

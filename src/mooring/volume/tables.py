@@ -195,6 +195,8 @@ class AttachmentRow(Base):
     volume_id: Mapped[str] = mapped_column(ForeignKey(_VOLUME, ondelete="CASCADE"))
     project_id: Mapped[str]
     server_id: Mapped[str | None]
+    user_id: Mapped[str] = mapped_column(default="", server_default="")
+    """Who reserved it, and may see its connection; empty for those of before that was kept."""
     attach_status: Mapped[str]
     attach_mode: Mapped[str | None]
     connector: Mapped[dict[str, Any] | None] = mapped_column(Json)

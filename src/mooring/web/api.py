@@ -51,6 +51,8 @@ class Reply(Struct):
     body: Any = None
     headers: dict[str, str] = {}
     stream: AsyncIterator[bytes] | None = None
+    told: dict[str, str] = {}
+    """What of it is for the audit log, beside what every line of that has."""
 
 
 class Call(Generic[S]):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from mooring.store.base import Store
+    from mooring.web.audit import AuditLog
     from mooring.web.face import Face
     from mooring.web.identity import TokenValidator
     from mooring.web.policy import Policy
@@ -47,6 +48,7 @@ def build_app(
     identity_url: str = "",
     end: End | None = None,
     times: RequestTimes | None = None,
+    audit: AuditLog | None = None,
 ) -> ASGIApp:
     """Return the application of one service.
 
@@ -55,7 +57,7 @@ def build_app(
     application may be mounted there or called with whole URLs. `identity_url` is what a 401 names.
     `end` gets the ids of what a buried operation made, and is to return when nothing works for it
     any more: then burying tells its caller that nobody will touch the matter again. `times` has
-    every request counted.
+    every request counted, and `audit` is told of each.
     Raises Bug when two routes claim the same request, or one names an unregistered policy.
     """
     routes = [route for api in [*apis, _operations_api(service, end)] for route in api.routes]
@@ -70,6 +72,7 @@ def build_app(
         public_url=public_url,
         identity_url=identity_url,
         times=times,
+        audit=audit,
     )
 
 

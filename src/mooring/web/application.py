@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
+    from mooring.web.audit import AuditLog
     from mooring.web.face import Face
     from mooring.web.gate import Gate
     from mooring.web.routes import Match, Routes
@@ -49,7 +50,8 @@ class Application(Generic[S]):
     """The ASGI application of a service or an agent; `mooring.web.app` builds a service's.
 
     `public_url` is the root as clients see it, without a version segment and without a last slash;
-    its path is stripped from incoming paths. `times` has every request counted.
+    its path is stripped from incoming paths. `times` has every request counted, and `audit` is told
+    of each.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class Application(Generic[S]):
         public_url: str = "",
         identity_url: str = "",
         times: RequestTimes | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         self.service, self.routes, self.face, self.gate = service, routes, face, gate
         self.root_url = public_url.rstrip("/")
         self.prefix = urlsplit(self.root_url).path
         self.versioned_url = self.root_url + (f"/{face.segment}" if face.segment else "")
         self.identity_url, self.times = identity_url, times or RequestTimes()
+        self.audit = audit
         self.documents = face.documents(face, self.root_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,16 +80,21 @@ class Application(Generic[S]):
         begun = perf_counter()
         exchange = Exchange(self.face, Request(scope, receive), self.identity_url)
         reply: Reply | None = None
+        refusal: MooringError | None = None
         try:
             reply = await self._answer(exchange)
             response = exchange.respond(reply)
+            exchange.told = reply.told
         except MooringError as error:
+            refusal = error
             response = self._refuse(exchange, error)
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001  (a 500 with the request's id, never a traceback)
             bug = Bug(_UNEXPECTED, private=f"{type(error).__name__}: {error}")
             response = self._refuse(exchange, bug, cause=error)
+        if self.audit is not None:
+            self.audit.tell(exchange, response.status_code, refusal)
         try:
             await response(scope, receive, send)
         except ClientDisconnect:
@@ -136,6 +145,7 @@ class Application(Generic[S]):
         who = NOBODY
         if not (candidates and candidates[0].open):
             who = await self.gate.let_in(request.headers, exchange.request_id)
+            exchange.who = who
         if match is None:
             self.face.unbuilt.refuse_path(parts)
             raise NotFound("The resource could not be found.")

@@ -13,6 +13,7 @@ from mooring import limits
 from mooring.clients.refusals import BUSY_HEADER
 from mooring.web import faults, microversion
 from mooring.web.face import Fault
+from mooring.web.identity import NOBODY
 from mooring.web.versions import text
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ class Exchange:
     def __init__(self, face: Face, request: Request, identity_url: str) -> None:
         self.face, self.request = face, request
         self.request_id = f"req-{uuid4()}"
+        self.who = NOBODY
+        """Who asks; nobody until it is known."""
+        self.told: dict[str, str] = {}
+        """What the handler says of it for the audit log."""
         self.route: Route | None = None
         """What answers it; None until it is known."""
         self.version: Version | None = None

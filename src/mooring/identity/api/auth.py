@@ -29,7 +29,16 @@ async def log_in(call: Call[Identity], body: login.Auth) -> Reply:
     """Make a token."""
     token, worth = await login.log_in(call.service, body, Caller.of(call))
     text = tokens.issue(call.service, token)
-    return Reply(201, await _body(call, token, worth), {**_VARY, "x-subject-token": text})
+    told = {
+        "user_id": token.user_id,
+        "user": worth.user.name,
+        "scope": token.scope,
+        "by": " ".join(token.methods),
+        "credential_id": token.credential_id,
+        "token": token.audit_ids[0],
+    }
+    headers = {**_VARY, "x-subject-token": text}
+    return Reply(201, await _body(call, token, worth), headers, told=told)
 
 
 @api.get("/auth/tokens", policy=None)

@@ -93,6 +93,7 @@ def add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewAttachment) -> Att
         volume_id=row.id,
         project_id=row.project_id,
         server_id=wanted.server_id,
+        user_id=asked.who.user_id,
         attach_status="reserved",
         attach_mode="ro" if row.readonly else wanted.mode,
         saga_id="",

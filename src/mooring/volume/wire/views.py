@@ -15,7 +15,6 @@ from mooring.web.identity import is_service
 if TYPE_CHECKING:
     from sqlalchemy import Row
 
-    from mooring.saga.seal import Sealer
     from mooring.volume.service import Volume
     from mooring.volume.tables import AttachmentRow, MessageRow, TypeRow, VolumeRow
     from mooring.volume.volumes.listing import Surroundings
@@ -125,14 +124,18 @@ def attachment_summary(row: AttachmentRow) -> dict[str, Any]:
     }
 
 
-def attachment(row: AttachmentRow, sealer: Sealer) -> dict[str, Any]:
-    """Show an attachment with its connection, which is a secret."""
+def attachment(call: Call[Volume], row: AttachmentRow) -> dict[str, Any]:
+    """Show an attachment, with its connection to services, administrators and who reserved it.
+
+    The connection names hosts and how storage is reached, which nobody else needs: others see none.
+    """
+    sees_all = call.who.is_admin or is_service(call.who) or call.who.user_id == row.user_id
     return {
         **attachment_summary(row),
         "attached_at": time(row.attached_at) or "",
         "detached_at": time(row.detached_at) or "",
         "attach_mode": row.attach_mode or "rw",
-        "connection_info": connections.open_flat(sealer, row),
+        "connection_info": connections.open_flat(call.service.sealer, row) if sees_all else {},
     }
 
 

@@ -65,15 +65,15 @@ async def list_attachments(call: Call[Volume]) -> Reply:
 
 @api.get("/attachments/detail", policy=None, since=(3, 27))
 async def list_details(call: Call[Volume]) -> Reply:
-    """List with connections."""
-    query, sealer = queries.attachments(call), call.service.sealer
+    """List with connections, for those who may see them."""
+    query = queries.attachments(call)
     rows = await call.service.store.read(lambda tx: listing.attachments(tx, query))
-    return Reply(200, {"attachments": [views.attachment(row, sealer) for row in rows]})
+    return Reply(200, {"attachments": [views.attachment(call, row) for row in rows]})
 
 
 @api.get("/attachments/{attachment_id}", policy=None, since=(3, 27))
 async def show_attachment(call: Call[Volume]) -> Reply:
-    """Show one, with its connection."""
+    """Show one, with its connection for those who may see it."""
     return await _show(call, call.path["attachment_id"])
 
 
@@ -118,4 +118,4 @@ async def complete_attachment(call: Call[Volume]) -> Reply:
 async def _show(call: Call[Volume], attachment_id: str) -> Reply:
     read = call.service.store.read
     row = await read(lambda tx: attachments.visible(tx, call.who, attachment_id))
-    return Reply(200, {"attachment": views.attachment(row, call.service.sealer)})
+    return Reply(200, {"attachment": views.attachment(call, row)})

@@ -1,0 +1,105 @@
+"""The audit log: who logged in, was refused, or changed who may do what, and from where.
+
+One line of JSON for each, in a file that its owner alone may read. It is bounded: a full file is
+kept beside the next one, as many as `_KEPT`. docs/audit.md says what stands in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import structlog
+
+if TYPE_CHECKING:
+    from mooring.errors import MooringError
+    from mooring.web.exchange import Exchange
+
+log = structlog.get_logger()
+FILE = "audit.log"
+"""Its name, in the state directory."""
+_FILE_BYTES = 16 << 20
+"""When a file is full: about 50,000 lines."""
+_KEPT = 4
+"""Full files that are kept beside the one that is written."""
+_REFUSALS = {401, 403, 429}
+_WRITES = {"POST", "PUT", "PATCH", "DELETE"}
+_LOGIN = "/auth/tokens"
+_WORDS = ("reset", "force", "evacuate")
+"""In the name of a rule or an action: what administrators do to others' things."""
+
+
+class AuditLog:
+    """Appends to the file. One that cannot be written ends nothing, and the log says so."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def tell(self, exchange: Exchange, status: int, error: MooringError | None) -> None:
+        """Write down a request that was answered, if it is one of those that are."""
+        what = _kind(exchange, status)
+        if not what:
+            return
+        client = exchange.request.client
+        who, route = exchange.who, exchange.route
+        known = {
+            "user_id": who.user_id,
+            "user": who.user_name,
+            "project_id": who.project_id,
+            "service_user_id": who.service_user_id,
+        }
+        line = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "what": what,
+            "service": exchange.face.service,
+            "method": exchange.request.method,
+            "path": exchange.request.url.path,
+            "action": route.action if route else "",
+            "status": status,
+            **known,
+            **exchange.told,
+            "address": client.host if client else "",
+            "request_id": exchange.request_id,
+            "reason": (error.private or error.public) if error else "",
+        }
+        self._append({key: value for key, value in line.items() if value != ""})
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        content = msgspec.json.encode(line) + b"\n"
+        try:
+            self._make_room()
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            descriptor = os.open(self._path, flags, 0o600)
+            try:
+                os.write(descriptor, content)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            log.warning("the audit log cannot be written", file=str(self._path), reason=str(error))
+
+    def _make_room(self) -> None:
+        if not self._path.exists() or self._path.stat().st_size < _FILE_BYTES:
+            return
+        names = [self._path, *(Path(f"{self._path}.{number}") for number in range(1, _KEPT + 1))]
+        for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
+            if newer.exists():
+                newer.replace(older)
+
+
+def _kind(exchange: Exchange, status: int) -> str:
+    """Return what a request is in the audit log, empty for what is not in it."""
+    if status in _REFUSALS:
+        return "refused"
+    route, method = exchange.route, exchange.request.method
+    if route is None or method not in _WRITES:
+        return ""
+    if exchange.face.service == "identity":
+        if (method, route.path) == ("POST", _LOGIN):
+            return "login"
+        return "change"
+    named = f"{route.policy or ''} {route.action}".lower()
+    return "reset" if any(word in named for word in _WORDS) else ""

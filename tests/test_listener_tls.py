@@ -1,0 +1,116 @@
+"""The socket of the APIs over TLS: who trusts the certificate gets in, also our own commands."""
+
+from __future__ import annotations
+
+import signal
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import httpx2
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from mooring import certificates, config, listener_tls
+from mooring.config import Settings
+from mooring.errors import Invalid
+from tests.kill.processes import CommandProcess, run_forked
+
+
+def certify(directory: Path) -> tuple[Path, Path]:
+    """Make a certificate for this machine's loopback, signed by itself, and its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "cloud")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    chain, secret = directory / "chain.pem", directory / "key.pem"
+    chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    secret.touch(mode=0o600)
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return chain, secret
+
+
+def test_a_cloud_behind_a_certificate_serves_whoever_trusts_it(tmp_path: Path) -> None:
+    chain, key = certify(tmp_path)
+    settings = tmp_path / "settings.toml"
+    settings.write_text(f'tls_certificate = "{chain}"\ntls_key = "{key}"\n')
+    state = ("--state-dir", str(tmp_path / "state"))
+    where = (*state, "--listen", "127.0.0.1:0", "--hypervisor", "simulated")
+    process = CommandProcess("up", "--config", str(settings), *where, log=tmp_path / "log")
+    try:
+        assert process.ready.startswith("https://")
+        clouds = yaml.safe_load((tmp_path / "state" / "clouds.yaml").read_text())["clouds"]
+        demo = clouds["demo"]
+        assert demo["auth"]["auth_url"] == f"{process.ready}/identity/v3"
+        trusting = ssl.create_default_context(cafile=demo["cacert"])
+        answer = httpx2.get(demo["auth"]["auth_url"], verify=trusting)
+        assert answer.status_code == 200
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(demo["auth"]["auth_url"])
+        in_the_clear = process.ready.replace("https", "http")
+        with pytest.raises(httpx2.TransportError):
+            httpx2.get(f"{in_the_clear}/healthz")
+        code, said, warned = run_forked("operations", "list", *state)
+        assert (code, said) == (0, "Nothing is going on.\n"), warned
+        process.popen.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+    finally:
+        process.popen.kill()
+        process.popen.wait()
+
+
+def test_files_that_are_no_certificate_and_its_key_are_named(tmp_path: Path) -> None:
+    chain, key = certify(tmp_path)
+    settings = Settings(tls_certificate=str(chain), tls_key=str(key))
+    key.chmod(0o644)
+    with pytest.raises(Invalid, match=r"Others may read .*key\.pem"):
+        listener_tls.context(settings)
+    key.chmod(0o600)
+    assert listener_tls.context(settings) is not None
+    key.write_bytes(certificates.new_key())
+    with pytest.raises(Invalid, match="no certificate and its key"):
+        listener_tls.context(settings)
+    with pytest.raises(Invalid, match="go together"):
+        config.load(environment={}, overrides={"tls_key": str(key)})
+    both = {"tls_certificate": str(chain), "tls_key": str(key)}
+    with pytest.raises(Invalid, match="https://"):
+        config.load(environment={}, overrides={**both, "public_url": "http://cloud"})
+
+
+@pytest.mark.parametrize(
+    ("listen", "public_url", "warns"),
+    [
+        ("127.0.0.1:1", "", False),
+        ("[::1]:1", "", False),
+        ("0.0.0.0:1", "", True),
+        ("192.0.2.7:1", "http://cloud", True),
+        ("192.0.2.7:1", "https://cloud", False),
+    ],
+)
+def test_a_listener_beyond_loopback_in_the_clear_is_warned_of(
+    listen: str, public_url: str, warns: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert listener_tls.context(Settings(listen=listen, public_url=public_url)) is None
+    told = capsys.readouterr()
+    assert ("in the clear" in told.out + told.err) is warns
