@@ -152,6 +152,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             " address or something stands before it. Empty: as `hosts_listen` says."
         ),
     ] = ""
+    image_count_total: Annotated[
+        int, Meta(description="Most images that a project has, uploaded or not; 0: any.", ge=0)
+    ] = 1000
+    image_size_total: Annotated[
+        int, Meta(description="Most MiB of data that its images have in all; 0: any.", ge=0)
+    ] = 1048576
+    image_reserve_mib: Annotated[
+        int,
+        Meta(description="MiB beside images that uploads leave free, for databases.", ge=0),
+    ] = 256
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Meta(description="The least urgent messages that reach the log, which is standard error."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mooring.image import uploads
 from mooring.image.api import about, data, images, members
 from mooring.image.policy import RULES
-from mooring.image.service import Image
+from mooring.image.service import Image, ImageSettings
 from mooring.image.tables import ImageRow, UploadRow
 from mooring.service import Loop, Service, Surroundings, rows_of
 from mooring.web import faces
@@ -18,6 +18,11 @@ def _open(near: Surroundings) -> Image:
         clock=near.clock,
         owner=near.owner,
         probe=near.probe,
+        settings=ImageSettings(
+            count_total=near.settings.image_count_total,
+            total_bytes=near.settings.image_size_total << 20,
+            reserve_bytes=near.settings.image_reserve_mib << 20,
+        ),
     )
 
 

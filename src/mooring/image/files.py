@@ -42,7 +42,10 @@ class Writer:
     Raises NoCapacity when the disk is full, Unavailable when it fails.
     """
 
-    def __init__(self, directory: Path, name: str, *, start_bytes: int) -> None:
+    def __init__(
+        self, directory: Path, name: str, *, start_bytes: int, reserve_bytes: int = 0
+    ) -> None:
+        self._reserve_bytes = reserve_bytes
         self._directory, self._name, self._start_bytes = directory, name, start_bytes
         self._path = directory / (name + _PART)
         self._lock = threading.Lock()
@@ -58,6 +61,7 @@ class Writer:
         """Append a chunk."""
         with self._lock:
             try:
+                self._leave(len(chunk))
                 self._file.write(chunk)
             except OSError as error:
                 raise _failure(error) from error
@@ -66,6 +70,12 @@ class Writer:
             self._hash.update(chunk)
             if len(self._start) < self._start_bytes:
                 self._start = (self._start + chunk)[: self._start_bytes]
+
+    def _leave(self, size: int) -> None:
+        """Raise OSError, as a full disk does, where a chunk would take from the reserve."""
+        space = os.fstatvfs(self._file.fileno())
+        if space.f_bavail * space.f_frsize < self._reserve_bytes + size:
+            raise OSError(errno.ENOSPC, "what is left is reserved")
 
     def flush(self) -> Written:
         """See that all of it is on the disk, still under the unfinished name."""

@@ -22,6 +22,12 @@ class ImageSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     size_bytes: int = limits.IMAGE_BYTES
     """The largest image that may be uploaded."""
+    count_total: int = 0
+    """Most images of a project; 0: any."""
+    total_bytes: int = 0
+    """Most data of a project's images in all; 0: any."""
+    reserve_bytes: int = 0
+    """How much of the file system uploads leave free: databases may be on it."""
 
 
 class Image:

@@ -19,7 +19,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from mooring import qcow2
 from mooring.errors import Conflict, Invalid, MooringError, OverQuota
-from mooring.image import files, images
+from mooring.image import files, images, quotas
 from mooring.image.tables import ImageRow, UploadRow
 from mooring.limits import IMAGE_BEAT_S, IMAGE_CHUNK_BYTES, IMAGE_IDLE_S, IMAGE_LEASE_S
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mooring.image.files import Writer, Written
     from mooring.image.images import Require
     from mooring.image.records import Record
-    from mooring.image.service import Image
+    from mooring.image.service import Image, ImageSettings
     from mooring.who import Who
 
 log = structlog.get_logger()
@@ -43,6 +43,9 @@ class Upload(Struct, frozen=True):
     image_id: str
     disk_format: str
     container_format: str
+    owner: str | None
+    room_bytes: int | None
+    """How much more data its owner might have when it began; None for any."""
 
     @property
     def data_name(self) -> str:
@@ -71,15 +74,15 @@ async def receive(
             service.directory,
             upload.data_name,
             start_bytes=qcow2.HEADER_BYTES,
+            reserve_bytes=service.settings.reserve_bytes,
         )
         service.probe.at("image.upload/file/opened")
-        await _fill(writer, chunks, service.settings.size_bytes)
+        await _fill(writer, chunks, upload, service.settings)
         written = await asyncio.to_thread(writer.flush)
         virtual_size = read_virtual_size(upload, written)
         await asyncio.to_thread(writer.publish)
         service.probe.at("image.upload/file/published")
-        now = service.clock.now()
-        await service.store.write(lambda tx: _finish(tx, upload, written, virtual_size, now))
+        await service.store.write(lambda tx: _settle(tx, service, upload, written, virtual_size))
     except BaseException:
         await asyncio.shield(_abandon(service, image_id, upload_id, writer))
         raise
@@ -139,13 +142,17 @@ async def watch(service: Image) -> None:
             log.warning("cannot look after uploads now", error=str(error))
 
 
-async def _fill(writer: Writer, chunks: AsyncIterator[bytes], most: int) -> None:
+async def _fill(
+    writer: Writer, chunks: AsyncIterator[bytes], upload: Upload, settings: ImageSettings
+) -> None:
     """Write all chunks, gathered to larger ones. Raises Invalid, OverQuota, NoCapacity."""
     size, waiting = 0, bytearray()
     while (chunk := await _next(chunks)) is not None:
         size += len(chunk)
-        if size > most:
-            raise too_large(most)
+        if size > settings.size_bytes:
+            raise too_large(settings.size_bytes)
+        if upload.room_bytes is not None and size > upload.room_bytes:
+            raise quotas.over(settings, upload.owner)
         waiting += chunk
         if len(waiting) >= IMAGE_CHUNK_BYTES:
             await asyncio.to_thread(writer.write, bytes(waiting))
@@ -218,7 +225,10 @@ def _begin(
     tx.execute(
         insert(UploadRow).values(id=upload_id, image_id=image_id, owner=service.owner, beat_at=beat)
     )
-    return Upload(upload_id, image_id, image.disk_format, image.container_format)
+    room = quotas.room_bytes(tx, service.settings, image.owner)
+    if room == 0:
+        raise quotas.over(service.settings, image.owner)
+    return Upload(upload_id, image_id, image.disk_format, image.container_format, image.owner, room)
 
 
 def _not_queued(image: Record) -> Conflict:
@@ -226,6 +236,16 @@ def _not_queued(image: Record) -> Conflict:
     return Conflict(
         f"Image {image.id} is {image.status}: {why}. Only a queued image takes data.",
     )
+
+
+def _settle(
+    tx: Session, service: Image, upload: Upload, written: Written, virtual_size: int | None
+) -> None:
+    """Make the image active, unless others have taken what its project may have meanwhile."""
+    room = quotas.room_bytes(tx, service.settings, upload.owner)
+    if room is not None and written.size_bytes > room:
+        raise quotas.over(service.settings, upload.owner)
+    _finish(tx, upload, written, virtual_size, service.clock.now())
 
 
 def _finish(

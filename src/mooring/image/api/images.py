@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from mooring import limits
 from mooring.fence import table as fence
 from mooring.fence.rules import Answer
-from mooring.image import files, images, listing, patch
+from mooring.image import files, images, listing, patch, quotas
 from mooring.image.api import views
 from mooring.image.service import Image
 from mooring.web import paging
@@ -57,6 +57,7 @@ async def create_image(call: Call[Image], body: dict[str, Any]) -> Reply:
         earlier = fence.admit(tx, call.operation, "images", verb="POST")
         if earlier is not None:
             return images.visible(tx, call.who, earlier.body["id"])
+        quotas.check_count(tx, call.service.settings, new.attributes.get("owner"))
         made = images.create(tx, call.who, new, now)
         answer = Answer(status=201, body={"id": made.id})
         fence.record(tx, call.operation, "images", answer, [made.id], verb="POST")
