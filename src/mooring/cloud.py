@@ -35,9 +35,10 @@ from mooring.notify.outbox import Outbox
 from mooring.notify.targets import LogTarget, Target
 from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer, load_sealer
-from mooring.service import HostUses, Loop, Service, Surroundings
+from mooring.service import COMMON_BOUNDS, HostUses, Loop, Service, Surroundings
 from mooring.services import FLEET, IDENTITY, SERVICES
 from mooring.store.base import Store, open_store
+from mooring.store.growth import Bound, keep_pruned, prune
 from mooring.web.app import Served, mount
 from mooring.web.audit import FILE as AUDIT_FILE
 from mooring.web.audit import AuditLog
@@ -162,11 +163,23 @@ class Cloud:
             if loop.once is not None and not loop.is_first_look:
                 await loop.once(service)
 
+    def _growing(self) -> list[tuple[Any, Store, Clock, Sequence[Bound[Any]]]]:
+        """Return what has to be kept small: each service with its database."""
+        return [
+            (self[each], self.stores[each.name], self.clock, (*COMMON_BOUNDS, *each.bounds))
+            for each in self.services
+        ]
+
+    async def prune(self) -> int:
+        """Take away all rows that are needed no more; return how many went."""
+        return sum([await prune(*each) for each in self._growing()])
+
     async def run(self) -> None:
         """Advance sagas and run the loops of all services until `stop`, or until one fails."""
         work: list[Awaitable[None]] = [engine.run() for engine in self.engines.values()]
         work += [self._keep_up(loop, service) for loop, service in self.loops()]
         work += [deliverer.run() for deliverer in self.deliverers.values()]
+        work += [keep_pruned(*each) for each in self._growing()]
         work += [self.fleet.run()] if self.fleet else []
         running = [asyncio.ensure_future(each) for each in work]
         try:

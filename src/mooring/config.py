@@ -258,6 +258,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     force_config_drive: Annotated[
         bool, Meta(description="Whether every new server has a [config drive](config-drive.md).")
     ] = False
+    deleted_servers_days: Annotated[
+        int,
+        Meta(
+            description="For how many days administrators see deleted servers, and usage counts"
+            " them; then nothing is known of them any more.",
+            ge=1,
+            le=36500,
+        ),
+    ] = 90
     kill_at: Annotated[
         str,
         Meta(

@@ -53,19 +53,15 @@ W = TypeVar("W", bound=Watcher)
 
 
 class PoolWatch(Generic[W]):
-    """Asks the hosts that have a `role` for their pools, and sweeps old messages by the way.
+    """Asks the hosts that have a `role` for their pools.
 
-    `note_host` writes down what a host says, with the zone of those that name none; `sweep` removes
-    what is too old by then.
+    `note_host` writes down what a host says, with the zone of those that name none.
     """
 
     def __init__(
-        self,
-        role: str,
-        note_host: Callable[[Session, Host, str, datetime], None],
-        sweep: Callable[[Session, datetime], None],
+        self, role: str, note_host: Callable[[Session, Host, str, datetime], None]
     ) -> None:
-        self._role, self._note_host, self._sweep = role, note_host, sweep
+        self._role, self._note_host = role, note_host
 
     async def watch(self, service: W) -> None:
         """Look at all hosts again and again, until cancelled; a slow one delays no other."""
@@ -76,7 +72,6 @@ class PoolWatch(Generic[W]):
                     list(service.agents),
                     lambda name: self._look_at(service, name, reports, anew=False),
                 )
-                await self._forget_messages(service)
                 await service.clock.sleep(service.settings.pool_poll_s)
         finally:
             await rounds.end()
@@ -86,7 +81,6 @@ class PoolWatch(Generic[W]):
         """Ask every host once and write down what they say; one that is silent grows old."""
         reports = self._gather_reports(service)
         await asyncio.gather(*(self._look_at(service, name, reports) for name in service.agents))
-        await self._forget_messages(service)
 
     async def look_at(self, service: W, name: str) -> None:
         """Ask one host for its pools; one that fails is logged."""
@@ -114,9 +108,3 @@ class PoolWatch(Generic[W]):
             return [self._note_host(tx, host, zone, now) for host in reports]
 
         return Together(lambda reports: service.store.write(lambda tx: write(tx, reports)))
-
-    async def _forget_messages(self, service: W) -> None:
-        try:
-            await service.store.write(lambda tx: self._sweep(tx, service.clock.now()))
-        except MooringError as error:
-            log.warning("old messages were not removed", error=str(error))

@@ -19,12 +19,16 @@ from mooring.clients.session import Session as Neighbour
 from mooring.clients.token import TokenValidator
 from mooring.clock import Clock
 from mooring.config import Settings
+from mooring.fence import growth as fence_growth
 from mooring.host_fence import HostFence
+from mooring.notify import growth as outbox_growth
 from mooring.notify.outbox import Outbox
 from mooring.probe import Probe
+from mooring.saga import growth as saga_growth
 from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer
 from mooring.store.base import Store
+from mooring.store.growth import Bound
 from mooring.web.api import Api
 from mooring.web.app import End, Served, build_app
 from mooring.web.face import Face
@@ -36,6 +40,13 @@ if TYPE_CHECKING:
 
     from mooring.web.audit import AuditLog
 
+
+COMMON_BOUNDS: tuple[Bound[Any], ...] = (
+    *saga_growth.BOUNDS,
+    *fence_growth.BOUNDS,
+    *outbox_growth.BOUNDS,
+)
+"""Of the tables that every database has."""
 
 S = TypeVar("S", bound=Served)
 S_contra = TypeVar("S_contra", bound=Served, contravariant=True)
@@ -117,6 +128,8 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
     prepare: Callable[[S], Awaitable[None]] = _nothing
     """Writes down what the service has from its first start on, and ends what a dead predecessor
     left. Repeatable."""
+    bounds: tuple[Bound[S], ...]
+    """What keeps each of its own tables from growing without end."""
     loops: tuple[Loop[S], ...] = ()
     take_sagas: Callable[[S, Engine[S]], None] | None = None
     """Gives the service the engine that runs its sagas; None when it has none."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from mooring.clock import SimulatedClock
 from mooring.fence import table
 from mooring.fence.file import JournalFile
+from mooring.fence.growth import bounds
+from mooring.fence.limits import FENCE_LEAST_S, FENCE_ROWS
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Verb
+from mooring.limits import FENCE_KEEP_S
 from mooring.store.base import Store
+from mooring.store.growth import prune
 from tests.fence.journals import watching
 
 _CAP, _UNCAP = "PRAGMA max_page_count=1", "PRAGMA max_page_count=1000000"
@@ -36,7 +41,9 @@ class Receiver(Protocol):
         self, operation: Operation, resource: str, answer: Answer, verb: Verb = "PUT"
     ) -> None: ...
 
-    async def sweep(self, older_than: datetime) -> int: ...
+    async def sweep(self, now: datetime, most: int = FENCE_ROWS) -> int:
+        """Forget what nobody can need any more at that time; return how many marks went."""
+        ...
 
     async def fill(self) -> None:
         """Leave no room on the disk for an answer that is larger than a page."""
@@ -70,8 +77,8 @@ class Service:
     async def bury(self, key: str, resource: str = "") -> Sequence[str]:
         return await self.store.write(lambda tx: table.bury(tx, key, resource))
 
-    async def sweep(self, older_than: datetime) -> int:
-        return await self.store.write(lambda tx: table.sweep(tx, older_than))
+    async def sweep(self, now: datetime, most: int = FENCE_ROWS) -> int:
+        return await prune(None, self.store, SimulatedClock(now), bounds(most))
 
     async def fill(self) -> None:
         await self.store.write(_fill_table if self.store.kind == "postgresql" else _cap)
@@ -119,8 +126,10 @@ class Agent:
     ) -> None:
         self.file.finish(operation, resource, verb, answer)
 
-    async def sweep(self, older_than: datetime) -> int:
-        return self.file.sweep(older_than)
+    async def sweep(self, now: datetime, most: int = FENCE_ROWS) -> int:
+        since = now - timedelta(seconds=FENCE_KEEP_S)
+        least = now - timedelta(seconds=FENCE_LEAST_S)
+        return self.file.sweep(since, most=most, least=least)
 
     async def fill(self) -> None:
         for connection in self._journals.opened:

@@ -161,8 +161,21 @@ async def test_what_is_swept_is_forgotten_and_the_rest_is_not(receiver: Receiver
     await receiver.finish(PLUG, DISK, Answer())
     await receiver.admit(PLUG, DISK, "DELETE")
     now = datetime.now(UTC)
-    assert await receiver.sweep(now - timedelta(days=1)) == 0
+    assert await receiver.sweep(now + timedelta(days=13)) == 0
     with pytest.raises(Gone):
         await receiver.admit(PLUG, DISK)
-    assert await receiver.sweep(now + timedelta(days=1)) >= 3
+    assert await receiver.sweep(now + timedelta(days=15)) >= 3
     assert await receiver.admit(Operation("s1", "plug", 1, 1), DISK) is None
+
+
+async def test_too_many_marks_are_forgotten_sooner_but_none_of_the_last_day(
+    receiver: Receiver,
+) -> None:
+    for number in range(3):
+        await receiver.admit(Operation(f"saga{number}", "plug", 1, 9), f"{DISK}{number}")
+    now = datetime.now(UTC)
+    assert await receiver.sweep(now + timedelta(hours=23), most=1) == 0
+    assert await receiver.sweep(now + timedelta(hours=25), most=1) > 0
+    with pytest.raises(Outdated):
+        await receiver.admit(Operation("late", "plug", 1, 8), f"{DISK}2")
+    assert await receiver.admit(Operation("late", "plug", 1, 8), f"{DISK}0") is None

@@ -6,17 +6,34 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 
+from mooring.fence import file
+from mooring.store.migrate import COMMON
 from tests.tidy import tree
+from tests.tidy.test_bounds import BOUNDS
 
-LIMITS = ("src/mooring/limits.py", "src/mooring/agent/limits.py")
+LIMITS = (
+    "src/mooring/limits.py",
+    "src/mooring/store/limits.py",
+    "src/mooring/fence/limits.py",
+    "src/mooring/agent/limits.py",
+)
 HEADING = """\
 # Limits
 
 Nothing in Mooring grows without bound. What may be set is in [configuration](configuration.md);
-these stand in `src/mooring/limits.py` and, of agents alone, in `src/mooring/agent/limits.py`, from
-which `make golden` writes this page.
+these stand in `src/mooring/limits.py`, and of what is kept of the past, of fences, and of agents
+alone in a `limits.py` of their own, from which `make golden` writes this page.
 
 | limit | value | why |
+|---|---|---|
+"""
+TABLES = f"""
+## Tables
+
+How many rows each table may have, those of `{COMMON}` in every database. What goes by age or number
+is taken away every ten minutes, a few rows at a time, and may be killed over it.
+
+| database | table | its rows |
 |---|---|---|
 """
 
@@ -46,4 +63,12 @@ def test_every_limit_is_used() -> None:
 
 def test_the_documentation_lists_every_limit(golden: Callable[[str, str], None]) -> None:
     rows = [f"| `{name}` | `{value}` | {reason} |\n" for name, value, reason in limits()]
-    golden("docs/limits.md", HEADING + "".join(rows))
+    golden("docs/limits.md", HEADING + "".join(rows) + TABLES + "".join(_tables()))
+
+
+def _tables() -> Iterator[str]:
+    for chain, bounds in BOUNDS.items():
+        for bound in bounds:
+            yield f"| {chain} | `{bound.table}` | {bound.why} |\n"
+    for name, why in file.BOUNDS.items():
+        yield f"| an agent's journal | `{name}` | {why} |\n"

@@ -7,7 +7,6 @@ import fcntl
 import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,6 @@ from mooring.agent.simulated import SimulatedHypervisor
 from mooring.errors import Conflict, Unavailable
 from mooring.fence.journal import Journal
 from mooring.fence.threads import run_to_end
-from mooring.limits import FENCE_KEEP_S
 from mooring.probe import NoProbe, Probe
 
 if TYPE_CHECKING:
@@ -121,6 +119,8 @@ async def open_agent(
         runner = Runner(journal, str(settings.state_dir.absolute()))
         await runner.end_leftovers()
         await _look_at(journal, settings.state_dir / "boot_id")
+        sweeping = asyncio.create_task(journal.keep_small())
+        stack.callback(sweeping.cancel)
         running = await _build(settings, journal, runner, stack)
         running.agent.probe = probe or NoProbe()
         if running.agent.runs_guests:
@@ -212,10 +212,9 @@ def _lock(state_dir: Path, stack: AsyncExitStack) -> None:
 
 
 async def _look_at(journal: Journal, boot_file: Path) -> None:
-    """After a reboot forget what was answered: the guests are gone. Forget what is very old."""
+    """After a reboot forget what was answered: the guests are gone."""
     if _has_rebooted(boot_file):
         await journal.forget_answers()
-    await journal.sweep(datetime.now(UTC) - timedelta(seconds=FENCE_KEEP_S))
     for call in await journal.unfinished():
         log.info("a verb was interrupted", verb=call.verb, resource=call.resource)
 

@@ -14,6 +14,7 @@ from mooring.compute.events.api import external_events
 from mooring.compute.flavors import flavors
 from mooring.compute.flavors.api import flavors as flavor_routes
 from mooring.compute.groups.api import server_groups
+from mooring.compute.growth import BOUNDS
 from mooring.compute.hosts import draining, host_changes, hosts
 from mooring.compute.hosts.api import (
     availability_zones,
@@ -83,6 +84,7 @@ def _open(near: Surroundings) -> Compute:
             moves_at_once=near.settings.max_concurrent_live_migrations,
             resize_confirm_window=float(near.settings.resize_confirm_window),
             shelved_offload_time=float(near.settings.shelved_offload_time),
+            deleted_servers_s=near.settings.deleted_servers_days * 86400.0,
             evacuate_after_s=float(near.settings.evacuate_after_s),
             force_config_drive=near.settings.force_config_drive,
         ),
@@ -144,6 +146,7 @@ SERVICE = Service(
     ),
     rules=RULES,
     open=_open,
+    bounds=BOUNDS,
     prepare=_prepare,
     loops=(
         Loop(watch_hosts.run, watch_hosts.look_once, is_first_look=True),

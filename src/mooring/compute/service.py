@@ -58,6 +58,8 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     shelved_offload_time: float = 0.0
     """For how many seconds a shelved server whose disk became an image waits at its host; below 0
     for ever."""
+    deleted_servers_s: float = 90 * 86400.0
+    """For how long a deleted server is remembered."""
     evacuate_after_s: float = 0.0
     """After how many seconds of silence a host is fenced by itself; 0 is never."""
     force_config_drive: bool = False

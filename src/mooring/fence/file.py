@@ -22,6 +22,7 @@ from msgspec import Struct
 from mooring import limits, typed
 from mooring.errors import Conflict, Unavailable
 from mooring.fence import rules
+from mooring.fence.limits import FENCE_AT_ONCE
 from mooring.fence.marks import Marks, statements
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Verb
@@ -43,6 +44,25 @@ CREATE TABLE processes (
 """
 _MARKS = {name: name for name in ("epochs", "generations", "tombstones")} | {"answers": "calls"}
 _STATEMENTS = statements(_MARKS, ["answer"])
+_KEYS = {
+    "epochs": "saga",
+    "generations": "resource",
+    "tombstones": "key, resource",
+    "calls": "key, resource, verb",
+}
+_BEYOND = "SELECT at FROM {table} ORDER BY at DESC LIMIT 1 OFFSET ?"
+_SOME = (
+    "DELETE FROM {table} WHERE ({keys}) IN "
+    "(SELECT {keys} FROM {table} WHERE at <= ? ORDER BY at LIMIT ?)"
+)
+BOUNDS = {
+    "meta": "one",
+    **dict.fromkeys(
+        _KEYS, "`FENCE_KEEP_S` after their last use; beyond `FENCE_ROWS` after `FENCE_LEAST_S`"
+    ),
+    "processes": "one for each program that an operation has started",
+}
+"""Why none of the journal's tables grows without end."""
 
 
 class Process(Struct, frozen=True):
@@ -121,16 +141,21 @@ class JournalFile(Marks):
         with self._transaction():
             self._marks.execute("DELETE FROM calls")
 
-    def sweep(self, older_than: datetime) -> int:
-        """Forget what nobody has touched since; return how many marks went."""
-        with self._transaction():
-            return sum(
-                self._marks.execute(
-                    f"DELETE FROM {table} WHERE at < ?",  # noqa: S608  (names of our own)
-                    (older_than.timestamp(),),
-                ).rowcount
-                for table in _MARKS.values()
-            )
+    def sweep(self, older_than: datetime, *, most: int, least: datetime) -> int:
+        """Forget some of what nobody has touched since; return how many marks went, 0 at the end.
+
+        Beyond `most` marks of a kind the oldest go earlier, but none that was touched since
+        `least`.
+        """
+        gone = 0
+        for table, keys in _KEYS.items():
+            with self._transaction():
+                by_age, latest = older_than.timestamp(), least.timestamp()
+                beyond = self._open.execute(_BEYOND.format(table=table), (most,)).fetchone()
+                until = max(by_age, min(beyond[0], latest)) if beyond else by_age
+                some = _SOME.format(table=table, keys=keys)
+                gone += self._open.execute(some, (until, FENCE_AT_ONCE)).rowcount
+        return gone
 
     def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
         """Note a subprocess, to be ended before a restarted agent serves."""

@@ -13,19 +13,24 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
+
+import structlog
 
 from mooring.errors import Unavailable
 from mooring.fence import rules
 from mooring.fence.file import JournalFile, Process, Unfinished
+from mooring.fence.limits import FENCE_LEAST_S, FENCE_ROWS, FENCE_SWEEP_S
 from mooring.fence.operation import Operation
 from mooring.fence.rules import Answer, Gone, Outdated, Verb
 from mooring.fence.threads import run_to_end
+from mooring.limits import FENCE_KEEP_S
 
 __all__ = ["Answer", "Gone", "Journal", "Outdated", "Process", "Unfinished", "Verb", "run_to_end"]
 
+log = structlog.get_logger()
 T = TypeVar("T")
 Work = Callable[[], Awaitable[Answer]]
 
@@ -135,9 +140,25 @@ class Journal:
         """
         await self._in_thread(self._file.forget_answers)
 
-    async def sweep(self, older_than: datetime) -> int:
-        """Forget what nobody has touched since; return how many marks went. See FENCE_KEEP_S."""
-        return await self._in_thread(lambda: self._file.sweep(older_than))
+    async def sweep(self, now: datetime) -> int:
+        """Forget what nobody can need any more, a few marks at a time; return how many went."""
+        older_than = now - timedelta(seconds=FENCE_KEEP_S)
+        least = now - timedelta(seconds=FENCE_LEAST_S)
+        most, gone = FENCE_ROWS, 0
+        while some := await self._in_thread(
+            lambda: self._file.sweep(older_than, most=most, least=least)
+        ):
+            gone += some
+        return gone
+
+    async def keep_small(self) -> None:
+        """Forget it again and again, until cancelled."""
+        while True:
+            try:
+                await self.sweep(datetime.now(UTC))
+            except Unavailable as error:
+                log.warning("old marks of the journal stay", reason=str(error))
+            await asyncio.sleep(FENCE_SWEEP_S)
 
     def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
         """Note a subprocess, to be ended before a restarted agent serves."""

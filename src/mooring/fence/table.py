@@ -23,7 +23,6 @@ from sqlalchemy import (
     TextualSelect,
     bindparam,
     column,
-    delete,
     select,
     text,
 )
@@ -36,7 +35,7 @@ from mooring.fence.rules import Answer, Gone, Outdated, Verb
 from mooring.store.base import Json, service_base
 from mooring.store.prepared import Prepared
 
-__all__ = ["Answer", "Base", "Gone", "Outdated", "add_made", "admit", "bury", "record", "sweep"]
+__all__ = ["Answer", "Base", "Gone", "Outdated", "add_made", "admit", "bury", "record"]
 
 Base: type[DeclarativeBase] = service_base("fence")
 
@@ -213,14 +212,3 @@ def bury(
     records.raise_epoch(operation_key.partition(".")[0], 0)
     records.bury(operation_key, resource)
     return records.made(operation_key)
-
-
-def sweep(tx: Session, older_than: datetime) -> int:
-    """Forget what nobody has touched since; return how many rows went.
-
-    `older_than` must lie further back than any request can live, or a late call would be let in.
-    """
-    return sum(
-        tx.connection().execute(delete(table).where(table.at < older_than)).rowcount
-        for table in (EpochRow, GenerationRow, TombstoneRow, AnswerRow)
-    )

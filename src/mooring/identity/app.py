@@ -12,6 +12,7 @@ from mooring.identity.api import (
     roles,
     users,
 )
+from mooring.identity.growth import BOUNDS
 from mooring.identity.keys import TOKEN_KEYS, TokenKeys
 from mooring.identity.policy import RULES
 from mooring.identity.service import Identity
@@ -45,4 +46,5 @@ SERVICE = Service(
     ),
     rules=RULES,
     open=_open,
+    bounds=BOUNDS,
 )

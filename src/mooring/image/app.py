@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mooring.image import uploads
 from mooring.image.api import about, data, images, members
+from mooring.image.growth import BOUNDS
 from mooring.image.policy import RULES
 from mooring.image.service import Image, ImageSettings
 from mooring.image.tables import ImageRow, UploadRow
@@ -34,6 +35,7 @@ SERVICE = Service(
     apis=(images.api, data.api, members.api, about.api),
     rules=RULES,
     open=_open,
+    bounds=BOUNDS,
     prepare=uploads.recover,
     loops=(Loop(uploads.watch),),
     pages={"images": rows_of(ImageRow), "uploads": rows_of(UploadRow, key="image_id")},

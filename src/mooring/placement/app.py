@@ -17,6 +17,7 @@ from mooring.placement.api import (
     traits,
     usages,
 )
+from mooring.placement.growth import BOUNDS
 from mooring.placement.policy import RULES
 from mooring.placement.service import Placement
 from mooring.placement.tables import AllocationRow
@@ -55,5 +56,6 @@ SERVICE = Service(
     ),
     rules=RULES,
     open=_open,
+    bounds=BOUNDS,
     pages={"allocations": _allocations},
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 import msgspec
@@ -11,8 +11,6 @@ from sqlalchemy import ColumnElement, CursorResult, Table, bindparam, delete, in
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, to_record
-from mooring.fence import table
-from mooring.limits import FENCE_KEEP_S
 from mooring.saga.define import Heading
 from mooring.saga.tables import HistoryRow, SagaRow, SignalRow
 from mooring.store.prepared import Prepared
@@ -21,8 +19,6 @@ _sagas = cast("Table", SagaRow.__table__)
 _history = cast("Table", HistoryRow.__table__)
 _signals = cast("Table", SignalRow.__table__)
 
-KEPT_DAYS = 30
-SIGNAL_KEPT_HOURS = 24
 ABORT_ASKED = 1
 ABORT_PREEMPTED = 2
 ABORT_INSISTED = 3
@@ -190,16 +186,6 @@ def give_signal(tx: Session, name: str, payload: Any, now: datetime) -> list[str
 def word_for(saga_id: str) -> str:
     """Return the name of the signal that another service gives when it did what a saga asked."""
     return f"word:{saga_id}"
-
-
-def sweep(tx: Session, now: datetime) -> None:
-    """Forget what ended 30 days ago, signals of a day ago, and calls too old to come again."""
-    old = select(_sagas.c.id).where(_sagas.c.ended_at < now - timedelta(days=KEPT_DAYS))
-    tx.execute(delete(_history).where(_history.c.saga_id.in_(old)))
-    tx.execute(delete(_sagas).where(_sagas.c.ended_at < now - timedelta(days=KEPT_DAYS)))
-    table.sweep(tx, now - timedelta(seconds=FENCE_KEEP_S))
-    late = now - timedelta(hours=SIGNAL_KEPT_HOURS)
-    tx.execute(delete(_signals).where(_signals.c.created_at < late))
 
 
 def encode_error(error: BaseException) -> dict[str, Any]:

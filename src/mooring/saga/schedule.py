@@ -32,7 +32,6 @@ S = TypeVar("S")
 log = structlog.get_logger()
 
 AFTER_TROUBLE_S = 1.0
-SWEEP_EVERY_S = 3600.0
 SHARED_POLL_S = 0.25
 
 
@@ -185,9 +184,9 @@ class Schedule(Generic[S]):
         return await store.write(take)
 
     async def run(self) -> None:
-        """Look after leases, other processes and old rows until `stop` or a probe ends us."""
+        """Look after leases and other processes until `stop` or a probe ends us."""
         self._over = asyncio.get_running_loop().create_future()
-        chores = [asyncio.create_task(self._sweep_for_ever())]
+        chores: list[asyncio.Task[None]] = []
         if ownership.is_shared(self._host.store):
             chores.append(asyncio.create_task(self._share_for_ever()))
         try:
@@ -363,13 +362,6 @@ class Schedule(Generic[S]):
                 self.ring()
 
     # -- chores -----------------------------------------------------------------------------
-
-    async def _sweep_for_ever(self) -> None:
-        while True:
-            await self._host.clock.sleep(SWEEP_EVERY_S)
-            with _survived(self._host.name, "sweep"):
-                now = self._host.clock.now()
-                await self._host.store.write(lambda tx, now=now: journal.sweep(tx, now))
 
     async def _share_for_ever(self) -> None:
         beats = round(ownership.RENEW_S / SHARED_POLL_S)

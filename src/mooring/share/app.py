@@ -6,6 +6,7 @@ from mooring.saga.engine import Engine
 from mooring.service import Loop, Service, Surroundings, rows_of
 from mooring.share.access.api import access
 from mooring.share.exports.api import exports
+from mooring.share.growth import BOUNDS
 from mooring.share.locks.api import locks
 from mooring.share.messages.api import messages
 from mooring.share.policy import RULES
@@ -63,6 +64,7 @@ SERVICE = Service(
     ),
     rules=RULES,
     open=_open,
+    bounds=BOUNDS,
     prepare=_prepare,
     loops=(Loop(POOLS.watch, POOLS.look_once, is_first_look=True),),
     take_sagas=_take_sagas,

@@ -14,6 +14,7 @@ from mooring.volume.backends import backends
 from mooring.volume.backends.api import operators
 from mooring.volume.backends.loops.watch_pools import POOLS
 from mooring.volume.extend.api import extending
+from mooring.volume.growth import BOUNDS
 from mooring.volume.policy import RULES
 from mooring.volume.quotas.api import quotas
 from mooring.volume.reimage.api import reimage
@@ -85,6 +86,7 @@ SERVICE = Service(
     ),
     rules=RULES,
     open=_open,
+    bounds=BOUNDS,
     prepare=_prepare,
     loops=(
         Loop(POOLS.watch, POOLS.look_once, is_first_look=True),

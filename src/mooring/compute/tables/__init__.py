@@ -30,6 +30,8 @@ __all__ += ["ServerGroup", "ServerGroupMember"]
 __all__ += ["QuotaDefault", "QuotaLimit", "QuotaLock", "ShareMapping", "SharePlace"]
 
 _SERVER = "servers.id"
+_LIVES = text("deleted_at IS NULL")
+_USED = ("project_id", "user_id", "vcpus", "held_vcpus", "memory_mib", "held_memory_mib")
 
 
 class Flavor(Base):
@@ -74,6 +76,9 @@ class Server(Base):
     __table_args__ = (
         Index("servers_of_project", "project_id", "created_at", "id"),
         Index("servers_on_host", "host"),
+        Index("servers_deleted", "deleted_at"),
+        # All that quotas are summed up from, so that nobody reads the rows themselves.
+        Index("servers_used", *_USED, sqlite_where=_LIVES, postgresql_where=_LIVES),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)

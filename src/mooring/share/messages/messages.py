@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from mooring import limits
@@ -88,8 +87,3 @@ def visible(tx: Session, who: Who, message_id: str) -> MessageRow:
 def forget(tx: Session, who: Who, message_id: str) -> None:
     """Delete a message. Raises NotFound."""
     tx.delete(visible(tx, who, message_id))
-
-
-def sweep(tx: Session, now: datetime) -> None:
-    """Delete the messages whose time is over."""
-    tx.execute(delete(MessageRow).where(MessageRow.expires_at < now))

@@ -9,7 +9,7 @@ import uuid
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring import limits
@@ -122,8 +122,3 @@ def find(tx: Session, who: Who) -> list[MessageRow]:
 def forget(tx: Session, who: Who, message_id: str) -> None:
     """Delete a message. Raises NotFound."""
     tx.delete(visible(tx, who, message_id))
-
-
-def sweep(tx: Session, now: datetime) -> None:
-    """Delete the messages whose time is over."""
-    tx.execute(delete(MessageRow).where(MessageRow.expires_at < now))

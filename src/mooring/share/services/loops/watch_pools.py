@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.pool_watch import PoolWatch
-from mooring.share.messages import messages
 from mooring.share.services import pools
 
 if TYPE_CHECKING:
     from mooring.share.service import Share
 
-POOLS: PoolWatch[Share] = PoolWatch("share", pools.note_host, messages.sweep)
+POOLS: PoolWatch[Share] = PoolWatch("share", pools.note_host)

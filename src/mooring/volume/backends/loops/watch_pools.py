@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from mooring.pool_watch import PoolWatch
 from mooring.volume.backends import backends
-from mooring.volume.volumes import messages
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
 
-POOLS: PoolWatch[Volume] = PoolWatch("volume", backends.note_host, messages.sweep)
+POOLS: PoolWatch[Volume] = PoolWatch("volume", backends.note_host)

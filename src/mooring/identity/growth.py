@@ -1,0 +1,36 @@
+"""What keeps the tables of the identity service from growing without end."""
+
+from __future__ import annotations
+
+from mooring.identity.service import Identity
+from mooring.identity.tables import (
+    ApplicationCredentialRow,
+    DomainRow,
+    EndpointRow,
+    GrantRow,
+    ImplicationRow,
+    ProjectRow,
+    RegionRow,
+    RevocationRow,
+    RoleRow,
+    ServiceRow,
+    UserRow,
+)
+from mooring.store.growth import Aged, Bound
+
+_MADE = "made by administrators alone"
+BOUNDS: tuple[Bound[Identity], ...] = (
+    *(
+        Bound[Identity](row, _MADE)
+        for row in (
+            *(DomainRow, ProjectRow, UserRow, RoleRow, ImplicationRow, GrantRow),
+            *(RegionRow, ServiceRow, EndpointRow),
+        )
+    ),
+    Bound(ApplicationCredentialRow, "with their user, who alone makes them"),
+    Bound(
+        RevocationRow,
+        "until the token would be worth nothing anyway; one for each login at most",
+        Aged[Identity](RevocationRow, "forget_at", 0.0, most=0, least_s=0.0),
+    ),
+)

@@ -1,0 +1,24 @@
+"""Find deleted servers by their age, and sum up the others from an index alone."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "compute_0019"
+down_revision = "compute_0016"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Upgrade the tables."""
+    lives = sa.text("deleted_at IS NULL")
+    op.create_index("servers_deleted", "servers", ["deleted_at"])
+    op.create_index(
+        "servers_used",
+        "servers",
+        ["project_id", "user_id", "vcpus", "held_vcpus", "memory_mib", "held_memory_mib"],
+        sqlite_where=lives,
+        postgresql_where=lives,
+    )
