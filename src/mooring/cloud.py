@@ -280,6 +280,7 @@ async def _open_identity(cloud: Cloud, sealer: Sealer) -> Keystone:
     """Open identity before the others, which call each other as its users."""
     outside, near = cloud.outside, _Neighbours(cloud.outside)
     identity, settings = cloud.open(IDENTITY, near.session, sealer), outside.settings
+    near.revision = lambda: identity.revision
     catalogue = {each.kind: each.entry for each in SERVICES}
     near.logins |= await access.ensure(identity, settings, outside.public_url, catalogue, sealer)
     return Keystone(LocalValidator(identity), near.session)
@@ -353,13 +354,16 @@ class _Neighbours:
         self._outside = outside
         self.logins: dict[str, Login] = {}
         """Those of the service users, once identity has them."""
+        self.revision: Callable[[], int] = lambda: 0
+        """Tells how often identity has been changed by this process."""
         self._users: dict[str, ServiceUser] = {}
 
     def session(self, caller: str, service: str) -> Session:
         network, user = self._outside.network, self._users.get(caller)
         if user is None:
             url, login = f"{self._outside.public_url}/identity/v3", self.logins[caller]
-            user = ServiceUser(network, url, login, clock=self._outside.clock)
+            clock, revision = self._outside.clock, self.revision
+            user = ServiceUser(network, url, login, clock=clock, revision=revision)
             self._users[caller] = user
         return Session(network, service=service, catalog=user, credentials=user)
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from starlette.responses import JSONResponse
 
 from mooring.clients.transport import Network
 from mooring.clients.volume import NewVolume, VolumeClient
@@ -128,3 +129,29 @@ async def test_the_same_create_makes_one_volume(cloud: VolumeCloud) -> None:
     again = await volumes.create(USER, wanted, operation=operation())
     assert first.id == again.id
     await cloud.settle()
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+async def test_a_cinder_without_the_filters_is_asked_for_all_attachments(
+    cloud: VolumeCloud, *, refuses: bool
+) -> None:
+    app = cloud.cloud.apps["/volume"]
+
+    async def cinder(scope: Any, receive: Any, send: Any) -> None:
+        """Refuse the filters, as resource_filters.json may have it, or overlook them."""
+        is_filtered = scope["path"].endswith("/attachments") and b"_id=" in scope["query_string"]
+        if is_filtered and refuses:
+            await JSONResponse({"badRequest": {"message": "no"}}, 400)(scope, receive, send)
+        else:
+            known = [part for part in scope["query_string"].split(b"&") if b"_id=" not in part]
+            query = b"&".join(known)
+            await app({**scope, "query_string": query}, receive, send)
+
+    volumes = client_of(cloud, cinder)
+    mine, other = await cloud.make(), await cloud.make()
+    first = await volumes.create_attachment(USER, mine, SERVER)
+    second = await volumes.create_attachment(USER, other, UNKNOWN)
+    listed = await volumes.attachments(None, volume_id=mine)
+    assert [one.id for one in listed] == [first.id]
+    assert [one.id for one in await volumes.attachments(None, server_id=UNKNOWN)] == [second.id]
+    assert await volumes.attachments(None, server_id=UNKNOWN, volume_id=mine) == []

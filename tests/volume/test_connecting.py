@@ -7,6 +7,7 @@ import pytest
 
 from mooring.errors import Invalid
 from mooring.saga.engine import LOCK_WAIT_S
+from mooring.volume.attachments import reserving
 from tests.volume.cloud import VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
@@ -155,3 +156,44 @@ async def test_no_connection_data_is_written_in_the_clear(cloud: VolumeCloud) ->
     files = sorted(cloud.settings.state_path.glob("volume.sqlite*"))
     assert files
     assert not any(secret in file.read_bytes() for file in files)
+
+
+@pytest.mark.parametrize("is_legacy", [False, True])
+async def test_a_connection_waits_for_a_snapshot_that_is_being_made(
+    cloud: VolumeCloud, *, is_legacy: bool
+) -> None:
+    volume_id, knobs = await cloud.make(), cloud.storage.knobs
+    knobs.hold("snapshot")
+    wanted = {"snapshot": {"volume_id": volume_id}}
+    assert (await cloud.ask("POST", "/snapshots", wanted)).status == 202
+    attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
+    if is_legacy:
+        value = {"connector": connector()}
+        asking = cloud.act(volume_id, "os-initialize_connection", value, user="compute")
+    else:
+        asking = cloud.connect(attachment_id)
+    connecting = asyncio.create_task(asking)
+    assert not (await asyncio.wait([connecting], timeout=0.3))[0]
+    knobs.release("snapshot")
+    assert (await connecting).status == 200
+    await cloud.settle()
+    assert await cloud.exports() != set()
+
+
+async def test_a_connection_waits_as_long_as_clients_do_and_is_refused_then(
+    cloud: VolumeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that the engine looks at the clock, which stands still, often enough.
+    monkeypatch.setattr(reserving, "ANSWER_WAIT_S", 0.01)
+    volume_id, knobs = await cloud.make(), cloud.storage.knobs
+    knobs.hold("snapshot")
+    wanted = {"snapshot": {"volume_id": volume_id}}
+    assert (await cloud.ask("POST", "/snapshots", wanted)).status == 202
+    attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
+    connecting = asyncio.create_task(cloud.connect(attachment_id))
+    assert not (await asyncio.wait([connecting], timeout=0.1))[0]
+    cloud.clock.advance(1.0)
+    assert (await connecting).status == 409
+    knobs.release("snapshot")
+    await cloud.settle()
+    assert (await cloud.connect(attachment_id)).status == 200

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from mooring import limits, typed
@@ -21,11 +22,12 @@ from mooring.errors import NotFound, Unauthenticated, Unavailable
 from mooring.neighbour import NoAnswer, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mooring.clients.transport import Network
     from mooring.clock import Clock
 
+log = structlog.get_logger()
 INVALID = "The request you have made requires authentication."
 
 
@@ -83,6 +85,10 @@ class _Body(Struct, frozen=True):
     token: Token
 
 
+class _Catalog(Struct, frozen=True):
+    catalog: list[catalog.Entry]
+
+
 class Login(Struct, frozen=True, kw_only=True):
     """A user's name and password, and the project to work in."""
 
@@ -109,14 +115,25 @@ class Login(Struct, frozen=True, kw_only=True):
 
 
 class ServiceUser:
-    """Our own user: its token, always with some life left, and the catalogue that came with it.
+    """Our own user: its token, always with some life left, and the catalogue of the present.
 
     `url` is the versioned root of identity (`.../identity/v3`). A token is used until 80 % of its
-    life are over, so what is sent with it has time to be done.
+    life are over, so what is sent with it has time to be done. The catalogue is asked for again
+    when `revision` has changed, which tells of changes by this process, or after a few seconds.
     """
 
-    def __init__(self, network: Network, url: str, login: Login, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        network: Network,
+        url: str,
+        login: Login,
+        *,
+        clock: Clock,
+        revision: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._network, self._url, self._login, self._clock = network, url, login, clock
+        self._revision, self._known_revision, self._look_again_at = revision, 0, 0.0
+        self._entries: list[catalog.Entry] = []
         self._token = ""
         self._renew_at = 0.0
         self._body: Token | None = None
@@ -135,13 +152,35 @@ class ServiceUser:
         return self._body.user.id if self._body else ""
 
     async def url(self, service: str, *, interface: str = "internal", region: str = "") -> str:
-        """Return a service's versioned root from our token's catalogue. Raises Unavailable."""
-        await self.token()
-        entries = self._body.catalog if self._body else []
-        return catalog.find(entries, service, interface=interface, region=region)
+        """Return a service's versioned root from the catalogue. Raises Unavailable."""
+        token = await self.token()
+        async with self._turn:
+            if self._is_old():
+                await self._look_again(token)
+        return catalog.find(self._entries, service, interface=interface, region=region)
+
+    def _is_old(self) -> bool:
+        is_other = self._revision() != self._known_revision
+        return is_other or self._clock.monotonic() >= self._look_again_at
+
+    async def _look_again(self, token: str) -> None:
+        """Ask for the catalogue; one that cannot be had just now stays as it was."""
+        revision = self._revision()
+        headers = {"X-Auth-Token": token}
+        try:
+            answer = await ask(self._network, "GET", f"{self._url}/auth/catalog", headers)
+        except (Unavailable, Unauthenticated) as error:
+            log.warning("the catalogue could not be read again", reason=str(error))
+            self._look_again_at = self._clock.monotonic() + limits.IDENTITY_CACHE_S
+            return
+        self._keep(typed.decode(answer.content, _Catalog).catalog, revision)
+
+    def _keep(self, entries: list[catalog.Entry], revision: int) -> None:
+        self._entries, self._known_revision = entries, revision
+        self._look_again_at = self._clock.monotonic() + limits.IDENTITY_CACHE_S
 
     async def _renew(self) -> None:
-        content = msgspec.json.encode(self._login.body())
+        content, revision = msgspec.json.encode(self._login.body()), self._revision()
         headers = {"Content-Type": "application/json"}
         try:
             answer = await ask(
@@ -154,6 +193,7 @@ class ServiceUser:
             ) from error
         self._token = answer.headers["x-subject-token"]
         self._body = typed.decode(answer.content, _Body).token
+        self._keep(self._body.catalog, revision)
         life: timedelta = self._body.expires_at - self._clock.now()
         self._renew_at = self._clock.monotonic() + 0.8 * life.total_seconds()
 

@@ -206,8 +206,24 @@ class VolumeClient:
     async def attachments(
         self, caller: Caller, *, server_id: str | None = None, volume_id: str | None = None
     ) -> list[Attachment]:
-        """Return the attachments of a server, a volume, or both together, without connections."""
+        """Return the attachments of a server, a volume, or both together, without connections.
+
+        A volume service that was set up without these filters is asked for all of them.
+        """
         wanted = {"all_tenants": "1", "instance_id": server_id, "volume_id": volume_id}
+        try:
+            found = await self._attachments(caller, wanted)
+        except Invalid:
+            found = await self._attachments(caller, {"all_tenants": "1"})
+        return [
+            each
+            for each in found
+            if server_id in (None, each.server_id) and volume_id in (None, each.volume_id)
+        ]
+
+    async def _attachments(
+        self, caller: Caller, wanted: Mapping[str, str | None]
+    ) -> list[Attachment]:
         found: list[Attachment] = []
         while True:
             marker = found[-1].id if found else None

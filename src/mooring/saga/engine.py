@@ -138,21 +138,26 @@ class Engine(Generic[S]):
             raise from_record(work.mark.error)
 
     async def submit(
-        self, fn: Callable[[Session], T], insist: Callable[[Session], T] | None = None
+        self,
+        fn: Callable[[Session], T],
+        insist: Callable[[Session], T] | None = None,
+        *,
+        patience_s: float = 0.0,
     ) -> T:
         """Run a transaction that starts a saga; wait 5 s for a holder whose work is visible.
 
-        Who can `insist`, by a saga that pre-empts, waits as long for one that gives way, and does
-        so if it stays.
+        With `patience_s` it waits so long for any holder, for callers who hold nothing that one
+        could wait for. Who can `insist`, by a saga that pre-empts, waits as long for one that gives
+        way, and does so if it stays.
         """
-        patience = VISIBLE_WAIT_S
+        patience = patience_s or VISIBLE_WAIT_S
         while True:
             try:
                 return await self.store.write(fn)
             except HeldError as error:
                 started = self.clock.monotonic()
                 yields = insist is not None and error.gives_way
-                may_end = error.visible or yields
+                may_end = error.visible or yields or patience_s > 0
                 if not may_end or not await self._ends_within(error.holder, patience):
                     if insist is None or not yields:
                         raise

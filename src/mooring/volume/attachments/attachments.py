@@ -86,7 +86,7 @@ async def create(asked: Asked, wanted: NewAttachment) -> str:
         fence.record(tx, asked.operation, resource, answer, [attachment.id], verb="POST")
         return begun
 
-    return (await _submit(asked.volume, begin)).attachment_id
+    return (await _submit(asked, begin)).attachment_id
 
 
 async def connect(asked: Asked, attachment_id: str, connector: Mapping[str, Any]) -> None:
@@ -102,7 +102,7 @@ async def connect(asked: Asked, attachment_id: str, connector: Mapping[str, Any]
         fence.record(tx, asked.operation, resource, Answer(body=begun))
         return begun
 
-    await _submit(asked.volume, begin)
+    await _submit(asked, begin)
 
 
 def _begin_connecting(
@@ -158,7 +158,7 @@ async def delete(asked: Asked, attachment_id: str) -> list[AttachmentRow]:
         fence.record(tx, asked.operation, resource, Answer(body=begun), verb="DELETE")
         return begun
 
-    begun = await _submit(volume, begin)
+    begun = await _submit(asked, begin)
     return await volume.store.read(lambda tx: of_volume(tx, begun.volume_id))
 
 
@@ -209,8 +209,9 @@ def _find_visible(tx: Session, who: Who, attachment_id: str) -> AttachmentRow | 
         return None
 
 
-async def _submit(volume: Volume, begin: Any) -> Begun:
-    begun: Begun = await volume.sagas.submit(begin)
+async def _submit(asked: Asked, begin: Any) -> Begun:
+    volume = asked.volume
+    begun: Begun = await volume.sagas.submit(begin, patience_s=asked.patience_s)
     if begun.saga_id:
         await volume.sagas.answered(begun.saga_id)
     return begun

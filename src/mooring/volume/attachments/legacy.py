@@ -166,7 +166,7 @@ async def detach(asked: Asked, volume_id: str, attachment_id: str | None) -> Non
             return ""
         return attachments.begin_deleting(tx, volume, asked.who, found).saga_id
 
-    saga_id = await volume.sagas.submit(begin)
+    saga_id = await volume.sagas.submit(begin, patience_s=asked.patience_s)
     if saga_id:
         await volume.sagas.answered(saga_id)
 
@@ -202,7 +202,8 @@ async def initialize_connection(
         )
         return volume.sagas.start(tx, CONNECT_LEGACY, notes, who=asked.who)
 
-    await volume.sagas.answered(await volume.sagas.submit(begin))
+    saga_id = await volume.sagas.submit(begin, patience_s=asked.patience_s)
+    await volume.sagas.answered(saga_id)
     return await volume.store.read(lambda tx: _read_connection(tx, asked, volume_id, export_id))
 
 
@@ -231,7 +232,7 @@ async def terminate_connection(
         _unreserve(tx, asked, row)
         return [volume.sagas.start(tx, END_LEGACY, note, who=asked.who) for note in notes]
 
-    for saga_id in await volume.sagas.submit(begin):
+    for saga_id in await volume.sagas.submit(begin, patience_s=asked.patience_s):
         await volume.sagas.answered(saga_id)
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Forbidden, Invalid
+from mooring.saga.engine import ANSWER_WAIT_S
 from mooring.store.loaded import Adding
 from mooring.store.prepared import Change, Prepared
 from mooring.volume.attachments import connections
@@ -57,6 +58,15 @@ class Asked(Struct, frozen=True):
     volume: Volume
     who: Who
     operation: Operation | None = None
+
+    @property
+    def patience_s(self) -> float:
+        """How long to wait for whoever has the volume now, a snapshot say, before it is refused.
+
+        An operation of ours comes again by itself, and may hold what the volume's holder needs.
+        Everybody else gives up at the first refusal, as a real Nova does.
+        """
+        return 0.0 if self.operation else ANSWER_WAIT_S
 
     def borrows(self) -> dict[str, Any]:
         """Return the columns that say so on a row in a transitional status."""
