@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "compute_0019"
-down_revision = "compute_0016"
+revision = "compute_0018"
+down_revision = "compute_0017"
 branch_labels = None
 depends_on = None
 
