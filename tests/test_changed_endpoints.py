@@ -14,10 +14,12 @@ from mooring import access
 from mooring.clients.identity import Login, ServiceUser
 from mooring.compute.app import SERVICE as COMPUTE
 from mooring.errors import MooringError
+from mooring.operator_tools import RunningCloud, list_operations, own_services
 from tests.cloud import URL, SimulatedCloud
 
 pytestmark = pytest.mark.anyio
 ELSEWHERE = "http://elsewhere/volume"
+SERVER = "5c8f0f4e-3a5e-4b53-9a3d-0b1c7f0d2a11"
 
 
 @pytest.fixture
@@ -26,16 +28,16 @@ async def cloud(tmp_path: Path) -> AsyncGenerator[SimulatedCloud]:
         yield opened
 
 
-async def _move_volumes(cloud: SimulatedCloud) -> list[str]:
-    """Let the catalogue name another volume service; return the paths that it is asked for."""
+async def _move(cloud: SimulatedCloud, kind: str = "block-storage") -> list[str]:
+    """Let the catalogue name somebody else's service; return the paths that it is asked for."""
     asked: list[str] = []
 
     async def other(scope: Any, receive: Any, send: Any) -> None:
         asked.append(scope["path"])
-        await JSONResponse({"volumes": [], "attachments": []})(scope, receive, send)
+        await JSONResponse({"volumes": [], "attachments": []}, 200)(scope, receive, send)
 
     cloud.network.serve(ELSEWHERE, other)
-    services = await cloud.ask("GET", "/identity/v3/services?type=block-storage", user="admin")
+    services = await cloud.ask("GET", f"/identity/v3/services?type={kind}", user="admin")
     service_id = services.key("services")[0]["id"]
     path = f"/identity/v3/endpoints?service_id={service_id}"
     for endpoint in (await cloud.ask("GET", path, user="admin")).key("endpoints"):
@@ -48,7 +50,7 @@ async def _move_volumes(cloud: SimulatedCloud) -> list[str]:
 async def test_a_service_goes_to_the_new_endpoint_at_its_next_call(cloud: SimulatedCloud) -> None:
     volumes = cloud.cloud[COMPUTE].volumes
     assert await volumes.volumes(None, name="x") == []
-    asked = await _move_volumes(cloud)
+    asked = await _move(cloud)
     assert await volumes.volumes(None, name="x") == []
     assert asked == ["/volume/v3/volumes/detail"]
 
@@ -57,7 +59,7 @@ async def test_one_of_another_process_is_noticed_within_seconds(cloud: Simulated
     login = Login(user_name="compute", password=_password(cloud), project_name="service")
     user = ServiceUser(cloud.network, f"{URL}/identity/v3", login, clock=cloud.clock)
     assert await user.url("volume") == f"{URL}/volume/v3"
-    await _move_volumes(cloud)
+    await _move(cloud)
     cloud.clock.advance(6.0)
     assert await user.url("volume") == f"{ELSEWHERE}/v3"
 
@@ -78,5 +80,36 @@ async def test_while_identity_is_away_the_known_endpoints_stay(cloud: SimulatedC
         await user.url("volume")
 
 
-def _password(cloud: SimulatedCloud) -> str:
-    return json.loads((cloud.settings.state_path / access.PASSWORDS).read_text())["compute"]
+def _password(cloud: SimulatedCloud, user: str = "compute") -> str:
+    return json.loads((cloud.settings.state_path / access.PASSWORDS).read_text())[user]
+
+
+async def _attached(cloud: SimulatedCloud) -> None:
+    """Attach a volume to a server that our own compute service does not know, as a Nova would."""
+    made = await cloud.ask("POST", "/volume/v3/volumes", {"volume": {"size": 1}})
+    await cloud.settle()
+    wanted = {"volume_uuid": made.key("volume")["id"], "instance_uuid": SERVER}
+    body = {"attachment": {**wanted, "connector": {"host": "h1", "ip": "192.0.2.9"}}}
+    version = {"OpenStack-API-Version": "volume 3.44"}
+    attachment = await cloud.ask("POST", "/volume/v3/attachments", body, headers=version)
+    path = f"/volume/v3/attachments/{attachment.key('attachment')['id']}/action"
+    await cloud.ask("POST", path, {"os-complete": None}, headers=version)
+    await cloud.settle()
+
+
+async def test_the_doctor_has_nothing_against_servers_of_another_compute_service(
+    cloud: SimulatedCloud,
+) -> None:
+    await _attached(cloud)
+    assert await cloud.complaints() != []
+    await _move(cloud, "compute")
+    assert await cloud.complaints() == []
+
+
+async def test_operations_are_asked_of_our_own_services(cloud: SimulatedCloud) -> None:
+    await _move(cloud, "compute")
+    await _move(cloud, "block-storage")
+    login = Login(user_name="admin", password=_password(cloud, "admin"), project_name="admin")
+    user = ServiceUser(cloud.network, f"{URL}/identity/v3", login, clock=cloud.clock)
+    running = RunningCloud(own_services(cloud.network, URL, user))
+    await list_operations(running, everything=True)

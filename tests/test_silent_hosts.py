@@ -13,7 +13,6 @@ import pytest
 from mooring import access, operator_tools
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.clients.identity import ServiceUser
-from mooring.clients.session import Session
 from mooring.errors import Unavailable
 from mooring.operator_tools import RunningCloud
 from tests.cloud import URL, SimulatedCloud
@@ -56,10 +55,7 @@ async def operations(cloud: SimulatedCloud, capsys: pytest.CaptureFixture[str]) 
     """Return what `mooring operations list` prints."""
     _, login = access.read_login(cloud.settings.state_path)
     user = ServiceUser(cloud.network, f"{URL}/identity/v3", login, clock=cloud.clock)
-    sessions = {
-        name: Session(cloud.network, service=name, catalog=user, credentials=user, is_service=False)
-        for name in operator_tools.SERVICES
-    }
+    sessions = operator_tools.own_services(cloud.network, URL, user)
     capsys.readouterr()
     await operator_tools.list_operations(RunningCloud(sessions), everything=False)
     return capsys.readouterr().out

@@ -13,6 +13,7 @@ import click
 
 from mooring import typed
 from mooring.access import read_authority, read_login
+from mooring.clients.catalog import FixedCatalog
 from mooring.clients.identity import ServiceUser
 from mooring.clients.session import Session
 from mooring.clients.transport import Network
@@ -54,18 +55,26 @@ class RunningCloud:
         raise NotFound(message)
 
 
+def own_services(network: Network, url: str, user: ServiceUser) -> dict[str, Session]:
+    """Return the ways to the services below `url`.
+
+    Not to those of the catalogue, which may have a real Nova: that one has no operations.
+    """
+    own = FixedCatalog({name: f"{url}/{name}" for name in SERVICES})
+    return {
+        name: Session(network, service=name, catalog=own, credentials=user, is_service=False)
+        for name in SERVICES
+    }
+
+
 @asynccontextmanager
 async def open_cloud(settings: Settings) -> AsyncGenerator[RunningCloud]:
     """Log in to the cloud of a state directory. Raises Unavailable when it does not run."""
     url, login = read_login(settings.state_path)
     network = Network(read_authority(settings.state_path))
     user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
-    sessions = {
-        name: Session(network, service=name, catalog=user, credentials=user, is_service=False)
-        for name in SERVICES
-    }
     try:
-        yield RunningCloud(sessions)
+        yield RunningCloud(own_services(network, url, user))
     finally:
         await network.aclose()
 

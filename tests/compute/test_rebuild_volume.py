@@ -213,6 +213,18 @@ async def test_a_host_without_the_trait_is_400(cloud: ComputeCloud) -> None:
     await rebuild_well(cloud, server_id, IMAGE, reimage_boot_volume=False)
 
 
+async def test_placements_word_on_the_trait_counts(cloud: ComputeCloud) -> None:
+    server_id, _ = await make_booted(cloud)
+    placement = cloud.compute.placement
+    (provider,) = await placement.providers(name="host1")
+    had = await placement.traits(provider.uuid)
+    await placement.put_traits(provider.uuid, had - {"COMPUTE_REBUILD_BFV"})
+    await refused(cloud, server_id, "RebuildVolumeBackedServerNotSupport")
+    await placement.put_traits(provider.uuid, had)
+    assert (await rebuild(cloud, server_id)).status in (200, 202)
+    await cloud.settle()
+
+
 async def test_a_multiattach_root_volume_is_400(cloud: ComputeCloud) -> None:
     volume_id = await cloud.make_shared_volume()
     mark = {"os-set_bootable": {"bootable": True}}

@@ -23,11 +23,13 @@ _UNBUILT = frozenset({"building", "error"})
 
 def look(books: Books) -> Iterator[Finding]:
     """Yield everything that two of them tell differently."""
-    yield from _devices(books)
-    yield from _attachments(books)
+    if books.may_compare("compute", "volume"):
+        yield from _devices(books)
+        yield from _attachments(books)
     yield from _volumes(books)
-    yield from _allocations(books)
-    yield from _resizes(books)
+    if books.may_compare("compute", "placement"):
+        yield from _allocations(books)
+        yield from _resizes(books)
     for name, why in books.silent.items():
         yield Finding(f"host {name}", "host", f"it cannot be asked: {why}", "Start its agent.")
     for inventory in books.inventories.values():

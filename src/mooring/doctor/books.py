@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from mooring.agent_api.client import Agents
 from mooring.agent_api.hosts import Inventory
 from mooring.agent_api.verbs import DISCONNECT
+from mooring.doctor import elsewhere
 from mooring.errors import MooringError
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import LockRow, SagaRow
@@ -79,6 +80,12 @@ class Books(Struct):
     inventories: dict[str, Inventory]
     silent: dict[str, str]
     """Hosts that could not be asked, and why."""
+    elsewhere: frozenset[str] = frozenset()
+    """Services that the catalogue has from somebody else: our rows of them say nothing."""
+
+    def may_compare(self, *services: str) -> bool:
+        """Whether what these services say can be held against each other."""
+        return self.elsewhere.isdisjoint(services)
 
     def waits_for_rebuild(self, device: Mapping[str, Any]) -> bool:
         """Whether a volume may stay reserved: its server is in ERROR until it is rebuilt again."""
@@ -121,7 +128,14 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
     busy = [each.name for each in SERVICES if each.take_sagas is not None]
     work = [found for name in busy for found in await _work(stores[name], name)]
     inventories, silent = await _inventories(agents)
-    return Books(at=at, work=work, inventories=inventories, silent=silent, **pages)
+    return Books(
+        at=at,
+        work=work,
+        inventories=inventories,
+        silent=silent,
+        elsewhere=await elsewhere.read(stores),
+        **pages,
+    )
 
 
 async def _work(store: Store, service: str) -> list[Work]:

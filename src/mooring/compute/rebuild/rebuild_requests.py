@@ -121,7 +121,8 @@ def _decide(wanted: Rebuild, root: Volume | None) -> bool:
 
 
 async def _check_reimage(compute: Compute, host: Host, root: Volume) -> None:
-    if not has_trait(host.traits, TRAIT):
+    # Placement's word counts: an operator may take the trait from a host, or give it one.
+    if not has_trait(await compute.placement.traits(host.provider_id), TRAIT):
         raise Invalid(
             f"RebuildVolumeBackedServerNotSupport: host {host.name} cannot rebuild a server that "
             f"boots from a volume (it lacks the trait {TRAIT}). Nothing was changed."
