@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, select, text, update
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import Session
 
 from mooring.clock import SimulatedClock
 from mooring.compute.growth import actions
+from mooring.compute.quotas.quota import usage_query
 from mooring.compute.tables import BlockDevice, Fault, InstanceAction, InstanceActionEvent, Server
 from mooring.fence.table import EpochRow
 from mooring.saga.tables import HistoryRow, LockRow, SagaRow
@@ -188,3 +190,15 @@ async def test_what_was_touched_since_it_was_found_stays(any_cloud: ComputeCloud
     assert found
     await store.write(lambda tx: tx.execute(update(bound.row).values(at=at)) and None)
     assert await store.write(lambda tx: rule.drop(tx, found)) == 0
+
+
+async def test_quotas_are_summed_up_from_an_index_alone(cloud: ComputeCloud) -> None:
+    """So a server costs about the same with none and with 10,000, the deleted ones not counted."""
+    wanted = usage_query.compile(dialect=sqlite.dialect(paramstyle="named"))
+
+    def explain(tx: Session) -> str:
+        rows = tx.execute(text(f"EXPLAIN QUERY PLAN {wanted}"), {"of_project": "p"})
+        return " ".join(str(row) for row in rows)
+
+    plan = await cloud.stores["compute"].read(explain)
+    assert "USING COVERING INDEX servers_used (project_id=? AND deleted_at=?)" in plan

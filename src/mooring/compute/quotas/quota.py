@@ -119,10 +119,10 @@ _own_limits = Prepared[tuple[str, int]](
         QuotaLimit.project_id == bindparam("of_project")
     )
 )
-_using = select(
+usage_query = select(
     func.count(),
     func.sum(Server.vcpus + Server.held_vcpus),
     func.sum(Server.memory_mib + Server.held_memory_mib),
 ).where(Server.project_id == bindparam("of_project"), Server.deleted_at.is_(None))
-_used = Prepared(_using, _read_usage)
-_used_by = Prepared(_using.where(Server.user_id == bindparam("of_user")), _read_usage)
+_used = Prepared(usage_query, _read_usage)
+_used_by = Prepared(usage_query.where(Server.user_id == bindparam("of_user")), _read_usage)

@@ -30,8 +30,7 @@ __all__ += ["ServerGroup", "ServerGroupMember"]
 __all__ += ["QuotaDefault", "QuotaLimit", "QuotaLock", "ShareMapping", "SharePlace"]
 
 _SERVER = "servers.id"
-_LIVES = text("deleted_at IS NULL")
-_USED = ("project_id", "user_id", "vcpus", "held_vcpus", "memory_mib", "held_memory_mib")
+_COUNTED = ("user_id", "vcpus", "held_vcpus", "memory_mib", "held_memory_mib")
 
 
 class Flavor(Base):
@@ -78,7 +77,7 @@ class Server(Base):
         Index("servers_on_host", "host"),
         Index("servers_deleted", "deleted_at"),
         # All that quotas are summed up from, so that nobody reads the rows themselves.
-        Index("servers_used", *_USED, sqlite_where=_LIVES, postgresql_where=_LIVES),
+        Index("servers_used", "project_id", "deleted_at", *_COUNTED),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)

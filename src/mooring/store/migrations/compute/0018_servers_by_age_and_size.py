@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "compute_0018"
@@ -13,12 +12,6 @@ depends_on = None
 
 def upgrade() -> None:
     """Upgrade the tables."""
-    lives = sa.text("deleted_at IS NULL")
     op.create_index("servers_deleted", "servers", ["deleted_at"])
-    op.create_index(
-        "servers_used",
-        "servers",
-        ["project_id", "user_id", "vcpus", "held_vcpus", "memory_mib", "held_memory_mib"],
-        sqlite_where=lives,
-        postgresql_where=lives,
-    )
+    counted = ["user_id", "vcpus", "held_vcpus", "memory_mib", "held_memory_mib"]
+    op.create_index("servers_used", "servers", ["project_id", "deleted_at", *counted])
