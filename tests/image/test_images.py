@@ -8,6 +8,8 @@ from uuid import uuid4
 import pytest
 
 from mooring import limits
+from mooring.clients.image import NewImage
+from mooring.fence.operation import Operation
 from tests.cloud import URL
 from tests.image.cloud import OTHER_PROJECT, PATCH_20, PROJECT, ImageCloud
 
@@ -53,6 +55,14 @@ async def test_an_id_may_be_chosen_once(cloud: ImageCloud) -> None:
     assert (await cloud.ask("POST", "/images", {"id": image_id})).status == 409
     assert (await cloud.ask("POST", "/images", {"id": "seven"})).status == 400
     assert (await cloud.ask("POST", "/images", {"id": "../../etc/passwd"})).status == 400
+
+
+async def test_two_operations_make_images_whichever_took_its_lock_first(cloud: ImageCloud) -> None:
+    for generation in (9, 8):
+        new = NewImage(id=str(uuid4()), name="picture", disk_format="raw")
+        operation = Operation(str(uuid4()), "create_record", 1, generation)
+        made = await cloud.client.create(None, new, operation=operation)
+        assert (made.id, made.status) == (new.id, "queued")
 
 
 @pytest.mark.parametrize("user", ["member", "stranger", "admin"])

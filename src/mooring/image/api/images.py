@@ -52,15 +52,17 @@ async def create_image(call: Call[Image], body: dict[str, Any]) -> Reply:
     elif visibility == "community":
         call.require("communitize_image", target)
     now = call.service.clock.now()
+    # Not "images": two that make images under locks of their own are neither of them outdated.
+    resource = f"saga:{call.operation.saga}" if call.operation else ""
 
     def write(tx: Session) -> Record:
-        earlier = fence.admit(tx, call.operation, "images", verb="POST")
+        earlier = fence.admit(tx, call.operation, resource, verb="POST")
         if earlier is not None:
             return images.visible(tx, call.who, earlier.body["id"])
         quotas.check_count(tx, call.service.settings, new.attributes.get("owner"))
         made = images.create(tx, call.who, new, now)
         answer = Answer(status=201, body={"id": made.id})
-        fence.record(tx, call.operation, "images", answer, [made.id], verb="POST")
+        fence.record(tx, call.operation, resource, answer, [made.id], verb="POST")
         return made
 
     made = await call.service.store.write(write)
