@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from starlette.responses import JSONResponse
 
+from mooring.clients.snapshots import NewSnapshot, SnapshotClient
 from mooring.clients.transport import Network
 from mooring.clients.volume import NewVolume, VolumeClient
 from mooring.errors import Conflict, Invalid, NotFound, OverQuota
@@ -155,3 +157,34 @@ async def test_a_cinder_without_the_filters_is_asked_for_all_attachments(
     assert [one.id for one in listed] == [first.id]
     assert [one.id for one in await volumes.attachments(None, server_id=UNKNOWN)] == [second.id]
     assert await volumes.attachments(None, server_id=UNKNOWN, volume_id=mine) == []
+
+
+@pytest.mark.parametrize("peer", ["ours", "plain"])
+async def test_what_snapshot_a_create_made_is_found(cloud: VolumeCloud, peer: str) -> None:
+    app = plain(cloud.cloud.apps["/volume"]) if peer == "plain" else None
+    snapshots = SnapshotClient(client_of(cloud, app).session)
+    volume_id = await cloud.make()
+    wanted = NewSnapshot(volume_id=volume_id, name="picture", metadata={"image_id": UNKNOWN})
+    await snapshots.create(USER, replace(wanted, metadata={}))
+    made = await snapshots.create(USER, wanted, operation=operation())
+    await cloud.settle()
+    assert await snapshots.bury(operation(), wanted) == [made.id]
+    await snapshots.delete(None, made.id)
+    await cloud.settle()
+    with pytest.raises(NotFound):
+        await snapshots.show(None, made.id)
+    await snapshots.delete(None, made.id)
+
+
+async def test_the_same_create_makes_one_snapshot_and_none_once_it_was_buried(
+    cloud: VolumeCloud,
+) -> None:
+    snapshots = SnapshotClient(client_of(cloud).session)
+    wanted = NewSnapshot(volume_id=await cloud.make(), name="picture", metadata={})
+    first = await snapshots.create(USER, wanted, operation=operation())
+    again = await snapshots.create(USER, wanted, operation=operation())
+    assert (first.id, first.size_gib) == (again.id, 1)
+    await cloud.settle()
+    assert await snapshots.bury(operation("later"), wanted) == []
+    with pytest.raises(Conflict):
+        await snapshots.create(USER, wanted, operation=operation("later"))

@@ -5,20 +5,23 @@ Source: facts/block_storage.md 1.8 and 5.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct, field
 
 from mooring import typed
 from mooring.clients.volume import VERSION
-from mooring.errors import Unavailable
+from mooring.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mooring.clients.session import Caller, Session
     from mooring.fence.operation import Operation
 
+T = TypeVar("T")
 Told = Literal["creating", "error", "deleting", "error_deleting"]
 """What compute says of its part: `creating` and `deleting` say that it is done."""
 
@@ -27,11 +30,13 @@ DONE = "90%"
 
 
 class Snapshot(Struct, frozen=True):
-    """One snapshot; `progress` is "90%" once compute has done its part."""
+    """One snapshot, of `size_gib` GiB; `progress` is "90%" once compute has done its part."""
 
     id: str
     status: str
     volume_id: str = ""
+    size_gib: int = field(name="size", default=0)
+    metadata: dict[str, str] = {}
     progress: str | None = field(name="os-extended-snapshot-attributes:progress", default=None)
 
     @property
@@ -45,6 +50,17 @@ class Snapshot(Struct, frozen=True):
         return not is_open or _percent(self.progress) > _percent(DONE)
 
 
+class NewSnapshot(Struct, frozen=True, kw_only=True):
+    """A snapshot to take, also of a volume in use.
+
+    `metadata` tells it from the snapshots that others take of the volume.
+    """
+
+    volume_id: str
+    name: str
+    metadata: dict[str, str]
+
+
 def _percent(text: str | None) -> int:
     number = (text or "").removesuffix("%")
     return int(number) if number.isdecimal() else 0
@@ -56,17 +72,57 @@ class SnapshotClient:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    async def create(
+        self, caller: Caller, new: NewSnapshot, *, operation: Operation | None = None
+    ) -> Snapshot:
+        """Begin to take a snapshot; it can be used once it is `available`.
+
+        Raises Invalid for the state of the volume, NotFound, OverQuota.
+        """
+        wanted = {**msgspec.to_builtins(new), "force": True}
+        return await self._read(
+            "POST",
+            "/snapshots",
+            "snapshot",
+            Snapshot,
+            caller=caller,
+            json={"snapshot": wanted},
+            operation=operation,
+        )
+
     async def show(self, caller: Caller, snapshot_id: str) -> Snapshot:
         """Return one snapshot. Raises NotFound."""
-        path = f"/snapshots/{quote(snapshot_id, safe='')}"
-        answer = await self._session.request("GET", path, caller=caller, version=VERSION)
+        path = f"/snapshots/{_part(snapshot_id)}"
+        return await self._read("GET", path, "snapshot", Snapshot, caller=caller)
+
+    async def marked(self, volume_id: str, metadata: Mapping[str, str]) -> list[Snapshot]:
+        """Return the snapshots of a volume, of any project, that have all of this metadata."""
+        query = urlencode({"all_tenants": "1", "volume_id": volume_id})
+        path = f"/snapshots/detail?{query}"
+        found = await self._read("GET", path, "snapshots", list[Snapshot], caller=None)
+        return [one for one in found if metadata.items() <= one.metadata.items()]
+
+    async def bury(self, operation: Operation, new: NewSnapshot) -> list[str]:
+        """Return the snapshots that `create` made, and see that it makes no more.
+
+        Where operations are not known: those of the volume that have the metadata.
+        """
+        made = await self._session.bury(operation)
+        if made is not None:
+            return made
+        return [one.id for one in await self.marked(new.volume_id, new.metadata)]
+
+    async def delete(
+        self, caller: Caller, snapshot_id: str, *, operation: Operation | None = None
+    ) -> None:
+        """Begin to delete a snapshot; one that is gone is fine. Raises Invalid for its state."""
+        path = f"/snapshots/{_part(snapshot_id)}"
         try:
-            return typed.convert(answer.json()["snapshot"], Snapshot)
-        except (KeyError, TypeError, msgspec.ValidationError) as error:
-            raise Unavailable(
-                "The volume service sent an answer that makes no sense; ask its operator.",
-                private=f"GET {path}: {error}",
-            ) from error
+            await self._session.request(
+                "DELETE", path, caller=caller, version=VERSION, operation=operation
+            )
+        except NotFound:
+            return
 
     async def tell(
         self,
@@ -77,8 +133,23 @@ class SnapshotClient:
         operation: Operation | None = None,
     ) -> None:
         """Tell how compute's part ended. Raises Invalid when nobody waits for that, NotFound."""
-        path = f"/snapshots/{quote(snapshot_id, safe='')}/action"
+        path = f"/snapshots/{_part(snapshot_id)}/action"
         body = {"os-update_snapshot_status": {"status": status, "progress": DONE}}
         await self._session.request(
             "POST", path, caller=caller, json=body, version=VERSION, operation=operation
         )
+
+    async def _read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
+        answer = await self._session.request(method, path, version=VERSION, **how)
+        try:
+            return typed.convert(answer.json()[key], form)
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise Unavailable(
+                "The volume service sent an answer that makes no sense; ask its operator.",
+                private=f"{method} {path}: {error}",
+            ) from error
+
+
+def _part(text: str) -> str:
+    """Write an id as one part of a path, whatever it holds."""
+    return quote(text, safe="")

@@ -61,8 +61,12 @@ class Changes(Struct, frozen=True, kw_only=True):
 async def create(asked: Asked, wanted: NewSnapshot) -> str:
     """Write a snapshot down, start what takes it, and return its id."""
     volume = asked.volume
+    resource = f"saga:{asked.operation.saga}" if asked.operation else ""
 
     def begin(tx: Session) -> str:
+        earlier = fence.admit(tx, asked.operation, resource, verb="POST")
+        if earlier is not None:
+            return earlier.body
         row = volumes.visible(tx, asked.who, wanted.volume_id)
         _check_volume(row, force=wanted.force)
         volume_type = tx.get_one(TypeRow, row.volume_type_id)
@@ -71,6 +75,7 @@ async def create(asked: Asked, wanted: NewSnapshot) -> str:
         made = _add(tx, asked, row, wanted)
         notes = CreateSnapshot(snapshot_id=made.id, volume_id=row.id)
         made.saga_id = volume.sagas.start(tx, CREATE_SNAPSHOT, notes, who=asked.who)
+        fence.record(tx, asked.operation, resource, Answer(body=made.id), [made.id], verb="POST")
         return made.id
 
     return await volume.sagas.submit(begin)
