@@ -90,12 +90,13 @@ class Attachment(Struct, frozen=True):
 
 
 class NewVolume(Struct, frozen=True, omit_defaults=True):
-    """What to make: `size_gib` in GiB, empty or filled from an image of the image service."""
+    """What to make: `size_gib` in GiB, empty or filled from an image, or from a snapshot."""
 
     size_gib: int = field(name="size")
     name: str | None = None
     description: str | None = None
     image_id: str | None = field(name="imageRef", default=None)
+    snapshot_id: str | None = None
     volume_type: str | None = None
     availability_zone: str | None = None
     metadata: dict[str, str] | None = None

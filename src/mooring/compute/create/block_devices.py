@@ -203,8 +203,6 @@ def _refuse_local(item: NewBlockDevice, wanted: Wanted) -> str:
 
 
 def _refuse_volume(item: NewBlockDevice, wanted: Wanted, volumes: Mapping[str, Volume]) -> str:
-    if item.source_type == "snapshot":
-        return "volumes from snapshots are not built; make the volume first."
     if item.source_type in {"image", "blank"} and not item.volume_size_gib:
         return "a volume that is to be made needs volume_size."
     if item.source_type == "image" and item.uuid == wanted.image_id:

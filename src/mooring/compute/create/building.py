@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.compute.create import block_devices
+from mooring.compute.create import block_devices, gathering
 from mooring.compute.create.new_rows import Batch, build
 from mooring.compute.create.requests import Created, Material
 from mooring.compute.flavors import flavors
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.clients.image import Image
-    from mooring.clients.volume import Volume
     from mooring.compute.create.requests import NewServer
     from mooring.compute.service import Compute
     from mooring.compute.tables import Flavor
@@ -33,8 +32,8 @@ async def create(compute: Compute, who: Who, request: NewServer) -> Created:
 
     Raises Invalid, Forbidden, OverQuota as POST /servers does; then nothing is left behind.
     """
-    _refuse_unbuilt(request)
-    material = await _gather(compute, who, request)
+    request, material = await gathering.gather(compute, who, request)
+    _check_count(request)
     reservation_id = f"r-{uuid.uuid4().hex[:8]}"
 
     def begin(tx: Session) -> list[str]:
@@ -54,7 +53,7 @@ async def create(compute: Compute, who: Who, request: NewServer) -> Created:
     return Created(saga_ids, reservation_id)
 
 
-def _refuse_unbuilt(request: NewServer) -> None:
+def _check_count(request: NewServer) -> None:
     names_volume = any(item.source_type == "volume" for item in request.block_devices)
     if request.max_count > 1 and names_volume:
         raise Invalid(
@@ -63,49 +62,10 @@ def _refuse_unbuilt(request: NewServer) -> None:
         )
 
 
-async def _gather(compute: Compute, who: Who, request: NewServer) -> Material:
-    material = Material()
-    images = {
-        item.uuid
-        for item in request.block_devices
-        if item.source_type == "image" and item.uuid and item.uuid != request.image_id
-    }
-    for image_id in images:
-        await _show_image(compute, who, image_id)
-    image = await _show_image(compute, who, request.image_id) if request.image_id else None
-    material = Material(image)
-    for item in request.block_devices:
-        if item.source_type == "volume" and item.uuid:
-            material.volumes[item.uuid] = await _show_volume(compute, who, item.uuid)
-            there = await compute.volumes.attachments(who, volume_id=item.uuid)
-            material.known[item.uuid] = [found.id for found in there]
-    return material
-
-
-async def _show_image(compute: Compute, who: Who, image_id: str) -> Image:
-    try:
-        image = await compute.images.show(who, image_id)
-    except NotFound as error:
-        raise Invalid(f"Can not find requested image {image_id}. Nothing was created.") from error
-    if not image.is_active:
-        raise Invalid(f"Image {image_id} is not active. Nothing was created.")
-    return image
-
-
-async def _show_volume(compute: Compute, who: Who, volume_id: str) -> Volume:
-    try:
-        return await compute.volumes.show(who, volume_id)
-    except NotFound as error:
-        raise Invalid(
-            f"Block Device Mapping is Invalid: failed to get volume {volume_id}. "
-            "Nothing was created."
-        ) from error
-
-
 def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material: Material) -> Batch:
     """Check the request against what is there, under the lock of the project's quota."""
     flavor = flavors.visible(tx, who, request.flavor_id)
-    _check_flavor(request, flavor, material.image)
+    _check_flavor(flavor)
     _check_place(tx, compute, request, material)
     _check_volumes(tx, request, material)
     wanted = block_devices.Wanted(
@@ -116,6 +76,8 @@ def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material:
         swap_mib=flavor.swap_mib,
     )
     disks = block_devices.plan(request.block_devices, wanted, material.volumes)
+    if material.image is not None:
+        _check_image(request, flavor, material.image, disks[0])
     if any(disk.destination_type == "volume" for disk in disks):
         hosts.require_attachments(tx)
     block_devices.check_count(len(disks) - 1, compute.settings.max_disks)
@@ -140,7 +102,7 @@ def _usage(flavor: Flavor, count: int) -> quota.Usage:
     return quota.Usage(count, count * flavor.vcpus, count * flavor.memory_mib)
 
 
-def _check_flavor(request: NewServer, flavor: Flavor, image: Image | None) -> None:
+def _check_flavor(flavor: Flavor) -> None:
     if flavor.disabled:
         raise Invalid(f"Flavor {flavor.id} is disabled. Nothing was created.")
     if flavor.ephemeral_gib or flavor.swap_mib:
@@ -148,12 +110,18 @@ def _check_flavor(request: NewServer, flavor: Flavor, image: Image | None) -> No
             f"Flavor {flavor.name} has ephemeral or swap disks, which are not built. Nothing was "
             "created; choose a flavor without them."
         )
-    if image is None:
+
+
+def _check_image(
+    request: NewServer, flavor: Flavor, image: Image, root: block_devices.NewBlockDevice
+) -> None:
+    """See that an image fits, of whose disk the flavor says nothing where the root is a volume."""
+    if image.min_ram_mib > flavor.memory_mib:
+        raise Invalid("Flavor's memory is too small for requested image. Nothing was created.")
+    if root.destination_type == "volume":
         return
     if flavor.disk_gib == 0 and not request.zero_disk_allowed:
         raise Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
-    if image.min_ram_mib > flavor.memory_mib:
-        raise Invalid("Flavor's memory is too small for requested image. Nothing was created.")
     if flavor.disk_gib and image.min_disk_gib > flavor.disk_gib:
         raise Invalid("Flavor's disk is too small for requested image. Nothing was created.")
 

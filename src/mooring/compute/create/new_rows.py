@@ -10,6 +10,7 @@ from msgspec import Struct
 from sqlalchemy import insert
 
 from mooring.compute.actions import actions
+from mooring.compute.create import image_devices
 from mooring.compute.create.sagas.create_notes import CreateServer, NewDisk
 from mooring.compute.create.sagas.create_server import CREATE_SERVER
 from mooring.compute.drives import config_drives
@@ -131,7 +132,7 @@ def _image_properties(batch: Batch) -> dict[str, Any]:
     """Return the properties of the image, also of the one that a root volume was made from."""
     image, root = batch.material.image, batch.disks[0]
     if image is not None:
-        return dict(image.properties)
+        return image_devices.without_own(image.properties)
     volume = batch.material.volumes.get(root.uuid or "")
     return dict(volume.volume_image_metadata) if volume else {}
 
@@ -152,6 +153,7 @@ def _device(
     tx: Session, compute: Compute, batch: Batch, item: NewBlockDevice, server_id: str
 ) -> NewDisk | None:
     """Write one block device; return it as the saga's notes have it, None for one on the host."""
+    snapshot = batch.material.snapshots.get(item.uuid or "")
     row = devices.add(tx, _block_device(compute, batch, item, server_id))
     if item.destination_type == "local":
         return None
@@ -168,6 +170,7 @@ def _device(
         delete_too=row.delete_on_termination,
         known=batch.material.known.get(row.volume_id or "", []),
         volume_id=row.volume_id or "",
+        beside=snapshot.volume_id if snapshot else "",
     )
 
 
@@ -184,7 +187,7 @@ def _block_device(
         destination_type=item.destination_type,
         boot_index=item.boot_index,
         device_name=item.device_name,
-        source_id=item.uuid if item.source_type == "image" else None,
+        source_id=item.uuid if item.source_type in {"image", "snapshot"} else None,
         volume_id=volume_id,
         volume_size_gib=item.volume_size_gib,
         volume_type=item.volume_type,

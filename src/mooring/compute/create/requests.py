@@ -10,6 +10,7 @@ from mooring.compute.create.block_devices import NewBlockDevice
 
 if TYPE_CHECKING:
     from mooring.clients.image import Image
+    from mooring.clients.snapshots import Snapshot
     from mooring.clients.volume import Volume
 
 
@@ -60,5 +61,6 @@ class Material(Struct, frozen=True):
 
     image: Image | None = None
     volumes: dict[str, Volume] = {}
+    snapshots: dict[str, Snapshot] = {}
     known: dict[str, list[str]] = {}
     """Attachments that each volume has already."""

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
     """Choose a host with room and hold the resources there. Raises NoCapacity."""
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
-    volumes = [disk.volume_id for disk in notes.disks if disk.volume_id]
+    near = [disk.volume_id or disk.beside for disk in notes.disks]
+    volumes = sorted({volume_id for volume_id in near if volume_id})
     wanted = needs.of_server(
         server,
         root_is_volume=not notes.image_id,

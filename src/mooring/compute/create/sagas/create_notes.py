@@ -14,9 +14,9 @@ from mooring.compute.volumes.disks import Disk
 class NewDisk(Struct, frozen=True, kw_only=True):
     """A volume of the new server.
 
-    `source` is volume (there already), image or blank (to be made). `known`: attachments of an
-    existing volume, or volumes of our name, that were there before and are never deleted.
-    `delete_too`: it goes with its server.
+    `source` is volume (there already), image, snapshot or blank (to be made). `known`: attachments
+    of an existing volume, or volumes of our name, that were there before and are never deleted.
+    `delete_too`: it goes with its server. `beside`: the volume in whose pool it will lie.
     """
 
     block_device_id: str
@@ -32,6 +32,7 @@ class NewDisk(Struct, frozen=True, kw_only=True):
     known: list[str] = []
     volume_id: str = ""
     attachment_id: str = ""
+    beside: str = ""
 
 
 class CreateServer(Struct, frozen=True, kw_only=True):

@@ -76,6 +76,7 @@ async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Crea
         size_gib=disk.size_gib,
         name=name,
         image_id=disk.source_id if disk.source == "image" else None,
+        snapshot_id=disk.source_id if disk.source == "snapshot" else None,
         volume_type=disk.volume_type,
         availability_zone=disk.zone,
     )

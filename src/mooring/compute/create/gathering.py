@@ -1,0 +1,110 @@
+"""What the other services say about what a request for new servers names (facts/compute.md 3.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.clients.snapshots import SnapshotClient
+from mooring.compute.create import image_devices
+from mooring.compute.create.requests import Material
+from mooring.errors import Forbidden, Invalid, NotFound
+
+if TYPE_CHECKING:
+    from mooring.clients.image import Image
+    from mooring.clients.snapshots import Snapshot
+    from mooring.clients.volume import Volume
+    from mooring.compute.create.block_devices import NewBlockDevice
+    from mooring.compute.create.requests import NewServer
+    from mooring.compute.service import Compute
+    from mooring.who import Who
+
+
+async def gather(compute: Compute, who: Who, request: NewServer) -> tuple[NewServer, Material]:
+    """Return the request with the disks that its image names, and what it all stands on.
+
+    Raises Invalid for what is not there, or cannot be used.
+    """
+    image = await _show_image(compute, who, request.image_id) if request.image_id else None
+    if image is not None:
+        named = image_devices.of_image(image)
+        disks = image_devices.merge(named, request.block_devices)
+        request = replace(request, block_devices=disks)
+    material = Material(image)
+    for item in request.block_devices:
+        if item.source_type == "image" and item.uuid and item.uuid != request.image_id:
+            _check_data(await _show_image(compute, who, item.uuid))
+        elif item.source_type == "volume" and item.uuid:
+            material.volumes[item.uuid] = await _show_volume(compute, who, item.uuid)
+            there = await compute.volumes.attachments(who, volume_id=item.uuid)
+            material.known[item.uuid] = [found.id for found in there]
+        elif item.source_type == "snapshot" and item.uuid:
+            material.snapshots[item.uuid] = await _show_snapshot(compute, who, item.uuid)
+    disks = [_sized(item, material) for item in request.block_devices]
+    if image is not None and any(_is_made_of(item, image) for item in disks):
+        _check_data(image)
+    return replace(request, block_devices=disks), material
+
+
+def _is_made_of(item: NewBlockDevice, image: Image) -> bool:
+    return item.source_type == "image" and item.uuid == image.id
+
+
+def _sized(item: NewBlockDevice, material: Material) -> NewBlockDevice:
+    """Return a disk as large as its snapshot, where the request does not say how large."""
+    snapshot = material.snapshots.get(item.uuid or "") if item.source_type == "snapshot" else None
+    if snapshot is None:
+        return item
+    size_gib = item.volume_size_gib or snapshot.size_gib
+    if size_gib < snapshot.size_gib:
+        raise Invalid(
+            f"Block Device Mapping is Invalid: snapshot {snapshot.id} has {snapshot.size_gib} GiB, "
+            f"which is more than volume_size {size_gib}. Nothing was created."
+        )
+    return replace(item, volume_size_gib=size_gib)
+
+
+def _check_data(image: Image) -> None:
+    if image_devices.has_no_data(image):
+        raise Invalid(
+            f"Image {image.id} has no data, but names snapshots of volumes. Nothing was created; "
+            "ask for it by imageRef alone."
+        )
+
+
+async def _show_image(compute: Compute, who: Who, image_id: str) -> Image:
+    try:
+        image = await compute.images.show(who, image_id)
+    except NotFound as error:
+        raise Invalid(f"Can not find requested image {image_id}. Nothing was created.") from error
+    if not image.is_active:
+        raise Invalid(f"Image {image_id} is not active. Nothing was created.")
+    return image
+
+
+async def _show_volume(compute: Compute, who: Who, volume_id: str) -> Volume:
+    try:
+        return await compute.volumes.show(who, volume_id)
+    except NotFound as error:
+        raise Invalid(
+            f"Block Device Mapping is Invalid: failed to get volume {volume_id}. "
+            "Nothing was created."
+        ) from error
+
+
+async def _show_snapshot(compute: Compute, who: Who, snapshot_id: str) -> Snapshot:
+    try:
+        found = await SnapshotClient(compute.volumes.session).show(who, snapshot_id)
+    except (NotFound, Forbidden) as error:
+        raise Invalid(
+            f"Block Device Mapping is Invalid: failed to get snapshot {snapshot_id}. "
+            "Nothing was created.",
+            private=error.private,
+        ) from error
+    if found.status != "available":
+        raise Invalid(
+            f"Block Device Mapping is Invalid: snapshot {snapshot_id} is {found.status}, not "
+            "available. Nothing was created."
+        )
+    return found
