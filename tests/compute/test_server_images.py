@@ -121,18 +121,6 @@ async def test_a_locked_server_is_pictured_and_a_busy_one_is_not(cloud: Simulate
     await cloud.settle()
 
 
-async def test_a_server_that_boots_from_a_volume_is_refused(cloud: SimulatedCloud) -> None:
-    root = {"source_type": "image", "destination_type": "volume", "boot_index": 0}
-    root |= {"volume_size": 1, "uuid": await make_base(cloud)}
-    wanted = {"name": "s", "flavorRef": "1", "block_device_mapping_v2": [root]}
-    made = await cloud.do("POST", SERVERS, {"server": wanted})
-    assert made is not None
-    await cloud.settle()
-    refused = await picture(cloud, made.key("server")["id"])
-    assert refused.status == 501
-    assert "boots from a volume" in refused.fault
-
-
 async def test_a_full_host_leaves_neither_image_nor_copy(cloud: SimulatedCloud) -> None:
     server_id = await make_server(cloud, await make_base(cloud))
     hypervisor: Any = cloud.agents["h1"].agent.hypervisor

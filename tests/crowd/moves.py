@@ -35,6 +35,15 @@ CASES = [
         alone=True,
     ),
     Case(
+        route=f"POST {_ALL}/action createBackup",
+        before=(STOOD,),
+        path=f"{_AT}/action",
+        body={"createBackup": {"name": "{case}", "backup_type": "daily", "rotation": 1}},
+        look=_AT,
+        kept='"ACTIVE"',
+        alone=True,
+    ),
+    Case(
         route=f"POST {_ALL}/action migrate",
         before=(BOOTED,),
         path=f"{_AT}/action",

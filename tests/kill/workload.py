@@ -137,7 +137,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **standstill_operations(cloud, server),
         **rescue_operations(cloud, server, project.sharing[0]),
         **shelve_operations(cloud, project.booted, server, volume),
-        **image_operations(cloud, server),
+        **image_operations(cloud, server, project.booted),
         **swap_operations(cloud, server),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],

@@ -1,12 +1,18 @@
-"""Scenarios of images that are made of servers."""
+"""Scenarios of images that are made of servers, and of servers that are made of those."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from mooring.compute.create.sagas.create_server import CREATE_SERVER
+from mooring.compute.images.sagas.create_backup import CREATE_BACKUP
 from mooring.compute.images.sagas.create_image import CREATE_IMAGE
-from tests.laws import scenarios
+from mooring.compute.images.sagas.picture_volumes import PICTURE_VOLUMES
+from tests.laws import rebuild_scenarios, scenarios
 from tests.laws.sites import COMPUTE, Scenario, Site
+
+_ACTION = f"{COMPUTE}/servers/{{server}}/action"
+_IMAGE = {"createImage": {"name": "picture", "metadata": {"role": "db"}}}
 
 
 async def a_server(site: Site) -> None:
@@ -17,15 +23,47 @@ async def a_server(site: Site) -> None:
 async def a_server_that_is_off(site: Site) -> None:
     """The same, stopped."""
     await scenarios.a_server(site)
-    await site.get("POST", f"{COMPUTE}/servers/{{server}}/action", {"os-stop": None})
+    await site.get("POST", _ACTION, {"os-stop": None})
+
+
+async def a_server_with_a_backup(site: Site) -> None:
+    """One that has as many images of the type as it may have."""
+    await scenarios.a_server(site)
+    await make_backup(site)
+    await site.cloud.settle()
+    await site.cloud.pass_time(1.5)
+
+
+async def a_booted_server(site: Site) -> None:
+    """A server that boots from a volume, and has another one besides."""
+    await rebuild_scenarios.a_booted_server(site)
+
+
+async def a_picture(site: Site) -> None:
+    """The same, and an image that names a snapshot of each of its volumes."""
+    await rebuild_scenarios.a_booted_server(site)
+    made = await site.get("POST", _ACTION, _IMAGE, version="2.45")
+    site.names["picture"] = made["image_id"]
 
 
 async def make_image(site: Site) -> Any:
-    body = {"createImage": {"name": "picture", "metadata": {"role": "db"}}}
-    return await site.ask("POST", f"{COMPUTE}/servers/{{server}}/action", body, version="2.45")
+    return await site.ask("POST", _ACTION, _IMAGE, version="2.45")
+
+
+async def make_backup(site: Site) -> Any:
+    body = {"createBackup": {"name": "copy", "backup_type": "daily", "rotation": 1}}
+    return await site.ask("POST", _ACTION, body, version="2.45")
+
+
+async def create_from_picture(site: Site) -> Any:
+    wanted = {"name": "copy", "flavorRef": site.names["flavor"], "imageRef": site.names["picture"]}
+    return await site.ask("POST", f"{COMPUTE}/servers", {"server": wanted})
 
 
 SERVER_IMAGES = [
     Scenario("make image", CREATE_IMAGE, a_server, make_image),
     Scenario("make image of one that is off", CREATE_IMAGE, a_server_that_is_off, make_image),
+    Scenario("make backup", CREATE_BACKUP, a_server_with_a_backup, make_backup),
+    Scenario("make image of volumes", PICTURE_VOLUMES, a_booted_server, make_image),
+    Scenario("create from a picture", CREATE_SERVER, a_picture, create_from_picture),
 ]

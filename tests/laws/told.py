@@ -85,7 +85,11 @@ STORIES = (
         "instance.unshelve",
         "server_id",
     ),
-    Story(frozenset({"compute.create_image"}), "instance.snapshot", "server_id"),
+    Story(
+        frozenset({"compute.create_image", "compute.create_backup"}),
+        "instance.snapshot",
+        "server_id",
+    ),
     Story(
         frozenset({"compute.reboot_server", "compute.insist_on_reboot"}),
         "instance.reboot",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
 from mooring import typed
-from mooring.errors import Unavailable
+from mooring.errors import Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
@@ -118,6 +118,26 @@ class ImageClient:
         """Return one image. Raises NotFound, also for an image that the caller may not see."""
         answer = await self.session.request("GET", f"/images/{_part(image_id)}", caller=caller)
         return read_image(answer.json())
+
+    async def newest(self, caller: Caller, wanted: Mapping[str, str]) -> list[Image]:
+        """Return the images that have all of these attributes and properties, the newest first."""
+        found: list[Image] = []
+        while True:
+            marker = {"marker": found[-1].id} if found else {}
+            query = urlencode({**wanted, "sort": "created_at:desc", **marker})
+            try:
+                answer = await self.session.request("GET", f"/images?{query}", caller=caller)
+            except (Invalid, NotFound):
+                if not marker:
+                    raise
+                # The one that the last page ended with is gone by now: those that are left anew.
+                found = []
+                continue
+            body = answer.json()
+            page = [read_image(one) for one in body.get("images", [])]
+            found += page
+            if not page or not body.get("next"):
+                return found
 
     @asynccontextmanager
     async def download(

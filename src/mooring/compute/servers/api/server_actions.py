@@ -165,7 +165,6 @@ NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (
     ("addFloatingIp", "os-floating-ips:add", None, (2, 43)),
     ("addSecurityGroup", "os-security-groups:add", None, None),
     ("changePassword", "os-admin-password", None, None),
-    ("createBackup", "os-create-backup", None, None),
     ("injectNetworkInfo", "os-admin-actions:inject_network_info", None, None),
     ("os-getSPICEConsole", "os-remote-consoles", None, (2, 5)),
     ("os-getSerialConsole", "os-remote-consoles", None, (2, 5)),

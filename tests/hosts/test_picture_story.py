@@ -1,0 +1,85 @@
+"""An image is made of the volumes of a real guest that writes; another one boots from it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.clients import COMPUTE, IMAGE, MIB, VOLUME
+from tests.hosts.pooled_cloud import PooledCloud
+from tests.hosts.real_cloud import Guest, tended
+from tests.hosts.written import LABEL
+
+pytestmark = pytest.mark.hosts
+POOLS = {"thin": "qcow2"}
+
+
+@pytest.fixture
+def cloud(directory: Path) -> Generator[PooledCloud]:
+    """A cloud with a pool whose volumes have snapshots."""
+    with tended(PooledCloud(directory, POOLS)) as cloud:
+        cloud.make_type("thin")
+        yield cloud
+
+
+@pytest.fixture
+def guest(cloud: PooledCloud, guest_image: bytes) -> Generator[Guest]:
+    """A guest that boots from a volume, and writes to another one all the time."""
+    image_id = cloud.demo.image("guest", guest_image, "qcow2")
+    root = {"source_type": "image", "destination_type": "volume", "boot_index": 0}
+    root |= {"uuid": image_id, "volume_size": 1, "volume_type": "thin"}
+    guest = cloud.boot("writer", block_device_mapping_v2=[root])
+    guest.hear(f"boot marker written {guest.server_id}")
+    label_id = cloud.demo.image("label", LABEL.ljust(MIB, b"\0"))
+    guest.attach(cloud.make_volume("thin", label_id))
+    yield guest
+    clean(cloud, guest)
+    for one in (image_id, label_id):
+        cloud.delete(f"{IMAGE}/images/{one}")
+    cloud.settle()
+
+
+def clean(cloud: PooledCloud, guest: Guest) -> None:
+    """Delete a server and its volumes."""
+    volumes = [*guest.attachments()]
+    cloud.delete(guest.path)
+    for volume_id in volumes:
+        cloud.delete(f"{VOLUME}/volumes/{volume_id}")
+
+
+def writes_on(guest: Guest) -> int:
+    """Wait until the guest has written once more; return how many blocks it says it wrote."""
+    guest.forget()
+    return int(guest.hear(r"vdb writer has written (\d+)")[1])
+
+
+def begin_picture(cloud: PooledCloud, guest: Guest) -> None:
+    """Ask for an image of the server."""
+    path, body = f"{COMPUTE}/servers/{guest.server_id}/action", {"createImage": {"name": "picture"}}
+    assert cloud.demo.ask("POST", path, body).status == 202
+
+
+def test_a_guest_boots_from_the_image_of_another_that_goes_on_writing(
+    cloud: PooledCloud, guest: Guest
+) -> None:
+    before, process_id = writes_on(guest), guest.process_id()
+    # The whole cloud dies once with the snapshots asked for, and none of them waited for.
+    point = "compute.picture_volumes/await_snapshot/forward/before"
+    cloud.killed_in(point, lambda: begin_picture(cloud, guest))
+    cloud.start()
+    cloud.settle()
+    [image] = cloud.demo.ask("GET", f"{IMAGE}/images?name=picture").key("images")
+    assert (image["status"], image["size"]) == ("active", 0)
+    assert writes_on(guest) > before
+    assert guest.process_id() == process_id
+    copy = cloud.boot("copy", imageRef=image["id"])
+    copy.hear(f"boot marker read {guest.server_id}")
+    assert int(copy.hear(r"vdb writer begins and finds (\d+) blocks")[1]) >= before
+    assert not {*copy.attachments()} & {*guest.attachments()}
+    clean(cloud, copy)
+    cloud.delete(f"{IMAGE}/images/{image['id']}")
+    for one in cloud.demo.ask("GET", f"{VOLUME}/snapshots").key("snapshots"):
+        cloud.delete(f"{VOLUME}/snapshots/{one['id']}")
+    assert writes_on(guest) > before
