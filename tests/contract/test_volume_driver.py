@@ -27,6 +27,7 @@ from mooring.agent.world import SimulatedDisk, SimulatedGuest, World
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
 from mooring.fence.journal import Journal
+from mooring.volume.backends import targets
 from tests.agent.remote_pools import HOST, KINDS, remote_pool
 
 pytestmark = pytest.mark.anyio
@@ -276,6 +277,11 @@ async def test_what_is_not_there_cannot_be_exported(driver: VolumeDriver) -> Non
     await driver.create(volume(driver), None, "op")
     with pytest.raises(Invalid):
         await driver.export("v1", "a1", {})
+
+
+async def test_no_pool_has_targets_that_hosts_share(driver: VolumeDriver) -> None:
+    protocol = (await driver.stats()).storage_protocol
+    assert targets.are_shared(protocol) is False
 
 
 async def test_a_pool_promises_no_more_than_it_may(driver: VolumeDriver) -> None:

@@ -77,7 +77,7 @@ WANTS = {
     "make image": Wants("server", "server"),
     "make image of one that is off": Wants("server", "server"),
     "make backup": Wants("server", "server"),
-    "make image of volumes": Wants(_BOOTED, "volume root", "server"),
+    "make image of volumes": Wants(_BOOTED, "server volume root"),
     "create from a picture": Wants(f"{_BOOTED} picture", "volume root", "picture"),
     "reset state": Wants("server", "server"),
     "reset a deleted server": Wants(_SERVER, "server"),

@@ -4,7 +4,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from sqlalchemy import update
 
+from mooring.volume.tables import BackendRow
 from tests.volume.cloud import IMAGE, UNKNOWN, VolumeCloud
 
 pytestmark = pytest.mark.anyio
@@ -168,6 +170,24 @@ async def test_each_version_shows_its_keys_and_no_other(
     assert set(await cloud.show(volume_id, user="member", version=version)) == BASE | more
     shown = await cloud.show(volume_id, user="admin", version=version)
     assert set(shown) == BASE | more | ADMIN | admin
+
+
+@pytest.mark.parametrize(
+    ("protocol", "before", "since"),
+    [("nfs", False, False), ("iSCSI", True, True), ("NVMe-oF", True, None)],
+)
+async def test_whether_targets_are_shared_is_what_the_pool_speaks(
+    cloud: VolumeCloud, protocol: str, before: bool, since: bool | None
+) -> None:
+    volume_id = await cloud.make()
+    await cloud.volume.store.write(
+        lambda tx: tx.execute(update(BackendRow).values(protocol=protocol))
+    )
+    shown = [await cloud.show(volume_id, version=version) for version in ("3.68", "3.69")]
+    assert [one["shared_targets"] for one in shown] == [before, since]
+    assert shown[0]["service_uuid"] == shown[1]["service_uuid"] is not None
+    (listed,) = (await cloud.ask("GET", "/volumes/detail", version="3.69")).key("volumes")
+    assert listed["shared_targets"] is since
 
 
 async def test_the_newest_version_is_3_71(cloud: VolumeCloud) -> None:

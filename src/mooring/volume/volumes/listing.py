@@ -90,10 +90,14 @@ class Totals(Struct, frozen=True):
 
 
 class Surroundings(Struct, frozen=True):
-    """What belongs to the volumes of one page: attached ones by volume, services by backend."""
+    """What belongs to the volumes of one page: attached ones by volume, services by backend.
+
+    `protocols`: what a backend's volumes are reached by.
+    """
 
     attached: dict[str, list[Any]]
     services: dict[str, str]
+    protocols: dict[str, str]
 
 
 def volumes(tx: Session, query: Query) -> Rows:
@@ -127,7 +131,7 @@ def volume(tx: Session, who: Who, volume_id: str) -> tuple[Any, Surroundings]:
     if row is None or not (who.is_admin or row.project_id == who.project_id):
         raise NotFound(f"Volume {volume_id} could not be found.")
     attached = {volume_id: _attached_to.all(tx, of_id=volume_id)}
-    return row, Surroundings(attached, dict(_services.all(tx)))
+    return row, _around(tx, attached)
 
 
 def surroundings(tx: Session, rows: Rows) -> Surroundings:
@@ -135,7 +139,13 @@ def surroundings(tx: Session, rows: Rows) -> Surroundings:
     attached: dict[str, list[Any]] = {}
     for row in tx.execute(_attached, {"of_ids": [row.id for row in rows]}):
         attached.setdefault(row.volume_id, []).append(row)
-    return Surroundings(attached, dict(_services.all(tx)))
+    return _around(tx, attached)
+
+
+def _around(tx: Session, attached: dict[str, list[Any]]) -> Surroundings:
+    found = _backends.all(tx)
+    services = {name: service_id for name, service_id, _ in found}
+    return Surroundings(attached, services, {name: protocol for name, _, protocol in found})
 
 
 def attachments(tx: Session, query: Query) -> Sequence[Any]:
@@ -187,7 +197,9 @@ _attached_to = Prepared(
     _of_attached.where(AttachmentRow.volume_id == bindparam("of_id")),
     named("Attached", _ATTACHMENT_COLUMNS),
 )
-_services = Prepared[tuple[str, str]](select(BackendRow.name, BackendRow.service_id))
+_backends = Prepared[tuple[str, str, str]](
+    select(BackendRow.name, BackendRow.service_id, BackendRow.protocol)
+)
 
 
 def _of_volumes(tx: Session, query: Query) -> list[ColumnElement[bool]]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mooring.volume.attachments import connections
+from mooring.volume.backends import targets
 from mooring.web.identity import is_service
 
 if TYPE_CHECKING:
@@ -181,11 +182,12 @@ def message(call: Call[Volume], row: MessageRow) -> dict[str, Any]:
 
 
 def _by_version(call: Call[Volume], row: Row[Any], around: Surroundings) -> dict[str, Any]:
-    version, admin = call.version, call.who.is_admin
+    version, admin, backend = call.version, call.who.is_admin, row.backend or ""
+    shared = targets.as_shown(around.protocols.get(backend, ""), version)
     later = {
         (3, 13): {"group_id": None},
         (3, 21): {"provider_id": None} if admin else {},
-        (3, 48): {"shared_targets": False, "service_uuid": around.services.get(row.backend or "")},
+        (3, 48): {"shared_targets": shared, "service_uuid": around.services.get(backend)},
         (3, 61): {"cluster_name": None} if admin else {},
         (3, 63): {"volume_type_id": row.volume_type_id},
         (3, 65): {"consumes_quota": True},

@@ -1,0 +1,26 @@
+"""Whether several volumes of a pool reach a host by one connection (facts/block_storage.md 2.8).
+
+Where they do, a host that lets go of one volume must not meet itself as it connects another.
+"""
+
+from __future__ import annotations
+
+_SHARING = frozenset({"iscsi", "iser"})
+_UNKNOWN = frozenset({"nvme-of", "nvmeof"})
+UNKNOWN_SINCE = (3, 69)
+"""The first version that tells what is not known from what is so."""
+
+
+def are_shared(protocol: str) -> bool | None:
+    """Return it for the protocol that a driver says its pool speaks; None: nobody can tell."""
+    word = protocol.lower()
+    return None if word in _UNKNOWN else word in _SHARING
+
+
+def as_shown(protocol: str, version: tuple[int, int]) -> bool | None:
+    """Return it as a version of the API shows it: true where nobody could say that it is unknown.
+
+    So a client of an old version takes care rather than not.
+    """
+    shared = are_shared(protocol)
+    return True if shared is None and version < UNKNOWN_SINCE else shared
