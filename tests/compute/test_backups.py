@@ -54,12 +54,13 @@ async def take_turns(
     return made
 
 
-async def test_the_oldest_of_its_type_go(cloud: SimulatedCloud) -> None:
+@pytest.mark.parametrize("other", ["weekly", ""])
+async def test_the_oldest_of_its_type_go(cloud: SimulatedCloud, other: str) -> None:
     server_id = await make_server(cloud)
-    weekly = await take_turns(cloud, server_id, 2, 1, "weekly")
+    weekly = await take_turns(cloud, server_id, 1, 2, other)
     made = await take_turns(cloud, server_id, 2, 4)
     assert await copies(cloud) == [made[3], made[2]]
-    assert await copies(cloud, "weekly") == weekly
+    assert await copies(cloud, other) == weekly[1:]
     image = (await cloud.ask("GET", f"{IMAGES}/{made[3]}")).body
     told = {key: image[key] for key in ("status", "image_type", "backup_type", "role")}
     assert told == {

@@ -18,7 +18,8 @@ _PATH = "/servers/{server_id}/action"
 _IMAGE = "os_compute_api:servers:create_image"
 _IN_BODY = (2, 45)
 
-BackupType = Annotated[str, Meta(min_length=1, max_length=255)]
+BackupType = Annotated[str, Meta(max_length=255)]
+"""Any word; the stock client's is empty unless told."""
 
 
 class NewServerImage(Struct, frozen=True, forbid_unknown_fields=True):
