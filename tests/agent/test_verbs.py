@@ -41,6 +41,7 @@ def test_what_is_put_and_has_no_undo_is_known() -> None:
         "set_power",
         "hasten_departure",
         "switch_disk",
+        "adopt_copy",
         "record_merge",
     ]
 

@@ -157,6 +157,15 @@ def forget(connection: sqlite3.Connection, volume_id: str) -> None:
         connection.execute("DELETE FROM chains WHERE volume_id = ?", (volume_id,))
 
 
+def rename(connection: sqlite3.Connection, volume_id: str, new_id: str) -> None:
+    """Give a volume without snapshots another id; nothing when there is none of the first."""
+    ids = (new_id, volume_id)
+    with connection:
+        connection.execute("BEGIN")
+        connection.execute("UPDATE volumes SET id = ? WHERE id = ?", ids)
+        connection.execute("UPDATE grown SET volume_id = ? WHERE volume_id = ?", ids)
+
+
 @contextmanager
 def _found(path: str) -> Generator[tuple[sqlite3.Connection, str]]:
     found = _PATH.fullmatch(path)

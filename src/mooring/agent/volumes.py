@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring import typed
 from mooring.agent import capture_files
-from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver
+from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver, require
 from mooring.agent.host import Agent
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.sources import FileSource
@@ -75,10 +76,13 @@ async def put_volume(call: Call[Agent]) -> Answer:
         format=spec.format or driver.pool.format,
     )
     source = _source(call.agent, spec.image_id) if spec.image_id else None
+    if source is not None and spec.image_id == wanted.volume_id:
+        source = replace(source, lasting=False)
     if spec.snapshot is not None:
         source = await driver.snapshot_source(spec.snapshot.volume_id, spec.snapshot.snapshot_id)
     if spec.source_volume:
-        source = await driver.volume_source(spec.source_volume)
+        where = call.agent.driver(spec.source_pool or spec.pool)
+        source = await where.volume_source(spec.source_volume)
     return Answer(body=await driver.create(wanted, source, call.operation_key))
 
 
@@ -124,6 +128,23 @@ async def forget_content(call: Call[Agent]) -> Answer:
     """Leave a tombstone: the fence has ended what ran. What was replaced stays so."""
     del call
     return Answer(status=204)
+
+
+@handlers.of(verbs.ADOPT_COPY)
+async def adopt_copy(call: Call[Agent]) -> Answer:
+    """Give a copy the volume's place: what that was goes first, then the copy has its id.
+
+    Until the copy has it there is the copy, so that nothing is lost in between.
+    """
+    volume_id, copy_id = call.path["volume_id"], call.path["copy_id"]
+    driver = call.agent.driver(call.body.pool)
+    if await driver.find(copy_id) is not None:
+        former = call.agent.drivers.get(call.body.former, driver)
+        for each in {former, driver}:
+            await each.delete(volume_id)
+        call.agent.probe.at("agent/adopt_copy/removed")
+    await driver.rename(copy_id, volume_id)
+    return Answer(body=require(await driver.find(volume_id), volume_id))
 
 
 @handlers.of(verbs.DELETE_VOLUME)

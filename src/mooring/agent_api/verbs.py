@@ -44,6 +44,7 @@ from mooring.agent_api.shares import (
 )
 from mooring.agent_api.snapshots import SnapshotFile, SnapshotSpec
 from mooring.agent_api.volumes import (
+    AdoptRequest,
     ContentRequest,
     Copying,
     Export,
@@ -216,6 +217,7 @@ REPLACE_CONTENT = Verb(
     "replace_content", "PUT", f"{_VOLUME}/content", ContentRequest, VolumeFile, "forget_content"
 )
 FORGET_CONTENT = Verb("forget_content", "DELETE", f"{_VOLUME}/content", None, NoneType)
+ADOPT_COPY = Verb("adopt_copy", "PUT", f"{_VOLUME}/copies/{{copy_id}}", AdoptRequest, VolumeFile)
 EXPORT_VOLUME = Verb("export_volume", "PUT", _EXPORT, ExportRequest, Export, "unexport_volume")
 UNEXPORT_VOLUME = Verb("unexport_volume", "DELETE", _EXPORT, None, NoneType)
 SHOW_VOLUME_CAPTURE = Verb("show_volume_capture", "GET", _VOLUME_CAPTURE, None, Capture)

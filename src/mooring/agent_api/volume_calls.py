@@ -8,6 +8,7 @@ from typing import Any
 from mooring.agent_api import verbs
 from mooring.agent_api.calls import Calls
 from mooring.agent_api.volumes import (
+    AdoptRequest,
     ContentRequest,
     Copying,
     ExportRequest,
@@ -162,6 +163,28 @@ class VolumeCalls(Calls):
     ) -> None:
         """End this operation's `replace_content`: a late one is 410. What it replaced stays so."""
         await self.ask(verbs.FORGET_CONTENT, volume_id, operation=operation, timeout_s=timeout_s)
+
+    async def adopt_copy(
+        self,
+        volume_id: str,
+        copy_id: str,
+        wanted: AdoptRequest,
+        *,
+        operation: Operation | None = None,
+        timeout_s: float = AGENT_LONG_CALL_S,
+    ) -> VolumeFile:
+        """Let a copy be the volume from now on, and remove what that was; or find it so.
+
+        NotFound: there is neither. Conflict: what it was is exported; nothing was changed.
+        """
+        return await self.ask(
+            verbs.ADOPT_COPY,
+            volume_id,
+            copy_id,
+            body=wanted,
+            operation=operation,
+            timeout_s=timeout_s,
+        )
 
     async def show_copying(self, volume_id: str) -> Copying:
         """Return how far a volume's content has been written by `put_volume` or this."""

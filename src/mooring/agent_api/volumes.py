@@ -23,10 +23,12 @@ class VolumeSpec(Struct, frozen=True, kw_only=True):
     pool: str
     size_gib: int
     image_id: str = ""
-    """One of the host's cache."""
+    """One of the host's cache; by the volume's own id it is no image, but came for it alone."""
     snapshot: SnapshotName | None = None
     source_volume: str = ""
-    """A volume in the same pool, which nobody has meanwhile."""
+    """A volume that nobody has meanwhile."""
+    source_pool: str = ""
+    """The pool of the same host where that lies; empty for the same pool."""
     format: Literal["", "raw", "qcow2"] = ""
 
 
@@ -85,6 +87,16 @@ class ContentRequest(Struct, frozen=True):
     """Body of `PUT /volumes/{volume_id}/content`: nothing but this cached image from now on."""
 
     image_id: str
+
+
+class AdoptRequest(Struct, frozen=True):
+    """Body of `PUT /volumes/{volume_id}/copies/{copy_id}`: in which pool the copy lies.
+
+    `former` is the pool of the same host that has the volume until then; "" where none has.
+    """
+
+    pool: str
+    former: str = ""
 
 
 class Copying(Struct, frozen=True):

@@ -15,6 +15,7 @@ from mooring.volume.backends.api import operators
 from mooring.volume.backends.loops.watch_pools import POOLS
 from mooring.volume.extend.api import extending
 from mooring.volume.growth import BOUNDS
+from mooring.volume.migration.api import moving
 from mooring.volume.policy import RULES
 from mooring.volume.quotas.api import quotas
 from mooring.volume.reimage.api import reimage
@@ -81,6 +82,7 @@ SERVICE = Service(
         snapshots.api,
         reverting.api,
         uploading.api,
+        moving.api,
         transfers.api,
         operations.build_api(Volume),
     ),

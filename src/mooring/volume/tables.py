@@ -73,6 +73,7 @@ class VolumeRow(Base):
         Index("volumes_of_backend", "backend", "size_gib"),
         Index("volumes_used", "project_id", "volume_type_id", "size_gib"),
         Index("volumes_borrowed", "borrowed_at"),
+        Index("volumes_moving", "moves_to", "size_gib"),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -93,6 +94,13 @@ class VolumeRow(Base):
     """The availability zone."""
     backend: Mapped[str | None]
     """`host@driver#pool`; None before one was chosen."""
+    copy_id: Mapped[str | None]
+    """Under what id its copy is made in another pool, until that has the volume's own id."""
+    moves_from: Mapped[str | None]
+    """The pool that it is migrated from, as long as there is a copy."""
+    moves_to: Mapped[str | None]
+    """The pool that the copy is in, in whose room it counts; once that is `backend`, the copy is
+    the volume."""
     labels: Mapped[dict[str, str]] = mapped_column("metadata", Json, default=dict)
     """What the API calls metadata."""
     snapshot_id: Mapped[str | None]

@@ -119,9 +119,7 @@ VOLUME = Unbuilt(
         "workers": "Clean-ups by hand (every operation ends by itself)",
     },
     actions=(
-        "os-migrate_volume",
         "os-migrate_volume_completion",
-        "os-retype",
         "os-unmanage",
     ),
 )

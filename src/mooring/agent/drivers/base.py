@@ -22,11 +22,15 @@ from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
 
 
 class SourceImage(Struct, frozen=True):
-    """A cached image, or a snapshot, to make a volume from."""
+    """A cached image, a snapshot or a volume, to make a volume from.
+
+    `lasting`: an image, whose content is always this, so that a pool may keep it for later.
+    """
 
     image_id: str
     source: Source
     virtual_bytes: int
+    lasting: bool = True
 
     def file(self) -> tuple[Path, str]:
         """Return path and format of one that is a file. Raises Invalid for another."""
@@ -99,6 +103,13 @@ class VolumeDriver(Protocol):
         """Give a volume an image's content and none of its old bytes, in one go or not at all.
 
         Raises NotFound, Conflict (exported, or with snapshots), Invalid (too small), NoCapacity.
+        """
+        ...
+
+    async def rename(self, volume_id: str, new_id: str) -> None:
+        """Give a volume without snapshots or exports another id; nothing when it has that.
+
+        The pool has no volume of the other id, or what a call before this one began of that.
         """
         ...
 

@@ -118,7 +118,7 @@ class FileSnapshots(FileVolumes):
             chain = self._chain(volume_id)
             self._check_headers(chain)
             file = FileSource(str(self.directory / chain.active.file), chain.active.format)
-            return SourceImage(f"volume {volume_id}", file, known.virtual_bytes)
+            return SourceImage(f"volume {volume_id}", file, known.virtual_bytes, lasting=False)
 
         return await run_to_end(find)
 

@@ -208,6 +208,20 @@ class FileVolumes(WithoutFence, ABC):
             written.unlink(missing_ok=True)
         return require(await self.find(volume_id), volume_id)
 
+    async def rename(self, volume_id: str, new_id: str) -> None:
+        def rename() -> None:
+            record = files.read_record(self.record_path(volume_id), Record)
+            if record is None:
+                return
+            if self.path(volume_id).exists():
+                # Its data come last, as when it is made.
+                files.write_record(self.record_path(new_id), record, forced=True, host=self._host)
+                self.path(volume_id).replace(self.path(new_id))
+                files.sync_directory(self.directory)
+            self.record_path(volume_id).unlink(missing_ok=True)
+
+        await run_to_end(rename)
+
     def copied_percent(self, volume_id: str) -> int | None:
         if (copy := self._copies.get(volume_id)) is None:
             return None

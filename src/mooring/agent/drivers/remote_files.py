@@ -274,9 +274,10 @@ class RemoteFiles(FileSnapshots):
     def _keeps(self, source: SourceImage) -> bool:
         """Return whether a source is an image to keep for the array's clones.
 
-        A file of this share, such as a layer of a snapshot, is read through its chain instead.
+        A file of this share, such as a layer of a snapshot, is read through its chain instead, and
+        a volume of another pool is another one tomorrow.
         """
-        is_elsewhere = source.file()[0].parent != self.directory
+        is_elsewhere = source.lasting and source.file()[0].parent != self.directory
         return self._array is not None and self._array.clones and is_elsewhere
 
     async def _write_clone(

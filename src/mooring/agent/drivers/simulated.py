@@ -49,8 +49,8 @@ class Exported(Struct, frozen=True):
 class SimulatedDriver(SimulatedSnapshots, WithoutFence):
     """Implements `VolumeDriver`.
 
-    `knobs` points: create, delete, extend, replace, capture, export, unexport, snapshot,
-    merge.
+    `knobs` points: create, delete, extend, replace, rename, capture, export, unexport,
+    snapshot, merge.
 
     Every host may be exported to, unless the pool names its hosts. A running guest with a
     volume holds its lock, unless the pool's settings say that the storage grows it all the same.
@@ -147,6 +147,10 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         changed = "UPDATE volumes SET image_id = ? WHERE id = ?"
         self._db.execute(changed, (source.image_id, volume_id))
         return known
+
+    async def rename(self, volume_id: str, new_id: str) -> None:
+        await self.knobs.at("rename")
+        simulated_pool.rename(self._db, volume_id, new_id)
 
     def copied_percent(self, volume_id: str) -> int | None:
         del volume_id

@@ -113,7 +113,7 @@ class SimulatedSnapshots(ABC):
         refuse_exported(known)
         active = simulated_pool.chain_of(self._db, volume_id).active
         file = FileSource(active.file, active.format)
-        return SourceImage(f"volume {volume_id}", file, known.virtual_bytes)
+        return SourceImage(f"volume {volume_id}", file, known.virtual_bytes, lasting=False)
 
     async def _get(self, volume_id: str, snapshot_id: str) -> SnapshotFile:
         if (found := await self.snapshot(volume_id, snapshot_id)) is None:

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from sqlalchemy import bindparam, delete, func, select, union_all
+from sqlalchemy import and_, bindparam, delete, func, or_, select, union_all
 from sqlalchemy.orm import Session
 
-from mooring.errors import Conflict, NoCapacity
+from mooring.errors import Conflict, Invalid, NoCapacity
 from mooring.fence import debts
 from mooring.store.loaded import Loaded
 from mooring.store.prepared import Prepared
@@ -35,21 +35,25 @@ if TYPE_CHECKING:
 VENDOR = "Mooring"
 _NAMESPACE = uuid.UUID("6f0d4f2e-7a0c-5b57-9a31-2b7f0c0d9c11")
 _SPECIAL = ("RESKEY:", "provisioning:", "multiattach", "replication_enabled", "reimage_")
-_backend_of = Prepared(
-    select(VolumeRow.backend).where(
+_backend_of = Prepared[tuple[str, str | None]](
+    select(VolumeRow.backend, VolumeRow.moves_to).where(
         VolumeRow.id == bindparam("of_id"), VolumeRow.backend.is_not(None)
-    ),
-    str,
+    )
 )
 _pools = Loaded(BackendRow, order_by=lambda columns: [columns.name])
 _pools_to_hold = select(BackendRow).order_by(BackendRow.name).with_for_update()
 _held_gib = select(total_gib()).where(VolumeRow.backend == BackendRow.name).scalar_subquery()
+_COMES_THERE = and_(VolumeRow.moves_to == BackendRow.name, VolumeRow.moves_to != VolumeRow.backend)
 _grows_in = select(VolumeRow.backend).where(VolumeRow.id == ReservationRow.volume_id)
-# What grows counts with the size that it may reach; in one statement, as `quotas.usage.sum_up`. Not
-# by joins: SQLite would go through all volumes to find the few that grow.
+# What grows counts with the size that it may reach, and what is migrated in both pools; in one
+# statement, as `quotas.usage.sum_up`. Not by joins: SQLite would go through all volumes to find
+# the few that grow.
 _promised = Prepared[tuple[str, int]](
     union_all(
         select(BackendRow.name, _held_gib),
+        select(VolumeRow.moves_to, VolumeRow.size_gib).where(
+            VolumeRow.moves_to > "", VolumeRow.moves_to != VolumeRow.backend
+        ),
         select(_grows_in.scalar_subquery(), ReservationRow.delta_gib),
     )
 )
@@ -95,13 +99,23 @@ def split(backend: str) -> tuple[str, str, str]:
 
 
 def host_of(tx: Session, volume_id: str) -> str:
-    """Return the host whose agent has a volume. Raises Conflict for one that lies nowhere yet."""
+    """Return the host whose agent has a volume.
+
+    Raises Conflict for one that lies nowhere yet, or has come to another pool, but not wholly.
+    """
     tx.flush()
-    backend = _backend_of.first(tx, of_id=volume_id)
-    if backend is None:
+    found = _backend_of.first(tx, of_id=volume_id)
+    if found is None:
         raise Conflict(
             f"Resource conflict: Volume {volume_id} has no storage yet. Try again when it is "
             "available.",
+        )
+    backend, moves_to = found
+    if backend == moves_to:
+        raise Conflict(
+            f"Resource conflict: Volume {volume_id} has not wholly come to {backend}. Try again "
+            "when it has; where that takes long, an administrator resets its status.",
+            busy=True,
         )
     return split(backend)[0]
 
@@ -153,6 +167,25 @@ def choose(tx: Session, wanted: Wanted, settings: VolumeSettings, now: datetime)
             "storage, or ask for another volume type.",
         )
     return max(suited, key=lambda room: room.left_gib).row
+
+
+def find(tx: Session, name: str, settings: VolumeSettings, now: datetime) -> BackendRow:
+    """Return the pool of this full name. Raises Invalid when there is none, or it does not work."""
+    # No user's: pools are what hosts report.
+    row = tx.get(BackendRow, name)
+    if row is None or not is_up(row, settings, now):
+        what = "none" if row is None else "one that does not work now"
+        raise Invalid(
+            f"Invalid input received: There must be a pool {name}, and there is {what}. Nothing "
+            "was changed; `openstack volume backend pool list` has the names.",
+        )
+    return row
+
+
+def has_what(tx: Session, name: str, wanted: Wanted, settings: VolumeSettings) -> bool:
+    """Whether a pool is what a type's volumes want, whatever room there is in it."""
+    rooms = find_rooms(tx, settings)
+    return any(room.row.name == name and _offers(room, wanted, settings) for room in rooms)
 
 
 def check_growth(
@@ -209,7 +242,12 @@ def _suits(room: Room, wanted: Wanted, settings: VolumeSettings) -> bool:
     row = room.row
     if row.disabled or row.zone != wanted.zone or room.left_gib < wanted.size_gib:
         return False
-    if (wanted.multiattach and not row.multiattach) or wanted.pool not in {"", row.name}:
+    return wanted.pool in {"", row.name} and _offers(room, wanted, settings)
+
+
+def _offers(room: Room, wanted: Wanted, settings: VolumeSettings) -> bool:
+    row = room.row
+    if wanted.multiattach and not row.multiattach:
         return False
     has = capabilities(room, settings, row.seen_at)
     asked = [
@@ -247,7 +285,7 @@ def uses(tx: Session, host: str, *, gone: bool = False) -> list[str]:
     held = (
         select(func.count())
         .select_from(VolumeRow)
-        .join(BackendRow, VolumeRow.backend == BackendRow.name)
+        .join(BackendRow, or_(VolumeRow.backend == BackendRow.name, _COMES_THERE))
     )
     volumes = tx.execute(held.where(BackendRow.host == host)).scalar_one()
     owed = 0 if gone else len(debts.owed(tx, host))

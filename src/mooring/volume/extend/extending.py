@@ -22,6 +22,7 @@ from mooring.volume.extend.sagas.extend_notes import ExtendVolume
 from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from mooring.volume.quotas import quota
 from mooring.volume.tables import TypeRow, VolumeRow
+from mooring.volume.types import types
 from mooring.volume.volumes import statuses, volumes
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def _begin(tx: Session, asked: Asked, row: VolumeRow, new_gib: int, *, attached:
     volume_type = _types.one(tx, row.volume_type_id)
     _check_size(row, volume_type, new_gib)
     from_status = "in-use" if attached else "available"
+    volumes.refuse_migrating(row)
     if row.backend is None or not statuses.change(
         tx, row.id, allowed=(from_status,), now=now, status="extending", **statuses.RETURNED
     ):
@@ -90,14 +92,7 @@ def _check_size(row: VolumeRow, volume_type: TypeRow, new_gib: int) -> None:
             "Invalid input received: New size for extend must be greater than current size. "
             f"(current: {row.size_gib}, extended: {new_gib}). Nothing was changed.",
         )
-    for word, key in (("less than the minimum", "min"), ("greater than the maximum", "max")):
-        text = volume_type.extra_specs.get(f"provisioning:{key}_vol_size", "").strip()
-        bound = int(text) if text.isascii() and text.isdecimal() else None
-        if bound is not None and (new_gib < bound if key == "min" else new_gib > bound):
-            raise Invalid(
-                f"Invalid input received: Specified volume size of '{new_gib}' is {word} required "
-                f"size of '{bound}' for volume type '{volume_type.name}'. Nothing was changed.",
-            )
+    types.check_size(volume_type, new_gib)
 
 
 async def complete(asked: Asked, volume_id: str, *, failed: bool) -> None:

@@ -105,6 +105,20 @@ def claim_snapshot(tx: Session, project_id: str, volume_type: TypeRow, size_gib:
     _check_room(tx, find_limits(tx, project_id), more)
 
 
+def claim_type(tx: Session, row: VolumeRow, new_type: TypeRow) -> None:
+    """Hold the quota of a volume's project; raise OverQuota unless another type has room for it.
+
+    Only what is counted for each type changes, for the volume and for its snapshots.
+    """
+    hold(tx, row.project_id)
+    limits, suffix = find_limits(tx, row.project_id), f"_{new_type.name}"
+    used = usage.sum_up(tx, row.project_id, new_type.id)
+    taken = usage.find_snapshots(tx, row.id)
+    _check_size(f"gigabytes{suffix}", limits, used, row.size_gib + taken.gigabytes)
+    _check_count(f"volumes{suffix}", limits, used.volumes)
+    _check_count(f"snapshots{suffix}", limits, used.snapshots, taken.snapshots)
+
+
 def reserve(tx: Session, growth: Growth) -> ReservationRow:
     """Write down what a volume will take besides. Raises OverQuota when it does not fit."""
     row, project_id = growth.row, growth.row.project_id
@@ -169,8 +183,8 @@ def _check_size(name: str, limits: Mapping[str, int], usage: usage.Usage, wanted
         )
 
 
-def _check_count(name: str, limits: Mapping[str, int], used: int) -> None:
-    if limits[name] != UNLIMITED and used + 1 > limits[name]:
+def _check_count(name: str, limits: Mapping[str, int], used: int, more: int = 1) -> None:
+    if more and limits[name] != UNLIMITED and used + more > limits[name]:
         kind = "snapshot" if name.startswith("snapshots") else "volume"
         raise OverQuota(
             f"{kind.capitalize()}LimitExceeded: Maximum number of {kind}s allowed ({limits[name]}) "

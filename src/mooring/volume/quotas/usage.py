@@ -50,6 +50,13 @@ def sum_up(tx: Session, project_id: str, type_id: str | None = None) -> Usage:
     return found
 
 
+def find_snapshots(tx: Session, volume_id: str) -> Usage:
+    """Return what the snapshots of one volume take."""
+    query = select(func.count(), total_gib(SnapshotRow)).where(SnapshotRow.volume_id == volume_id)
+    count, gigabytes = tx.execute(query).one()
+    return Usage(snapshots=count, gigabytes=gigabytes)
+
+
 def find_used(tx: Session, project_id: str) -> Counter[str]:
     """Return what a project uses, by resource; 0 for what this service does not make."""
     total = sum_up(tx, project_id)

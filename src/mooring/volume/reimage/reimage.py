@@ -66,6 +66,7 @@ def _find_previous(tx: Session, row: VolumeRow, *, reserved: bool) -> str:
     if row.status == "error" and reserved and attached == ["reserved"]:
         return "reserved"
     allowed = ("available", "error", *(["reserved"] if reserved else []))
+    volumes.refuse_migrating(row)
     if row.status not in allowed:
         raise Invalid(
             f"Invalid volume: Volume {row.id} status must be {' or '.join(allowed)} to be "

@@ -62,6 +62,18 @@ def is_multiattach(row: TypeRow) -> bool:
     return row.extra_specs.get(MULTIATTACH, "").strip().lower() == "<is> true"
 
 
+def check_size(row: TypeRow, size_gib: int) -> None:
+    """Raise Invalid unless volumes of a type may be so large."""
+    for word, key in (("less than the minimum", "min"), ("greater than the maximum", "max")):
+        text = row.extra_specs.get(f"provisioning:{key}_vol_size", "").strip()
+        bound = int(text) if text.isascii() and text.isdecimal() else None
+        if bound is not None and (size_gib < bound if key == "min" else size_gib > bound):
+            raise Invalid(
+                f"Invalid input received: Specified volume size of '{size_gib}' is {word} required "
+                f"size of '{bound}' for volume type '{row.name}'. Nothing was changed.",
+            )
+
+
 def projects(tx: Session, row: TypeRow) -> list[str]:
     """Return the projects that may use a private type."""
     query = select(TypeAccessRow.project_id).where(TypeAccessRow.volume_type_id == row.id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import exists, or_, select, update
+from sqlalchemy import and_, exists, false, or_, select, true, update
 from sqlalchemy.orm import Session
 
 from mooring.agent_api.volumes import SnapshotName
@@ -268,7 +268,12 @@ def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -
         VolumeRow.id == row.id,
         VolumeRow.attach_status != "attached",
         ~used,
-        or_(VolumeRow.migration_status.is_(None), VolumeRow.migration_status.in_(_NOT_MIGRATING)),
+        or_(
+            VolumeRow.migration_status.is_(None),
+            VolumeRow.migration_status.in_(_NOT_MIGRATING),
+            # A migration behind its switch can only go on, which may take a host that is gone.
+            and_(VolumeRow.moves_to == VolumeRow.backend, true() if force else false()),
+        ),
     )
     if not force:
         guarded = guarded.where(VolumeRow.status.in_(_DELETABLE))
@@ -333,6 +338,15 @@ def _cannot_delete(row: VolumeRow) -> Invalid:
 def is_migrating(row: VolumeRow) -> bool:
     """Whether a volume is on its way to another backend."""
     return row.migration_status not in (None, *_NOT_MIGRATING)
+
+
+def refuse_migrating(row: VolumeRow) -> None:
+    """Raise Invalid while a volume is on its way to another backend."""
+    if is_migrating(row):
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} is on its way to another backend (migration_status "
+            f"{row.migration_status}). Nothing was changed; ask again when it is there.",
+        )
 
 
 def type_name_of(tx: Session, row: VolumeRow) -> str:

@@ -15,6 +15,8 @@ from mooring.saga import journal
 from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.extend import growing
+from mooring.volume.migration import copies
+from mooring.volume.migration.copies import Move
 from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import notices, statuses
@@ -41,6 +43,8 @@ class ResetStatus(Struct, frozen=True, kw_only=True):
     """Whether the volume's file may have grown without its size."""
     was_deleting: bool = False
     """Whether the storage may have removed the volume already."""
+    arriving: Move | None = None
+    """A migration behind its switch that this one has absorbed, and goes on with."""
 
 
 def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStatus | None:
@@ -53,18 +57,60 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     _forget_work(tx, notes.volume_id)
     _end_snapshots(tx, notes.volume_id, now)
     left = growing.forget(tx, row, now)
+    arriving = _end_move(row)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **_wanted(notes, now))
     if notes.attach_status == "detached":
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
-    elif status in {"extending", "uploading"} and not notes.status:
+    elif status in {"extending", "uploading", "retyping"} and not notes.status:
         # Whoever was at work was absorbed, so nobody else gives it a status of rest.
         statuses.recompute(tx, notes.volume_id, now, settle=True)
     elif status == "reverting" and not notes.status:
         # The same, and nobody knows which content it has.
         statuses.change(tx, notes.volume_id, allowed=(status,), now=now, status="error")
     _notify(tx, notes, run, "end")
-    return replace(notes, event=left.event, unsure=left.unsure, was_deleting=status == "deleting")
+    if arriving is not None:
+        # Whatever was asked for, it is not there yet.
+        statuses.change(tx, row.id, allowed=None, now=now, migration_status="completing")
+    return replace(
+        notes,
+        backend=row.backend or "",
+        event=left.event,
+        unsure=left.unsure,
+        was_deleting=status == "deleting",
+        arriving=arriving,
+    )
+
+
+def _end_move(row: VolumeRow) -> Move | None:
+    """End a migration that was absorbed; return one that can only go on.
+
+    What that one owes is its own affair: a copy that is not the volume it removes itself.
+    """
+    move = copies.find(row)
+    if move is None or copies.has_switched(row):
+        return move
+    row.migration_status = "error"
+    row.copy_id = row.moves_from = row.moves_to = None
+    return None
+
+
+def _arrives(notes: ResetStatus) -> list[str]:
+    return [notes.volume_id] if notes.arriving is not None else []
+
+
+async def adopt_copy(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> Together | None:
+    """Go on with a migration behind its switch: nobody may have the volume before."""
+    if notes.arriving is None:
+        return None
+    await copies.adopt(run, volume_id, notes.arriving)
+    wanted = _wanted(notes, run.now()).get("migration_status", "success")
+
+    def arrive(tx: Session) -> None:
+        values = {"migration_status": wanted, **copies.NONE}
+        statuses.change(tx, volume_id, allowed=None, now=run.now(), **values)
+
+    return Together(arrive)
 
 
 def _wanted(notes: ResetStatus, now: datetime) -> dict[str, Any]:
@@ -173,6 +219,7 @@ RESET_STATUS = Saga(
     "volume.reset_status",
     ResetStatus,
     Step("write_status", write_status),
+    Each("arriving", _arrives, Step("adopt_copy", adopt_copy, may_be_forgone=True)),
     Each(
         "growing",
         _grew,

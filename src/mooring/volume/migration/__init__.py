@@ -1,0 +1,1 @@
+"""Volumes that go to another pool, and to another type."""

@@ -1,0 +1,1 @@
+"""The routes of volumes that go to another pool, or to another type."""

@@ -1,0 +1,86 @@
+"""How a volume's content comes from one host to another: captured, carried, taken in.
+
+The capture has the id of the copy that is made from it, at both hosts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.agent_api.captures import CAPTURE_FORMAT
+from mooring.agent_api.images import ImageSpec
+from mooring.errors import Conflict
+from mooring.volume.backends import backends
+from mooring.volume.volumes import filling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mooring.agent_api.captures import Capture
+    from mooring.agent_api.client import AgentClient
+    from mooring.fence.operation import Operation
+    from mooring.saga.define import Run
+    from mooring.volume.migration.copies import Move
+    from mooring.volume.service import Volume
+
+
+async def capture(run: Run[Volume], volume_id: str, move: Move) -> None:
+    """Have the source copy the volume into a file of its own, or find it done."""
+    agent = await backends.agent_of(run, move.source)
+    copying = agent.put_volume_capture(
+        volume_id, move.copy_id, CAPTURE_FORMAT, operation=run.operation
+    )
+    await filling.follow(run, agent, volume_id, copying)
+
+
+async def remove_capture(
+    run: Run[Volume], volume_id: str, move: Move, operation: Operation
+) -> None:
+    """Have the source stop copying, and remove the file."""
+    agent = await backends.agent_of(run, move.source)
+    await agent.delete_volume_capture(volume_id, move.copy_id, operation=operation)
+
+
+async def carry(run: Run[Volume], volume_id: str, move: Move) -> None:
+    """Bring the file to the target, which has it whole and checked then.
+
+    What was broken off is begun anew. Raises Conflict when the source has the file no more.
+    """
+    source = await backends.agent_of(run, move.source)
+    target = await backends.agent_of(run, move.target)
+    if await target.show_image(move.copy_id) is not None:
+        return
+    made = await source.show_volume_capture(volume_id, move.copy_id)
+    if made is None or not made.is_whole:
+        raise Conflict(
+            f"Host {source.name} has no copy of volume {volume_id} any more. The volume is as it "
+            "was; migrate it again."
+        )
+    spec = ImageSpec(
+        disk_format=CAPTURE_FORMAT,
+        size_bytes=made.size_bytes,
+        os_hash_algo="sha256",
+        os_hash_value=made.sha256,
+    )
+    pieces = _followed(run, source, volume_id, made)
+    await target.put_image(move.copy_id, spec, pieces, operation=run.operation)
+
+
+async def remove_carried(run: Run[Volume], move: Move, operation: Operation) -> None:
+    """Remove the file at the target."""
+    agent = await backends.agent_of(run, move.target)
+    await agent.delete_image(move.copy_id, operation=operation)
+
+
+async def _followed(
+    run: Run[Volume], source: AgentClient, volume_id: str, made: Capture
+) -> AsyncIterator[bytes]:
+    """Yield the file's pieces, and tell how far it is."""
+    told, sent = 0, 0
+    async for piece in source.read_volume_capture(volume_id, made):
+        yield piece
+        sent += len(piece)
+        percent = min(99, 100 * sent // made.size_bytes)
+        if percent > told:
+            told = percent
+            await run.progress(percent)

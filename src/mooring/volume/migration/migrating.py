@@ -1,0 +1,114 @@
+"""Which volumes go to which pool, and when. Source: facts/block_storage.md 1.6.
+
+Policy is checked by the route. Errors: NotFound for what the caller may not see, Invalid for a
+request or a state that forbids it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.errors import Invalid, NoCapacity
+from mooring.volume.backends import backends
+from mooring.volume.migration.copies import Move
+from mooring.volume.migration.sagas.migrate_notes import MigrateVolume
+from mooring.volume.migration.sagas.migrate_volume import MIGRATE_VOLUME
+from mooring.volume.snapshots import snapshot_rows
+from mooring.volume.tables import TypeRow
+from mooring.volume.volumes import volumes
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.volume.attachments.reserving import Asked
+    from mooring.volume.tables import VolumeRow
+
+
+async def migrate(asked: Asked, volume_id: str, pool: str, *, lock: bool) -> None:
+    """Start to bring a volume to a pool, named in full; `lock` keeps its users off meanwhile."""
+    volume = asked.volume
+
+    def begin(tx: Session) -> None:
+        row = volumes.visible(tx, asked.who, volume_id)
+        backends.find(tx, pool, volume.settings, volume.clock.now())
+        if row.backend == pool:
+            raise Invalid(
+                f"Invalid input received: Volume {row.id} is in {pool} already; the destination "
+                "host must be different than the current host. Nothing was changed.",
+            )
+        of_type = tx.get_one(TypeRow, row.volume_type_id)
+        wanted = want(row, of_type, multiattach=row.multiattach)
+        start(tx, asked, row, replace(wanted, pool=pool), shown="maintenance" if lock else "")
+
+    await volume.sagas.submit(begin)
+
+
+def want(row: VolumeRow, of_type: TypeRow, *, multiattach: bool) -> backends.Wanted:
+    """Return what a volume wants of a pool when it is of a type."""
+    return backends.Wanted(
+        size_gib=row.size_gib,
+        zone=row.zone,
+        multiattach=multiattach,
+        extra_specs=of_type.extra_specs,
+    )
+
+
+def start(
+    tx: Session,
+    asked: Asked,
+    row: VolumeRow,
+    wanted: backends.Wanted,
+    *,
+    shown: str,
+    new_type: TypeRow | None = None,
+) -> None:
+    """Choose the pool, and start to bring a volume there; `shown` is its status meanwhile."""
+    volume = asked.volume
+    source = _require_free(tx, row)
+    try:
+        chosen = backends.choose(tx, wanted, volume.settings, volume.clock.now())
+    except NoCapacity as error:
+        where = wanted.pool or "No pool"
+        raise Invalid(
+            f"Invalid input received: {where} cannot take volume {row.id} with its "
+            f"{wanted.size_gib} GiB: it must work, have room, be in zone {wanted.zone} and have "
+            "what the volume type wants. Nothing was changed.",
+            private=str(error),
+        ) from error
+    notes = MigrateVolume(
+        volume_id=row.id,
+        move=Move(str(uuid.uuid4()), source, chosen.name),
+        size_gib=row.size_gib,
+        shown=shown,
+    )
+    if new_type is not None:
+        notes = replace(
+            notes,
+            type_id=new_type.id,
+            former_type_id=row.volume_type_id,
+            former_multiattach=row.multiattach,
+        )
+    volume.sagas.start(tx, MIGRATE_VOLUME, notes, who=asked.who)
+
+
+def _require_free(tx: Session, row: VolumeRow) -> str:
+    """Return where a volume lies that can be moved now. Raises Invalid.
+
+    One in use is not: its guest would have to be switched over to the copy.
+    """
+    if row.status != "available" or row.backend is None or volumes.is_migrating(row):
+        on_its_way = f" and its migration {row.migration_status}" if row.migration_status else ""
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} status must be available, and it must not be "
+            f"migrating, to come to another pool; it is {row.status}{on_its_way}. Nothing was "
+            "changed; detach one in use first, or swap it for another volume."
+        )
+    if snapshot_rows.of_volume(tx, row.id):
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} has snapshots, which would stay behind. Nothing was "
+            "changed; delete them first."
+        )
+    return row.backend

@@ -1,0 +1,1 @@
+"""The saga that brings a volume to another pool."""
