@@ -384,3 +384,22 @@ async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) 
     finally:
         await journal.close()
         await run("umount", str(small))
+
+
+async def test_a_volume_gets_another_id_and_keeps_the_rest(
+    driver: VolumeDriver, tmp_path: Path
+) -> None:
+    await driver.create(volume(driver, 2), image(tmp_path), "op")
+    assert not (await driver.volume_source("v1")).lasting
+    for _ in range(2):
+        await driver.rename("v1", "v2")
+        assert await driver.volumes() == [volume(driver, 2, "v2")]
+        assert await driver.leftovers() == []
+    await driver.rename("none", "v3")
+    assert await driver.find("v3") is None
+    await driver.extend("v2", 3, "op2")
+    info = await driver.export("v2", "a1", HERE)
+    assert info["data"]["size_bytes"] == 3 * GIB
+    await driver.unexport("v2", "a1")
+    await driver.delete("v2")
+    assert (await driver.volumes(), await driver.leftovers()) == ([], [])

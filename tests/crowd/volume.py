@@ -161,6 +161,7 @@ _ACTIONS = [
         look="/volumes/{v#}",
         kept='"available"',
     ),
+    _on_each("os-retype", {"new_type": "{type}"}, look="/volumes/{v#}", kept='"{type}"'),
     _action("os-reimage", {"image_id": "{image}"}, look=_AT, kept='"available"'),
 ]
 _ATTACHMENTS = [

@@ -23,16 +23,17 @@ from mooring.agent import (
 from mooring.agent_api import verbs
 from tests.kill.harness import FIRST, OTHER, Answer
 from tests.kill.move_workload import COLD, COPY, GROW, MOVE, REVERT, UNDONE
+from tests.kill.snapshot_workload import MIGRATE
 
 Act = Callable[[], Answer]
 UNUSED = {
-    *("claim_server", "claim_volume", "delete_image", "fence_holder", "hasten_departure"),
+    *("claim_server", "claim_volume", "fence_holder", "hasten_departure"),
     *("lift_fence", "withdraw_offer", "discard_copy", "take_back_restored"),
 }
 """Verbs that no operation asks for here: servers and volumes are claimed from deletions that their
 hosts left unanswered, a guest is hastened that has been on its way for long, a disk's copy is taken
-back where its server stays, and the others, which take an image out of a host's cache or from its
-holder, are for operators."""
+back where its server stays, and the others, which take an image from its holder, are for
+operators."""
 _MODULES = (
     *(servers, disks, volumes, moves, copying),
     *(snapshots, volume_captures, volume_snapshots, shares, guest_shares, mirrors),
@@ -53,9 +54,10 @@ UNWINDING = {
     "stop_mirror": "!compute.swap_volume/await_copy/forward/before",
 }
 """What has to fail so that an agent is asked for a verb that only takes back."""
-_ELSEWHERE = {"connect", "put_arrival", "delete_arrival", "put_copy"}
-"""Verbs that only the host is asked which a server moves to: otherwise `plug_disk` and `put_server`
-connect."""
+_MIGRATING = ("adopt_copy", "delete_image")
+_ELSEWHERE = {"connect", "put_arrival", "delete_arrival", "put_copy", *_MIGRATING}
+"""Verbs that only the host is asked which a server, or a volume, moves to: otherwise `plug_disk`
+and `put_server` connect."""
 _BOTH = {
     "disconnect": REVERT,
     "put_server": COLD,
@@ -76,6 +78,7 @@ _BESIDES = {
     **dict.fromkeys(("delete_snapshot", "record_merge"), "volume.delete_snapshot"),
     **dict.fromkeys(("merge_disk", "stop_merge"), "volume.delete_snapshot"),
     **dict.fromkeys(("revert_volume", "forget_revert"), "volume.revert_volume"),
+    **dict.fromkeys(_MIGRATING, MIGRATE),
     **dict.fromkeys(volume_captures.handlers.by_name, "volume.upload_volume"),
     **dict.fromkeys(("mirror_disk", "stop_mirror", "switch_disk"), "compute.swap_volume"),
     "put_share": "share.create_share",

@@ -1,14 +1,15 @@
-"""Snapshots while a process dies: of a volume that nobody has, and of one that a server uses."""
+"""Snapshots and copies while a process dies: of a volume that nobody has, and of one in use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tests.kill.harness import Answer, KilledCloud
+from tests.kill.harness import OTHER, Answer, KilledCloud
 
 VOLUME = "/volume/v3"
 SERVERS = "/compute/v2.1/servers"
+MIGRATE = "volume.migrate_volume"
 Act = Callable[[], Answer]
 
 
@@ -29,6 +30,7 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
         "volume.revert_volume": [lambda: _revert(cloud, free)],
         "volume.clone_volume": [lambda: _clone(cloud, free)],
         "volume.upload_volume": [lambda: _upload(cloud, free)],
+        MIGRATE: [lambda: _migrate(cloud, free)],
     }
 
 
@@ -93,6 +95,19 @@ def _upload(cloud: KilledCloud, volume: str) -> Answer:
     path = f"{VOLUME}/volumes/{volume}/action"
     value = {"image_name": "picture", "disk_format": "qcow2", "protected": True}
     return cloud.ask("POST", path, {"os-volume_upload_image": value}, version="3.1")
+
+
+def _migrate(cloud: KilledCloud, volume: str) -> Answer:
+    """Bring the volume to the other host, once that has a pool for it."""
+    target = f"{OTHER}@simulated#local"
+    cloud.until(lambda: _has_pool(cloud, target), "the other host has a pool")
+    path, value = f"{VOLUME}/volumes/{volume}/action", {"host": target}
+    return cloud.ask("POST", path, {"os-migrate_volume": value}, user="admin")
+
+
+def _has_pool(cloud: KilledCloud, name: str) -> bool:
+    shown = cloud.ask("GET", f"{VOLUME}/scheduler-stats/get_pools", user="admin")
+    return not shown.status or any(pool["name"] == name for pool in shown.body["pools"])
 
 
 def _revert(cloud: KilledCloud, volume: str) -> Answer:

@@ -149,6 +149,7 @@ WANTS = {
     "await a busy server": Wants("server volume snapshot", _BOTH, "snapshot"),
     "clone volume": Wants("volume", "volume"),
     "upload volume": Wants("volume", "volume"),
+    "migrate volume": Wants("volume store", "volume", "store"),
     "upload volume with a snapshot": Wants("volume snapshot", "volume"),
     "revert volume": Wants("volume snapshot", "volume", "snapshot"),
     "copy snapshot": Wants("volume snapshot", "volume", "snapshot"),

@@ -34,8 +34,10 @@ from tests.laws.sight import see
 HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume", "share")}
 """A host for servers and another for storage: so each can die without the other."""
 THIRD, FOURTH, FIFTH, SIXTH = "h3", "h4", "h5", "h6"
-NEIGHBOURS = {THIRD: FOURTH, FIFTH: SIXTH}
-"""Where a scenario has other hosts for servers, to move to; and where its neighbour has them."""
+STORE = "s3"
+NEIGHBOURS = {THIRD: FOURTH, FIFTH: SIXTH, STORE: "s4"}
+"""Where a scenario has other hosts, to move to, for servers or for volumes; and where its neighbour
+has them."""
 TOLD = {
     "config_drive": True,
     "user_data": base64.b64encode(b"#!/bin/sh\n").decode(),
@@ -237,7 +239,8 @@ class Scenario(Struct, frozen=True):
     outlives: tuple[str, ...] = ()
     """Sagas of a neighbour whose refusal the saga goes on without, and leaves what they left."""
     hosts: tuple[str, ...] = ()
-    """More hosts for servers than the trials has."""
+    """More hosts than the trials has: for volumes where their names begin as those do, else for
+    servers."""
     comes_again: bool = False
     """Whether a loop begins it, which begins it once more when it came to nothing."""
     host_returns: bool = False

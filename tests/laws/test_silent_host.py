@@ -45,7 +45,7 @@ ROLES: dict[str, tuple[Role, ...]] = {
     "s2": ("volume", "share"),
 }
 HEALTHY = ("h2", "s2", *NEIGHBOURS.values())
-FOR_SERVERS = ("h1", *NEIGHBOURS)
+FOR_SERVERS = ("h1", *(host for host in NEIGHBOURS if host.startswith("h")))
 """Which of the hosts can be forced down: the volume and share services know no such thing."""
 OTHER = "other "
 """What the names begin with of what stands on the second hosts."""
@@ -177,7 +177,8 @@ async def give_to(cloud: SimulatedCloud, numbers: str) -> None:
         listed = await cloud.ask("GET", services, **by_admin)
         for one in listed.key("services"):
             host = one["host"]
-            verb = "enable" if host.partition("@")[0][1:] in numbers else "disable"
+            name = host.partition("@")[0]
+            verb = "enable" if PAIRS.get(name, name[1:]) in numbers else "disable"
             body = {"host": host, "binary": one["binary"]}
             assert (await cloud.ask("PUT", f"{services}/{verb}", body, **by_admin)).status == 200
 

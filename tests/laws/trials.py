@@ -162,7 +162,9 @@ class Trials:
     def _make_cloud(self, start: datetime | None, hosts: tuple[str, ...]) -> SimulatedCloud:
         self._live.mkdir(exist_ok=start is not None)
         where = self.databases.live
-        more: dict[str, tuple[Role, ...]] = dict.fromkeys(hosts, ("compute",))
+        more: dict[str, tuple[Role, ...]] = {
+            host: ("volume",) if host.startswith("s") else ("compute",) for host in hosts
+        }
         roles = {**self._roles, **more}
         return SimulatedCloud(
             self._live, database=where, roles=roles, start=start, inline=True, **_TOLD

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from mooring.volume.migration.sagas.migrate_volume import MIGRATE_VOLUME
 from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
 from mooring.volume.snapshots.sagas.revert_volume import REVERT_VOLUME
 from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
 from mooring.volume.upload.sagas.upload_volume import UPLOAD_VOLUME
 from mooring.volume.volumes.sagas.create_volume import CLONE_VOLUME, CREATE_VOLUME_FROM_SNAPSHOT
-from tests.laws.sites import VOLUME, Do, Scenario, Site
+from tests.laws.sites import NEIGHBOURS, STORE, VOLUME, Do, Scenario, Site
 
 
 async def take_snapshot(site: Site) -> Any:
@@ -43,6 +44,13 @@ async def upload_volume(site: Site) -> Any:
     value = {"image_name": "picture", "disk_format": "qcow2", "protected": True}
     body = {"os-volume_upload_image": value}
     return await site.ask("POST", f"{VOLUME}/volumes/{{volume}}/action", body, version="3.1")
+
+
+async def migrate_volume(site: Site) -> Any:
+    host = NEIGHBOURS[STORE] if "asker" in site.names else STORE
+    value = {"host": f"{host}@simulated#local", "lock_volume": True}
+    path = f"{VOLUME}/volumes/{{volume}}/action"
+    return await site.ask("POST", path, {"os-migrate_volume": value}, user="admin")
 
 
 async def revert_volume(site: Site) -> Any:
@@ -81,5 +89,6 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
         Scenario("revert volume", REVERT_VOLUME, copied, revert_volume),
         Scenario("clone volume", CLONE_VOLUME, a_volume, clone_volume),
         Scenario("upload volume", UPLOAD_VOLUME, a_volume, upload_volume),
+        Scenario("migrate volume", MIGRATE_VOLUME, a_volume, migrate_volume, hosts=(STORE,)),
         Scenario("upload volume with a snapshot", UPLOAD_VOLUME, copied, upload_volume),
     ]

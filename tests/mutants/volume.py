@@ -6,7 +6,60 @@ from tests.mutants.mutant import CALLS, FAILING, STEPS, Mutant
 
 TRANSFERS, GIVEN = "volume/transfers/transfers.py", "tests/volume/test_transfers.py"
 UPLOADS, UPLOADED = "volume/upload/sagas/upload_volume.py", "tests/volume/test_uploading.py"
+MIGRATES, MIGRATED = (
+    "volume/migration/sagas/migrate_volume.py",
+    "tests/volume/test_migrating.py",
+)
+RETYPES, RETYPED = "volume/migration/retyping.py", "tests/volume/test_retyping.py"
 MUTANTS = [
+    Mutant(
+        "a migration that was undone leaves its copy in the other pool",
+        MIGRATES,
+        "    Step(_COPY, make_copy, undo=remove_copy, deadline_s=7500.0),\n",
+        "    Step(_COPY, make_copy, deadline_s=7500.0),\n",
+        RETYPED,
+        "quota_is_full_by_then",
+    ),
+    Mutant(
+        "a copy that is not the volume stays when the volume is reset",
+        MIGRATES,
+        '        Step("give_up_copy", give_up_copy, may_be_forgone=True),\n',
+        "",
+        MIGRATED,
+        "before_the_switch",
+    ),
+    Mutant(
+        "a host that a volume comes back to removes it later",
+        MIGRATES,
+        '    Step("clear_target", clear_target),\n',
+        "",
+        MIGRATED,
+        "nothing_that_came_back",
+    ),
+    Mutant(
+        "a volume on its way takes no room in the pool that it goes to",
+        "volume/backends/backends.py",
+        '            VolumeRow.moves_to > "", VolumeRow.moves_to != VolumeRow.backend\n',
+        '            VolumeRow.moves_to == ""\n',
+        MIGRATED,
+        "fills_up",
+    ),
+    Mutant(
+        "a reset leaves a copy that has not got the volume's id",
+        "volume/migration/copies.py",
+        "        await adopt(run, volume_id, move)\n",
+        "        pass\n",
+        MIGRATED,
+        "behind_the_switch_brings",
+    ),
+    Mutant(
+        "a type is had beyond its quota",
+        RETYPES,
+        "        quota.claim_type(tx, row, new_type)\n",
+        "",
+        RETYPED,
+        "has_to_have_room",
+    ),
     Mutant(
         "any key opens a transfer",
         TRANSFERS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ async def test_a_capture_that_fails_leaves_nothing_anywhere(cloud: Movers) -> No
     assert (await cloud.captures(), await cloud.images()) == ([], [])
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[str | None, dict[str, Any], bytes]] = {
     "its own pool": (SLOW, {}, b"must be different"),
     "no pool": ("h1@simulated#none", {}, b"there is none"),
     "a host alone": ("h1", {}, b"there is none"),
@@ -192,17 +193,21 @@ async def test_a_reset_behind_the_switch_brings_it_to_its_end_first(cloud: Mover
     assert await cloud.there() == {FAST: [volume_id]}
 
 
-async def test_a_reset_before_the_switch_leaves_it_where_it_was(cloud: Movers) -> None:
+@pytest.mark.parametrize(("asked", "shown"), [("", "error"), ("none", None)])
+async def test_a_reset_before_the_switch_leaves_it_where_it_was(
+    cloud: Movers, asked: str, shown: str | None
+) -> None:
     volume_id = await cloud.make()
     silence = Silence(cloud, ("h2", "PUT", "/volumes/"), ("h2", "DELETE", "/volumes/"))
     await cloud.migrate(volume_id, FAR, lock_volume=True)
     await cloud.pass_time(20.0)
     assert await cloud.stands(volume_id) == ("maintenance", "migrating", SLOW)
-    await cloud.act(volume_id, "os-reset_status", {"status": "available"})
-    assert await cloud.stands(volume_id) == ("available", "error", SLOW)
+    value = {"status": "available", "migration_status": asked} if asked else {"status": "available"}
+    await cloud.act(volume_id, "os-reset_status", value)
+    assert await cloud.stands(volume_id) == ("available", shown, SLOW)
     silence.end()
     await cloud.settle()
-    assert await cloud.stands(volume_id) == ("available", "error", SLOW)
+    assert await cloud.stands(volume_id) == ("available", shown, SLOW)
     assert await cloud.there() == {SLOW: [volume_id]}
     assert (await cloud.captures(), await cloud.images()) == ([], [])
 

@@ -127,7 +127,7 @@ async def test_a_type_that_is_deleted_meanwhile_is_not_had(cloud: Movers) -> Non
     assert await cloud.there() == {SLOW: [volume_id]}
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[str, dict[str, Any], int, bytes]] = {
     "the same type": ("__DEFAULT__", {}, 400, b"already"),
     "another pool's": ("fast", {}, 400, b"on-demand"),
     "no pool's": ("lost", {"migration_policy": "on-demand"}, 400, b"No pool cannot"),

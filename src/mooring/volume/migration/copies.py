@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mooring.agent_api.volumes import AdoptRequest
+from mooring.errors import NotFound
+from mooring.saga.define import Together
 from mooring.volume.backends import backends
+from mooring.volume.volumes import statuses
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy.orm import Session
+
     from mooring.saga.define import Run
     from mooring.volume.service import Volume
     from mooring.volume.tables import VolumeRow
@@ -57,12 +64,51 @@ def has_switched(row: VolumeRow) -> bool:
     return row.moves_to is not None and row.moves_to == row.backend
 
 
+def word_of(asked: str) -> str | None:
+    """Return what is stored for a migration status that is asked for: `none` stands for none."""
+    return None if asked == "none" else asked
+
+
 async def adopt(run: Run[Volume], volume_id: str, move: Move) -> None:
     """Let the copy have the volume's id at its host, where what the volume was goes."""
     agent = await backends.agent_of(run, move.target)
     former = "" if move.is_far else backends.split(move.moves_from)[2]
     wanted = AdoptRequest(backends.split(move.moves_to)[2], former)
     await agent.adopt_copy(volume_id, move.copy_id, wanted, operation=run.operation)
+
+
+def end(tx: Session, row: VolumeRow, now: datetime) -> Move | None:
+    """End a migration that was absorbed; return one that can only go on.
+
+    What that one owes is its own affair: a copy that is not the volume it removes itself.
+    """
+    move = find(row)
+    if move is None or has_switched(row):
+        return move
+    _change(tx, row.id, now, {"migration_status": "error", **NONE})
+    return None
+
+
+async def arrive(
+    run: Run[Volume], volume_id: str, move: Move, *, shown: str, was_deleting: bool
+) -> Together:
+    """Go on with a migration that was absorbed behind its switch; `shown` is its status then.
+
+    `was_deleting`: a deletion that was given up may have removed the volume and its copy.
+    """
+    values: dict[str, Any] = {"migration_status": word_of(shown or "success"), **NONE}
+    try:
+        await adopt(run, volume_id, move)
+    except NotFound:
+        if not was_deleting:
+            raise
+        values |= {"status": "error_deleting", **statuses.RETURNED}
+    now = run.now()
+    return Together(lambda tx: _change(tx, volume_id, now, values))
+
+
+def _change(tx: Session, volume_id: str, now: datetime, values: dict[str, Any]) -> None:
+    statuses.change(tx, volume_id, allowed=None, now=now, **values)
 
 
 async def remove(run: Run[Volume], move: Move) -> None:

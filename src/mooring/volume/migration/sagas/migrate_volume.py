@@ -52,7 +52,6 @@ async def clear_target(notes: MigrateVolume, run: Run[Volume]) -> None:
     """
     if notes.move.is_far:
         agent = await backends.agent_of(run, notes.move.target)
-        await agent.claim_volume(notes.volume_id, operation=run.operation)
         await agent.delete_volume(notes.volume_id, operation=run.operation)
 
 
@@ -166,7 +165,7 @@ MIGRATE_VOLUME = Saga(
     "volume.migrate_volume",
     MigrateVolume,
     Step("begin_moving", begin_moving, undo=come_back),
-    Step("clear_target", clear_target, deadline_s=60.0),
+    Step("clear_target", clear_target),
     Step(_CAPTURE, capture_volume, undo=remove_capture, deadline_s=7500.0),
     Step(_CARRY, carry_capture, undo=remove_carried, deadline_s=7500.0),
     Step(_COPY, make_copy, undo=remove_copy, deadline_s=7500.0),
@@ -184,5 +183,7 @@ MIGRATE_VOLUME = Saga(
         Step("give_up_capture", give_up_capture, may_be_forgone=True),
         Step("give_up_former", give_up_former, may_be_forgone=True),
     ),
+    # One that failed says so in its `migration_status`.
+    residue=("volumes", "sound_volumes"),
     story=replace(tell(), ended=_tell_retyped),
 )

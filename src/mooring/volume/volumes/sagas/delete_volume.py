@@ -34,8 +34,8 @@ class DeleteVolume(Struct, frozen=True, kw_only=True):
     exports: list[str] = []
     event: str = ""
     """The operation under which compute may still let the volume grow."""
-    moves: list[Move] = []
-    """The migration, if any, that was not at its end: there may be a copy."""
+    move: Move | None = None
+    """A migration that was not at its end: there may be a copy."""
 
 
 def begin_deleting(tx: Session, notes: DeleteVolume, run: Run[Volume]) -> DeleteVolume | None:
@@ -44,9 +44,7 @@ def begin_deleting(tx: Session, notes: DeleteVolume, run: Run[Volume]) -> Delete
     if row is None or row.backend is None:
         return None
     left = growing.forget(tx, row, run.now())
-    move = copies.find(row)
-    moves = [move] if move is not None else []
-    return replace(notes, backend=row.backend, event=left.event, moves=moves)
+    return replace(notes, backend=row.backend, event=left.event, move=copies.find(row))
 
 
 async def stop_compute(notes: DeleteVolume, run: Run[Volume]) -> None:
@@ -71,15 +69,13 @@ async def end_export(notes: DeleteVolume, export_id: str, run: Run[Volume]) -> N
         await agent.unexport_volume(notes.volume_id, export_id, operation=run.operation)
 
 
-async def remove_copy(notes: DeleteVolume, copy_id: str, run: Run[Volume]) -> None:
-    """Remove the copy first: a late call may make it the volume, but nothing makes the copy."""
-    for move in notes.moves:
-        if move.copy_id == copy_id:
-            await copies.remove(run, move)
-
-
 async def remove_storage(notes: DeleteVolume, run: Run[Volume]) -> None:
-    """Remove the volume from its pool; one that is not there is fine."""
+    """Remove the volume from its pool; one that is not there is fine.
+
+    Its copy goes first: a late call may make that the volume, but none makes the copy.
+    """
+    if notes.move is not None:
+        await copies.remove(run, notes.move)
     if notes.backend:
         agent = await backends.agent_of(run, backends.split(notes.backend)[0])
         await agent.delete_volume(notes.volume_id, operation=run.operation)
@@ -117,11 +113,6 @@ def _define(name: str, mode: Mode, *heirs: Step) -> Saga[DeleteVolume]:
             "exports",
             lambda notes: notes.exports,
             Step("end_export", end_export, may_be_forgone=True),
-        ),
-        Each(
-            "copies",
-            lambda notes: [move.copy_id for move in notes.moves],
-            Step("remove_copy", remove_copy, may_be_forgone=True),
         ),
         Step("remove_storage", remove_storage, may_be_forgone=True),
         Step("forget_volume", forget_volume),

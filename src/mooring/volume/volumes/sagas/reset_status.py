@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import delete, update
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, Unavailable
-from mooring.saga import journal
 from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.extend import growing
 from mooring.volume.migration import copies
 from mooring.volume.migration.copies import Move
-from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.tables import AttachmentRow, VolumeRow
-from mooring.volume.volumes import notices, statuses
+from mooring.volume.volumes import absorbed, notices, statuses
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
@@ -54,10 +52,10 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
         return None
     now, status = run.now(), row.status
     _notify(tx, notes, run, "start")
-    _forget_work(tx, notes.volume_id)
-    _end_snapshots(tx, notes.volume_id, now)
+    absorbed.forget_connecting(tx, notes.volume_id)
+    absorbed.end_snapshots(tx, notes.volume_id, now)
     left = growing.forget(tx, row, now)
-    arriving = _end_move(row)
+    arriving = copies.end(tx, row, now)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **_wanted(notes, now))
     if notes.attach_status == "detached":
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
@@ -82,37 +80,6 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     )
 
 
-def _end_move(row: VolumeRow) -> Move | None:
-    """End a migration that was absorbed; return one that can only go on.
-
-    What that one owes is its own affair: a copy that is not the volume it removes itself.
-    """
-    move = copies.find(row)
-    if move is None or copies.has_switched(row):
-        return move
-    row.migration_status = "error"
-    row.copy_id = row.moves_from = row.moves_to = None
-    return None
-
-
-def _arrives(notes: ResetStatus) -> list[str]:
-    return [notes.volume_id] if notes.arriving is not None else []
-
-
-async def adopt_copy(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> Together | None:
-    """Go on with a migration behind its switch: nobody may have the volume before."""
-    if notes.arriving is None:
-        return None
-    await copies.adopt(run, volume_id, notes.arriving)
-    wanted = _wanted(notes, run.now()).get("migration_status", "success")
-
-    def arrive(tx: Session) -> None:
-        values = {"migration_status": wanted, **copies.NONE}
-        statuses.change(tx, volume_id, allowed=None, now=run.now(), **values)
-
-    return Together(arrive)
-
-
 def _wanted(notes: ResetStatus, now: datetime) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if notes.status:
@@ -123,24 +90,15 @@ def _wanted(notes: ResetStatus, now: datetime) -> dict[str, Any]:
     if notes.attach_status:
         values["attach_status"] = notes.attach_status
     if notes.migration_status:
-        none = notes.migration_status == "none"
-        values["migration_status"] = None if none else notes.migration_status
+        values["migration_status"] = copies.word_of(notes.migration_status)
     return values
 
 
 def _notify(tx: Session, notes: ResetStatus, run: Run[Volume], phase: str) -> None:
     """Tell what is asked for, or done: all of it happens in this one transaction."""
-    asked = {
-        "status": notes.status,
-        "attach_status": notes.attach_status,
-        "migration_status": notes.migration_status,
-    }
-    update = {name: value for name, value in asked.items() if value}
+    asked = ("status", "attach_status", "migration_status")
+    update = {name: value for name in asked if (value := getattr(notes, name))}
     notices.send(tx, run.service, notes.volume_id, f"reset_status.{phase}", update=update)
-
-
-def _grew(notes: ResetStatus) -> list[str]:
-    return [notes.volume_id] if notes.unsure else []
 
 
 async def stop_compute(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> None:
@@ -159,12 +117,21 @@ async def settle_size(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> T
 
 
 async def find_storage(notes: ResetStatus, run: Run[Volume]) -> Together | None:
-    """See whether a deletion that was given up has left anything; one that has not is to finish.
+    """Go on with a migration behind its switch: nobody may have the volume before.
+
+    See whether a deletion that was given up has left anything; one that has not is to finish.
 
     Claimed first, so that no call of the deletion comes late. Where no data are there any more,
     nobody may take the volume for one that can be used.
     """
-    if not notes.was_deleting or not notes.backend:
+    if not notes.backend:
+        return None
+    if notes.arriving is not None:
+        shown, deleting = notes.migration_status, notes.was_deleting
+        return await copies.arrive(
+            run, notes.volume_id, notes.arriving, shown=shown, was_deleting=deleting
+        )
+    if not notes.was_deleting:
         return None
     agent = await backends.agent_of(run, backends.split(notes.backend)[0])
     await agent.claim_volume(notes.volume_id, operation=run.operation)
@@ -197,32 +164,14 @@ async def end_exports(notes: ResetStatus, run: Run[Volume]) -> None:
         await end_export(notes, export_id, run)
 
 
-def _forget_work(tx: Session, volume_id: str) -> None:
-    """Unmark attachments whose connecting was absorbed; who deletes one goes on."""
-    marked = update(AttachmentRow).where(
-        AttachmentRow.volume_id == volume_id, AttachmentRow.deleting.is_(False)
-    )
-    tx.execute(marked.values(saga_id=""))
-
-
-def _end_snapshots(tx: Session, volume_id: str, now: datetime) -> None:
-    """Let snapshots whose saga was absorbed end badly: deleting them mends their files."""
-    for row in snapshot_rows.of_volume(tx, volume_id):
-        mark = journal.load(tx, row.saga_id) if row.saga_id else None
-        if row.saga_id and (mark is None or mark.state == "ended"):
-            row.status = "error" if row.status == "creating" else "error_deleting"
-            row.saga_id, row.told, row.updated_at = "", "", now
-
-
 # It may have absorbed whoever was at work, so it owns the volume from its first step on.
 RESET_STATUS = Saga(
     "volume.reset_status",
     ResetStatus,
     Step("write_status", write_status),
-    Each("arriving", _arrives, Step("adopt_copy", adopt_copy, may_be_forgone=True)),
     Each(
         "growing",
-        _grew,
+        lambda notes: [notes.volume_id] if notes.unsure else [],
         Step("stop_compute", stop_compute, may_be_forgone=True),
         Step("settle_size", settle_size, may_be_forgone=True),
     ),

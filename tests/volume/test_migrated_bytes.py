@@ -1,0 +1,95 @@
+"""What a volume has comes along to another pool: on real files, and both databases."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.settings import PoolSettings
+from mooring.agent_api.captures import DiskFormat
+from tests.cloud import SimulatedCloud
+from tests.volume.movers import VOLUMES
+
+pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
+MIB = 1024**2
+POOLS = {"h1": ("raw", "qcow2"), "h2": ("far",)}
+FORMATS: dict[str, DiskFormat] = {"raw": "raw", "qcow2": "qcow2", "far": "qcow2"}
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path, database: str, anyio_backend: str) -> AsyncIterator[SimulatedCloud]:
+    made = SimulatedCloud(tmp_path, database=database, hosts=POOLS)
+    for host, names in POOLS.items():
+        pools = tuple(
+            PoolSettings(name=name, driver="directory", format=FORMATS[name], path=name)
+            for name in names
+        )
+        made.hosts[host] = replace(made.hosts[host], pools=pools)
+    async with made as opened:
+        yield opened
+
+
+def pool(cloud: SimulatedCloud, name: str) -> DirectoryDriver:
+    host = next(host for host, names in POOLS.items() if name in names)
+    driver = cloud.agents[host].agent.drivers[name]
+    assert isinstance(driver, DirectoryDriver)
+    return driver
+
+
+def file_of(cloud: SimulatedCloud, name: str, volume_id: str) -> tuple[str, str]:
+    """Return format and path of a volume's file."""
+    driver = pool(cloud, name)
+    return driver.pool.format, str(driver.active_path(volume_id))
+
+
+async def run(*argv: str) -> None:
+    process = await asyncio.create_subprocess_exec(*argv)
+    assert await process.wait() == 0
+
+
+async def make(cloud: SimulatedCloud) -> tuple[str, str]:
+    """Make a volume, and return its id and its pool."""
+    made = await cloud.ask("POST", VOLUMES, {"volume": {"size": 1}})
+    await cloud.settle()
+    volume_id: str = made.key("volume")["id"]
+    shown = await cloud.ask("GET", f"{VOLUMES}/{volume_id}", user="admin")
+    return volume_id, shown.key("volume")["os-vol-host-attr:host"].rpartition("#")[2]
+
+
+async def test_the_bytes_of_a_volume_come_along(cloud: SimulatedCloud, tmp_path: Path) -> None:
+    data = random.Random(11).randbytes(3 * MIB)
+    (tmp_path / "data").write_bytes(data)
+    volume_id, at = await make(cloud)
+    disk_format, path = file_of(cloud, at, volume_id)
+    convert = ("qemu-img", "convert", "-n", "-f", "raw", "-O", disk_format)
+    await run(*convert, str(tmp_path / "data"), path)
+    for host, name in (*_around(at), *_around(at)):
+        value: dict[str, Any] = {"host": f"{host}@directory#{name}"}
+        where = f"{VOLUMES}/{volume_id}/action"
+        answer = await cloud.do("POST", where, {"os-migrate_volume": value}, user="admin")
+        assert answer is not None
+        assert answer.status == 202, answer.content
+        await cloud.settle()
+        disk_format, path = file_of(cloud, name, volume_id)
+        back = tmp_path / "back"
+        await run("qemu-img", "convert", "-f", disk_format, "-O", "raw", path, str(back))
+        assert back.stat().st_size == 1 << 30
+        with back.open("rb") as file:
+            assert file.read(4 * MIB) == data + bytes(MIB)
+        for other in FORMATS:
+            held = [one.volume_id for one in await pool(cloud, other).volumes()]
+            assert held == ([volume_id] if other == name else [])
+            assert await pool(cloud, other).leftovers() == []
+
+
+def _around(at: str) -> list[tuple[str, str]]:
+    """Return all pools, that of the name last."""
+    every = [(host, name) for host, names in POOLS.items() for name in names]
+    return sorted(every, key=lambda place: place[1] == at)
