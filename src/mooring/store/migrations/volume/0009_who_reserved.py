@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "volume_0012"
-down_revision = "volume_0007"
+revision = "volume_0009"
+down_revision = "volume_0008"
 branch_labels = None
 depends_on = None
 
