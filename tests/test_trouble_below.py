@@ -16,6 +16,7 @@ from mooring import access, state_dir
 from mooring.clock import SimulatedClock
 from mooring.errors import Invalid, Unavailable
 from mooring.identity.tables import SecretRow
+from mooring.row_limits import STATE_LOOK_S
 from tests.cloud import SimulatedCloud
 from tests.kill.processes import CommandProcess, run_forked
 
@@ -66,7 +67,7 @@ async def test_whatever_is_lost_of_a_directory_is_noticed(lost: str, tmp_path: P
         (state / "other").rename(state / lost)
     else:
         state.rename(tmp_path / "elsewhere")
-    clock.advance(state_dir.LOOK_S)
+    clock.advance(STATE_LOOK_S)
     with pytest.raises(Unavailable, match="removed or replaced"):
         await watching
     held.release()

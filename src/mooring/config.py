@@ -100,6 +100,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             le=100,
         ),
     ] = 1
+    roles: Annotated[
+        tuple[Literal["compute", "volume", "share"], ...],
+        Meta(description="What that machine, when it is one host, does of it.", min_length=1),
+    ] = ("compute", "volume", "share")
     storage: Annotated[
         str,
         Meta(
@@ -387,7 +391,8 @@ def _values(name: str) -> str:
     if get_origin(hint) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(hint))
     if get_origin(hint) is tuple:
-        return "list of texts"
+        words = get_args(get_args(hint)[0])
+        return f"list of {', '.join(f'`{word}`' for word in words)}" if words else "list of texts"
     text = {str: "text", int: "number", float: "number", bool: "`true`, `false`"}[hint]
     least = max((meta.ge for meta in _metas(name) if meta.ge is not None), default=None)
     most = min((meta.le for meta in _metas(name) if meta.le is not None), default=None)

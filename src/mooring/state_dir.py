@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from mooring.errors import Conflict, Invalid, Unavailable
+from mooring.row_limits import STATE_LOOK_S
 
 if TYPE_CHECKING:
     from mooring.clock import Clock
 
 _MODE = 0o700
 _LOCK = "lock"
-LOOK_S = 1.0
-"""How often a process looks whether its directory is still there."""
 
 
 class StateDir:
@@ -82,7 +81,7 @@ async def until_lost(path: Path, before: dict[Path, int], clock: Clock) -> None:
     files that nobody can open any more.
     """
     while True:
-        await clock.sleep(LOOK_S)
+        await clock.sleep(STATE_LOOK_S)
         now = await asyncio.to_thread(seen, path)
         lost = sorted(str(one) for one, number in before.items() if now.get(one) != number)
         if lost:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mooring.agent.settings import HypervisorKind
+    from mooring.agent_api.hosts import Host
 
 
 Say = Callable[[str], None]
@@ -125,7 +126,7 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
         name=name,
         state_dir=directory,
         hypervisor=kind,
-        roles=("compute", "volume", "share"),
+        roles=settings.roles,
         pools=storage.pools,
         share_pools=storage.share_pools,
         mounts=storage.mounts,
@@ -137,13 +138,23 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
     running = await stack.enter_async_context(open_agent(wanted))
     agents.in_process(name, running.app)
     host = await agents[name].host()
-    memory.write_text(host.hypervisor, "ascii")
-    note = f" ({running.notice})" if running.notice else ""
-    say(f"host {name}: {host.hypervisor}, {host.accelerator or 'no accelerator'}{note}")
+    if host.hypervisor:
+        memory.write_text(host.hypervisor, "ascii")
+    say(f"host {name}: {_described(host, settings.roles, running.notice)}")
+
+
+def _described(host: Host, roles: Sequence[str], notice: str) -> str:
+    """Return what an operator is told of a host that has started."""
+    if not host.hypervisor:
+        return f"{' and '.join(roles)} alone"
+    note = f" ({notice})" if notice else ""
+    return f"{host.hypervisor}, {host.accelerator or 'no accelerator'}{note}"
 
 
 def _hypervisor(settings: Settings, name: str, memory: Path, say: Say) -> HypervisorKind:
     """Return what the host shall run guests with; say so where finding that out takes long."""
+    if "compute" not in settings.roles:
+        return settings.hypervisor
     if settings.hypervisor == "auto" and memory.exists():
         return "simulated" if memory.read_text("ascii") == "simulated" else "libvirt"
     if settings.hypervisor != "simulated" and not memory.exists():

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mooring.identity import credentials
 from tests.identity.cloud import DEFAULT, Answer, IdentityCloud
 
 pytestmark = pytest.mark.anyio
@@ -173,3 +174,17 @@ async def test_nobody_makes_one_for_another(cloud: IdentityCloud) -> None:
     user_id = await cloud.id_of("users", "admin")
     path = f"/users/{user_id}/application_credentials"
     assert (await cloud.ask("GET", path, user="demo")).status == 403
+
+
+async def test_a_user_has_so_many_credentials_and_no_more(
+    cloud: IdentityCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "IDENTITY_CREDENTIALS", 2)
+    user_id = await cloud.id_of("users", "demo")
+    path, statuses = f"/users/{user_id}/application_credentials", list[int]()
+    for name in ("a", "b", "c"):
+        body = {"application_credential": {"name": name}}
+        statuses.append((await cloud.ask("POST", path, body, user="demo")).status)
+    assert statuses == [201, 201, 403]
+    long = {"application_credential": {"name": "d", "description": "x" * 65536}}
+    assert (await cloud.ask("POST", path, long, user="demo")).status == 400

@@ -62,7 +62,7 @@ async def test_pools_are_listed_with_what_they_can(cloud: VolumeCloud) -> None:
     detail = await cloud.ask("GET", "/scheduler-stats/get_pools?detail=True", user="admin")
     (pool,) = detail.body["pools"]
     assert pool["capabilities"]["provisioned_capacity_gb"] == 3
-    assert pool["capabilities"]["volume_backend_name"] == "simulated"
+    assert pool["capabilities"]["volume_backend_name"] == "fast"
     assert (await cloud.ask("GET", "/scheduler-stats/get_pools")).status == 403
 
 

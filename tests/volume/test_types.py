@@ -53,7 +53,7 @@ async def test_an_administrator_makes_changes_and_deletes_types(cloud: VolumeClo
 
 
 async def test_extra_specs_are_an_administrators(cloud: VolumeCloud) -> None:
-    specs = {"volume_backend_name": "simulated", "multiattach": "<is> True"}
+    specs = {"volume_backend_name": "fast", "multiattach": "<is> True"}
     type_id = await make(cloud, "shared", extra_specs=specs)
     path = f"/types/{type_id}/extra_specs"
     assert (await cloud.ask("GET", path, user="admin")).body == {"extra_specs": specs}
@@ -98,7 +98,7 @@ async def test_a_private_type_is_for_projects_with_access(cloud: VolumeCloud) ->
 @pytest.mark.parametrize(
     ("specs", "status"),
     [
-        ({"volume_backend_name": "simulated"}, "available"),
+        ({"volume_backend_name": "fast"}, "available"),
         ({"capabilities:storage_protocol": "simulated"}, "available"),
         ({"thin_provisioning_support": "<is> True"}, "available"),
         ({"RESKEY:availability_zones": "nova"}, "available"),

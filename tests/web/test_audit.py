@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mooring import row_limits
 from mooring.web import audit
 from tests.cloud import SimulatedCloud
 
@@ -82,7 +83,7 @@ async def test_roles_resets_and_refusals_are_told(tmp_path: Path) -> None:
 async def test_a_full_file_is_kept_beside_the_next_and_the_oldest_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "_FILE_BYTES", 300)
+    monkeypatch.setattr(row_limits, "AUDIT_FILE_BYTES", 300)
     async with SimulatedCloud(tmp_path, hosts=()) as cloud:
         for _ in range(20):
             assert (await cloud.ask("POST", "/identity/v3/users", {}, user="demo")).status == 403

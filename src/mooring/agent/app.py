@@ -132,12 +132,10 @@ async def _build(
     settings: AgentSettings, journal: Journal, runner: Runner, stack: AsyncExitStack
 ) -> RunningAgent:
     qemu_img, events, gone = QemuImg(runner), EventLog(), asyncio.Event()
-    hypervisor, notice = None, ""
-    if "compute" in settings.roles:
-        hypervisor, notice = await _start_hypervisor(settings, runner, _telling(events, gone))
+    tell = _telling(events, gone)
+    hypervisor, notice = await _start_hypervisor(settings, runner, tell)
+    if hypervisor is not None:
         stack.push_async_callback(hypervisor.close)
-    else:
-        seclude(settings.state_dir)
     simulated = isinstance(hypervisor, SimulatedHypervisor) or settings.hypervisor == "simulated"
     mounts = Mounts(settings.mounts, settings.state_dir, runner)
     mounts.prepare()
@@ -232,8 +230,14 @@ def _has_rebooted(boot_file: Path) -> bool:
 
 async def _start_hypervisor(
     settings: AgentSettings, runner: Runner, tell: Tell
-) -> tuple[Hypervisor, str]:
-    """Return the hypervisor, and why it is less than was wished for, "" if it is not."""
+) -> tuple[Hypervisor | None, str]:
+    """Return the hypervisor, and why it is less than was wished for, "" if it is not.
+
+    A host that runs no servers has none.
+    """
+    if "compute" not in settings.roles:
+        seclude(settings.state_dir)
+        return None, ""
     notice = ""
     if settings.hypervisor != "simulated":
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from mooring.agent import capture_files
+from mooring.agent import capture_files, initiators
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.events import EventLog
@@ -30,6 +30,7 @@ from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.servers import Guest
 from mooring.errors import Forbidden, MooringError, NotFound
 from mooring.fence.journal import Answer, Journal
+from mooring.fence.threads import run_to_end
 from mooring.limits import AGENT_POLL_S
 from mooring.probe import NoProbe, Probe
 
@@ -154,6 +155,7 @@ async def show_connector(call: Call[Agent]) -> Answer:
         "multipath": False,
         "enforce_multipath": False,
         "do_local_attach": False,
+        **await run_to_end(initiators.find),
     }
     return Answer(body=connector)
 

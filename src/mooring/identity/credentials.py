@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 
 from mooring.errors import Conflict, Forbidden, Invalid, NotFound
 from mooring.identity import bodies
 from mooring.identity.tables import ApplicationCredentialRow
+from mooring.row_limits import IDENTITY_CREDENTIALS, IDENTITY_DESCRIPTION_CHARACTERS
 from mooring.web import words
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class NewCredential(Struct, frozen=True):
     """What to make. Access rules are not built: a list of them must be empty."""
 
     name: Name
-    description: str | None = None
+    description: Annotated[str, Meta(max_length=IDENTITY_DESCRIPTION_CHARACTERS)] | None = None
     secret: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     expires_at: str | None = None
     roles: list[RoleRef] = []
@@ -59,6 +60,12 @@ def create(
     )
     if tx.scalar(taken) is not None:
         raise Conflict(f"The user has an application credential named '{new.name}' already.")
+    of_user = ApplicationCredentialRow.user_id == user_id
+    if (tx.scalar(select(func.count()).where(of_user)) or 0) >= IDENTITY_CREDENTIALS:
+        raise Forbidden(
+            "Unable to create additional application credentials: a user has "
+            f"{IDENTITY_CREDENTIALS} at most. Nothing was made; delete one first."
+        )
     row = ApplicationCredentialRow(
         id=bodies.new_id(),
         name=new.name,

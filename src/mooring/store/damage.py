@@ -9,15 +9,14 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DatabaseError
 
 from mooring.errors import Unavailable
+from mooring.row_limits import STORE_CHECKED_BYTES
 
-_CHECKED_BYTES = 32 << 20
-"""Up to which size a file is read whole. Of a larger one only where it begins: a start is short."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def look(path: Path, reads: Engine) -> None:
     """Read a file. Raises Unavailable when it is damaged."""
-    is_small = path.stat().st_size <= _CHECKED_BYTES
+    is_small = path.stat().st_size <= STORE_CHECKED_BYTES
     pragma = "quick_check(1)" if is_small else "schema_version"
     try:
         with reads.connect() as connection:

@@ -1,7 +1,7 @@
 """The audit log: who logged in, was refused, or changed who may do what, and from where.
 
 One line of JSON for each, in a file that its owner alone may read. It is bounded: a full file is
-kept beside the next one, as many as `_KEPT`. docs/audit.md says what stands in it.
+kept beside the next one, four in all. docs/audit.md says what stands in it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import structlog
 
+from mooring import row_limits
+
 if TYPE_CHECKING:
     from mooring.errors import MooringError
     from mooring.web.exchange import Exchange
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 FILE = "audit.log"
 """Its name, in the state directory."""
-_FILE_BYTES = 16 << 20
-"""When a file is full: about 50,000 lines."""
-_KEPT = 4
-"""Full files that are kept beside the one that is written."""
 _REFUSALS = {401, 403, 429}
 _WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 _LOGIN = "/auth/tokens"
@@ -82,9 +80,15 @@ class AuditLog:
             log.warning("the audit log cannot be written", file=str(self._path), reason=str(error))
 
     def _make_room(self) -> None:
-        if not self._path.exists() or self._path.stat().st_size < _FILE_BYTES:
+        if not self._path.exists() or self._path.stat().st_size < row_limits.AUDIT_FILE_BYTES:
             return
-        names = [self._path, *(Path(f"{self._path}.{number}") for number in range(1, _KEPT + 1))]
+        names = [
+            self._path,
+            *(
+                Path(f"{self._path}.{number}")
+                for number in range(1, row_limits.AUDIT_FILES_KEPT + 1)
+            ),
+        ]
         for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
             if newer.exists():
                 newer.replace(older)

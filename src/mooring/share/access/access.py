@@ -14,6 +14,7 @@ from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from mooring import labels
 from mooring.errors import Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
@@ -190,7 +191,7 @@ async def set_metadata(asked: Asked, rule_id: str, items: Mapping[str, str]) -> 
 
     def change(tx: Session) -> dict[str, str]:
         row, _ = visible(tx, asked.who, rule_id)
-        row.labels = {**row.labels, **items}
+        row.labels = labels.merge(row.labels, items, whole=False)
         row.updated_at = asked.share.clock.now()
         return row.labels
 

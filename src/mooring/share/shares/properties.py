@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy.orm import Session
 
+from mooring import labels
 from mooring.errors import Invalid, NotFound
 from mooring.share.shares import share_rows
 from mooring.share.tables import ShareRow
@@ -49,7 +50,7 @@ async def set_metadata(
     """Merge metadata into a share's, or put it in its place; return what it has now."""
 
     def change(row: ShareRow) -> dict[str, str]:
-        row.labels = dict(items) if whole else {**row.labels, **items}
+        row.labels = labels.merge(row.labels, items, whole=whole)
         return row.labels
 
     return await _change(asked, share_id, change)

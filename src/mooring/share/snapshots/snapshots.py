@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy.orm import Session
 
+from mooring import labels
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.share.quotas import quota
 from mooring.share.shares import share_rows, statuses
@@ -144,7 +145,7 @@ async def set_metadata(
     """Merge metadata into a snapshot's, or put it in its place; return what it has now."""
 
     def change(row: SnapshotRow) -> dict[str, str]:
-        row.labels = dict(items) if whole else {**row.labels, **items}
+        row.labels = labels.merge(row.labels, items, whole=whole)
         return row.labels
 
     return await _change(asked, snapshot_id, change)

@@ -210,7 +210,7 @@ def capabilities(room: Room, settings: VolumeSettings, now: datetime) -> dict[st
     """
     row = room.row
     return {
-        "volume_backend_name": row.driver,
+        "volume_backend_name": row.pool,
         "vendor_name": VENDOR,
         "driver_version": "1.0",
         "storage_protocol": row.protocol,

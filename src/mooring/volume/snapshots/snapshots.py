@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy.orm import Session
 
+from mooring import labels
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
@@ -156,7 +157,7 @@ async def set_metadata(
     """Merge metadata into a snapshot's, or put it in its place; return what it has now."""
 
     def change(row: SnapshotRow) -> dict[str, str]:
-        row.labels = dict(metadata) if whole else {**row.labels, **metadata}
+        row.labels = labels.merge(row.labels, metadata, whole=whole)
         return row.labels
 
     return await _change(asked, snapshot_id, change)

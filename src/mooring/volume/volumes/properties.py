@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from mooring import labels
 from mooring.errors import Invalid, NotFound
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import notices, volumes
@@ -63,7 +64,7 @@ async def set_metadata(
     """Merge metadata into a volume's, or put it in its place; return what it has now."""
 
     def change(row: VolumeRow) -> dict[str, str]:
-        row.labels = dict(metadata) if whole else {**row.labels, **metadata}
+        row.labels = labels.merge(row.labels, metadata, whole=whole)
         return row.labels
 
     return await _change(asked, volume_id, change, refused=_NO_METADATA)
@@ -86,7 +87,7 @@ async def set_image_metadata(
     """Merge into what the volume shows of its image; return all of it."""
 
     def change(row: VolumeRow) -> dict[str, str]:
-        row.image_metadata = {**row.image_metadata, **metadata}
+        row.image_metadata = labels.merge(row.image_metadata, metadata, whole=False)
         return row.image_metadata
 
     return await _change(asked, volume_id, change)

@@ -1,0 +1,26 @@
+"""Limits of what one row may hold, and of rows that no quota counts; each with its reason."""
+
+from __future__ import annotations
+
+LABELS = 128
+"""Most items of metadata of one volume, snapshot, share or access rule: as many as Nova takes for a
+server, where Cinder and Manila have no bound."""
+
+IDENTITY_CREDENTIALS = 100
+"""Most application credentials of a user: as many as it has keypairs. Keystone's `user_limit`."""
+
+IDENTITY_DESCRIPTION_CHARACTERS = 65535
+"""Longest description of an application credential: as of a project."""
+
+STORE_CHECKED_BYTES = 32 << 20
+"""Up to which size a SQLite file is read whole when it is opened. Of a larger one only where it
+begins: a start is short."""
+
+AUDIT_FILE_BYTES = 16 << 20
+"""When a file of the audit log is full: about 50,000 lines."""
+
+AUDIT_FILES_KEPT = 4
+"""Full files of it that are kept beside the one that is written."""
+
+STATE_LOOK_S = 1.0
+"""How often a process looks whether its state directory is still there."""
