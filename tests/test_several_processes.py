@@ -103,6 +103,28 @@ async def test_the_catalogue_is_not_taken_from_a_process_that_others_reach_elsew
             await second.open()
 
 
+async def test_a_process_that_was_killed_while_it_changed_its_address_comes_back(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = process(tmp_path, "a", postgres_url)
+    async with cloud:
+        pass
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.cloud.URL", "http://second")
+        patch.setattr(access, "_clouds", _die)
+        with pytest.raises(ZeroDivisionError):
+            await cloud.open()
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.cloud.URL", "http://third")
+        async with cloud:
+            assert (await cloud.ask("GET", "http://third" + _ASKED)).status == 200
+
+
+def _die(*_: object) -> bytes:
+    """End a start as a kill would, between the catalogue and the clients' file."""
+    raise ZeroDivisionError
+
+
 async def test_lost_passwords_come_back_from_the_database(tmp_path: Path, database: str) -> None:
     cloud = SimulatedCloud(tmp_path / "a", database=database, hosts=())
     async with cloud:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 PASSWORDS = "passwords.json"
 CLOUDS = "clouds.yaml"
+_ANNOUNCED = "announced"
+"""A file with the URLs that this directory's processes have had, the last one last."""
+_ANNOUNCED_KEPT = 8
 _ENTROPY_BYTES = 32
 _CLOUDS = {"mooring": ("admin", "admin"), "demo": ("demo", "demo")}
 
@@ -49,6 +52,7 @@ async def ensure(
     urls = {kind: f"{public_url}/{path}" for kind, path in catalogue.items()}
     if settings.database and not settings.public_url:
         await _refuse_foreign(identity, state, urls)
+    _announce(state, public_url)
     await bootstrap.ensure(identity, urls=urls, region=settings.region, known=passwords)
     write_secret(state / CLOUDS, _clouds(passwords, public_url, settings))
     return {
@@ -88,15 +92,30 @@ async def _refuse_foreign(identity: Identity, state: Path, urls: Mapping[str, st
     Those that this directory's own process wrote before it came back on another port are its own.
     """
     found = await identity.store.read(bootstrap.own_urls)
-    foreign = sorted(url for kind, url in found.items() if url != urls.get(kind, url))
-    if not foreign:
-        return
-    own = read_login(state)[0] if (state / CLOUDS).exists() else None
-    if own is None or not all(url.startswith(f"{own}/") for url in foreign):
+    others = sorted(url for kind, url in found.items() if url != urls.get(kind, url))
+    own = [f"{each}/" for each in _announced(state)]
+    foreign = [url for url in others if not url.startswith(tuple(own))]
+    if foreign:
         raise Invalid(
             f"Other processes of this cloud say that clients reach it at {foreign[0]}. Give all of "
             "them, and this one, the same setting public_url: where a client reaches any of them."
         )
+
+
+def _announced(state: Path) -> list[str]:
+    """Return the URLs under which this directory's processes said that they are reached."""
+    file = state / _ANNOUNCED
+    if file.exists():
+        return file.read_text("utf-8").split()
+    # The release before wrote none.
+    return [read_login(state)[0]] if (state / CLOUDS).exists() else []
+
+
+def _announce(state: Path, public_url: str) -> None:
+    """Note a URL before the catalogue has it: a start that is killed in between knows its own."""
+    before = [each for each in _announced(state) if each != public_url]
+    lines = [*before, public_url][-_ANNOUNCED_KEPT:]
+    write_secret(state / _ANNOUNCED, "".join(f"{each}\n" for each in lines).encode())
 
 
 def read_login(state: Path) -> tuple[str, Login]:
