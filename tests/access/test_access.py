@@ -131,7 +131,7 @@ class Town:
         reads = route.method in {"GET", "HEAD"}
         known = self.known if reads else {}
         path = _NAMED.sub(lambda found: known.get(found[1], NOWHERE), route.path)
-        body = None if reads or route.method == "DELETE" else {}
+        body: dict[str, Any] | None = None if reads or route.method == "DELETE" else {}
         if route.action:
             body = {route.action: None}
         headers = {"x-auth-token": self.tokens.get(persona, "")}
