@@ -48,8 +48,8 @@ MUTANTS = [
     Mutant(
         "images have no bound",
         "image/uploads.py",
-        "        if size > most:\n",
-        "        if size > most * 1000:\n",
+        "        if size > settings.size_bytes:\n",
+        "        if size > settings.size_bytes * 1000:\n",
         "tests/image/test_uploads.py",
         "test_a_body_over_the_limit_is_413",
     ),

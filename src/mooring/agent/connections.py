@@ -67,7 +67,8 @@ class Connections:
     def __init__(
         self, directory: Path, mounts: Mounts, fitting: Fitting, *, simulated: bool
     ) -> None:
-        self._directory, self._mounts, self._simulated = directory, mounts, simulated
+        self._directory, self._mounts, self.is_simulated = directory, mounts, simulated
+        """Whether the host is a simulated one, which may have volumes of simulated pools."""
         self.fitting = fitting
         mounts.add_users(self._mount_points)
 
@@ -229,12 +230,12 @@ class Connections:
         if not isinstance(path, str):
             raise Invalid(f"The connection of volume {volume_id} names no usable device_path.")
         kind = connection.driver_volume_type
-        if kind == "simulated" and self._simulated and simulated_pool.is_path(path):
+        if kind == "simulated" and self.is_simulated and simulated_pool.is_path(path):
             return path
         if kind != "local":
             raise Invalid(
                 f"This host cannot connect volumes of type {kind}; it knows local, "
-                f"{', '.join(EXPORTS)}{' and simulated' if self._simulated else ''}. Use another "
+                f"{', '.join(EXPORTS)}{' and simulated' if self.is_simulated else ''}. Use another "
                 "volume type."
             )
         if not Path(path).is_absolute():
