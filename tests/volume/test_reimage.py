@@ -137,14 +137,17 @@ async def test_from_error_it_comes_back_to_the_server_that_has_reserved_it(
     assert await cloud.complaints() == []
 
 
-async def test_from_error_without_a_server_it_stays_in_error(
+async def test_a_success_leads_out_of_error_without_a_server_too(
     cloud: VolumeCloud, listener: Listener
 ) -> None:
     volume_id = await cloud.make(imageRef=IMAGE)
     await cloud.set(volume_id, status="error")
     assert (await reimage(cloud, volume_id, reimage_reserved=True)).status == 202
     shown = await cloud.show(volume_id)
-    assert (shown["status"], shown["volume_image_metadata"]["image_id"]) == ("error", OTHER_IMAGE)
+    assert (shown["status"], shown["volume_image_metadata"]["image_id"]) == (
+        "available",
+        OTHER_IMAGE,
+    )
 
 
 async def test_a_type_may_promise_that_a_failure_costs_nothing(

@@ -144,7 +144,8 @@ class VolumeCalls(Calls):
     ) -> VolumeFile:
         """Give a volume the content of a cached image, and none of what it had: all or nothing.
 
-        Raises Conflict while it is exported or has snapshots, NoCapacity, NotFound, Invalid.
+        Its snapshots stay. Raises Conflict while it is exported or one of them has not ended,
+        NoCapacity, NotFound, Invalid.
         """
         return await self.ask(
             verbs.REPLACE_CONTENT,

@@ -128,6 +128,32 @@ class FileSnapshots(FileVolumes):
         source = await self.volume_source(volume_id)
         await self._copy(volume_id, source, target, operation_key)
 
+    async def _rewrite(
+        self, path: Path, known: VolumeFile, source: SourceImage, operation_key: str
+    ) -> None:
+        """Make a new active file; of a volume with snapshots one that hides all that lies below.
+
+        What the image leaves empty must not show the bytes of the snapshots, so the copy is made
+        alone and put on the file below afterwards, which fills in what reads as zeros.
+        """
+        chain = await run_to_end(lambda: self._chain(known.volume_id))
+        if chain.pending is not None:
+            raise Conflict(
+                f"Snapshot {chain.pending.snapshot_id} of volume {known.volume_id} has not ended; "
+                "nothing was changed. Delete it first.",
+            )
+        if len(chain.layers) == 1:
+            await super()._rewrite(path, known, source, operation_key)
+            return
+        await run_to_end(lambda: self._check_headers(chain))
+        below = chain.layers[-2]
+        await self._copy(known.volume_id, source, (path, OVERLAY_FORMAT), operation_key)
+        await self._qemu_img.resize(
+            path, OVERLAY_FORMAT, known.virtual_bytes, operation_key=operation_key
+        )
+        await self._qemu_img.rebase(path, (below.file, below.format), operation_key=operation_key)
+        await run_to_end(lambda: self.dress_overlay(path))
+
     async def _make_overlay(self, known: VolumeFile, snapshot_id: str, operation_key: str) -> Chain:
         self.check_snapshots()
         chain = await run_to_end(lambda: self._chain(known.volume_id))

@@ -34,7 +34,7 @@ from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import Holder, Holders, VolumeFile
-from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
+from mooring.errors import NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 
 RECORDS = ".mooring"
@@ -150,7 +150,7 @@ class FileVolumes(WithoutFence, ABC):
         check_source(wanted, source)
         pool = await self.stats()
         check_room(pool, self._pool, wanted.size_gib)
-        _check_content(pool, source)
+        check_content(pool, source)
         path = self.path(wanted.volume_id)
         self._remove_partials(wanted.volume_id)
         written = files.partial(path, operation_key, self._host)
@@ -193,16 +193,11 @@ class FileVolumes(WithoutFence, ABC):
         refuse_exported(known)
         check_source(known, source)
         path = self.active_path(volume_id)
-        if known.snapshots:
-            raise Conflict(
-                f"Volume {volume_id} has snapshots, which share its bytes. Delete them first; "
-                "nothing was changed."
-            )
-        _check_content(await self.stats(), source)
+        check_content(await self.stats(), source)
         self._remove_partials(volume_id)
         written = files.partial(path, operation_key, self._host)
         try:
-            await self._write(written, known, source, operation_key)
+            await self._rewrite(written, known, source, operation_key)
             await run_to_end(lambda: files.finish(written, path))
         finally:
             written.unlink(missing_ok=True)
@@ -221,6 +216,12 @@ class FileVolumes(WithoutFence, ABC):
             self.record_path(volume_id).unlink(missing_ok=True)
 
         await run_to_end(rename)
+
+    async def _rewrite(
+        self, path: Path, known: VolumeFile, source: SourceImage, operation_key: str
+    ) -> None:
+        """Make what is to take the place of a volume's active file."""
+        await self._write(path, known, source, operation_key)
 
     def copied_percent(self, volume_id: str) -> int | None:
         if (copy := self._copies.get(volume_id)) is None:
@@ -294,8 +295,9 @@ class FileVolumes(WithoutFence, ABC):
                 left.unlink(missing_ok=True)
 
     def _remove_partials(self, volume_id: str) -> None:
-        for left in files.partials(self.path(volume_id), self._host):
-            left.unlink(missing_ok=True)
+        for path in {self.path(volume_id), self.active_path(volume_id)}:
+            for left in files.partials(path, self._host):
+                left.unlink(missing_ok=True)
 
     def _find(self, volume_id: str) -> VolumeFile | None:
         record = files.read_record(self.record_path(volume_id), Record)
@@ -368,7 +370,7 @@ class FileVolumes(WithoutFence, ABC):
         return sorted(str(path) for path in seen if path.name != RECORDS and path not in known)
 
 
-def _check_content(pool: Pool, source: SourceImage | None) -> None:
+def check_content(pool: Pool, source: SourceImage | None) -> None:
     """Raise NoCapacity when a copy could not end: better not to begin it."""
     if source is None or source.file()[0].stat().st_blocks * 512 <= pool.free_gib * GIB:
         return

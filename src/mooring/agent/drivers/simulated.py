@@ -31,6 +31,7 @@ from mooring.agent.simulated_qcow2 import write_empty
 from mooring.agent_api.captures import DiskFormat
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import Holder, Holders, VolumeFile
+from mooring.errors import Conflict
 from mooring.fence.threads import run_to_end
 
 DEFAULT_GIB = 10_240
@@ -144,6 +145,8 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         known = require(await self.find(volume_id), volume_id)
         refuse_exported(known)
         check_source(known, source)
+        if pending := simulated_pool.chain_of(self._db, volume_id).pending:
+            raise Conflict(f"Snapshot {pending.snapshot_id} of {volume_id} has not ended.")
         changed = "UPDATE volumes SET image_id = ? WHERE id = ?"
         self._db.execute(changed, (source.image_id, volume_id))
         return known

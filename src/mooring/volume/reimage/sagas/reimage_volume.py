@@ -109,10 +109,16 @@ async def end_copy(notes: ReimageVolume, run: Run[Volume]) -> ReimageVolume | No
 
 
 def show_reimaged(tx: Session, notes: ReimageVolume, run: Run[Volume]) -> None:
-    """Tell that the volume has the image, all of its metadata too, and its former status."""
+    """Tell that the volume has the image, all of its metadata too, and its former status.
+
+    One that was in `error` is whole again, and is what its attachments say.
+    """
     values: dict[str, Any] = {"bootable": True, "image_metadata": notes.image_metadata}
     statuses.change(tx, notes.volume_id, allowed=None, now=run.now(), **values)
-    _come_back(tx, notes, run)
+    if notes.previous == "error":
+        statuses.recompute(tx, notes.volume_id, run.now(), settle=True)
+    else:
+        _come_back(tx, notes, run)
 
 
 async def tell_success(notes: ReimageVolume, run: Run[Volume]) -> Together | None:
