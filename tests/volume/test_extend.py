@@ -89,7 +89,7 @@ async def test_somebody_else_s_volume_and_one_that_is_not_look_the_same(harbour:
     assert await harbour.state(volume_id) == ("available", 1)
 
 
-@pytest.mark.parametrize("status", ["error", "reserved", "attaching", "error_extending"])
+@pytest.mark.parametrize("status", ["error", "reserved", "attaching"])
 async def test_another_status_is_refused(harbour: Harbour, status: str) -> None:
     volume_id = await harbour.cloud.make()
     await harbour.reset(volume_id, status=status)
@@ -187,8 +187,20 @@ async def test_when_the_driver_fails_the_volume_is_in_error_extending(harbour: H
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.messages() == FAILED
     assert await harbour.is_at_peace()
-    assert (await harbour.extend(volume_id)).status == 400
     assert (await harbour.reset(volume_id, status="available")).status == 202
+    assert (await harbour.extend(volume_id)).status == 202
+    assert await harbour.state(volume_id) == ("available", 2)
+    assert await harbour.is_at_peace()
+
+
+async def test_its_owner_leads_a_volume_out_of_error_extending_by_asking_again(
+    harbour: Harbour,
+) -> None:
+    volume_id = await harbour.cloud.make()
+    for _ in range(2):
+        harbour.cloud.storage.knobs.fail("extend", NoCapacity("The pool is full."))
+        assert (await harbour.extend(volume_id)).status == 202
+        assert await harbour.state(volume_id) == ("error_extending", 1)
     assert (await harbour.extend(volume_id)).status == 202
     assert await harbour.state(volume_id) == ("available", 2)
     assert await harbour.is_at_peace()

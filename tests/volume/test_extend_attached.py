@@ -47,6 +47,18 @@ async def test_when_the_driver_fails_it_is_completed_with_error(harbour: Harbour
     assert await harbour.is_at_peace()
 
 
+async def test_its_owner_asks_again_for_an_attached_one_that_failed(harbour: Harbour) -> None:
+    volume_id = await harbour.made()
+    harbour.cloud.storage.knobs.fail("extend", Invalid("This storage does not grow."))
+    assert (await harbour.extend(volume_id)).status == 202
+    assert await harbour.state(volume_id) == ("error_extending", 1)
+    assert (await harbour.extend(volume_id, version="3.41")).status == 400
+    await open_storage_that_grows(harbour)
+    assert (await harbour.extend(volume_id)).status == 202
+    assert await harbour.state(volume_id) == ("in-use", 2)
+    assert await harbour.is_at_peace()
+
+
 async def test_when_the_driver_succeeds_attached_the_server_is_told_at_2_51(
     harbour: Harbour,
 ) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 _SERVICE = "service"
+FAILED_BEFORE = "error_extending"
+"""The status of a volume that did not grow; its data are as they were."""
 _types, _volumes = ById(TypeRow), ById(VolumeRow)
 _claim = Change(
     VolumeRow,
@@ -59,8 +61,12 @@ def _begin(tx: Session, asked: Asked, row: VolumeRow, new_gib: int, *, attached:
     _check_size(row, volume_type, new_gib)
     from_status = "in-use" if attached else "available"
     volumes.refuse_migrating(row)
+    allowed = [from_status]
+    # Its owner asks again: the operation before is over, and the file decides anew.
+    if row.status == FAILED_BEFORE and bool(growing.servers_of(tx, row.id)) == attached:
+        allowed.append(FAILED_BEFORE)
     if row.backend is None or not statuses.change(
-        tx, row.id, allowed=(from_status,), now=now, status="extending", **statuses.RETURNED
+        tx, row.id, allowed=allowed, now=now, status="extending", **statuses.RETURNED
     ):
         raise Invalid(
             f"Invalid volume: Volume {row.id} status must be '{from_status}' to extend, currently "
