@@ -121,6 +121,19 @@ async def test_when_several_servers_have_it_the_signal_is_a_failure(harbour: Har
     assert harbour.nova.taken == []
 
 
+async def test_a_file_that_several_servers_have_is_not_made_longer_behind_them(
+    harbour: Harbour,
+) -> None:
+    await open_storage_that_grows(harbour)
+    name = await harbour.cloud.type_with(multiattach="<is> True")
+    volume_id = await harbour.made(volume_type=name)
+    await harbour.cloud.attach(volume_id, SERVER_2)
+    assert (await harbour.extend(volume_id)).status == 202
+    assert await harbour.state(volume_id) == ("error_extending", 1)
+    assert harbour.cloud.storage.knobs.passed.get("extend") is None
+    assert harbour.nova.taken == []
+
+
 async def test_two_attachments_of_one_server_count_as_one(harbour: Harbour) -> None:
     name = await harbour.cloud.type_with(multiattach="<is> True")
     volume_id = await harbour.made(volume_type=name)

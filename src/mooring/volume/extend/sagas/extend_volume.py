@@ -52,8 +52,14 @@ def give_back(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> None:
 
 
 async def ask_storage(notes: ExtendVolume, run: Run[Volume]) -> ExtendVolume:
-    """Grow the file, or learn that QEMU holds it."""
+    """Grow the file, or learn that QEMU holds it.
+
+    Of a file that several servers have no lock tells: their QEMUs take none. So it counts as held.
+    """
     _require_time(run, "The storage")
+    volume_id = notes.volume_id
+    if len(await run.service.store.read(lambda tx: growing.servers_of(tx, volume_id))) > 1:
+        return replace(notes, by_compute=True)
     agent = await backends.agent_of(run, notes.host)
     grown = await agent.extend_volume(notes.volume_id, notes.new_gib, operation=run.operation)
     return replace(notes, by_compute=grown.needs_compute)
