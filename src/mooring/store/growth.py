@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from mooring.clock import Clock
-from mooring.errors import MooringError
+from mooring.limits import LOOP_REST_S
 from mooring.store.base import Store
 from mooring.store.limits import PRUNE_AT_ONCE, PRUNE_EVERY_S, PRUNE_REST_S
 
@@ -165,10 +165,12 @@ async def _prune_some(service: S, store: Store, clock: Clock, bound: Bound[S]) -
 
 async def keep_pruned(service: S, store: Store, clock: Clock, bounds: Sequence[Bound[S]]) -> None:
     """Take it away again and again, until cancelled."""
+    # A start has better things to do.
+    await clock.sleep(LOOP_REST_S)
     while True:
         try:
             if gone := await prune(service, store, clock, bounds):
                 log.info("old rows were taken away", rows=gone)
-        except MooringError as error:
+        except Exception as error:  # noqa: BLE001  (whatever it was, the next turn may go well)
             log.warning("old rows were not taken away", reason=str(error))
         await clock.sleep(PRUNE_EVERY_S)
