@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from mooring import typed
+from mooring.clients import volume_versions
 from mooring.errors import Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
@@ -29,15 +30,6 @@ COMPLETION_VERSION = "3.71"
 
 REIMAGE_VERSION = "3.68"
 """The microversion that brought `os-reimage`."""
-
-
-class _Version(Struct, frozen=True):
-    id: str = ""
-    version: str = ""
-
-
-class _Versions(Struct, frozen=True):
-    versions: list[_Version]
 
 
 class Attached(Struct, frozen=True):
@@ -347,18 +339,7 @@ class VolumeClient:
     async def find_newest_version(self, caller: Caller) -> tuple[int, int]:
         """Return the newest microversion that the service speaks; (3, 0) when it names none."""
         answer = await self.session.request("GET", "/", caller=caller)
-        try:
-            document = typed.convert(answer.json(), _Versions)
-        except msgspec.ValidationError as error:
-            raise Unavailable(
-                "The volume service does not tell its versions; ask its operator.",
-                private=str(error),
-            ) from error
-        newest = [one.version.split(".") for one in document.versions if one.id.startswith("v3")]
-        return max(
-            ((int(major), int(minor)) for major, minor in newest if major and minor),
-            default=(3, 0),
-        )
+        return volume_versions.find_newest(answer.json())
 
     async def act(
         self,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from random import Random
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 import structlog
@@ -39,6 +39,7 @@ from mooring.who import Who
 
 S = TypeVar("S")
 T = TypeVar("T")
+_Insist: TypeAlias = Callable[[Session], T] | None
 N = TypeVar("N", bound=Struct)
 
 VISIBLE_WAIT_S = 5.0
@@ -138,17 +139,11 @@ class Engine(Generic[S]):
             raise from_record(work.mark.error)
 
     async def submit(
-        self,
-        fn: Callable[[Session], T],
-        insist: Callable[[Session], T] | None = None,
-        *,
-        patience_s: float = 0.0,
+        self, fn: Callable[[Session], T], insist: _Insist[T] = None, *, patience_s: float = 0.0
     ) -> T:
-        """Run a transaction that starts a saga; wait 5 s for a holder whose work is visible.
+        """Run a transaction that starts a saga; wait 5 s for one that is visible, or `patience_s`.
 
-        With `patience_s` it waits so long for any holder, for callers who hold nothing that one
-        could wait for. Who can `insist`, by a saga that pre-empts, waits as long for one that gives
-        way, and does so if it stays.
+        Who can `insist`, by a saga that pre-empts, does so if one that gives way stays so long.
         """
         patience = patience_s or VISIBLE_WAIT_S
         while True:
