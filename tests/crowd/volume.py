@@ -161,7 +161,19 @@ _ACTIONS = [
         look="/volumes/{v#}",
         kept='"available"',
     ),
-    _on_each("os-retype", {"new_type": "{type}"}, look="/volumes/{v#}", kept='"{type}"'),
+    _on_each(
+        "os-retype",
+        {"new_type": "{type}"},
+        TYPE,
+        look="/volumes/{v#}",
+        kept='"volume_type": "{case}"',
+    ),
+    _on_each(
+        "os-migrate_volume",
+        {"host": "h1@simulated#spare"},
+        look="/volumes/{v#}",
+        kept="h1@simulated#spare",
+    ),
     _action("os-reimage", {"image_id": "{image}"}, look=_AT, kept='"available"'),
 ]
 _ATTACHMENTS = [

@@ -85,16 +85,28 @@ class Movers(SimulatedCloud):
 
 
 class Silence:
-    """Keeps calls to hosts from being answered: those of a method whose path ends so."""
+    """Keeps calls to hosts from being answered: those of a method whose path has this part.
 
-    def __init__(self, cloud: SimulatedCloud, *calls: tuple[str, str, str]) -> None:
-        self.cloud, self.calls = cloud, set(calls)
+    A PUT that is `heard` is done all the same; what is `spared` is answered.
+    """
+
+    def __init__(
+        self,
+        cloud: SimulatedCloud,
+        *calls: tuple[str, str, str],
+        heard: bool = False,
+        spared: str = "",
+    ) -> None:
+        self.cloud, self.calls, self.heard, self.spared = cloud, set(calls), heard, spared
         self.before, cloud.deliver_to_host = cloud.deliver_to_host, self
 
     async def __call__(self, request: Request, forward: Forward) -> Response:
-        for host, method, part in self.calls:
+        is_spared = self.spared and self.spared in request.target
+        for host, method, part in () if is_spared else self.calls:
             at = request.headers["host"]
             if (at, request.method) == (host, method) and part in request.target:
+                if self.heard and method == "PUT":
+                    await self.before(request, forward)
                 raise Unavailable("The agent gave no answer.")
         return await self.before(request, forward)
 

@@ -198,7 +198,9 @@ async def test_a_reset_before_the_switch_leaves_it_where_it_was(
     cloud: Movers, asked: str, shown: str | None
 ) -> None:
     volume_id = await cloud.make()
-    silence = Silence(cloud, ("h2", "PUT", "/volumes/"), ("h2", "DELETE", "/volumes/"))
+    # There is a copy, and nobody has heard of it.
+    lost = ("h2", "PUT", "/volumes/"), ("h2", "DELETE", "/volumes/")
+    silence = Silence(cloud, *lost, heard=True, spared=volume_id)
     await cloud.migrate(volume_id, FAR, lock_volume=True)
     await cloud.pass_time(20.0)
     assert await cloud.stands(volume_id) == ("maintenance", "migrating", SLOW)
