@@ -112,9 +112,6 @@ class Crowd:
         names = {**self.names, "case": name, "CASE": name.upper(), "case12": digits}
         for ask in case.before:
             await self.prepare(ask, names)
-        if case.before:
-            # Time has passed, and a pool that was not looked at for so long takes nothing.
-            await self.cloud.cloud.look_at_hosts()
         asking = asyncio.create_task(self._send_all(case, names))
         answers = await self.cloud.until_answered(asking)
         assert answers is not None

@@ -41,6 +41,7 @@ TYPE = Ask(
     "volume_type.id",
 )
 TYPES = Ask("POST", "/types", {"volume_type": {"name": "{case}#"}}, "type#", "volume_type.id")
+SPARE = Ask("GET", "/scheduler-stats/get_pools", None, "spare", "pools.1.name")
 _RESERVED = Ask(
     "POST", "/attachments", {"attachment": {"volume_uuid": "{v}"}}, "attachment", "attachment.id"
 )
@@ -170,9 +171,10 @@ _ACTIONS = [
     ),
     _on_each(
         "os-migrate_volume",
-        {"host": "h1@simulated#spare"},
+        {"host": "{spare}"},
+        SPARE,
         look="/volumes/{v#}",
-        kept="h1@simulated#spare",
+        kept="{spare}",
     ),
     _action("os-reimage", {"image_id": "{image}"}, look=_AT, kept='"available"'),
 ]
