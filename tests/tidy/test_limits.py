@@ -22,8 +22,8 @@ HEADING = """\
 # Limits
 
 Nothing in Mooring grows without bound. What may be set is in [configuration](configuration.md);
-these stand in `src/mooring/limits.py`, and of rows, of what is kept of the past, of fences, and of agents
-alone in a file of their own, from which `make golden` writes this page.
+these stand in `src/mooring/limits.py`, and of rows, of what is kept of the past, of fences, and of
+agents alone in a file of their own, from which `make golden` writes this page.
 
 | limit | value | why |
 |---|---|---|
