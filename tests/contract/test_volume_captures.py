@@ -10,6 +10,7 @@ from mooring import qcow2
 from mooring.agent.qemu_img import GIB
 from mooring.agent_api.captures import Capture, DiskFormat
 from mooring.agent_api.images import ImageSpec
+from mooring.agent_api.snapshots import SnapshotSpec
 from mooring.agent_api.volumes import VolumeSpec
 from mooring.errors import Conflict, NotFound, Unavailable
 from tests.agent.hosts import TestHost, new_id, operation, stream
@@ -85,6 +86,26 @@ async def test_a_volume_that_is_not_there_or_that_somebody_has_is_not_captured(
     with pytest.raises(Conflict, match=attachment_id):
         await capture(host, volume_id, new_id())
     await host.client.unexport_volume(volume_id, attachment_id, operation=operation())
+    await host.client.delete_volume(volume_id, operation=operation())
+
+
+async def test_a_snapshot_is_captured_whoever_has_its_volume(host: TestHost) -> None:
+    volume_id, snapshot_id, attachment_id = await make(host), new_id(), new_id()
+    taken = SnapshotSpec("taken")
+    await host.client.put_snapshot(volume_id, snapshot_id, taken, operation=operation())
+    connector = await host.client.connector()
+    await host.client.export_volume(volume_id, attachment_id, connector, operation=operation())
+    made = await host.client.put_volume_capture(
+        volume_id, new_id(), "qcow2", snapshot_id=snapshot_id, operation=operation()
+    )
+    data = await read(host, volume_id, made)
+    assert qcow2.read_alone(data[: qcow2.HEADER_BYTES]) == GIB
+    with pytest.raises(NotFound):
+        await host.client.put_volume_capture(
+            volume_id, new_id(), "qcow2", snapshot_id=new_id(), operation=operation()
+        )
+    await host.client.unexport_volume(volume_id, attachment_id, operation=operation())
+    await host.client.delete_snapshot(volume_id, snapshot_id, operation=operation())
     await host.client.delete_volume(volume_id, operation=operation())
 
 

@@ -22,7 +22,7 @@ handlers = Handlers[Agent]()
 
 @handlers.of(verbs.PUT_VOLUME_CAPTURE)
 async def put_volume_capture(call: Call[Agent]) -> Answer:
-    """Copy a volume that nobody has, unless that was done."""
+    """Copy a volume that nobody has, or a snapshot, unless that was done."""
     agent, path = call.agent, _path(call)
     if (known := capture_files.find(path)) is not None:
         return Answer(body=known)
@@ -30,8 +30,8 @@ async def put_volume_capture(call: Call[Agent]) -> Answer:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def copy(written: Path) -> None:
-        target = (written, call.body.disk_format)
-        await driver.capture(volume.volume_id, target, call.operation_key)
+        target, snapshot_id = (written, call.body.disk_format), call.body.snapshot_id
+        await driver.capture(volume.volume_id, target, call.operation_key, snapshot_id)
         agent.probe.at("agent/put_volume_capture/copied")
 
     made = await capture_files.make(path, call.path["image_id"], call.operation_key, copy)

@@ -70,18 +70,20 @@ class CaptureCalls(Calls):
         image_id: str,
         disk_format: DiskFormat,
         *,
+        snapshot_id: str = "",
         operation: Operation | None = None,
         timeout_s: float = AGENT_CAPTURE_S,
     ) -> Capture:
-        """Have a host copy a volume that nobody has, or find it copied.
+        """Have a host copy a volume that nobody has, or a snapshot of it, or find it copied.
 
-        NotFound: no such volume. Conflict: it is exported. NoCapacity: no room; nothing is left.
+        NotFound: no such volume, or snapshot. Conflict: the volume, and no snapshot of it, is to be
+        copied, and is exported. NoCapacity: no room; nothing is left.
         """
         return await self.ask(
             verbs.PUT_VOLUME_CAPTURE,
             volume_id,
             image_id,
-            body=CaptureRequest(disk_format),
+            body=CaptureRequest(disk_format, snapshot_id),
             operation=operation,
             timeout_s=timeout_s,
         )

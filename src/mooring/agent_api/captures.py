@@ -13,9 +13,13 @@ CAPTURE_FORMAT: DiskFormat = "qcow2"
 
 
 class CaptureRequest(Struct, frozen=True):
-    """Body of `PUT /volumes/{volume_id}/captures/{image_id}`: what it is to be."""
+    """Body of `PUT /volumes/{volume_id}/captures/{image_id}`: what it is to be.
+
+    With a `snapshot_id` the volume is captured as it was then, whoever has it now.
+    """
 
     disk_format: DiskFormat
+    snapshot_id: str = ""
 
 
 class Capture(Struct, frozen=True, kw_only=True):

@@ -186,11 +186,16 @@ class VolumeDriver(Protocol):
         ...
 
     async def capture(
-        self, volume_id: str, target: tuple[Path, DiskFormat], operation_key: str
+        self,
+        volume_id: str,
+        target: tuple[Path, DiskFormat],
+        operation_key: str,
+        snapshot_id: str = "",
     ) -> None:
-        """Write a volume's content into a file of a format, which stands alone.
+        """Write a volume's content, or its snapshot's, into a file of a format that stands alone.
 
-        Raises NotFound, Conflict (exported), NoCapacity. `copied_percent` tells how far it is.
+        Raises NotFound, Conflict (exported, without a snapshot), NoCapacity. `copied_percent` tells
+        how far it is.
         """
         ...
 

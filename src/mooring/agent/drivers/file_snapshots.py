@@ -123,9 +123,16 @@ class FileSnapshots(FileVolumes):
         return await run_to_end(find)
 
     async def capture(
-        self, volume_id: str, target: tuple[Path, DiskFormat], operation_key: str
+        self,
+        volume_id: str,
+        target: tuple[Path, DiskFormat],
+        operation_key: str,
+        snapshot_id: str = "",
     ) -> None:
-        source = await self.volume_source(volume_id)
+        if snapshot_id:
+            source = await self.snapshot_source(volume_id, snapshot_id)
+        else:
+            source = await self.volume_source(volume_id)
         await self._copy(volume_id, source, target, operation_key)
 
     async def _rewrite(

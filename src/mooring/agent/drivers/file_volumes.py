@@ -285,7 +285,8 @@ class FileVolumes(WithoutFence, ABC):
         try:
             await self._qemu_img.convert(content, target, operation_key=operation_key)
         finally:
-            del self._copies[volume_id]
+            # Two snapshots of a volume may be copied at a time.
+            self._copies.pop(volume_id, None)
 
     def _prepare(self) -> None:
         self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)

@@ -160,11 +160,18 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         return None
 
     async def capture(
-        self, volume_id: str, target: tuple[Path, DiskFormat], operation_key: str
+        self,
+        volume_id: str,
+        target: tuple[Path, DiskFormat],
+        operation_key: str,
+        snapshot_id: str = "",
     ) -> None:
         del operation_key
         await self.knobs.at("capture")
-        source = await self.volume_source(volume_id)
+        if snapshot_id:
+            source = await self.snapshot_source(volume_id, snapshot_id)
+        else:
+            source = await self.volume_source(volume_id)
         path, disk_format = target
         await run_to_end(lambda: write_empty(path, disk_format, source.virtual_bytes))
 
