@@ -366,7 +366,7 @@ class SimulatedCloud:
 
     async def complaints(self) -> list[str]:
         """What the doctor finds, and what has not ended."""
-        found = await look(self.every_store(), self.known_agents, self.clock)
+        found = await look(self.every_store(), self.known_agents, self.clock, self.settings)
         lines = (f"{one.resource}: {one.message}" for one in sorted(found))
         return [*lines, *await self.unfinished()]
 

@@ -138,6 +138,11 @@ class Cloud:
         return service
 
     @property
+    def settings(self) -> Settings:
+        """What its operator has chosen."""
+        return self.outside.settings
+
+    @property
     def agents(self) -> Agents:
         """The hosts that this process knows."""
         return self.outside.agents

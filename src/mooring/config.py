@@ -215,6 +215,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             le=86400,
         ),
     ] = 20
+    backup_directory: Annotated[
+        str,
+        Meta(
+            description="The directory that [backups of volumes](backups.md) lie in, reached by"
+            " every process of the control plane; it must be there. Empty: `backups` in"
+            " `state_dir`, which is made, and lost together with the cloud."
+        ),
+    ] = ""
     max_concurrent_live_migrations: Annotated[
         int, Meta(description="Running servers that leave a host at a time; 0: any.", ge=0, le=1000)
     ] = 1

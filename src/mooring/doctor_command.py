@@ -74,7 +74,7 @@ async def _look(settings: Settings) -> list[Finding]:
         if FLEET in stores:
             sealer = load_sealer(settings.state_path / installation.SEAL_KEY)
             await open_fleet(stores[FLEET], sealer, agents, RealClock())
-        return await examine(stores, agents, RealClock())
+        return await examine(stores, agents, RealClock(), settings)
 
 
 def _print(found: list[Finding], *, as_json: bool) -> None:

@@ -97,6 +97,9 @@ class Loop(Struct, Generic[S], frozen=True):
 Page: TypeAlias = "Callable[[Session], dict[str, dict[str, Any]]]"
 """Reads rows that the doctor looks at, as plain dictionaries, by what it knows each one by."""
 
+Kept: TypeAlias = "Callable[[Settings], Awaitable[dict[str, dict[str, Any]]]]"
+"""Looks at what a service keeps beside its tables, by what the doctor knows each thing by."""
+
 
 def rows_of(table: type[Any], *conditions: Any, key: str = "id") -> Page:
     """Return the page of a table's rows that meet the conditions, by their column `key`."""
@@ -144,6 +147,9 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
     forget_host: ForgetHost[S] | None = None
     pages: Mapping[str, Page] = {}
     """What the doctor reads of its tables, by the name under which the doctor's books have it."""
+
+    keeps: Mapping[str, Kept] = {}
+    """What the doctor sees of what it keeps beside its tables, likewise, read after them."""
 
     def build(
         self,

@@ -23,7 +23,7 @@ from mooring.volume.attachments.sagas.delete_attachment import DELETE_ATTACHMENT
 from mooring.volume.volumes.sagas.create_volume import CREATE_VOLUME
 from mooring.volume.volumes.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
-from tests.laws import assisted_scenarios, volume_snapshot_scenarios
+from tests.laws import assisted_scenarios, backup_scenarios, volume_snapshot_scenarios
 from tests.laws.drive_scenarios import DRIVES
 from tests.laws.elsewhere_scenarios import MOVES_ELSEWHERE
 from tests.laws.evacuation_scenarios import EVACUATIONS
@@ -365,6 +365,7 @@ SCENARIOS = [
     *assisted_scenarios.scenarios(a_server_with_volume),
     *EVENT_SCENARIOS,
     *volume_snapshot_scenarios.of(a_volume, a_server_with_volume),
+    *backup_scenarios.of(a_volume),
     *SHARES,
     *GUEST_SHARES,
     *SHARED_MOVES,

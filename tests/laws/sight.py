@@ -67,7 +67,16 @@ async def see(cloud: SimulatedCloud, names: Mapping[str, str]) -> dict[str, Any]
         seen.setdefault("connections", []).extend(_plain(inventory.connections))
         seen.setdefault("disk_sizes", []).extend(_plain(inventory.disks))
         seen.setdefault("leftovers", []).extend(inventory.leftovers)
+    seen["stored_backups"] = [
+        {"backup": file.parent.name, "file": file.name}
+        for file in (cloud.settings.state_path / "backups").glob("*/*")
+    ]
+    volumes = {row["id"] for kind in ("volumes", "sound_volumes") for row in seen[kind]}
     for name, agent in cloud.agents.items():
+        brought = [image.image_id for image in agent.agent.images.images()]
+        seen.setdefault("brought_backups", []).extend(
+            {"host": name, "to": image_id} for image_id in brought if image_id in volumes
+        )
         seen.setdefault("config_drives", []).extend(_read_drives(name, agent.agent))
         seen.setdefault("captures", []).extend(_find_captures(name, agent.agent))
     roles = {identity: f"<{role}>" for role, identity in names.items()}
@@ -131,6 +140,9 @@ def _set_apart(seen: dict[str, list[Any]]) -> None:
         seen.setdefault("error_server", []).extend(r for r in seen[kind] if r[key] in failed)
         seen[kind] = [row for row in seen[kind] if row[key] not in failed]
     seen["instance_actions"].extend(seen.pop("instance_action_events"))
+    backups = seen["backups"]
+    seen["error_backups"] = [row for row in backups if row["status"].startswith("error")]
+    seen["backups"] = [row for row in backups if not row["status"].startswith("error")]
     everything = seen["volumes"]
     seen["sound_volumes"] = [row for row in everything if not row["status"].startswith("error")]
     seen["volumes"] = [row for row in everything if row["status"].startswith("error")]

@@ -34,10 +34,18 @@ STORIES = (
                 "volume.create_volume",
                 "volume.create_volume_from_snapshot",
                 "volume.clone_volume",
+                "volume.create_volume_from_backup",
             }
         ),
         "volume.create",
         "volume_id",
+    ),
+    Story(frozenset({"volume.create_backup"}), "backup.create", "backup_id"),
+    Story(frozenset({"volume.delete_backup"}), "backup.delete", "backup_id"),
+    Story(
+        frozenset({"volume.restore_backup", "volume.create_volume_from_backup"}),
+        "backup.restore",
+        "backup_id",
     ),
     Story(frozenset({"volume.revert_volume"}), "volume.revert", "volume_id"),
     Story(

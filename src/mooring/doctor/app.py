@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from mooring.agent_api.client import Agents
     from mooring.clock import Clock
+    from mooring.config import Settings
     from mooring.saga.engine import Engine
     from mooring.store.base import Store
 
@@ -49,6 +50,11 @@ class Patient(Protocol):
         """Its time."""
         ...
 
+    @property
+    def settings(self) -> Settings:
+        """What its operator has chosen."""
+        ...
+
     async def mend(self) -> None:
         """Do now what the loops do from time to time."""
         ...
@@ -66,7 +72,7 @@ def build(cloud: Patient, validator: TokenValidator) -> ASGIApp:
         if request.method == "POST":
             await cloud.mend()
             await _retry_stuck(cloud)
-        found = await examine(cloud.stores, cloud.agents, cloud.clock)
+        found = await examine(cloud.stores, cloud.agents, cloud.clock, cloud.settings)
         return JSONResponse({"findings": msgspec.to_builtins(found)})
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

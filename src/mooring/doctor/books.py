@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from mooring.agent_api.client import Agents
 from mooring.agent_api.hosts import Inventory
 from mooring.agent_api.verbs import DISCONNECT
+from mooring.config import Settings
 from mooring.doctor import elsewhere
 from mooring.errors import MooringError
 from mooring.saga.define import REGISTRY
@@ -61,6 +62,9 @@ class Books(Struct):
     volumes: dict[str, dict[str, Any]]
     attachments: dict[str, dict[str, Any]]
     snapshots: dict[str, dict[str, Any]]
+    backups: dict[str, dict[str, Any]]
+    stored_backups: dict[str, dict[str, Any]]
+    """What the store of backups has; by "" the `problem` that kept it from being looked at."""
     exports: dict[str, dict[str, Any]]
     """Made by the calls that know no attachment."""
     reservations: dict[str, dict[str, Any]]
@@ -115,7 +119,9 @@ class Books(Struct):
         return any(key in work.held for work in self.work for key in keys)
 
 
-async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Books:
+async def read(
+    stores: Mapping[str, Store], agents: Agents, at: datetime, settings: Settings
+) -> Books:
     """Read it all: who names a thing before who has it, and hosts last.
 
     So what is named was made before the look at it, and what hosts show is never older than rows.
@@ -125,6 +131,8 @@ async def read(stores: Mapping[str, Store], agents: Agents, at: datetime) -> Boo
         for each in reversed(SERVICES)
         for name, page in each.pages.items()
     }
+    for each in SERVICES:
+        pages |= {name: await look(settings) for name, look in each.keeps.items()}
     busy = [each.name for each in SERVICES if each.take_sagas is not None]
     work = [found for name in busy for found in await _work(stores[name], name)]
     inventories, silent = await _inventories(agents)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from mooring.agent_api.client import Agents
 from mooring.clock import Clock
-from mooring.doctor import agreement, books, guest_shares, owners, shares, snapshots
+from mooring.config import Settings
+from mooring.doctor import agreement, backups, books, guest_shares, owners, shares, snapshots
 from mooring.doctor.findings import Finding
 from mooring.store.base import Store
 
@@ -14,18 +15,28 @@ BETWEEN_S = 2.0
 
 
 async def examine(
-    stores: Mapping[str, Store], agents: Agents, clock: Clock, *, between_s: float = BETWEEN_S
+    stores: Mapping[str, Store],
+    agents: Agents,
+    clock: Clock,
+    settings: Settings,
+    *,
+    between_s: float = BETWEEN_S,
 ) -> list[Finding]:
     """Return what two looks both find: what is on its way changes in between. Changes nothing."""
-    first = await look(stores, agents, clock)
+    first = await look(stores, agents, clock, settings)
     if not first:
         return []
     await clock.sleep(between_s)
-    return sorted(first & await look(stores, agents, clock))
+    return sorted(first & await look(stores, agents, clock, settings))
 
 
-async def look(stores: Mapping[str, Store], agents: Agents, clock: Clock) -> set[Finding]:
+async def look(
+    stores: Mapping[str, Store], agents: Agents, clock: Clock, settings: Settings
+) -> set[Finding]:
     """Return what one look finds."""
-    found = await books.read(stores, agents, clock.now())
-    looks = (owners.look, agreement.look, snapshots.look, shares.look, guest_shares.look)
+    found = await books.read(stores, agents, clock.now(), settings)
+    looks = (
+        *(owners.look, agreement.look, snapshots.look, backups.look),
+        *(shares.look, guest_shares.look),
+    )
     return {finding for look_at in looks for finding in look_at(found)}

@@ -13,6 +13,8 @@ from mooring.volume.attachments.loops import settle_borrowed
 from mooring.volume.backends import backends
 from mooring.volume.backends.api import operators
 from mooring.volume.backends.loops.watch_pools import POOLS
+from mooring.volume.backups.api import backup_actions, backups
+from mooring.volume.backups.stores import opening
 from mooring.volume.extend.api import extending
 from mooring.volume.growth import BOUNDS
 from mooring.volume.migration.api import moving
@@ -23,6 +25,7 @@ from mooring.volume.service import Volume, VolumeSettings
 from mooring.volume.snapshots.api import reverting, snapshots
 from mooring.volume.tables import (
     AttachmentRow,
+    BackupRow,
     ExportRow,
     ReservationRow,
     SnapshotRow,
@@ -45,6 +48,7 @@ def _open(near: Surroundings) -> Volume:
         store=near.store,
         images=ImageClient(near.neighbour("image")),
         compute=ComputeClient(near.neighbour("compute")),
+        backups=opening.open_store(settings),
         agents=near.agents,
         sealer=near.sealer,
         clock=near.clock,
@@ -57,6 +61,7 @@ def _open(near: Surroundings) -> Volume:
 
 
 async def _prepare(volume: Volume) -> None:
+    await volume.backups.setup()
     name, now = volume.settings.default_type, volume.clock.now()
     await volume.store.write(lambda tx: types.ensure_default(tx, name, now))
 
@@ -84,6 +89,8 @@ SERVICE = Service(
         uploading.api,
         moving.api,
         transfers.api,
+        backups.api,
+        backup_actions.api,
         operations.build_api(Volume),
     ),
     rules=RULES,
@@ -99,10 +106,12 @@ SERVICE = Service(
     hosts_seen=backends.seen,
     host_uses=backends.uses,
     forget_host=backends.forget,
+    keeps={"stored_backups": opening.find_stored},
     pages={
         "volumes": rows_of(VolumeRow),
         "attachments": rows_of(AttachmentRow),
         "snapshots": rows_of(SnapshotRow),
+        "backups": rows_of(BackupRow),
         "exports": rows_of(ExportRow),
         "reservations": rows_of(ReservationRow),
     },

@@ -160,6 +160,16 @@ _OTHERS = {
     "volume_extension:volume_admin_actions:extend_volume_completion": (
         "rule:admin_api or role:service"
     ),
+    "backup:backup-export": _ADMIN,
+    "backup:backup-import": _ADMIN,
+    "backup:backup_project_attribute": _ADMIN,
+    "backup:create": _MEMBER,
+    "backup:delete": _MEMBER,
+    "backup:export-import": _ADMIN,
+    "backup:get": _READER,
+    "backup:get_all": _READER,
+    "backup:restore": _MEMBER,
+    "backup:update": _MEMBER,
     "limits_extension:used_limits": _READER,
     "message:delete": _MEMBER,
     "message:get": _READER,

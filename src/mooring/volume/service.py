@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mooring.saga.engine import Engine
     from mooring.saga.seal import Sealer
     from mooring.store.base import Store
+    from mooring.volume.backups.stores.base import BackupStore
 
 
 class VolumeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,6 +61,7 @@ class Volume:
         store: Store,
         images: ImageClient,
         compute: ComputeClient,
+        backups: BackupStore,
         agents: Agents,
         sealer: Sealer,
         clock: Clock,
@@ -68,5 +70,6 @@ class Volume:
     ) -> None:
         self.store, self.clock, self.sealer = store, clock, sealer
         self.images, self.compute, self.agents = images, compute, agents
+        self.backups = backups
         self.settings = settings or VolumeSettings()
         self.outbox = outbox or Outbox(clock)

@@ -16,7 +16,7 @@ _VOLUME = "volumes.id"
 _TYPE = "volume_types.id"
 
 
-def total_gib(table: type[VolumeRow | SnapshotRow] | None = None) -> ColumnElement[int]:
+def total_gib(table: type[VolumeRow | SnapshotRow | BackupRow] | None = None) -> ColumnElement[int]:
     """Return the sum of sizes, of volumes unless `table` says otherwise, as a column.
 
     PostgreSQL would make a decimal of it.
@@ -180,6 +180,46 @@ class TransferRow(Base):
     salt: Mapped[str]
     digest: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class BackupRow(Base):
+    """One backup of a volume, which it outlives: nothing in here refers to another row.
+
+    `size_gib`, `bootable` and `image_metadata` are the volume's when it was made, `data_at` is when
+    its data were so. `saga_id` names the saga that is at work on it. `borrowed_by` is who set a
+    transitional status by hand.
+    """
+
+    __tablename__ = "backups"
+    __table_args__ = (
+        Index("backups_of_project", "project_id", "created_at", "id"),
+        Index("backups_used", "project_id", "size_gib"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str]
+    user_id: Mapped[str]
+    name: Mapped[str | None]
+    description: Mapped[str | None]
+    volume_id: Mapped[str]
+    snapshot_id: Mapped[str | None]
+    size_gib: Mapped[int]
+    status: Mapped[str]
+    zone: Mapped[str]
+    container: Mapped[str | None]
+    """What who made it calls the place of its data: a word that is shown, and no more."""
+    fail_reason: Mapped[str | None]
+    object_count: Mapped[int] = mapped_column(default=0)
+    """How many pieces of it are stored: those of zeros alone are not."""
+    labels: Mapped[dict[str, str]] = mapped_column("metadata", Json, default=dict)
+    """What the API calls metadata."""
+    bootable: Mapped[bool] = mapped_column(default=False)
+    image_metadata: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
+    saga_id: Mapped[str] = mapped_column(default="")
+    borrowed_by: Mapped[str] = mapped_column(default="")
+    data_at: Mapped[datetime] = mapped_column(UtcTime)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
 
 
 class AttachmentRow(Base):

@@ -93,7 +93,7 @@ IMAGE = Unbuilt(
 )
 VOLUME = Unbuilt(
     {
-        "backups": "Backups of volumes",
+        "backups/*/export_record": "Records of backups",
         "capabilities": "Capabilities of backends",
         "cgsnapshots": "Groups of volumes",
         "clusters": "Clusters of volume services",

@@ -119,6 +119,27 @@ def claim_type(tx: Session, row: VolumeRow, new_type: TypeRow) -> None:
     _check_count(f"snapshots{suffix}", limits, used.snapshots, taken.snapshots)
 
 
+def claim_backup(tx: Session, project_id: str, size_gib: int) -> None:
+    """Hold the project's quota; raise OverQuota when one more backup of this size does not fit."""
+    hold(tx, project_id)
+    limits = find_limits(tx, project_id)
+    most, most_gib = limits["backups"], limits["backup_gigabytes"]
+    if most == most_gib == UNLIMITED:
+        return
+    used, used_gib = usage.sum_backups(tx, project_id)
+    if most_gib != UNLIMITED and used_gib + size_gib > most_gib:
+        raise OverQuota(
+            "VolumeBackupSizeExceedsAvailableQuota: Requested backup exceeds allowed "
+            f"backup_gigabytes quota. Requested {size_gib}G, quota is {most_gib}G and {used_gib}G "
+            "has been consumed. Nothing was made; delete backups or ask for a higher quota.",
+        )
+    if most != UNLIMITED and used + 1 > most:
+        raise OverQuota(
+            f"BackupLimitExceeded: Maximum number of backups allowed ({most}) exceeded for quota "
+            "'backups'. Nothing was made; delete backups or ask for a higher quota.",
+        )
+
+
 def reserve(tx: Session, growth: Growth) -> ReservationRow:
     """Write down what a volume will take besides. Raises OverQuota when it does not fit."""
     row, project_id = growth.row, growth.row.project_id

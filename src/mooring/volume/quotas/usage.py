@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from mooring.store.prepared import Prepared
 from mooring.volume.tables import (
+    BackupRow,
     ReservationRow,
     SnapshotRow,
     TypeRow,
@@ -61,6 +62,7 @@ def find_used(tx: Session, project_id: str) -> Counter[str]:
     """Return what a project uses, by resource; 0 for what this service does not make."""
     total = sum_up(tx, project_id)
     found = Counter(volumes=total.volumes, gigabytes=total.gigabytes, snapshots=total.snapshots)
+    found["backups"], found["backup_gigabytes"] = sum_backups(tx, project_id)
     query = (
         select(TypeRow.name, func.count(), total_gib())
         .join(VolumeRow, VolumeRow.volume_type_id == TypeRow.id)
@@ -81,6 +83,14 @@ def find_used(tx: Session, project_id: str) -> Counter[str]:
         found[f"snapshots_{name}"] = snapshots
         found[f"gigabytes_{name}"] += gigabytes
     return found
+
+
+def sum_backups(tx: Session, project_id: str) -> tuple[int, int]:
+    """Return how many backups a project has, and how many GiB their volumes had together."""
+    tx.flush()
+    query = select(func.count(), total_gib(BackupRow)).where(BackupRow.project_id == project_id)
+    [(count, gigabytes)] = tx.execute(query)
+    return count, gigabytes
 
 
 def find_reserved(tx: Session, project_id: str) -> Counter[str]:

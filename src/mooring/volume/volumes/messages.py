@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from mooring import limits
 from mooring.errors import NotFound
-from mooring.volume.tables import MessageRow, SnapshotRow, VolumeRow
+from mooring.volume.tables import BackupRow, MessageRow, SnapshotRow, VolumeRow
 from mooring.who import Who
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ Action = Literal[
     "create",
     "create_snapshot",
     "delete_snapshot",
+    "create_backup",
+    "delete_backup",
+    "restore_backup",
     "reimage",
     "revert",
 ]
@@ -40,6 +43,9 @@ _ACTIONS: dict[Action, tuple[str, str]] = {
     "create": ("008", "create volume from backend storage"),
     "create_snapshot": ("009", "create snapshot"),
     "delete_snapshot": ("010", "delete snapshot"),
+    "create_backup": ("013", "create backup"),
+    "delete_backup": ("014", "delete backup"),
+    "restore_backup": ("015", "restore backup"),
     "reimage": ("016", "reimage volume"),
     "revert": ("017", "revert volume to snapshot"),
 }
@@ -67,18 +73,23 @@ _DETAILS: dict[Detail, tuple[str, str]] = {
     "reimage_notify": ("028", "The compute service could not be told of the reimage."),
     "image_format": ("029", "The image's data are not what its format says."),
 }
+_RESOURCES = {
+    VolumeRow: "VOLUME",
+    SnapshotRow: "VOLUME_SNAPSHOT",
+    BackupRow: "VOLUME_BACKUP",
+}
 
 
 def add(
     tx: Session,
-    row: VolumeRow | SnapshotRow,
+    row: VolumeRow | SnapshotRow | BackupRow,
     what: tuple[Action, Detail],
     *,
     request_id: str,
     now: datetime,
 ) -> None:
-    """Tell the owner of a volume or snapshot what went wrong with it."""
-    resource = "VOLUME_SNAPSHOT" if isinstance(row, SnapshotRow) else "VOLUME"
+    """Tell the owner of a volume, snapshot or backup what went wrong with it."""
+    resource = _RESOURCES[type(row)]
     (action, doing), (detail, reason) = _ACTIONS[what[0]], _DETAILS[what[1]]
     tx.add(
         MessageRow(

@@ -21,7 +21,10 @@ from mooring.who import Who
 BORROWED = ("attaching", "detaching", "reserved")
 """Transitional statuses that clients of the API bring a volume into."""
 
-OWNED = ("creating", "downloading", "deleting", "extending", "reverting", "retyping", "uploading")
+OWNED = (
+    *("creating", "downloading", "deleting", "extending", "reverting", "retyping", "uploading"),
+    *("backing-up", "restoring-backup"),
+)
 """Transitional statuses that only a saga of this service enters and leaves."""
 
 RETURNED: dict[str, Any] = {"borrowed_by": "", "borrowed_for": "", "borrowed_at": None}

@@ -92,7 +92,7 @@ async def create(asked: Asked, wanted: NewVolume) -> str:
         if earlier is not None:
             return earlier.body
         source = _find_source(tx, asked.who, wanted)
-        row = _add(tx, asked, wanted, image, source)
+        row = add(tx, asked, wanted, image, source)
         copying = CREATE_VOLUME_FROM_SNAPSHOT if wanted.snapshot_id else CLONE_VOLUME
         saga = CREATE_VOLUME if source is None else copying
         volume.sagas.start(tx, saga, _notes_of(asked, row, image, source), who=asked.who)
@@ -136,9 +136,10 @@ def _find_source(tx: Session, who: Who, wanted: NewVolume) -> Source | None:
     return snapshot_rows.of(tx, row)
 
 
-def _add(
+def add(
     tx: Session, asked: Asked, wanted: NewVolume, image: Image | None, source: Source | None
 ) -> VolumeRow:
+    """Write a new volume down. Raises Invalid, Forbidden, OverQuota."""
     volume, who = asked.volume, asked.who
     usual = volume.settings.default_type if source is None else source.type_name
     volume_type = types.named(tx, who, wanted.volume_type or usual)
@@ -146,7 +147,7 @@ def _add(
     if multiattach and not wanted.may_multiattach:
         raise Forbidden("Policy doesn't allow volume:multiattach to be performed.")
     size_gib = _check_size(wanted, image, source)
-    zone = _check_zone(tx, volume, wanted.zone or (source.zone if source else None))
+    zone = check_zone(tx, volume, wanted.zone or (source.zone if source else None))
     quota.claim(tx, who.project_id, volume_type, size_gib)
     row = VolumeRow(
         id=str(uuid.uuid4()),
@@ -204,7 +205,8 @@ def _check_size(wanted: NewVolume, image: Image | None, source: Source | None) -
     return size_gib
 
 
-def _check_zone(tx: Session, volume: Volume, zone: str | None) -> str:
+def check_zone(tx: Session, volume: Volume, zone: str | None) -> str:
+    """Return the zone that is asked for, or the usual one. Raises Invalid for an unknown one."""
     if zone is None or zone == volume.settings.default_zone:
         return volume.settings.default_zone
     if tx.execute(select(BackendRow.name).where(BackendRow.zone == zone).limit(1)).first() is None:

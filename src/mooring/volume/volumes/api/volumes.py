@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
 from mooring import limits
 from mooring.errors import Invalid, NotFound
 from mooring.volume.attachments.reserving import Asked
+from mooring.volume.backups import restoring
 from mooring.volume.service import Volume
 from mooring.volume.volumes import listing, properties, volumes
 from mooring.volume.volumes.api.bodies import NamesBody
@@ -18,6 +19,7 @@ from mooring.volume.wire.api.metadata import MetadataOf
 from mooring.volume.wire.api.values import Flag, Metadata, Name, asked
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply
+from mooring.web.bodies import Since
 
 api = Api[Volume]()
 
@@ -42,7 +44,7 @@ class VolumeBody(Struct, frozen=True):
     image_id: str | None = None
     consistencygroup_id: str | None = None
     group_id: str | None = None
-    backup_id: str | None = None
+    backup_id: Annotated[str | None, Since(3, 47)] = None
     multiattach: Flag | None = None
 
 
@@ -56,7 +58,10 @@ class ChangesBody(NamesBody, frozen=True):
 async def create_volume(call: Call[Volume], body: VolumeBody) -> Reply:
     """Make a volume. Scheduler hints beside it are taken and have no effect."""
     wanted = _read_wanted(call, body)
-    volume_id = await volumes.create(asked(call), wanted)
+    if body.backup_id:
+        volume_id = await restoring.create_volume(asked(call), body.backup_id, wanted)
+    else:
+        volume_id = await volumes.create(asked(call), wanted)
     row, around = await _load(call, volume_id)
     return Reply(202, {"volume": views.volume(call, row, around)})
 
@@ -134,10 +139,11 @@ async def show_encryption(call: Call[Volume]) -> Reply:
 def _read_wanted(call: Call[Volume], body: VolumeBody) -> volumes.NewVolume:
     _refuse_sources(body)
     image_id = body.image_ref or body.image_id
-    if len([source for source in (image_id, body.snapshot_id, body.source_volid) if source]) > 1:
+    sources = image_id, body.snapshot_id, body.source_volid, body.backup_id
+    if len([source for source in sources if source]) > 1:
         raise Invalid(
-            "Invalid input received: A volume is made from an image, from a snapshot or from a "
-            "volume, and from one of them alone. Nothing was made.",
+            "Invalid input received: A volume is made from an image, from a snapshot, from a "
+            "backup or from a volume, and from one of them alone. Nothing was made.",
         )
     if image_id:
         call.require("volume:create_from_image")
@@ -164,9 +170,8 @@ def _refuse_sources(body: VolumeBody) -> None:
             "whose extra spec multiattach is '<is> True'.",
         )
     groups = body.group_id or body.consistencygroup_id
-    for kind, name in (("Backup", body.backup_id), ("Group", groups)):
-        if name:
-            raise NotFound(f"{kind} {name} could not be found.")
+    if groups:
+        raise NotFound(f"Group {groups} could not be found.")
 
 
 def _read_changes(body: ChangesBody) -> properties.Changes:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mooring import limits
 from mooring.errors import Invalid
+from mooring.volume.backups import backup_list
 from mooring.volume.snapshots import snapshot_list
 from mooring.volume.transfers import transfer_list
 from mooring.volume.volumes import listing
@@ -35,6 +36,8 @@ _OF_SNAPSHOTS = frozenset(
     ("name", "display_name", "status", "volume_id", "availability_zone", "consumes_quota", "id")
 )
 """What anybody may filter snapshots by."""
+_OF_BACKUPS = frozenset(("name", "status", "volume_id", "id"))
+"""What anybody may filter backups by."""
 
 
 def volumes(call: Call[Volume]) -> Query:
@@ -52,6 +55,15 @@ def snapshots(call: Call[Volume]) -> Query:
     for key, value in call.query.items():
         if key not in _PAGING:
             query = _filter_snapshots(call, query, key, value)
+    return query
+
+
+def backups(call: Call[Volume]) -> Query:
+    """Read what backups are asked for. Raises Invalid."""
+    query = Query(project_id=_project(call), page=_page(call, backup_list.COLUMNS))
+    for key, value in call.query.items():
+        if key not in _PAGING:
+            query = _filter_backups(call, query, key, value)
     return query
 
 
@@ -116,6 +128,19 @@ def _filter_snapshots(call: Call[Volume], query: Query, key: str, value: str) ->
         return replace(query, nothing=query.nothing or not values.flag(value, key))
     if key in _OF_SNAPSHOTS or (call.who.is_admin and key in snapshot_list.COLUMNS):
         return replace(query, equal={**query.equal, key: value})
+    if call.version >= (3, 31) and not (key == "project_id" and call.who.is_admin):
+        raise Invalid(f"Invalid input received: Invalid filters {key} are found in query options.")
+    return query
+
+
+def _filter_backups(call: Call[Volume], query: Query, key: str, value: str) -> Query:
+    name = key.removesuffix("~")
+    if key.endswith("~") and call.version >= (3, 34) and name in {"name", "status"}:
+        return replace(query, like={**query.like, name: value})
+    if key == "metadata" and call.version >= (3, 43):
+        return replace(query, metadata=values.pairs(value, key))
+    if key in _OF_BACKUPS or (call.who.is_admin and key in backup_list.COLUMNS):
+        return replace(query, equal={**query.equal, key: _read(key, value)})
     if call.version >= (3, 31) and not (key == "project_id" and call.who.is_admin):
         raise Invalid(f"Invalid input received: Invalid filters {key} are found in query options.")
     return query

@@ -1,0 +1,68 @@
+"""Lists of backups. Rows are Core rows, not objects. Source: facts/block_storage.md 7.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, Text, func, select, type_coerce
+
+from mooring.errors import NotFound
+from mooring.store.pages import Column, has_pair, page_of
+from mooring.volume.tables import BackupRow
+from mooring.volume.volumes import listing
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.volume.volumes.listing import Query, Rows
+
+COLUMNS: Mapping[str, Column] = {
+    "availability_zone": BackupRow.zone,
+    "container": BackupRow.container,
+    "created_at": BackupRow.created_at,
+    "data_timestamp": BackupRow.data_at,
+    "description": BackupRow.description,
+    "id": BackupRow.id,
+    "name": BackupRow.name,
+    "project_id": BackupRow.project_id,
+    "size": BackupRow.size_gib,
+    "snapshot_id": BackupRow.snapshot_id,
+    "status": BackupRow.status,
+    "updated_at": BackupRow.updated_at,
+    "user_id": BackupRow.user_id,
+    "volume_id": BackupRow.volume_id,
+}
+"""What backups are filtered and sorted by."""
+
+_ALL = tuple(BackupRow.__table__.columns)
+
+
+def backups(tx: Session, query: Query) -> Rows:
+    """Return one page of backups. Raises NotFound for a bad marker."""
+    wanted = select(*_ALL).where(*_found_by(tx, query))
+    return page_of(tx, wanted, COLUMNS, query.page)
+
+
+def count(tx: Session, query: Query) -> int:
+    """Return how many backups the filters find, on all pages."""
+    counted = select(func.count()).select_from(BackupRow)
+    return tx.execute(counted.where(*_found_by(tx, query))).scalar_one()
+
+
+def backup(tx: Session, backup_id: str) -> Any:
+    """Return one backup. Raises NotFound."""
+    row = tx.execute(select(*_ALL).where(BackupRow.id == backup_id)).first()
+    if row is None:
+        raise NotFound(f"Backup {backup_id} could not be found.")
+    return row
+
+
+def _found_by(tx: Session, query: Query) -> list[ColumnElement[bool]]:
+    found = listing.equal_to(query, COLUMNS)
+    if query.project_id is not None:
+        found.append(BackupRow.project_id == query.project_id)
+    for name, text in query.like.items():
+        found.append(type_coerce(COLUMNS[name], Text).icontains(text, autoescape=True))
+    found += [has_pair(tx, BackupRow.labels, key, value) for key, value in query.metadata.items()]
+    return found

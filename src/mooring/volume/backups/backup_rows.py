@@ -1,0 +1,60 @@
+"""Rows of backups: who may see them, and how their status changes.
+
+A backup that an operation is at work on names it, and only that operation ends it. An operation
+that was given up by a reset of its volume ends its backup, too, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import update
+
+from mooring.errors import Invalid, NotFound
+from mooring.volume.tables import BackupRow
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.who import Who
+
+TRANSITIONAL = ("creating", "deleting", "restoring")
+"""Statuses that a saga, or who set them by hand, leads out of."""
+DELETABLE = ("available", "error", "error_deleting")
+
+
+def visible(tx: Session, who: Who, backup_id: str) -> BackupRow:
+    """Return the backup that this caller may see. Raises NotFound."""
+    row = tx.get(BackupRow, backup_id, populate_existing=True)
+    if row is None or not (who.is_admin or row.project_id == who.project_id):
+        raise NotFound(f"Backup {backup_id} could not be found.")
+    return row
+
+
+def take(
+    tx: Session, row: BackupRow, *, allowed: Collection[str], status: str, now: datetime
+) -> None:
+    """Give a backup that nobody is at work on a transitional status. Raises Invalid."""
+    taken = update(BackupRow).where(
+        BackupRow.id == row.id, BackupRow.saga_id == "", BackupRow.status.in_(allowed)
+    )
+    values = {"status": status, "borrowed_by": "", "updated_at": now}
+    if tx.execute(taken.values(values).returning(BackupRow.id)).first() is None:
+        busy = ", and an operation is at work on it" if row.saga_id else ""
+        raise Invalid(
+            f"Invalid backup: Backup {row.id} status must be {' or '.join(allowed)}, but it is "
+            f"{row.status}{busy}. Nothing was changed."
+        )
+
+
+def give(tx: Session, backup_id: str, saga_id: str) -> None:
+    """Say which operation is at work on a backup."""
+    tx.execute(update(BackupRow).where(BackupRow.id == backup_id).values(saga_id=saga_id))
+
+
+def end(tx: Session, backup_id: str, saga_id: str, now: datetime, **values: Any) -> None:
+    """Say how an operation ended; nothing where another one has the backup, or it is gone."""
+    mine = update(BackupRow).where(BackupRow.id == backup_id, BackupRow.saga_id.in_(("", saga_id)))
+    tx.execute(mine.values(saga_id="", updated_at=now, **values))

@@ -1,0 +1,194 @@
+"""Backups: what a client may ask for, and when. Source: facts/block_storage.md 1.8.
+
+Policy is checked by the route. Errors: NotFound for what the caller may not see, Invalid for a
+request or a state that forbids it (Cinder answers both with 400), OverQuota.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Struct, UnsetType
+
+from mooring.errors import Conflict, Invalid
+from mooring.volume.backups import backup_rows, notices
+from mooring.volume.backups.sagas.create_backup import CREATE_BACKUP, CreateBackup
+from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP, DeleteBackup
+from mooring.volume.quotas import quota
+from mooring.volume.snapshots import snapshot_rows
+from mooring.volume.tables import BackupRow
+from mooring.volume.volumes import volumes
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.volume.attachments.reserving import Asked
+    from mooring.volume.tables import SnapshotRow, VolumeRow
+
+
+class NewBackup(Struct, frozen=True, kw_only=True):
+    """What POST /backups asks for. `force`: also of a volume in use."""
+
+    volume_id: str
+    name: str | None = None
+    description: str | None = None
+    container: str | None = None
+    snapshot_id: str | None = None
+    metadata: dict[str, str] = {}
+    zone: str | None = None
+    force: bool = False
+    incremental: bool = False
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """What PUT /backups/{id} may change."""
+
+    name: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+    metadata: dict[str, str] | UnsetType = UNSET
+
+
+async def create(asked: Asked, wanted: NewBackup) -> str:
+    """Write a backup down, start what makes it, and return its id."""
+    volume = asked.volume
+    if wanted.incremental:
+        raise Invalid(
+            "Invalid backup: This cloud makes full backups only, in which zeros take no room; "
+            "incremental must be false. Nothing was made; ask for a full backup."
+        )
+
+    def begin(tx: Session) -> str:
+        row = volumes.visible(tx, asked.who, wanted.volume_id)
+        snapshot = _find_snapshot(tx, asked, wanted) if wanted.snapshot_id else None
+        backend = _require(row, snapshot, force=wanted.force)
+        size_gib = row.size_gib if snapshot is None else snapshot.size_gib
+        zone = volumes.check_zone(tx, volume, wanted.zone or row.zone)
+        quota.claim_backup(tx, asked.who.project_id, size_gib)
+        made = _add(tx, asked, wanted, row, snapshot)
+        made.zone = zone
+        tx.flush()
+        notes = CreateBackup(
+            backup_id=made.id,
+            volume_id=row.id,
+            backend=backend,
+            snapshot_id=wanted.snapshot_id or "",
+        )
+        volume.sagas.start(tx, CREATE_BACKUP, notes, who=asked.who)
+        return made.id
+
+    return await volume.sagas.submit(begin)
+
+
+def _find_snapshot(tx: Session, asked: Asked, wanted: NewBackup) -> SnapshotRow:
+    """Return the snapshot to back up. Raises NotFound, Invalid when it cannot be now."""
+    found = snapshot_rows.visible(tx, asked.who, wanted.snapshot_id or "")
+    if found.volume_id != wanted.volume_id:
+        raise Invalid(
+            f"Invalid snapshot: Snapshot {found.id} is none of volume {wanted.volume_id}. Nothing "
+            "was made."
+        )
+    if found.status != "available":
+        raise Invalid(
+            f"Invalid snapshot: Snapshot to be backed up must be available, but the current status "
+            f'is "{found.status}". Nothing was made.'
+        )
+    return found
+
+
+def _require(row: VolumeRow, snapshot: SnapshotRow | None, *, force: bool) -> str:
+    """Return where lies what can be backed up now. Raises Invalid."""
+    if snapshot is None and row.status == "in-use" and force:
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} is in-use, and this cloud backs up what a guest "
+            "writes to by a snapshot alone. Nothing was made; take a snapshot of the volume, and "
+            "give its id as snapshot_id."
+        )
+    if snapshot is None and (row.status != "available" or volumes.is_migrating(row)):
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} to be backed up must be available, but the current "
+            f'status is "{row.status}". Nothing was made; of a volume in use take a snapshot, and '
+            "back that up."
+        )
+    if row.backend is None:
+        raise Invalid(f"Invalid volume: Volume {row.id} has no storage. Delete it.")
+    return row.backend
+
+
+def _add(
+    tx: Session, asked: Asked, wanted: NewBackup, row: VolumeRow, snapshot: SnapshotRow | None
+) -> BackupRow:
+    now = asked.volume.clock.now()
+    made = BackupRow(
+        id=str(uuid.uuid4()),
+        project_id=asked.who.project_id,
+        user_id=asked.who.user_id,
+        name=wanted.name,
+        description=wanted.description,
+        volume_id=row.id,
+        snapshot_id=wanted.snapshot_id,
+        size_gib=row.size_gib if snapshot is None else snapshot.size_gib,
+        status="creating",
+        zone=row.zone,
+        container=wanted.container,
+        object_count=0,
+        labels=wanted.metadata,
+        bootable=row.bootable,
+        image_metadata=row.image_metadata,
+        saga_id="",
+        borrowed_by="",
+        data_at=now if snapshot is None else snapshot.created_at,
+        created_at=now,
+    )
+    tx.add(made)
+    return made
+
+
+async def delete(asked: Asked, backup_id: str, *, force: bool = False) -> None:
+    """Start to delete a backup; with `force` in any status that nobody is at work on."""
+
+    def begin(tx: Session) -> None:
+        row = backup_rows.visible(tx, asked.who, backup_id)
+        if row.saga_id and row.status == "deleting":
+            return
+        allowed = (row.status,) if force and not row.saga_id else backup_rows.DELETABLE
+        now = asked.volume.clock.now()
+        backup_rows.take(tx, row, allowed=allowed, status="deleting", now=now)
+        asked.volume.sagas.start(tx, DELETE_BACKUP, DeleteBackup(backup_id=row.id), who=asked.who)
+
+    await asked.volume.sagas.submit(begin)
+
+
+async def update(asked: Asked, backup_id: str, changes: Changes) -> None:
+    """Change name, description or metadata."""
+
+    def change(tx: Session) -> None:
+        row = backup_rows.visible(tx, asked.who, backup_id)
+        if changes.name is not UNSET:
+            row.name = changes.name
+        if changes.description is not UNSET:
+            row.description = changes.description
+        if changes.metadata is not UNSET:
+            row.labels = changes.metadata
+        row.updated_at = asked.volume.clock.now()
+
+    await asked.volume.store.write(change)
+
+
+async def reset_status(asked: Asked, backup_id: str, status: str) -> None:
+    """Set the status by hand. Raises Conflict while an operation is at work on the backup."""
+
+    def change(tx: Session) -> None:
+        row = backup_rows.visible(tx, asked.who, backup_id)
+        if row.saga_id:
+            raise Conflict(
+                f"Backup {backup_id} is {row.status} (operation {row.saga_id}), which ends by "
+                "itself. Nothing was changed; abort the operation if it must not go on.",
+            )
+        row.status, row.updated_at = status, asked.volume.clock.now()
+        lent = status in backup_rows.TRANSITIONAL
+        row.borrowed_by = asked.who.user_id if lent else ""
+        notices.send(tx, asked.volume, backup_id, "reset_status.start")
+        notices.send(tx, asked.volume, backup_id, "reset_status.end")
+
+    await asked.volume.store.write(change)

@@ -1,0 +1,152 @@
+"""Carrying a volume's data between its host and the store of backups.
+
+The host has copied the volume beside its storage, or takes the backup in as it takes an image; what
+goes between is read and written piece by piece, and never whole in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from mooring.agent_api.images import ImageSpec
+from mooring.errors import Conflict, Invalid, MooringError
+from mooring.fence.threads import run_to_end
+from mooring.limits import IMAGE_BYTES
+from mooring.saga import ownership
+from mooring.volume.backups.stores.base import ZEROS, Manifest, Piece
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mooring.agent_api.captures import Capture, DiskFormat
+    from mooring.agent_api.client import AgentClient
+    from mooring.saga.define import Run
+    from mooring.volume.backups.stores.base import BackupStore
+    from mooring.volume.service import Volume
+
+FORMAT: DiskFormat = "qcow2"
+"""What the copy of a volume is: what the volume never wrote has no place in it."""
+
+
+async def store_capture(
+    run: Run[Volume], agent: AgentClient, volume_id: str, backup_id: str
+) -> Manifest:
+    """Store what a host has copied of a volume, or what of it is not stored yet.
+
+    Raises Conflict where there is no copy any more, NoCapacity.
+    """
+    made = await agent.show_volume_capture(volume_id, backup_id)
+    if made is None or not made.is_whole:
+        raise Conflict(
+            f"Host {agent.name} has no copy of volume {volume_id} any more. The backup was not "
+            "made; ask for another one."
+        )
+    if made.size_bytes > IMAGE_BYTES:
+        raise Invalid(
+            f"Volume {volume_id} has {made.size_bytes} bytes of data, and a backup has "
+            f"{IMAGE_BYTES} at most: it could not be restored. Nothing was kept."
+        )
+    store = run.service.backups
+    known = await store.find_manifest(backup_id)
+    if known is not None and known.sha256 == made.sha256:
+        return known
+    await run.service.store.write(lambda tx: ownership.require_lease(tx, run))
+    await store.begin(backup_id)
+    pieces = await _store_pieces(run, agent.read_volume_capture(volume_id, made), made)
+    manifest = Manifest(
+        backup_id=backup_id,
+        disk_format=FORMAT,
+        size_bytes=made.size_bytes,
+        sha256=made.sha256,
+        pieces=pieces,
+    )
+    await store.put_manifest(manifest)
+    return manifest
+
+
+async def _store_pieces(run: Run[Volume], data: AsyncIterator[bytes], made: Capture) -> list[Piece]:
+    pieces: list[Piece] = []
+    told, done_bytes = 0, 0
+    async for piece in data:
+        digest = await run_to_end(lambda of=piece: _digest_of(of))
+        if digest != ZEROS:
+            await run.service.backups.put_piece(made.image_id, digest, piece)
+        pieces.append(Piece(len(piece), digest))
+        done_bytes += len(piece)
+        if (percent := 100 * done_bytes // made.size_bytes) > told:
+            told = percent
+            await run.progress(percent)
+    return pieces
+
+
+async def bring(run: Run[Volume], agent: AgentClient, backup_id: str, image_id: str) -> None:
+    """Have a host take a backup in as an image of its cache, every piece of it checked.
+
+    Raises Conflict for a backup that is damaged or gone, what `AgentClient.put_image` does.
+    """
+    store = run.service.backups
+    manifest = await store.find_manifest(backup_id)
+    if manifest is None:
+        raise _damaged(backup_id, "it is not there, or not whole")
+    spec = ImageSpec(
+        disk_format=manifest.disk_format,
+        size_bytes=manifest.size_bytes,
+        os_hash_algo="sha256",
+        os_hash_value=manifest.sha256,
+    )
+    reading = _Reading(store, manifest)
+    try:
+        await agent.put_image(image_id, spec, reading.chunks(run), operation=run.operation)
+    except MooringError as error:
+        if reading.failure is None:
+            raise
+        # The host knows only that the data came to no end.
+        raise reading.failure from error
+
+
+class _Reading:
+    """A backup that is being read; `failure` is why it came to no end."""
+
+    def __init__(self, store: BackupStore, manifest: Manifest) -> None:
+        self._store, self._manifest = store, manifest
+        self.failure: MooringError | None = None
+
+    async def chunks(self, run: Run[Volume]) -> AsyncIterator[bytes]:
+        """Yield the data."""
+        told, done_bytes = 0, 0
+        for number, piece in enumerate(self._manifest.pieces):
+            yield await self._read(number, piece)
+            done_bytes += piece.size_bytes
+            if (percent := 100 * done_bytes // self._manifest.size_bytes) > told:
+                told = percent
+                await run.progress(percent)
+
+    async def _read(self, number: int, piece: Piece) -> bytes:
+        try:
+            return await self._check(number, piece)
+        except MooringError as error:
+            self.failure = error
+            raise
+
+    async def _check(self, number: int, piece: Piece) -> bytes:
+        if piece.sha256 == ZEROS:
+            return bytes(piece.size_bytes)
+        backup_id = self._manifest.backup_id
+        data = await self._store.find_piece(backup_id, piece.sha256)
+        if data is None:
+            raise _damaged(backup_id, f"piece {number} is missing")
+        if await run_to_end(lambda: hashlib.sha256(data).hexdigest()) != piece.sha256:
+            raise _damaged(backup_id, f"piece {number} is not what was stored")
+        return data
+
+
+def _digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest() if data.strip(b"\0") else ZEROS
+
+
+def _damaged(backup_id: str, why: str) -> Conflict:
+    return Conflict(
+        f"The data of backup {backup_id} are damaged: {why}. They were not used; restore another "
+        "backup."
+    )

@@ -1,0 +1,1 @@
+"""How backups are made, brought back and removed."""

@@ -1,0 +1,1 @@
+"""Where the data of backups are."""

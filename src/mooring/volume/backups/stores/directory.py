@@ -1,0 +1,175 @@
+"""Backups in a directory, which may be on another machine: a folder each, a file a piece.
+
+`<id>/<digest>` is a piece, `<id>/manifest.json` the manifest. A folder that is being removed has
+another name first, under which nobody writes, and its manifest does not count.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from mooring import typed
+from mooring.errors import Conflict, MooringError, NoCapacity, Unavailable
+from mooring.fence.threads import run_to_end
+from mooring.volume.backups.stores.base import Manifest
+
+T = TypeVar("T")
+_MANIFEST = "manifest.json"
+_LEAVING = ".leaving"
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+
+
+class DirectoryStore:
+    """A `BackupStore`. With `makes` the directory is made where it is missing, but its parent."""
+
+    def __init__(self, directory: Path, *, makes: bool = False) -> None:
+        self._directory, self._makes = directory, makes
+
+    async def setup(self) -> None:
+        if self._makes:
+            await self._run(lambda: self._directory.mkdir(mode=0o700, exist_ok=True), any_way=True)
+
+    async def begin(self, backup_id: str) -> None:
+        def begin() -> None:
+            self._folder(backup_id).mkdir(mode=0o700, exist_ok=True)
+            _sync(self._directory)
+
+        await self._run(begin)
+
+    async def put_piece(self, backup_id: str, sha256: str, data: bytes) -> None:
+        path = self._folder(backup_id) / sha256
+
+        def put() -> None:
+            if not path.exists() or path.stat().st_size != len(data):
+                _write(path, data)
+
+        await self._run(put)
+
+    async def put_manifest(self, manifest: Manifest) -> None:
+        folder = self._folder(manifest.backup_id)
+
+        def put() -> None:
+            _write(folder / _MANIFEST, msgspec.json.encode(manifest))
+            for path in folder.iterdir():
+                if path.name not in {*manifest.stored, _MANIFEST}:
+                    path.unlink(missing_ok=True)
+
+        await self._run(put)
+
+    async def find_manifest(self, backup_id: str) -> Manifest | None:
+        found = await self._run(lambda: _read(self._folder(backup_id) / _MANIFEST))
+        try:
+            return None if found is None else typed.decode(found, Manifest)
+        except msgspec.DecodeError as error:
+            raise Conflict(
+                f"The manifest of backup {backup_id} is damaged, so its data cannot be read. "
+                "Restore another backup.",
+                private=str(error),
+            ) from error
+
+    async def find_piece(self, backup_id: str, sha256: str) -> bytes | None:
+        return await self._run(lambda: _read(self._folder(backup_id) / sha256))
+
+    async def delete(self, backup_id: str) -> None:
+        folder = self._folder(backup_id)
+        leaving = folder.with_name(f"{backup_id}{_LEAVING}")
+
+        def delete() -> None:
+            if leaving.exists():
+                shutil.rmtree(leaving)
+            if folder.exists():
+                folder.rename(leaving)
+                _sync(self._directory)
+                shutil.rmtree(leaving)
+            _sync(self._directory)
+
+        await self._run(delete)
+
+    async def backups(self) -> Mapping[str, bool]:
+        def find() -> dict[str, bool]:
+            folders = [path for path in sorted(self._directory.iterdir()) if path.is_dir()]
+            # One that leaves may stand beside one of the same name that has come since.
+            folders.sort(key=lambda path: path.suffix != _LEAVING)
+            return {path.name.removesuffix(_LEAVING): _is_whole(path) for path in folders}
+
+        return await self._run(find)
+
+    def _folder(self, backup_id: str) -> Path:
+        return self._directory / backup_id
+
+    async def _run(self, act: Callable[[], T], *, any_way: bool = False) -> T:
+        """Do something to the directory in a thread, and say what went wrong in our own words."""
+
+        def attempt() -> T:
+            try:
+                if not any_way and not self._directory.is_dir():
+                    # Nothing is in a directory that was not mounted, and nothing is gone from it.
+                    raise self._unavailable("it is not there")
+                return act()
+            except OSError as error:
+                raise self._translate(error) from error
+
+        return await run_to_end(attempt)
+
+    def _translate(self, error: OSError) -> MooringError:
+        if error.errno in _FULL:
+            return NoCapacity(
+                f"The directory {self._directory} for backups is full; nothing of the backup was "
+                "kept. Delete other backups, or have room made.",
+                private=str(error),
+            )
+        if isinstance(error, FileNotFoundError):
+            return Conflict(
+                "The backup was deleted while it was being written. Nothing of it is kept.",
+                private=str(error),
+            )
+        return self._unavailable(error.strerror or "it failed")
+
+    def _unavailable(self, why: str) -> Unavailable:
+        return Unavailable(
+            f"The directory {self._directory} for backups cannot be used: {why}. See to it that "
+            "the control plane reaches it, and may write there."
+        )
+
+
+def _is_whole(folder: Path) -> bool:
+    return folder.suffix != _LEAVING and (folder / _MANIFEST).exists()
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Put a file in place at once, on disk, in a directory that is there."""
+    fresh = path.with_name(f"{uuid4()}.partial")
+    try:
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        _sync(path.parent)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _sync(directory: Path) -> None:
+    """Force the names in a directory to disk."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

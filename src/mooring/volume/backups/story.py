@@ -1,0 +1,70 @@
+"""How what is done to a backup is told: its notifications, and the message that says why it failed.
+
+The engine tells it (`mooring.saga.define.Story`), in the transactions in which it comes true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mooring.saga.define import Story
+from mooring.volume.backups import notices
+from mooring.volume.tables import BackupRow
+from mooring.volume.volumes import messages
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.saga.define import Run
+    from mooring.volume.service import Volume
+
+Told = Callable[["Session", Any, Any], None]
+
+
+def tell(
+    event: str, failure: messages.Action, *, ends: bool = True, absorbed: Told | None = None
+) -> Story:
+    """Return the story of a saga whose notes have a `backup_id`.
+
+    `event` is what its notifications are called before the phase; `ends` is off for one whose last
+    step tells its end. `failure` is what the message says that failed. `absorbed` says of a backup
+    what became of it when the operation was given up.
+    """
+
+    def begin(tx: Session, notes: Any, run: Run[Volume]) -> None:
+        notices.send(tx, run.service, notes.backup_id, f"{event}.start")
+
+    def end(tx: Session, notes: Any, run: Run[Volume]) -> None:
+        notices.send(tx, run.service, notes.backup_id, f"{event}.end")
+
+    def fail(tx: Session, notes: Any, run: Run[Volume]) -> None:
+        # A saga told it: nobody reads here.
+        row = tx.get(BackupRow, notes.backup_id)
+        if row is not None:
+            what: tuple[messages.Action, messages.Detail] = failure, "unknown"
+            messages.add(tx, row, what, request_id=run.request_id, now=run.now())
+
+    story = Story(begun=begin, failed=fail)
+    if ends:
+        story = Story(begun=begin, ended=end, failed=fail)
+    if absorbed is not None:
+        story = Story(begun=story.begun, ended=story.ended, failed=story.failed, absorbed=absorbed)
+    return story
+
+
+def both(of_volume: Story, of_backup: Story) -> Story:
+    """Return the story of a saga that makes a volume of a backup: one message says why it failed.
+
+    That one is the volume's: the backup is as it was.
+    """
+
+    def begin(tx: Session, notes: Any, run: Run[Volume]) -> None:
+        of_volume.begun(tx, notes, run)
+        of_backup.begun(tx, notes, run)
+
+    def end(tx: Session, notes: Any, run: Run[Volume]) -> None:
+        of_volume.ended(tx, notes, run)
+        of_backup.ended(tx, notes, run)
+
+    return Story(begun=begin, ended=end, failed=of_volume.failed, absorbed=of_backup.absorbed)

@@ -1,0 +1,64 @@
+"""Backups of volumes by the stock `openstack` command and by the SDK."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.clients import VOLUME, Answer, Http, Refused, Shell
+
+pytestmark = pytest.mark.contract
+
+
+def until_available(member: Http, backup_id: str) -> None:
+    def holds(answer: Answer) -> bool:
+        return answer.key("backup")["status"] == "available"
+
+    member.until(f"{VOLUME}/backups/{backup_id}", holds)
+
+
+def test_a_volume_is_backed_up_restored_and_its_backup_deleted(demo: Shell, member: Http) -> None:
+    volume_id = member.volume("precious")
+    made = demo.ask("volume", "backup", "create", "--name", "nightly", "precious")
+    until_available(member, made["id"])
+    shown, listed = demo.ask_each(
+        ("volume", "backup", "show", "nightly"),
+        ("volume", "backup", "list", "--long"),
+    )
+    assert (shown["id"], shown["volume_id"], shown["status"]) == (
+        *(made["id"], volume_id, "available"),
+    )
+    assert [one["ID"] for one in listed] == [made["id"]]
+    member.until_volume(volume_id, "available")
+    demo.run("volume", "backup", "restore", "nightly", "precious", "--force")
+    until_available(member, made["id"])
+    member.until_volume(volume_id, "available")
+    again = demo.ask("volume", "backup", "restore", "nightly", "reborn")
+    member.until_volume(again["volume_id"], "available")
+    until_available(member, made["id"])
+    demo.run("volume", "backup", "set", "--name", "weekly", "nightly")
+    assert demo.ask("volume", "backup", "show", "weekly")["id"] == made["id"]
+    demo.run("volume", "backup", "delete", "weekly")
+    demo.run("volume", "delete", volume_id, again["volume_id"])
+
+
+def test_a_snapshot_is_backed_up(demo: Shell, member: Http) -> None:
+    volume_id = member.volume("pictured")
+    snapshot = demo.ask("volume", "snapshot", "create", "--volume", "pictured", "moment")
+    member.until(
+        f"{VOLUME}/snapshots/{snapshot['id']}",
+        lambda answer: answer.key("snapshot")["status"] == "available",
+    )
+    made = demo.ask("volume", "backup", "create", "--snapshot", "moment", "pictured")
+    until_available(member, made["id"])
+    assert demo.ask("volume", "backup", "show", made["id"])["snapshot_id"] == snapshot["id"]
+    demo.run("volume", "backup", "delete", made["id"])
+    demo.run("volume", "snapshot", "delete", "moment")
+    member.until(f"{VOLUME}/snapshots/{snapshot['id']}", lambda answer: answer.status == 404)
+    demo.run("volume", "delete", volume_id)
+
+
+def test_what_cannot_be_backed_up_is_refused(demo: Shell, member: Http) -> None:
+    volume_id = member.volume("whole")
+    with pytest.raises(Refused, match="full backups only"):
+        demo.run("volume", "backup", "create", "--incremental", "whole")
+    demo.run("volume", "delete", volume_id)

@@ -1,0 +1,52 @@
+"""Scenarios of backups: of a volume that nobody has and of a snapshot, and what is made of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mooring.volume.backups.sagas.create_backup import CREATE_BACKUP
+from mooring.volume.backups.sagas.create_from_backup import CREATE_VOLUME_FROM_BACKUP
+from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP
+from mooring.volume.backups.sagas.restore_backup import RESTORE_BACKUP
+from tests.laws.sites import VOLUME, Do, Scenario, Site
+from tests.laws.volume_snapshot_scenarios import a_snapshot
+
+
+async def back_up(site: Site, **fields: Any) -> Any:
+    named = {key: text.format(**site.names) for key, text in fields.items()}
+    body = {"backup": {"volume_id": site.names["volume"], "name": "new", **named}}
+    return await site.ask("POST", f"{VOLUME}/backups", body)
+
+
+async def delete_backup(site: Site) -> Any:
+    return await site.ask("DELETE", f"{VOLUME}/backups/{{backup}}")
+
+
+async def restore(site: Site, **fields: str) -> Any:
+    given = {key: text.format(**site.names) for key, text in fields.items()}
+    return await site.ask("POST", f"{VOLUME}/backups/{{backup}}/restore", {"restore": given})
+
+
+async def a_backup(site: Site, *, of: Do) -> None:
+    await of(site)
+    body = {"backup": {"volume_id": site.names["volume"]}}
+    made = await site.get("POST", f"{VOLUME}/backups", body)
+    site.names["backup"] = made["backup"]["id"]
+
+
+def of(a_volume: Do) -> list[Scenario]:
+    """Return the scenarios, which stand on a volume."""
+    kept = partial(a_backup, of=a_volume)
+    return [
+        Scenario("create backup", CREATE_BACKUP, a_volume, back_up),
+        Scenario(
+            "create backup of a snapshot",
+            CREATE_BACKUP,
+            partial(a_snapshot, of=a_volume),
+            partial(back_up, snapshot_id="{snapshot}"),
+        ),
+        Scenario("delete backup", DELETE_BACKUP, kept, delete_backup),
+        Scenario("restore backup", RESTORE_BACKUP, kept, partial(restore, volume_id="{volume}")),
+        Scenario("restore to a new volume", CREATE_VOLUME_FROM_BACKUP, kept, restore),
+    ]
