@@ -8,14 +8,14 @@ from typing import Any
 
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
-from tests.crowd import compute, identity, image, placement, server_shares, share, volume
+from tests.crowd import backups, compute, identity, image, placement, server_shares, share, volume
 from tests.crowd.case import CROWD, Ask, Case, fill, fill_body
 
 SERVICES = {
     "identity": ("/identity/v3", identity.CASES),
     "image": ("/image/v2", image.CASES),
     "placement": ("/placement", placement.CASES),
-    "volume": ("/volume/v3", volume.CASES),
+    "volume": ("/volume/v3", [*volume.CASES, *backups.CASES]),
     "share": ("/share/v2", share.CASES),
     "compute": ("/compute/v2.1", [*compute.CASES, *server_shares.CASES]),
 }
@@ -42,7 +42,7 @@ class Crowd:
         quota = {"instances": -1, "cores": -1, "ram": -1, "server_groups": -1}
         at = f"os-quota-sets/{self.names['project']}"
         await self.ask("PUT", f"/compute/v2.1/{at}", {"quota_set": quota})
-        quota = {"volumes": -1, "gigabytes": -1, "snapshots": -1}
+        quota = {"volumes": -1, "gigabytes": -1, "snapshots": -1, "backups": -1}
         await self.ask("PUT", f"/volume/v3/{at}", {"quota_set": quota})
         quota = {"shares": -1, "gigabytes": -1, "snapshots": -1, "snapshot_gigabytes": -1}
         at = f"quota-sets/{self.names['project']}"

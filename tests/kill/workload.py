@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tests.kill.backup_workload import backup_operations
 from tests.kill.extend_workload import extend_operations
 from tests.kill.fence_workload import fence_operations
 from tests.kill.guest_share_workload import act, attach, guest_share_operations, make_share
@@ -139,6 +140,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **shelve_operations(cloud, project.booted, server, volume),
         **image_operations(cloud, server, project.booted),
         **swap_operations(cloud, server),
+        **backup_operations(cloud, volume),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],

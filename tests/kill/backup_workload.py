@@ -1,0 +1,51 @@
+"""Backups while a process dies: made, restored to the volume and to a new one, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.kill.harness import Answer, KilledCloud
+
+BACKUPS = "/volume/v3/backups"
+Act = Callable[[], Answer]
+
+
+def backup_operations(cloud: KilledCloud, volume: str) -> dict[str, list[Act]]:
+    """Return, by saga, what to do besides with a volume that nobody has."""
+    return {
+        "volume.create_backup": [lambda: _back_up(cloud, volume)],
+        "volume.delete_backup": [lambda: _delete(cloud, volume)],
+        "volume.restore_backup": [lambda: _restore(cloud, volume, volume_id=volume)],
+        "volume.create_volume_from_backup": [lambda: _restore(cloud, volume)],
+    }
+
+
+def _back_up(cloud: KilledCloud, volume: str) -> Answer:
+    return cloud.ask("POST", BACKUPS, {"backup": {"volume_id": volume}})
+
+
+def _backed_up(cloud: KilledCloud, volume: str) -> str:
+    """Return the id of a new backup; "none" when the process is dead."""
+    answer: Any = _back_up(cloud, volume)
+    if not answer.status or answer.status >= 300:
+        return "none"
+    made: str = answer.body["backup"]["id"]
+    cloud.until(lambda: _is_done(cloud, made), "the backup is there")
+    return made
+
+
+def _is_done(cloud: KilledCloud, backup: str) -> bool:
+    shown = cloud.ask("GET", f"{BACKUPS}/{backup}")
+    if not shown.status:
+        return True
+    return shown.status < 300 and shown.body["backup"]["status"] in {"available", "error"}
+
+
+def _delete(cloud: KilledCloud, volume: str) -> Answer:
+    return cloud.ask("DELETE", f"{BACKUPS}/{_backed_up(cloud, volume)}")
+
+
+def _restore(cloud: KilledCloud, volume: str, **fields: str) -> Answer:
+    path = f"{BACKUPS}/{_backed_up(cloud, volume)}/restore"
+    return cloud.ask("POST", path, {"restore": fields})
