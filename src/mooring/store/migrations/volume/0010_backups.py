@@ -7,9 +7,9 @@ from alembic import op
 
 from mooring.store import types
 
-revision = "volume_0009"
+revision = "volume_0010"
 # 0008 is another branch's, and comes between the two.
-down_revision = "volume_0007"
+down_revision = "volume_0009"
 branch_labels = None
 depends_on = None
 
