@@ -177,7 +177,7 @@ async def give_to(cloud: SimulatedCloud, numbers: str) -> None:
         listed = await cloud.ask("GET", services, **by_admin)
         for one in listed.key("services"):
             host = one["host"]
-            name = host.partition("@")[0]
+            name: str = host.partition("@")[0]
             verb = "enable" if PAIRS.get(name, name[1:]) in numbers else "disable"
             body = {"host": host, "binary": one["binary"]}
             assert (await cloud.ask("PUT", f"{services}/{verb}", body, **by_admin)).status == 200
