@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mooring import config
+from mooring import config_reference
 from mooring.config import Settings, load
 from mooring.errors import Invalid
 
@@ -99,8 +99,8 @@ def test_a_variable_that_is_no_number_is_refused() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_setting_says_what_it_is(name: str) -> None:
-    assert len(config.description(name)) > 10
+    assert len(config_reference.description(name)) > 10
 
 
 def test_the_documentation_is_what_the_settings_say(golden: Callable[[str, str], None]) -> None:
-    golden("docs/configuration.md", config.reference())
+    golden("docs/configuration.md", config_reference.reference())

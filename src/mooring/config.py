@@ -1,19 +1,18 @@
 """The settings: one frozen struct, read from one TOML file and the variables `MOORING_*`.
 
 What is given later wins: default, file, variable, command line. A key that no setting has is an
-error, wherever it stands. Each setting carries its own documentation, and `python -m
-mooring.config` prints `docs/configuration.md` from it.
+error, wherever it stands. Each setting carries its own documentation, from which
+`config_reference` makes `docs/configuration.md`.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -24,19 +23,6 @@ from mooring.errors import Invalid
 PREFIX = "MOORING_"
 FILE_VARIABLE = "MOORING_CONFIG"
 """Names the TOML file, where no `--config` does. The one variable that is no setting."""
-
-HEADING = f"""\
-# Configuration
-
-Made from `src/mooring/config.py` by `make golden`; change it there.
-
-Every setting has a default. Others are read from one TOML file (`mooring up --config FILE`, or the
-variable `{FILE_VARIABLE}`), then from the variables below, then from the command line: the last one
-wins. A key or a variable that is not in this list is refused.
-
-| key | variable | values | default | what it is |
-|---|---|---|---|---|
-"""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -335,24 +321,6 @@ def environment_for(**settings: str) -> dict[str, str]:
     return kept | {f"{PREFIX}{name.upper()}": value for name, value in settings.items()}
 
 
-def reference() -> str:
-    """Return `docs/configuration.md`."""
-    lines: list[str] = []
-    for field in msgspec.structs.fields(Settings):
-        default = msgspec.json.encode(field.default).decode()
-        lines.append(
-            f"| `{field.name}` | `{PREFIX}{field.name.upper()}` | {_values(field.name)}"
-            f" | `{default}` | {description(field.name)} |"
-        )
-    return HEADING + "\n".join([*lines, ""])
-
-
-def description(name: str) -> str:
-    """Return what the documentation says about a setting; empty when it says nothing."""
-    texts = [meta.description or "" for meta in _metas(name)]
-    return " ".join(text for text in texts if text)
-
-
 def _from_file(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -387,27 +355,3 @@ def _checked(values: Mapping[str, Any], place: str, *, strict: bool) -> dict[str
         except msgspec.ValidationError as error:
             raise Invalid(f"The setting {key} in {place} does not fit: {error}.") from error
     return checked
-
-
-def _metas(name: str) -> list[Meta]:
-    hint = get_type_hints(Settings, include_extras=True)[name]
-    return [meta for meta in get_args(hint)[1:] if isinstance(meta, Meta)]
-
-
-def _values(name: str) -> str:
-    hint = get_type_hints(Settings)[name]
-    if get_origin(hint) is Literal:
-        return ", ".join(f"`{value}`" for value in get_args(hint))
-    if get_origin(hint) is tuple:
-        words = get_args(get_args(hint)[0])
-        return f"list of {', '.join(f'`{word}`' for word in words)}" if words else "list of texts"
-    text = {str: "text", int: "number", float: "number", bool: "`true`, `false`"}[hint]
-    least = max((meta.ge for meta in _metas(name) if meta.ge is not None), default=None)
-    most = min((meta.le for meta in _metas(name) if meta.le is not None), default=None)
-    if least is not None and most is not None:
-        return f"{text}, {least} to {most}"
-    return text if least is None else f"{text}, {least} or more"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference())

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import select
-import signal
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -29,6 +26,7 @@ from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
 from mooring.fence.journal import Journal
 from mooring.volume.backends import targets
 from tests.agent.remote_pools import HOST, KINDS, remote_pool
+from tests.contract.holders import held_by_qemu
 
 pytestmark = pytest.mark.anyio
 HERE = {"host": HOST}
@@ -232,27 +230,6 @@ async def test_a_simulated_guest_holds_its_volume_as_qemu_does(tmp_path: Path) -
         await driver.extend("v1", 3, "op")
         await driver.close()
     guests.close()
-
-
-@asynccontextmanager
-async def held_by_qemu(path: Path, disk_format: str, *, read_only: bool) -> AsyncGenerator[None]:
-    """Have a QEMU, which runs no guest, open a disk; it is ready when it has gone to the back."""
-    pid_file = path.parent.parent / "qemu.pid"
-    words = "qemu-system-x86_64 -S -nodefaults -display none -accel tcg -m 32 -daemonize"
-    drive = (
-        f"file={path},format={disk_format},if=none,id=d0,read-only={'on' if read_only else 'off'}"
-    )
-    device = ["-device", "virtio-blk-pci,drive=d0"]
-    assert await run(*words.split(), "-pidfile", str(pid_file), "-drive", drive, *device) == 0
-    process = os.pidfd_open(int(pid_file.read_text()))
-    try:
-        yield
-    finally:
-        signal.pidfd_send_signal(process, signal.SIGKILL)
-        # The last of its threads, and not the first, lets go of the file.
-        ended, _, _ = await asyncio.to_thread(select.select, [process], [], [], 10)
-        os.close(process)
-        assert ended
 
 
 async def test_exports_are_kept_and_hold_the_volume(driver: VolumeDriver) -> None:

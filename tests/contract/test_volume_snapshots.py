@@ -17,7 +17,8 @@ from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence.journal import Journal
 from mooring.fence.threads import run_to_end
 from mooring.limits import VOLUME_CHAIN_FILES
-from tests.contract.test_volume_driver import HERE, held_by_qemu, make_driver, volume
+from tests.contract.holders import held_by_qemu
+from tests.contract.test_volume_driver import HERE, make_driver, volume
 
 pytestmark = pytest.mark.anyio
 _REAL = [pytest.param(kind, marks=pytest.mark.hosts) for kind in ("raw", "qcow2")]

@@ -13,6 +13,7 @@ from mooring.identity.tables import (
     RegionRow,
     RevocationRow,
     RoleRow,
+    SecretRow,
     ServiceRow,
     UserRow,
 )
@@ -27,6 +28,7 @@ BOUNDS: tuple[Bound[Identity], ...] = (
             *(RegionRow, ServiceRow, EndpointRow),
         )
     ),
+    Bound(SecretRow, "one for each user of a service, and the keys of tokens"),
     Bound(ApplicationCredentialRow, "with their user, who alone makes them"),
     Bound(
         RevocationRow,

@@ -9,6 +9,7 @@ from mooring.volume.service import Volume
 from mooring.volume.tables import (
     AttachmentRow,
     BackendRow,
+    BackupRow,
     ExportRow,
     MessageRow,
     QuotaClassRow,
@@ -27,6 +28,7 @@ BOUNDS: tuple[Bound[Volume], ...] = (
     Bound(TypeAccessRow, "made by administrators alone"),
     Bound(VolumeRow, "the quota `volumes`; gone with the volume"),
     Bound(SnapshotRow, "the quota `snapshots`; gone with the snapshot"),
+    Bound(BackupRow, "the quota `backups`; gone with the backup"),
     Bound(TransferRow, "one of a volume"),
     Bound(AttachmentRow, "gone with their volume"),
     Bound(ExportRow, "one of a volume for each host"),

@@ -10,6 +10,11 @@ from sqlalchemy.orm import Session
 from mooring.saga import journal
 from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.tables import AttachmentRow
+from mooring.volume.volumes import statuses
+
+_READING = frozenset({"extending", "uploading", "retyping", "backing-up"})
+_WRITING = frozenset({"reverting", "restoring-backup"})
+"""Statuses of operations that leave a volume's content alone, and of those that do not."""
 
 
 def forget_connecting(tx: Session, volume_id: str) -> None:
@@ -27,3 +32,12 @@ def end_snapshots(tx: Session, volume_id: str, now: datetime) -> None:
         if row.saga_id and (mark is None or mark.state == "ended"):
             row.status = "error" if row.status == "creating" else "error_deleting"
             row.saga_id, row.told, row.updated_at = "", "", now
+
+
+def give_rest(tx: Session, volume_id: str, status: str, now: datetime) -> None:
+    """Give a volume a status of rest whose operation was absorbed; nobody else does."""
+    if status in _READING:
+        statuses.recompute(tx, volume_id, now, settle=True)
+    elif status in _WRITING:
+        # Nobody knows which content it has.
+        statuses.change(tx, volume_id, allowed=(status,), now=now, status="error")

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 _AT_REST = ("available", "in-use", "maintenance", "awaiting-transfer")
 
-_AT_WORK = frozenset({"extending", "uploading", "retyping", "backing-up"})
-"""Statuses of operations that leave a volume's content alone."""
-
 
 class ResetStatus(Struct, frozen=True, kw_only=True):
     """The notes. Empty words stay as they are; `exports` end with the attachments."""
@@ -63,12 +60,8 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     if notes.attach_status == "detached":
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
-    elif status in _AT_WORK and not notes.status:
-        # Whoever was at work was absorbed, so nobody else gives it a status of rest.
-        statuses.recompute(tx, notes.volume_id, now, settle=True)
-    elif status in {"reverting", "restoring-backup"} and not notes.status:
-        # The same, and nobody knows which content it has.
-        statuses.change(tx, notes.volume_id, allowed=(status,), now=now, status="error")
+    elif not notes.status:
+        absorbed.give_rest(tx, notes.volume_id, status, now)
     _notify(tx, notes, run, "end")
     if arriving is not None:
         # Whatever was asked for, it is not there yet.
