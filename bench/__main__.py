@@ -31,6 +31,7 @@ PARTS: tuple[str, ...] = (
     "rebuild",
     "moves",
     "evacuate",
+    "shelve",
     "shares",
     "listing",
     "steps",
