@@ -21,14 +21,20 @@ from mooring.errors import Invalid
 from tests.kill.processes import CommandProcess, run_forked
 
 
-def certify(directory: Path) -> tuple[Path, Path]:
-    """Make a certificate for this machine's loopback, signed by itself, and its key."""
+def certify(directory: Path, issuer: str = "cloud") -> tuple[Path, Path]:
+    """Make a certificate for this machine's loopback, signed by itself, and its key.
+
+    With another issuer's name it is as one that an authority signed.
+    """
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "cloud")])
+    name, other = (
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, each)])
+        for each in ("cloud", issuer)
+    )
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
-        .issuer_name(name)
+        .issuer_name(other)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
@@ -114,3 +120,14 @@ def test_a_listener_beyond_loopback_in_the_clear_is_warned_of(
     assert listener_tls.context(Settings(listen=listen, public_url=public_url)) is None
     told = capsys.readouterr()
     assert ("in the clear" in told.out + told.err) is warns
+
+
+def test_clients_know_a_certificate_by_its_authority(tmp_path: Path) -> None:
+    chain, key = certify(tmp_path)
+    settings = Settings(tls_certificate=str(chain), tls_key=str(key))
+    assert listener_tls.authority(settings) == chain
+    certify(tmp_path, "somebody whom systems trust")
+    assert listener_tls.authority(settings) is None
+    named = Settings(tls_certificate=str(chain), tls_key=str(key), tls_authority=str(key))
+    assert listener_tls.authority(named) == key
+    assert listener_tls.authority(Settings()) is None

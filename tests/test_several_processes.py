@@ -134,3 +134,23 @@ async def test_lost_passwords_come_back_from_the_database(tmp_path: Path, databa
     async with cloud:
         assert secrets(cloud) == before
         assert set(json.loads(before[0])) >= {"admin", "demo", "compute"}
+
+
+async def test_a_password_that_its_owner_changed_may_be_written_into_the_file(
+    tmp_path: Path, database: str
+) -> None:
+    cloud = SimulatedCloud(tmp_path / "a", database=database, hosts=())
+    file = tmp_path / "a" / access.PASSWORDS
+    async with cloud:
+        known = json.loads(file.read_bytes())
+        found = await cloud.ask("GET", "/identity/v3/users?name=admin", user="admin")
+        path = f"/identity/v3/users/{found.body['users'][0]['id']}/password"
+        body = {"user": {"original_password": known["admin"], "password": "chosen by hand"}}
+        assert (await cloud.ask("POST", path, body, user="admin")).status == 204
+    file.write_text(json.dumps(known | {"admin": "chosen by hand", "demo": "wrong"}))
+    async with cloud:
+        kept = json.loads(file.read_bytes())
+        assert (kept["admin"], kept["demo"]) == ("chosen by hand", known["demo"])
+        assert (await cloud.ask("GET", "/identity/v3/users", user="admin")).status == 200
+    async with cloud:
+        assert json.loads(file.read_bytes())["admin"] == "chosen by hand"

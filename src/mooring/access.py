@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring import installation, typed
+from mooring import installation, listener_tls, typed
 from mooring.clients.identity import Login
 from mooring.errors import Invalid
 from mooring.identity import bootstrap
@@ -32,6 +32,7 @@ _ANNOUNCED = "announced"
 _ANNOUNCED_KEPT = 8
 _ENTROPY_BYTES = 32
 _CLOUDS = {"mooring": ("admin", "admin"), "demo": ("demo", "demo")}
+_PEOPLE = tuple(user for user, _ in _CLOUDS.values())
 
 
 async def ensure(
@@ -68,14 +69,29 @@ async def _passwords(identity: Identity, sealer: Sealer, file: Path) -> dict[str
         kept = await identity.store.read(lambda tx: installation.is_kept(tx, PASSWORDS))
         own = None if kept else _lost(file)
 
+    right = await _right_ones(identity, own or {})
+
     def complete(kept: bytes | None) -> bytes:
-        known = (own or {}) if kept is None else typed.decode(kept, dict[str, str])
-        names = ("admin", "demo", *bootstrap.SERVICE_USERS)
+        known = (own or {}) if kept is None else typed.decode(kept, dict[str, str]) | right
+        names = (*_PEOPLE, *bootstrap.SERVICE_USERS)
         made = {name: secrets.token_urlsafe(_ENTROPY_BYTES) for name in names if name not in known}
         return msgspec.json.format(msgspec.json.encode({**known, **made}))
 
     content = await installation.agree(identity.store, sealer, file, complete)
     return typed.decode(content, dict[str, str])
+
+
+async def _right_ones(identity: Identity, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the passwords of people that a file has as they are now: they may change their own.
+
+    So a person who changed a password writes it into the file, and commands log in with it.
+    """
+    known = await identity.store.read(lambda tx: bootstrap.hashes(tx, _PEOPLE))
+    return {
+        name: own[name]
+        for name, hashed in known.items()
+        if name in own and await identity.hasher.check(own[name], hashed)
+    }
 
 
 def _lost(file: Path) -> dict[str, str]:
@@ -161,10 +177,8 @@ def read_authority(state: Path) -> str:
 def _clouds(passwords: Mapping[str, str], public_url: str, settings: Settings) -> bytes:
     import yaml
 
-    certificate = settings.tls_certificate
-    # Of a certificate that one made oneself a client knows by the file alone that it is the right
-    # one; what the system trusts is left to it.
-    trust = {"cacert": str(Path(certificate).expanduser().absolute())} if certificate else {}
+    authority = listener_tls.authority(settings)
+    trust = {"cacert": str(authority)} if authority else {}
     clouds: dict[str, Any] = {
         cloud: {
             "auth": {

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from mooring import limits
 from mooring.access import CLOUDS, PASSWORDS
 from mooring.errors import Invalid, Unavailable
+from mooring.http_bounds import allow_connections
 from mooring.identity.keys import TOKEN_KEYS
 from mooring.installation import SEAL_KEY
 from mooring.metrics.app import FILE as METRICS_TOKEN
@@ -39,6 +40,7 @@ async def run_backup(settings: Settings, target: Path, say: Callable[[str], None
     Raises Invalid for a directory that is there, or without a cloud; Unavailable when it cannot be
     read or written, or a database is not free for as long as a write waits.
     """
+    allow_connections()
     copied = await asyncio.to_thread(copy_state, settings.state_path, target)
     say(f"{copied} databases and files of {settings.state_path} are in {target}")
     if settings.database:
@@ -70,20 +72,30 @@ def copy_state(state: Path, target: Path) -> int:
 def _copy(state: Path, target: Path) -> int:
     databases = _databases(state)
     with ExitStack() as stack:
-        snapshots, images = _hold(state, databases, stack)
+        snapshots, images, files = _hold(state, databases, stack)
         for path, snapshot in zip(databases, snapshots, strict=True):
             to = _place(path, state, target)
             to.touch(mode=0o600)
             with closing(sqlite3.connect(to)) as copy:
                 snapshot.backup(copy)
+            # As long as it is open the cloud's file of what was committed since grows.
+            snapshot.close()
         for path, descriptor in images:
             with _place(path, state, target).open("wb") as to:
                 to.truncate(os.fstat(descriptor).st_size)
                 _copy_data(descriptor, to.fileno())
-    files = _files(state)
-    for path in files:
+    return len(databases) + len(images) + sum(_copy_file(path, state, target) for path in files)
+
+
+def _copy_file(path: Path, state: Path, target: Path) -> int:
+    """Copy what is not a database; 0 for a host's record that went meanwhile, as it may."""
+    try:
         shutil.copy2(path, _place(path, state, target))
-    return len(databases) + len(images) + len(files)
+    except FileNotFoundError:
+        if path.parent == state:
+            raise
+        return 0
+    return 1
 
 
 def _databases(state: Path) -> list[Path]:
@@ -95,13 +107,17 @@ def _files(state: Path) -> list[Path]:
     """Return what else is copied: secrets, and what hosts know beside guests and volumes."""
     named = [state / name for name in _FILES]
     hosts = [path for pattern in _HOSTS for path in state.glob(f"hosts/*/{pattern}")]
-    return [path for path in [*named, *hosts] if path.is_file() and ".sqlite" not in path.name]
+    return [
+        path
+        for path in [*named, *hosts]
+        if path.is_file() and ".sqlite" not in path.name and path.suffix != _PARTIAL
+    ]
 
 
 def _hold(
     state: Path, databases: list[Path], stack: ExitStack
-) -> tuple[list[sqlite3.Connection], list[tuple[Path, int]]]:
-    """Return snapshots of all databases at one moment, and the images of that moment, opened.
+) -> tuple[list[sqlite3.Connection], list[tuple[Path, int]], list[Path]]:
+    """Return snapshots of all databases at one moment, its images, opened, and its other files.
 
     Nobody writes while the snapshots are taken: as long as it takes to open them.
     """
@@ -120,7 +136,8 @@ def _hold(
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 stack.callback(os.close, descriptor)
                 images.append((path, descriptor))
-    return snapshots, images
+        files = _files(state)
+    return snapshots, images, files
 
 
 def _connect(path: Path) -> sqlite3.Connection:

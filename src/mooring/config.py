@@ -60,6 +60,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls_key: Annotated[
         str, Meta(description="A file with its private key, PEM, which its owner alone may read.")
     ] = ""
+    tls_authority: Annotated[
+        str,
+        Meta(
+            description="A file with the authority, PEM, that clients trust the certificate by, for"
+            " `clouds.yaml`. Empty: the certificate itself where it certifies itself, or else what"
+            " the clients' systems trust."
+        ),
+    ] = ""
     region: Annotated[
         str, Meta(description="The region that the catalogue names.", min_length=1, max_length=255)
     ] = "RegionOne"

@@ -52,6 +52,10 @@ def _check_address(name: str, value: str) -> None:
 def _check_tls(settings: Settings) -> None:
     if bool(settings.tls_certificate) != bool(settings.tls_key):
         raise Invalid("The settings tls_certificate and tls_key go together: give both, or none.")
+    if settings.tls_authority and not (settings.tls_certificate or settings.public_url):
+        raise Invalid(
+            "The setting tls_authority is for a socket or a public_url with TLS: give one."
+        )
     if settings.tls_certificate and settings.public_url.startswith("http://"):
         raise Invalid(
             "The setting public_url begins with http://, and with tls_certificate the socket speaks"

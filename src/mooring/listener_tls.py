@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
+from cryptography import x509
 
 from mooring.errors import Invalid
 
@@ -47,6 +48,21 @@ def context(settings: Settings) -> ssl.SSLContext | None:
             f"password: {error}."
         ) from error
     return made
+
+
+def authority(settings: Settings) -> Path | None:
+    """Return the file that clients know the listener by; None where the system's own do.
+
+    A certificate that one made oneself is its own authority. The chain of any other ends at one
+    that `tls_authority` names, or that machines trust anyway.
+    """
+    if settings.tls_authority:
+        return Path(settings.tls_authority).expanduser().absolute()
+    if not settings.tls_certificate:
+        return None
+    file = Path(settings.tls_certificate).expanduser().absolute()
+    last = x509.load_pem_x509_certificates(file.read_bytes())[-1]
+    return file if last.issuer == last.subject else None
 
 
 def _no_password() -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
 _MODE = 0o700
 _LOCK = "lock"
+_UNKNOWN = -1
 
 
 class StateDir:
@@ -66,11 +66,18 @@ def hold(path: Path) -> StateDir:
 
 
 def seen(path: Path) -> dict[Path, int]:
-    """Return what there is of a state directory: itself and its databases, by their numbers."""
+    """Return what there is of a state directory: itself and its databases, by their numbers.
+
+    What cannot be looked at, as on a storage that does not answer, has the number `_UNKNOWN`.
+    """
     found: dict[Path, int] = {}
     for one in (path, *path.glob("*.sqlite"), path / _LOCK):
-        with suppress(FileNotFoundError):
+        try:
             found[one] = one.stat().st_ino
+        except FileNotFoundError:
+            continue
+        except OSError:
+            found[one] = _UNKNOWN
     return found
 
 
@@ -83,7 +90,11 @@ async def until_lost(path: Path, before: dict[Path, int], clock: Clock) -> None:
     while True:
         await clock.sleep(STATE_LOOK_S)
         now = await asyncio.to_thread(seen, path)
-        lost = sorted(str(one) for one, number in before.items() if now.get(one) != number)
+        lost = sorted(
+            str(one)
+            for one, number in before.items()
+            if now.get(one) not in {number, _UNKNOWN} and number != _UNKNOWN
+        )
         if lost:
             raise Unavailable(
                 f"{lost[0]} was removed or replaced while the cloud ran. Nothing more is taken in; "

@@ -192,7 +192,7 @@ async def _serve(
         random=SystemRandom(),
         probe=from_setting(settings.kill_at),
         owner=new_owner(),
-        network=Network(),
+        network=Network(str(listener_tls.authority(settings) or "")),
         joins_at=_joins_at(settings, door),
     )
     cloud = await open_cloud(outside)

@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from mooring.agent.app import open_agent
-from mooring.agent.seclusion import EMULATOR, let_emulator_pass
+from mooring.agent.libvirt.network_devices import problem_of
+from mooring.agent.seclusion import EMULATOR, emulator, let_emulator_pass
 from mooring.agent.settings import AgentSettings, Role
 from mooring.agent_api.images import ImageSpec
 from mooring.errors import Invalid, Unavailable
@@ -98,3 +99,17 @@ def test_below_a_daemon_qemu_alone_gets_at_it_too(tmp_path: Path) -> None:
     status = tmp_path.stat()
     assert stat.S_IMODE(status.st_mode) == 0o710
     assert status.st_gid == pwd.getpwnam(EMULATOR).pw_gid
+
+
+def test_qemu_s_user_is_the_one_that_its_settings_name(tmp_path: Path) -> None:
+    settings = tmp_path / "qemu.conf"
+    assert emulator(settings) == EMULATOR
+    settings.write_text('#user = "nobody"\n')
+    assert emulator(settings) == EMULATOR
+    settings.write_text('#user = "nobody"\nuser = "+1001"\n\n user="qemu"\n')
+    assert emulator(settings) == "qemu"
+
+
+def test_a_libvirt_that_cannot_shut_guests_in_is_a_problem_of_its_host() -> None:
+    assert problem_of(8_002_000) == problem_of(9_000_000) == ""
+    assert "libvirt 8.0 cannot" in problem_of(8_000_000)

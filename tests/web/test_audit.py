@@ -97,3 +97,21 @@ async def test_a_file_that_cannot_be_written_ends_nothing(tmp_path: Path) -> Non
         (tmp_path / audit.FILE).unlink(missing_ok=True)
         (tmp_path / audit.FILE).mkdir()
         assert (await cloud.ask("POST", "/identity/v3/users", {}, user="demo")).status == 403
+
+
+async def test_who_shows_no_token_pushes_nothing_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_limits, "AUDIT_FILE_BYTES", 2000)
+    async with SimulatedCloud(tmp_path, hosts=()) as cloud:
+        assert await log_in(cloud, "demo", "guessed") == 401
+        before = lines(cloud)
+        for number in range(40):
+            path = f"/volume/v3/{number}" + "x" * 5000
+            assert (await cloud.ask("GET", path, user="")).status == 401
+        assert lines(cloud)[: len(before)] == before
+        strangers = tmp_path / audit.STRANGERS
+        kept = [json.loads(line) for line in strangers.read_text().splitlines()]
+        assert kept
+        assert all(len(line["path"]) <= 500 for line in kept)
+        assert stat.S_IMODE(strangers.stat().st_mode) == 0o600

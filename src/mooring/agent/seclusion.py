@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from pathlib import Path
 
 import structlog
 
 log = structlog.get_logger()
 EMULATOR = "libvirt-qemu"
-"""The user whom QEMU runs as under the machine's daemon."""
+"""The user whom QEMU runs as under the machine's daemon, unless its settings name another."""
+_SETTINGS = Path("/etc/libvirt/qemu.conf")
+_USER = re.compile(r'^\s*user\s*=\s*"\+?([^"]+)"', re.MULTILINE)
 _OWNER_ALONE, _GROUP_PASSES, _ALL_PASS = 0o700, 0o710, 0o711
 
 
@@ -30,14 +33,23 @@ def let_emulator_pass(directory: Path) -> None:
     knows a file's name, and the log says so.
     """
     try:
-        os.chown(directory, -1, pwd.getpwnam(EMULATOR).pw_gid)
-    except (KeyError, PermissionError) as error:
+        user = emulator()
+        os.chown(directory, -1, pwd.getpwnam(user).pw_gid)
+    except (KeyError, OSError) as error:
         log.warning(
             "every user of this machine may read guests' files here, as QEMU's must",
             directory=str(directory),
-            remedy=f"run the agent as root, or as a member of the group of {EMULATOR}",
+            remedy="run the agent as root, or as a member of the group of QEMU's user",
             reason=str(error),
         )
         directory.chmod(_ALL_PASS)
         return
     directory.chmod(_GROUP_PASSES)
+
+
+def emulator(settings: Path = _SETTINGS) -> str:
+    """Return the name of QEMU's user. Raises OSError when its settings may not be read."""
+    if not settings.exists():
+        return EMULATOR
+    named = _USER.findall(settings.read_text("utf-8"))
+    return named[-1] if named else EMULATOR

@@ -6,6 +6,7 @@ A cloud whose catalogue names a real Nova has attachments that our compute servi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -35,7 +36,7 @@ def _find(tx: Session) -> frozenset[str]:
         urls.setdefault(kind, []).append(url)
         set_by_us |= {url} if ours else set()
     # Where identity is said to be, there are all services of ours, each below its name.
-    roots = tuple({url.rpartition(f"/{_OURS}")[0] for url in urls.get(_OURS, [])})
+    roots = tuple({_root(url) for url in urls.get(_OURS, [])} - {""})
     found: set[str] = set()
     for service, kinds in ALIASES.items():
         named = {url for kind in kinds for url in urls.get(kind, [])}
@@ -43,3 +44,10 @@ def _find(tx: Session) -> frozenset[str]:
         if named and not named & set_by_us and not any(url.startswith(below) for url in named):
             found.add(service)
     return frozenset(found)
+
+
+def _root(url: str) -> str:
+    """Return what is before identity's path, "" for one that is not below its name."""
+    parts = urlsplit(url)
+    before, found, _ = parts.path.partition(f"/{_OURS}")
+    return f"{parts.scheme}://{parts.netloc}{before}" if found else ""

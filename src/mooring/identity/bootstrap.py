@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,14 @@ async def ensure(
 def has_users(tx: Session) -> bool:
     """Whether anybody was ever made here."""
     return tx.scalar(select(UserRow.id).limit(1)) is not None
+
+
+def hashes(tx: Session, names: Sequence[str]) -> dict[str, str]:
+    """Return the hashes of the passwords that people of the first domain have, by their names."""
+    query = select(UserRow.name, UserRow.password_hash).where(
+        UserRow.domain_id == DOMAIN_ID, UserRow.name.in_(names)
+    )
+    return {name: hashed for name, hashed in tx.execute(query) if hashed is not None}
 
 
 def own_urls(tx: Session) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The audit log: who logged in, was refused, or changed who may do what, and from where.
 
-One line of JSON for each, in a file that its owner alone may read. It is bounded: a full file is
+One line of JSON for each, in files that their owner alone may read. They are bounded: a full one is
 kept beside the next one, four in all. docs/audit.md says what stands in it.
 """
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 FILE = "audit.log"
 """Its name, in the state directory."""
+STRANGERS = "audit-strangers.log"
+"""Beside it: who showed no valid token. Anybody may fill this one, and pushes out nothing else."""
+_LONGEST = 500
+"""Most characters of a path or a reason: whoever asks chooses them."""
 _REFUSALS = {401, 403, 429}
 _WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 _LOGIN = "/auth/tokens"
@@ -55,43 +59,43 @@ class AuditLog:
             "what": what,
             "service": exchange.face.service,
             "method": exchange.request.method,
-            "path": exchange.request.url.path,
+            "path": exchange.request.url.path[:_LONGEST],
             "action": route.action if route else "",
             "status": status,
             **known,
             **exchange.told,
             "address": client.host if client else "",
             "request_id": exchange.request_id,
-            "reason": (error.private or error.public) if error else "",
+            "reason": (error.private or error.public)[:_LONGEST] if error else "",
         }
-        self._append({key: value for key, value in line.items() if value != ""})
+        is_login = exchange.face.service == "identity" and route and route.path == _LOGIN
+        file = self._path
+        if status == 401 and not who.user_id and not is_login:
+            file = self._path.with_name(STRANGERS)
+        self._append(file, {key: value for key, value in line.items() if value != ""})
 
-    def _append(self, line: Mapping[str, Any]) -> None:
+    def _append(self, file: Path, line: Mapping[str, Any]) -> None:
         content = msgspec.json.encode(line) + b"\n"
         try:
-            self._make_room()
+            _make_room(file)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            descriptor = os.open(self._path, flags, 0o600)
+            descriptor = os.open(file, flags, 0o600)
             try:
                 os.write(descriptor, content)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            log.warning("the audit log cannot be written", file=str(self._path), reason=str(error))
+            log.warning("the audit log cannot be written", file=str(file), reason=str(error))
 
-    def _make_room(self) -> None:
-        if not self._path.exists() or self._path.stat().st_size < row_limits.AUDIT_FILE_BYTES:
-            return
-        names = [
-            self._path,
-            *(
-                Path(f"{self._path}.{number}")
-                for number in range(1, row_limits.AUDIT_FILES_KEPT + 1)
-            ),
-        ]
-        for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
-            if newer.exists():
-                newer.replace(older)
+
+def _make_room(file: Path) -> None:
+    if not file.exists() or file.stat().st_size < row_limits.AUDIT_FILE_BYTES:
+        return
+    kept = range(1, row_limits.AUDIT_FILES_KEPT + 1)
+    names = [file, *(Path(f"{file}.{number}") for number in kept)]
+    for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
+        if newer.exists():
+            newer.replace(older)
 
 
 def _kind(exchange: Exchange, status: int) -> str:

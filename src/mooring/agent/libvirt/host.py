@@ -13,7 +13,7 @@ import libvirt
 from mooring.agent.guest_calls import GuestCalls, run_apart
 from mooring.agent.guest_files import GuestFiles
 from mooring.agent.hypervisor import SHARE_TRAITS, TRAITS, Facts
-from mooring.agent.libvirt import accelerator, domain_xml
+from mooring.agent.libvirt import accelerator, domain_xml, network_devices
 from mooring.agent.libvirt.connection import Connection, guarded
 from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner
@@ -51,6 +51,7 @@ class LibvirtHost:
             info = await self._call(handle.getInfo)
             memory_mib, cpus = info[1], info[2]
             version = await self._call(handle.getVersion)
+            problem = network_devices.problem_of(await self._call(handle.getLibVersion))
         except MooringError as error:
             problem = f"libvirt does not answer; see to it on the host. ({error})"
         space = os.statvfs(self._files.directory)

@@ -15,11 +15,26 @@ from xml.etree import ElementTree as ET
 from mooring.agent.libvirt.xml_words import child
 
 _QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
+_KNOWS_OVERRIDES = 8_002_000
 _ALIAS = "ua-card"
 _NETWORK = "restricted"
 _CARDS = "devices/interface[@type='user']"
 
 ET.register_namespace("qemu", _QEMU)
+
+
+def problem_of(libvirt_version: int) -> str:
+    """Return why guests of this libvirt cannot be shut in, empty where they can; 8002000 is 8.2.0.
+
+    An older one overlooks what it does not know of a definition: the network would stay open.
+    """
+    if libvirt_version >= _KNOWS_OVERRIDES:
+        return ""
+    major, minor = libvirt_version // 1_000_000, libvirt_version // 1000 % 1000
+    return (
+        f"libvirt {major}.{minor} cannot keep guests from what listens on this host's loopback; "
+        "upgrade it to 8.2 or later."
+    )
 
 
 def put(domain: ET.Element, server_id: str) -> None:
