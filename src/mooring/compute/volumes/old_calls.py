@@ -30,20 +30,25 @@ async def export(run: Run[Compute], disk: Disk) -> Mapping[str, Any]:
     return connection
 
 
-async def end(run: Run[Compute], disk: Disk) -> None:
-    """End the export to a host and free the volume. Gone is fine."""
+async def end(run: Run[Compute], disk: Disk, *, is_known: bool = True) -> None:
+    """End the export to a host and free the volume. Gone is fine.
+
+    What is not known to have the volume any more may have it exported all the same: it is ended
+    unless another server has the volume, whose export it may be.
+    """
     volumes = run.service.volumes
     try:
         mine = await _find(run, disk)
-        if not mine:
+        if not mine and (is_known or await _has_others(run, disk)):
             return
         arguments: dict[str, Any] = {"connector": await _connector(run, disk.host)}
         operation = guests.other(run.operation, "terminate")
         await volumes.act(
             None, disk.volume_id, "os-terminate_connection", arguments, operation=operation
         )
-        arguments = {"attachment_id": mine[0]}
-        await volumes.act(None, disk.volume_id, "os-detach", arguments, operation=run.operation)
+        for attachment_id in mine[:1]:
+            arguments = {"attachment_id": attachment_id}
+            await volumes.act(None, disk.volume_id, "os-detach", arguments, operation=run.operation)
     except NotFound:
         return
 
@@ -68,6 +73,11 @@ async def _find(run: Run[Compute], disk: Disk) -> list[str]:
         for found in volume.attachments
         if found.server_id == disk.server_id and found.attachment_id not in places
     ]
+
+
+async def _has_others(run: Run[Compute], disk: Disk) -> bool:
+    volume = await run.service.volumes.show(None, disk.volume_id)
+    return any(found.server_id != disk.server_id for found in volume.attachments)
 
 
 async def _connector(run: Run[Compute], host: str | None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from mooring.compute.shelve.sagas.shelve_notes import (
     nowhere,
     with_disk,
 )
-from mooring.compute.volumes import disk_places, disks
+from mooring.compute.volumes import disk_places, disks, old_calls
 from mooring.compute.volumes.disk_places import NOWHERE
 from mooring.compute.volumes.moving_disks import BY_OLD_CALLS, named
 from mooring.errors import NotFound
@@ -151,8 +151,14 @@ async def free_unknown(notes: OffloadServer, run: Run[Compute]) -> None:
         unknown = {*made, disk.made, disk.attachment_id} - places - {"", BY_OLD_CALLS}
         for attachment_id in sorted(unknown):
             await _delete(run, attachment_id)
-        if disk.attachment_id == BY_OLD_CALLS and disk.made in places:
-            await disks.end(run, at_host(notes, item))
+        if disk.attachment_id == BY_OLD_CALLS and not await _keeps_old(run, item):
+            await old_calls.end(run, at_host(notes, item), is_known=False)
+
+
+async def _keeps_old(run: Run[Compute], item: str) -> bool:
+    """Whether the server still has a volume by the old calls somewhere."""
+    there = await run.service.store.read(lambda tx: disk_places.of_device(tx, item))
+    return any(place.attachment_id is None for place in there)
 
 
 async def _delete(run: Run[Compute], attachment_id: str) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
+from mooring.errors import Conflict
 from mooring.saga.define import Run, Saga, Step, exclusive, shared
 from mooring.volume.attachments import connections
 from mooring.volume.backends import backends
@@ -26,6 +27,23 @@ class ConnectLegacy(Struct, frozen=True, kw_only=True):
     """The agent that has the volume."""
     connector: dict[str, Any] = {}
     made: bool = False
+
+
+def check_host(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> None:
+    """Refuse a volume that has come to another host while this waited for its turn."""
+    del run
+    if backends.host_of(tx, notes.volume_id) != notes.host:
+        raise Conflict(
+            f"Resource conflict: Volume {notes.volume_id} has come to another host meanwhile. "
+            "Nothing was connected; ask again.",
+            busy=True,
+        )
+
+
+def forget_made(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> None:
+    """Forget the export's row, unless it was there before."""
+    if notes.made:
+        forget_export(tx, notes, run)
 
 
 async def export_volume(notes: ConnectLegacy, run: Run[Volume]) -> None:
@@ -68,6 +86,7 @@ def doubt_export(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> None:
 CONNECT_LEGACY = Saga(
     "volume.connect_legacy",
     ConnectLegacy,
+    Step("check_host", check_host, undo=forget_made),
     Step("export_volume", export_volume, undo=take_back),
     locks=lambda notes: (
         exclusive(f"export:{notes.export_id}"),
