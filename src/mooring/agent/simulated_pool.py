@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ CREATE TABLE IF NOT EXISTS openers (
 CREATE TABLE IF NOT EXISTS chains (volume_id TEXT PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS exports (
     volume_id TEXT, attachment_id TEXT, host TEXT, since REAL NOT NULL, until REAL);
+CREATE TABLE IF NOT EXISTS identity (only INTEGER PRIMARY KEY, word TEXT NOT NULL);
 """
 SELECT = """
 SELECT id, coalesce(virtual_bytes, size_gib << 30), format FROM volumes
@@ -47,7 +49,13 @@ def open_pool(file: Path) -> sqlite3.Connection:
     set_write_ahead(connection)
     connection.execute("PRAGMA synchronous=OFF")
     connection.executescript(_TABLES)
+    connection.execute("INSERT OR IGNORE INTO identity VALUES (1, ?)", (str(uuid.uuid4()),))
     return connection
+
+
+def identity(connection: sqlite3.Connection) -> str:
+    """Return what the pool calls itself, to every host that has its file."""
+    return connection.execute("SELECT word FROM identity").fetchone()[0]
 
 
 def path_of(connection: sqlite3.Connection, file: Path, volume_id: str) -> str:

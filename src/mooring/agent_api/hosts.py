@@ -33,6 +33,8 @@ class Pool(Struct, frozen=True, kw_only=True):
     """Names of the hosts that may have its volumes; None is every host."""
     problem: str = ""
     """Why the pool cannot be used now; empty when it can."""
+    identity: str = ""
+    """What the storage calls itself, to every host that sees it; empty when that is not known."""
 
 
 class Host(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent import files
+from mooring.agent.drivers import identities
 from mooring.agent.drivers.base import (
     ExtendNeedsCompute,
     SourceImage,
@@ -294,6 +295,7 @@ class FileVolumes(WithoutFence, ABC):
         for directory in (self.directory, self.directory / RECORDS):
             for left in files.partials(directory / f"{PREFIX}*", self._host):
                 left.unlink(missing_ok=True)
+        identities.prepare(self.directory / RECORDS, self._host)
 
     def _remove_partials(self, volume_id: str) -> None:
         for path in {self.path(volume_id), self.active_path(volume_id)}:
@@ -363,10 +365,13 @@ class FileVolumes(WithoutFence, ABC):
             online_extend=True,
             storage_protocol=self.storage_protocol,
             hosts=self.hosts,
+            # Each time: another directory may have been mounted here.
+            identity=identities.read(self.directory / RECORDS, self._host),
         )
 
     def _leftovers(self) -> list[str]:
         known = {path for one in self._volumes() for path in self.files_of(one.volume_id)}
+        known.add(self.directory / RECORDS / identities.NAME)
         seen = [*self.directory.iterdir(), *(self.directory / RECORDS).iterdir()]
         return sorted(str(path) for path in seen if path.name != RECORDS and path not in known)
 

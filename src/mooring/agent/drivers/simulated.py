@@ -95,6 +95,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
             online_extend=True,
             hosts=self.hosts,
             storage_protocol="simulated",
+            identity=simulated_pool.identity(self._db),
         )
 
     async def volumes(self) -> list[VolumeFile]:
