@@ -10,6 +10,7 @@ MIGRATES, MIGRATED = (
     "volume/migration/sagas/migrate_volume.py",
     "tests/volume/test_migrating.py",
 )
+APART = "tests/volume/test_told_apart.py"
 RETYPES, RETYPED = "volume/migration/retyping.py", "tests/volume/test_retyping.py"
 MUTANTS = [
     Mutant(
@@ -35,6 +36,22 @@ MUTANTS = [
         "",
         MIGRATED,
         "nothing_that_came_back",
+    ),
+    Mutant(
+        "a volume goes to a host that has the storage it is in",
+        "volume/migration/migrating.py",
+        "    if are_apart:\n        return\n",
+        "    return\n",
+        APART,
+        "gets_no_volume",
+    ),
+    Mutant(
+        "a host removes a volume from a storage that two hosts have",
+        MIGRATES,
+        "        if not await carrying.are_apart(run, notes.move):\n",
+        "        if False:\n",
+        APART,
+        "before_anything_is_removed",
     ),
     Mutant(
         "a volume on its way takes no room in the pool that it goes to",

@@ -300,6 +300,8 @@ class BackendRow(Base):
     """The hosts that may have its volumes; None is every host."""
     problem: Mapped[str] = mapped_column(default="")
     """Why the pool cannot be used now; empty when it can."""
+    identity: Mapped[str] = mapped_column(default="", server_default="")
+    """What its storage calls itself, whichever host tells of it; empty when that is not known."""
     disabled: Mapped[bool] = mapped_column(default=False)
     disabled_reason: Mapped[str | None]
     seen_at: Mapped[datetime] = mapped_column(UtcTime)

@@ -19,6 +19,7 @@ from mooring.errors import Conflict, Invalid, NoCapacity
 from mooring.fence import debts
 from mooring.store.loaded import Loaded
 from mooring.store.prepared import Prepared
+from mooring.volume.backends import apart
 from mooring.volume.tables import (
     BackendRow,
     ReservationRow,
@@ -68,6 +69,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     extra_specs: dict[str, str] = {}
     pool: str = ""
     """The only pool that will do, by its full name; empty when any may."""
+    comes_from: str = ""
+    """The pool that the volume is in, which another one must be told apart from."""
 
 
 class Room(Struct, frozen=True):
@@ -137,6 +140,9 @@ def note_host(tx: Session, host: Host, zone: str, now: datetime) -> None:
         row.protocol, row.thin = pool.storage_protocol, pool.thin
         row.multiattach = pool.multiattach
         row.hosts = pool.hosts
+        if pool.identity or not pool.problem:
+            # One that does not answer is what it was.
+            row.identity = pool.identity
 
 
 def is_up(row: BackendRow, settings: VolumeSettings, now: datetime) -> bool:
@@ -156,11 +162,13 @@ def find_rooms(tx: Session, settings: VolumeSettings, *, hold: bool = False) -> 
 
 def choose(tx: Session, wanted: Wanted, settings: VolumeSettings, now: datetime) -> BackendRow:
     """Return the pool with the most room among those that suit. Raises NoCapacity."""
-    suited = [
-        room
-        for room in find_rooms(tx, settings, hold=True)
-        if is_up(room.row, settings, now) and _suits(room, wanted, settings)
-    ]
+    rooms = find_rooms(tx, settings, hold=True)
+    up = [room for room in rooms if is_up(room.row, settings, now)]
+    suited = [room for room in up if _suits(room, wanted, settings)]
+    if wanted.comes_from:
+        rows = [room.row for room in rooms]
+        seen = apart.of_rows(rows, down_s=settings.pool_down_s)
+        suited = [one for one in suited if seen.are_apart(wanted.comes_from, one.row.name)]
     if not suited:
         raise NoCapacity(
             f"No storage pool can take a volume of {wanted.size_gib} GiB. Delete volumes, add "

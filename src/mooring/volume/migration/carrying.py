@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mooring.agent_api.captures import CAPTURE_FORMAT
 from mooring.agent_api.images import ImageSpec
-from mooring.errors import Conflict
-from mooring.volume.backends import backends
+from mooring.errors import Conflict, Unavailable
+from mooring.volume.backends import apart, backends
 from mooring.volume.volumes import filling
 
 if TYPE_CHECKING:
@@ -22,6 +22,28 @@ if TYPE_CHECKING:
     from mooring.saga.define import Run
     from mooring.volume.migration.copies import Move
     from mooring.volume.service import Volume
+
+
+async def are_apart(run: Run[Volume], move: Move) -> bool:
+    """Whether neither host has the storage of the other's pool, as they tell now.
+
+    Raises Unavailable as long as one of their pools does not tell what storage it is.
+    """
+    names = move.source, move.target
+    hosts = [await run.service.agents[name].host() for name in names]
+    seen = apart.Seen(
+        {
+            host.name: {backends.name_of(host.name, pool): pool.identity for pool in host.pools}
+            for host in hosts
+        }
+    )
+    found = seen.are_apart(move.moves_from, move.moves_to)
+    if found is None:
+        raise Unavailable(
+            f"A pool of host {move.source} or of host {move.target} does not say what storage it "
+            "is. Nothing is removed there before; see that all their pools work."
+        )
+    return found
 
 
 async def capture(run: Run[Volume], volume_id: str, move: Move) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.errors import Invalid, NoCapacity
-from mooring.volume.backends import backends
+from mooring.volume.backends import apart, backends
 from mooring.volume.migration.copies import Move
 from mooring.volume.migration.sagas.migrate_notes import MigrateVolume
 from mooring.volume.migration.sagas.migrate_volume import MIGRATE_VOLUME
@@ -33,12 +33,14 @@ async def migrate(asked: Asked, volume_id: str, pool: str, *, lock: bool) -> Non
 
     def begin(tx: Session) -> None:
         row = volumes.visible(tx, asked.who, volume_id)
-        backends.find(tx, pool, volume.settings, volume.clock.now())
+        found = backends.find(tx, pool, volume.settings, volume.clock.now())
         if row.backend == pool:
             raise Invalid(
                 f"Invalid input received: Volume {row.id} is in {pool} already; the destination "
                 "host must be different than the current host. Nothing was changed.",
             )
+        if row.backend:
+            _require_apart(tx, asked, row.backend, found.name)
         of_type = tx.get_one(TypeRow, row.volume_type_id)
         wanted = want(row, of_type, multiattach=row.multiattach)
         start(tx, asked, row, replace(wanted, pool=pool), shown="maintenance" if lock else "")
@@ -69,13 +71,15 @@ def start(
     volume = asked.volume
     source = _require_free(tx, row)
     try:
+        wanted = replace(wanted, comes_from=source)
         chosen = backends.choose(tx, wanted, volume.settings, volume.clock.now())
     except NoCapacity as error:
         where = wanted.pool or "No pool"
         raise Invalid(
             f"Invalid input received: {where} cannot take volume {row.id} with its "
             f"{wanted.size_gib} GiB: it must work, have room, be in zone {wanted.zone} and have "
-            "what the volume type wants. Nothing was changed.",
+            "what the volume type wants, and no other host may have the storage of both. Nothing "
+            "was changed.",
             private=str(error),
         ) from error
     notes = MigrateVolume(
@@ -92,6 +96,24 @@ def start(
             former_multiattach=row.multiattach,
         )
     volume.sagas.start(tx, MIGRATE_VOLUME, notes, who=asked.who)
+
+
+def _require_apart(tx: Session, asked: Asked, source: str, target: str) -> None:
+    """Raise Invalid unless two pools are two storages, as far as their hosts have told."""
+    settings = asked.volume.settings
+    rows = [room.row for room in backends.find_rooms(tx, settings)]
+    are_apart = apart.of_rows(rows, down_s=settings.pool_down_s).are_apart(source, target)
+    if are_apart:
+        return
+    why = (
+        "are of two hosts of which one has the storage of both"
+        if are_apart is False
+        else "cannot be told apart: a pool of their hosts does not say what storage it is"
+    )
+    raise Invalid(
+        f"Invalid input received: {source} and {target} {why}. Nothing was changed; choose another "
+        "pool of the volume's host, or a host that does not have its storage."
+    )
 
 
 def _require_free(tx: Session, row: VolumeRow) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.agent_api.volumes import VolumeSpec
+from mooring.errors import Conflict
 from mooring.saga.define import Run, Saga, Step, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.migration import carrying, copies
@@ -51,6 +52,11 @@ async def clear_target(notes: MigrateVolume, run: Run[Volume]) -> None:
     An earlier migration away from there may still owe it the removal of what the volume was then.
     """
     if notes.move.is_far:
+        if not await carrying.are_apart(run, notes.move):
+            raise Conflict(
+                f"One host has the storage of both {notes.move.moves_from} and "
+                f"{notes.move.moves_to}. The volume is as it was; choose another pool."
+            )
         agent = await backends.agent_of(run, notes.move.target)
         await agent.delete_volume(notes.volume_id, operation=run.operation)
 
@@ -123,8 +129,11 @@ def show_success(tx: Session, notes: MigrateVolume, run: Run[Volume]) -> None:
 
 
 async def remove_former(notes: MigrateVolume, run: Run[Volume]) -> None:
-    """Remove what the volume was at another host, and what was captured of it."""
-    if notes.move.is_far:
+    """Remove what the volume was at another host, and what was captured of it.
+
+    Where that host sees the volume's own storage by now, what is left stays for the doctor.
+    """
+    if notes.move.is_far and await carrying.are_apart(run, notes.move):
         agent = await backends.agent_of(run, notes.move.source)
         await agent.delete_volume(notes.volume_id, operation=run.operation)
 

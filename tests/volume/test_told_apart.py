@@ -1,0 +1,89 @@
+"""Migrations between hosts that see one storage, and what is left where nobody may remove it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from mooring.volume.tables import BackendRow
+from tests.volume.movers import FAR, FAST, SLOW, Movers
+
+pytestmark = pytest.mark.anyio
+LINKED = ["slow", "fast"]
+"""Pools of h1: the one that a volume comes from, and another one of its host."""
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path, database: str, anyio_backend: str) -> AsyncIterator[Movers]:
+    async with Movers(tmp_path, database) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def sharing(
+    tmp_path: Path, database: str, anyio_backend: str, request: pytest.FixtureRequest
+) -> AsyncIterator[Movers]:
+    """A cloud whose h2 has the storage of a pool of h1, under another name."""
+    made = Movers(tmp_path, database)
+    here, there = (made.hosts[name].state_dir for name in ("h1", "h2"))
+    there.mkdir(parents=True)
+    (there / "pool-far.sqlite").symlink_to(here / f"pool-{request.param}.sqlite")
+    async with made as opened:
+        yield opened
+
+
+async def name_pool(cloud: Movers, name: str, identity: str) -> None:
+    """Let the control plane believe that of a pool, until its host is heard again."""
+    named = update(BackendRow).where(BackendRow.name == name).values(identity=identity)
+    await cloud.cloud.stores["volume"].write(lambda tx: tx.execute(named))
+
+
+@pytest.mark.parametrize("sharing", LINKED, indirect=True)
+async def test_a_host_that_has_the_storage_of_both_pools_gets_no_volume(sharing: Movers) -> None:
+    volume_id = await sharing.make()
+    before = await sharing.there()
+    assert volume_id in before[SLOW]
+    answer = await sharing.migrate(volume_id, FAR)
+    assert answer.status == 400
+    assert b"has the storage of both" in answer.content
+    assert await sharing.stands(volume_id) == ("available", None, SLOW)
+    assert await sharing.there() == before
+
+
+@pytest.mark.parametrize("sharing", LINKED, indirect=True)
+async def test_no_type_brings_a_volume_there_either(sharing: Movers) -> None:
+    volume_id = await sharing.make()
+    before = await sharing.there()
+    body = {"volume_type": {"name": "t", "extra_specs": {"volume_backend_name": "far"}}}
+    assert (await sharing.ask("POST", "/volume/v3/types", body, user="admin")).status == 200
+    value = {"new_type": "t", "migration_policy": "on-demand"}
+    answer = await sharing.act(volume_id, "os-retype", value, user="demo")
+    assert answer.status == 400
+    assert b"storage of both" in answer.content
+    assert await sharing.there() == before
+
+
+@pytest.mark.parametrize("sharing", LINKED, indirect=True)
+async def test_its_hosts_are_asked_before_anything_is_removed(sharing: Movers) -> None:
+    volume_id = await sharing.make()
+    before = await sharing.there()
+    await name_pool(sharing, FAR, "another")
+    assert (await sharing.migrate(volume_id, FAR)).status == 202
+    await sharing.settle()
+    assert await sharing.stands(volume_id) == ("available", "error", SLOW)
+    assert await sharing.there() == before
+
+
+@pytest.mark.parametrize("name", [SLOW, FAST, FAR])
+async def test_what_cannot_be_told_apart_is_taken_for_one(cloud: Movers, name: str) -> None:
+    volume_id = await cloud.make()
+    await name_pool(cloud, name, "")
+    answer = await cloud.migrate(volume_id, FAR)
+    assert answer.status == 400
+    assert b"cannot be told apart" in answer.content
+    assert (await cloud.migrate(volume_id, FAST)).status == 202
+    await cloud.settle()
+    assert await cloud.stands(volume_id) == ("available", "success", FAST)
