@@ -54,6 +54,14 @@ MUTANTS = [
         "before_anything_is_removed",
     ),
     Mutant(
+        "what a volume was goes before the copy is the volume",
+        MIGRATES,
+        "        await copies.await_adoption(run, notes.volume_id, notes.move)\n",
+        "",
+        APART,
+        "until_the_copy",
+    ),
+    Mutant(
         "a volume on its way takes no room in the pool that it goes to",
         "volume/backends/backends.py",
         '            VolumeRow.moves_to > "", VolumeRow.moves_to != VolumeRow.backend\n',

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
+from mooring.saga.tables import SagaRow
 from mooring.volume.tables import BackendRow
-from tests.volume.movers import FAR, FAST, SLOW, Movers
+from tests.volume.movers import FAR, FAST, SLOW, Movers, Silence
 
 pytestmark = pytest.mark.anyio
 LINKED = ["slow", "fast"]
@@ -87,3 +88,35 @@ async def test_what_cannot_be_told_apart_is_taken_for_one(cloud: Movers, name: s
     assert (await cloud.migrate(volume_id, FAST)).status == 202
     await cloud.settle()
     assert await cloud.stands(volume_id) == ("available", "success", FAST)
+
+
+async def start_far(cloud: Movers) -> tuple[str, Silence, str]:
+    """Bring a volume behind its switch, where the new host is silent; return the saga as well."""
+    volume_id = await cloud.make()
+    silence = Silence(cloud, ("h2", "PUT", "/copies/"))
+    await cloud.migrate(volume_id, FAR)
+    await cloud.pass_time(20.0)
+    assert await cloud.stands(volume_id) == ("available", "completing", FAR)
+    query = select(SagaRow.id).where(SagaRow.name == "volume.migrate_volume")
+    store = cloud.cloud.stores["volume"]
+    return volume_id, silence, await store.read(lambda tx: tx.execute(query).scalar_one())
+
+
+async def test_what_the_volume_was_stays_until_the_copy_is_the_volume(cloud: Movers) -> None:
+    volume_id, silence, _ = await start_far(cloud)
+    await cloud.act(volume_id, "os-reset_status", {"status": "available"})
+    await cloud.pass_time(60.0)
+    assert (await cloud.there())[SLOW] == [volume_id]
+    silence.end()
+    await cloud.settle()
+    assert await cloud.stands(volume_id) == ("available", "success", FAR)
+    assert await cloud.there() == {FAR: [volume_id]}
+
+
+async def test_a_forced_deletion_meanwhile_leaves_nothing(cloud: Movers) -> None:
+    volume_id, silence, _ = await start_far(cloud)
+    assert (await cloud.act(volume_id, "os-force_delete", None)).status == 202
+    await cloud.settle()
+    silence.end()
+    await cloud.settle()
+    assert await cloud.there() == {}

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mooring.agent_api.volumes import AdoptRequest
-from mooring.errors import NotFound
+from mooring.errors import NotFound, Unavailable
 from mooring.saga.define import Together
 from mooring.volume.backends import backends
+from mooring.volume.tables import VolumeRow
 from mooring.volume.volumes import statuses
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from mooring.saga.define import Run
     from mooring.volume.service import Volume
-    from mooring.volume.tables import VolumeRow
 
 NONE: dict[str, Any] = {"copy_id": None, "moves_from": None, "moves_to": None}
 """The columns of a volume that goes nowhere."""
@@ -75,6 +75,18 @@ async def adopt(run: Run[Volume], volume_id: str, move: Move) -> None:
     former = "" if move.is_far else backends.split(move.moves_from)[2]
     wanted = AdoptRequest(backends.split(move.moves_to)[2], former)
     await agent.adopt_copy(volume_id, move.copy_id, wanted, operation=run.operation)
+
+
+async def await_adoption(run: Run[Volume], volume_id: str, move: Move) -> None:
+    """Raise Unavailable while a volume waits for this copy of it to get its id."""
+    # The saga's own volume; it acts for nobody.
+    row = await run.service.store.read(lambda tx: tx.get(VolumeRow, volume_id))
+    if row is not None and row.copy_id == move.copy_id:
+        raise Unavailable(
+            f"The copy in {move.moves_to} has not got the id of volume {volume_id} yet. What the "
+            f"volume was in {move.moves_from} stays until then; reset the volume's status again "
+            f"when host {move.target} answers."
+        )
 
 
 def end(tx: Session, row: VolumeRow, now: datetime) -> Move | None:

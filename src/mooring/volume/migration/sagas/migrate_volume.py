@@ -160,8 +160,12 @@ async def give_up_capture(notes: MigrateVolume, run: Run[Volume]) -> None:
 
 
 async def give_up_former(notes: MigrateVolume, run: Run[Volume]) -> None:
-    """Remove what the volume was at another host."""
+    """Remove what the volume was at another host, once the copy is the volume there or both go.
+
+    Whoever has absorbed this goes on with that; until then this is the only whole one.
+    """
     if notes.switched:
+        await copies.await_adoption(run, notes.volume_id, notes.move)
         await remove_former(notes, run)
 
 
