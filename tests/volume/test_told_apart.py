@@ -113,6 +113,20 @@ async def test_what_the_volume_was_stays_until_the_copy_is_the_volume(cloud: Mov
     assert await cloud.there() == {FAR: [volume_id]}
 
 
+async def test_who_lets_go_of_it_leaves_it_for_the_doctor(cloud: Movers) -> None:
+    volume_id, silence, saga_id = await start_far(cloud)
+    await cloud.act(volume_id, "os-reset_status", {"status": "available"})
+    await cloud.pass_time(60.0)
+    engine = cloud.cloud.engines["volume"]
+    await engine.store.write(lambda tx: engine.abort(tx, saga_id, insists=True))
+    silence.end()
+    await cloud.settle()
+    assert await cloud.there() == {SLOW: [volume_id], FAR: [volume_id]}
+    assert await cloud.complaints() == [
+        f"volume {volume_id}: storage in pool slow of host h1, and the volume is in {FAR}"
+    ]
+
+
 async def test_a_forced_deletion_meanwhile_leaves_nothing(cloud: Movers) -> None:
     volume_id, silence, _ = await start_far(cloud)
     assert (await cloud.act(volume_id, "os-force_delete", None)).status == 202
@@ -120,3 +134,23 @@ async def test_a_forced_deletion_meanwhile_leaves_nothing(cloud: Movers) -> None
     silence.end()
     await cloud.settle()
     assert await cloud.there() == {}
+
+
+@pytest.mark.parametrize("pool", [FAST, FAR])
+async def test_the_doctor_knows_the_copy_of_a_volume_on_its_way(cloud: Movers, pool: str) -> None:
+    volume_id = await cloud.make()
+    cloud.pool(pool).knobs.hold("rename")
+    await cloud.migrate(volume_id, pool)
+    await cloud.pool(pool).knobs.held("rename")
+    assert [each for each in await cloud.complaints() if each.startswith("volume ")] == []
+    cloud.pool(pool).knobs.release("rename")
+    await cloud.settle()
+    assert await cloud.complaints() == []
+
+
+@pytest.mark.parametrize("sharing", ["slow"], indirect=True)
+async def test_the_doctor_takes_no_storage_that_two_hosts_see_for_a_leftover(
+    sharing: Movers,
+) -> None:
+    await sharing.make()
+    assert await sharing.complaints() == []

@@ -9,11 +9,10 @@ from typing import Any
 from mooring.agent_api.hosts import Inventory
 from mooring.agent_api.servers import Guest
 from mooring.agent_api.verbs import DELETE_SERVER, UNPLUG_DISK
-from mooring.agent_api.volumes import VolumeFile
+from mooring.doctor import storage
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
 
-_GIB = 1024**3
 _DETACH = "Detach the volume, or delete the server; both take what is left along."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
 GIB = 1 << 30
@@ -26,7 +25,7 @@ def look(books: Books) -> Iterator[Finding]:
     if books.may_compare("compute", "volume"):
         yield from _devices(books)
         yield from _attachments(books)
-    yield from _volumes(books)
+    yield from storage.look(books)
     if books.may_compare("compute", "placement"):
         yield from _allocations(books)
         yield from _resizes(books)
@@ -35,7 +34,7 @@ def look(books: Books) -> Iterator[Finding]:
     for inventory in books.inventories.values():
         yield from _guests(books, inventory)
         yield from _sizes(books, inventory)
-        yield from _storage(books, inventory)
+        yield from _leftovers(books, inventory)
         yield from _connections(books, inventory)
 
 
@@ -106,28 +105,6 @@ def _by_old_calls(books: Books) -> Iterator[str]:
     for device in books.devices.values():
         if device["volume_id"] and any(not place["attachment_id"] for place in device["places"]):
             yield from _old_ones(books, device["server_id"], device["volume_id"])
-
-
-def _volumes(books: Books) -> Iterator[Finding]:
-    files = {file.volume_id: file for inv in books.inventories.values() for file in inv.volumes}
-    for volume_id, row in books.volumes.items():
-        host = (row["backend"] or "").partition("@")[0]
-        if books.is_busy(f"volume:{volume_id}") or host not in books.inventories:
-            continue
-        file = files.get(volume_id)
-        thing = f"volume {volume_id}"
-        if file is None and row["launched_at"] is not None and not row["status"].startswith("err"):
-            message = f"host {host} has no storage of it"
-            yield Finding(thing, "disagreement", message, "Restore it, or delete the volume.")
-        elif file is not None and _bytes_of(file) != row["size_gib"] * _GIB:
-            there = _bytes_of(file) / _GIB
-            message = f"{row['size_gib']} GiB here and {there:.10g} GiB on host {host}"
-            yield Finding(thing, "disagreement", message, _REPORT)
-
-
-def _bytes_of(file: VolumeFile) -> int:
-    """Return what a guest sees of it; of a header that cannot be read, what was made."""
-    return file.virtual_bytes or file.size_gib * _GIB
 
 
 def _allocations(books: Books) -> Iterator[Finding]:
@@ -291,19 +268,7 @@ def _disk(
         yield Finding(thing, "disagreement", message, "openstack server reboot --hard mends it.")
 
 
-def _storage(books: Books, inventory: Inventory) -> Iterator[Finding]:
-    for file in inventory.volumes:
-        row = books.volumes.get(file.volume_id)
-        if books.is_busy(f"volume:{file.volume_id}"):
-            continue
-        if row is None:
-            message = f"storage on host {inventory.name} that no volume explains"
-            yield Finding(f"volume {file.volume_id}", "orphan", message, _REPORT)
-        for attachment_id in file.exports:
-            is_known = attachment_id in books.attachments or attachment_id in books.exports
-            if row is not None and not is_known:
-                message = f"exported for attachment {attachment_id}, which does not exist"
-                yield Finding(f"volume {file.volume_id}", "orphan", message, _REPORT)
+def _leftovers(books: Books, inventory: Inventory) -> Iterator[Finding]:
     for path in inventory.leftovers:
         # The files of a guest that is being made or removed lie in a directory of its name, and so
         # does the disk to which a server may go back.

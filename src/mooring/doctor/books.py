@@ -69,6 +69,8 @@ class Books(Struct):
     """Made by the calls that know no attachment."""
     reservations: dict[str, dict[str, Any]]
     """What growing volumes may take besides."""
+    volume_pools: dict[str, dict[str, Any]]
+    """By their full names."""
     shares: dict[str, dict[str, Any]]
     share_exports: dict[str, dict[str, Any]]
     share_rules: dict[str, dict[str, Any]]

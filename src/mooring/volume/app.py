@@ -25,6 +25,7 @@ from mooring.volume.service import Volume, VolumeSettings
 from mooring.volume.snapshots.api import reverting, snapshots
 from mooring.volume.tables import (
     AttachmentRow,
+    BackendRow,
     BackupRow,
     ExportRow,
     ReservationRow,
@@ -114,5 +115,6 @@ SERVICE = Service(
         "backups": rows_of(BackupRow),
         "exports": rows_of(ExportRow),
         "reservations": rows_of(ReservationRow),
+        "volume_pools": rows_of(BackendRow, key="name"),
     },
 )
