@@ -154,3 +154,18 @@ async def test_the_doctor_takes_no_storage_that_two_hosts_see_for_a_leftover(
 ) -> None:
     await sharing.make()
     assert await sharing.complaints() == []
+
+
+async def test_a_reset_of_the_migration_alone_gives_a_locked_volume_back(cloud: Movers) -> None:
+    volume_id = await cloud.make()
+    lost = ("h2", "PUT", "/volumes/"), ("h2", "DELETE", "/volumes/")
+    silence = Silence(cloud, *lost, heard=True, spared=volume_id)
+    await cloud.migrate(volume_id, FAR, lock_volume=True)
+    await cloud.pass_time(20.0)
+    assert await cloud.stands(volume_id) == ("maintenance", "migrating", SLOW)
+    await cloud.act(volume_id, "os-reset_status", {"migration_status": "none"})
+    assert await cloud.stands(volume_id) == ("available", None, SLOW)
+    silence.end()
+    await cloud.settle()
+    assert await cloud.stands(volume_id) == ("available", None, SLOW)
+    assert await cloud.there() == {SLOW: [volume_id]}

@@ -34,9 +34,12 @@ def end_snapshots(tx: Session, volume_id: str, now: datetime) -> None:
             row.saga_id, row.told, row.updated_at = "", "", now
 
 
-def give_rest(tx: Session, volume_id: str, status: str, now: datetime) -> None:
-    """Give a volume a status of rest whose operation was absorbed; nobody else does."""
-    if status in _READING:
+def give_rest(tx: Session, volume_id: str, status: str, now: datetime, *, was_moving: bool) -> None:
+    """Give a volume a status of rest whose operation was absorbed; nobody else does.
+
+    `was_moving`: it was migrated, by which it may have been kept from its users.
+    """
+    if status in _READING or (was_moving and status == "maintenance"):
         statuses.recompute(tx, volume_id, now, settle=True)
     elif status in _WRITING:
         # Nobody knows which content it has.

@@ -55,13 +55,14 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     absorbed.forget_connecting(tx, notes.volume_id)
     absorbed.end_snapshots(tx, notes.volume_id, now)
     left = growing.forget(tx, row, now)
+    was_moving = copies.find(row) is not None
     arriving = copies.end(tx, row, now)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **_wanted(notes, now))
     if notes.attach_status == "detached":
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
     elif not notes.status:
-        absorbed.give_rest(tx, notes.volume_id, status, now)
+        absorbed.give_rest(tx, notes.volume_id, status, now, was_moving=was_moving)
     _notify(tx, notes, run, "end")
     if arriving is not None:
         # Whatever was asked for, it is not there yet.
