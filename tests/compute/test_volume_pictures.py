@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import Conflict
+from mooring.limits import COMPUTE_SNAPSHOT_POLL_S
 from tests.cloud import SimulatedCloud
 from tests.compute import picturing
 from tests.compute.picturing import IMAGES, SERVERS, VOLUME
@@ -170,6 +171,31 @@ async def test_a_snapshot_that_fails_leaves_neither_image_nor_snapshots(
     assert await picturing.snapshots(cloud) == []
     shown = await picturing.show(cloud, server_id)
     assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("ACTIVE", None)
+
+
+async def test_a_snapshot_that_is_being_backed_up_is_there(cloud: SimulatedCloud) -> None:
+    server_id = await picturing.make_booted(cloud)
+    agent = cloud.agents["h1"].agent
+    hypervisor: Any = agent.hypervisor
+    storage: Any = next(iter(agent.drivers.values()))
+    hypervisor.knobs.hold("snapshot_disk")
+    image_id = (await picturing.picture(cloud, server_id)).key("image_id")
+    await hypervisor.knobs.held("snapshot_disk")
+    hypervisor.knobs.release("snapshot_disk")
+    storage.knobs.hold("capture")
+    wanted: dict[str, Any] = {"backup": {}}
+    while not wanted["backup"]:
+        (snapshot,) = await picturing.snapshots(cloud)
+        if snapshot["status"] == "available":
+            wanted["backup"] = {"volume_id": snapshot["volume_id"], "snapshot_id": snapshot["id"]}
+    assert (await cloud.ask("POST", f"{VOLUME}/backups", wanted)).status == 202
+    await storage.knobs.held("capture")
+    assert [one["status"] for one in await picturing.snapshots(cloud)] == ["backing-up"]
+    await cloud.pass_time(2 * COMPUTE_SNAPSHOT_POLL_S)
+    assert (await cloud.ask("GET", f"{IMAGES}/{image_id}")).body["status"] == "active"
+    storage.knobs.release("capture")
+    await cloud.settle()
+    assert [one["status"] for one in await picturing.snapshots(cloud)] == ["available"]
 
 
 async def test_what_the_volume_service_refuses_is_the_answer(cloud: SimulatedCloud) -> None:

@@ -11,7 +11,7 @@ MUTANTS = [
     Mutant(
         "an image of volumes is usable before its snapshots are",
         _VOLUMES,
-        '    if status != "available":\n',
+        "    if status not in _THERE:\n",
         "    if not status:\n",
         _PICTURES,
         "snapshot_that_fails",

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
 
 
+_THERE = ("available", "backing-up")
+"""Statuses of a snapshot that is taken; whoever backs it up leaves it as it is."""
+
+
 async def take_snapshot(notes: PictureVolumes, volume_id: str, run: Run[Compute]) -> PictureVolumes:
     """Have a snapshot taken of a volume, as the user, or find the one that was begun before."""
     client, new = _client(run), new_snapshot(notes, volume_id)
@@ -73,7 +77,7 @@ async def await_snapshot(notes: PictureVolumes, volume_id: str, run: Run[Compute
     if status == "creating":
         # The volume service gives a snapshot up long before this does.
         raise Park(seconds=COMPUTE_SNAPSHOT_POLL_S)
-    if status != "available":
+    if status not in _THERE:
         raise Conflict(
             f"The snapshot of volume {volume_id} is in status {status}. No image was made of "
             f"server {notes.server_id}, and its other snapshots are deleted; ask for another image."
