@@ -100,6 +100,18 @@ async def test_an_empty_volume_becomes_bootable(cloud: VolumeCloud, listener: Li
     assert (await cloud.show(volume_id))["bootable"] == "true"
 
 
+async def test_an_image_without_data_is_refused_and_the_volume_stays_as_it_is(
+    cloud: VolumeCloud, listener: Listener
+) -> None:
+    volume_id = await cloud.make(imageRef=IMAGE)
+    cloud.shelf.put(OTHER_IMAGE, b"", name="of volumes", block_device_mapping="[]")
+    refused = await reimage(cloud, volume_id)
+    assert refused.status == 400
+    assert "has no data" in refused.fault
+    assert await cloud.status(volume_id) == "available"
+    assert cloud.storage.content(volume_id) == IMAGE
+
+
 async def test_a_reserved_volume_stays_reserved_and_its_server_is_told(
     cloud: VolumeCloud, listener: Listener
 ) -> None:

@@ -101,7 +101,13 @@ async def test_unknown_keys_are_ignored_below_3_53(cloud: VolumeCloud) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"status": "queued"}, {"min_disk": 2}, {"size": 2**30 + 1}, {"disk_format": "iso"}],
+    [
+        {"status": "queued"},
+        {"min_disk": 2},
+        {"size": 2**30 + 1},
+        {"disk_format": "iso"},
+        {"size": 0, "block_device_mapping": "[]"},
+    ],
 )
 async def test_an_image_that_does_not_fit_is_refused(
     cloud: VolumeCloud, change: dict[str, Any]

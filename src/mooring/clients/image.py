@@ -32,6 +32,8 @@ GLANCES_OWN = frozenset(
     )
 )
 """Names that no property of an image may have (facts/identity_image_placement.md 8.6)."""
+BLOCK_DEVICES = "block_device_mapping"
+"""The property in which the image of a server that boots from a volume names its disks."""
 _OF_ITS_DATA = (
     *("cache_in_nova", "bittorrent", "img_signature", "signature_verified"),
     "cinder_encryption_key",
@@ -78,6 +80,11 @@ class Image(Struct, frozen=True):
     def is_active(self) -> bool:
         """Whether its data may be read."""
         return self.status == "active"
+
+    @property
+    def has_no_data(self) -> bool:
+        """Whether it names disks of its own, and there is nothing else to fill one with."""
+        return BLOCK_DEVICES in self.properties and not self.size_bytes
 
 
 class NewImage(Struct, frozen=True, kw_only=True):

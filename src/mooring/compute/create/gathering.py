@@ -66,7 +66,7 @@ def _sized(item: NewBlockDevice, material: Material) -> NewBlockDevice:
 
 
 def _check_data(image: Image) -> None:
-    if image_devices.has_no_data(image):
+    if image.has_no_data:
         raise Invalid(
             f"Image {image.id} has no data, but names snapshots of volumes. Nothing was created; "
             "ask for it by imageRef alone."

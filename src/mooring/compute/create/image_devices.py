@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from mooring import typed
+from mooring.clients.image import BLOCK_DEVICES
 from mooring.compute.create.block_devices import NewBlockDevice, is_root
 from mooring.errors import Invalid
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from mooring.clients.image import Image
 
-MAPPING = "block_device_mapping"
+MAPPING = BLOCK_DEVICES
 OWN = frozenset({MAPPING, "bdm_v2", "root_device_name"})
 """Properties that are about such disks: a server has none of them, nor an image of its disk."""
 _TRUE = frozenset({"true", "1", "yes", "on", "t", "y"})
@@ -44,11 +45,6 @@ class ImageDevice(Struct, frozen=True, kw_only=True):
     device_name: str | None = None
     guest_format: str | None = None
     no_device: bool | None = None
-
-
-def has_no_data(image: Image) -> bool:
-    """Whether an image has disks of its own and nothing else to fill one with."""
-    return MAPPING in image.properties and not image.size_bytes
 
 
 def of_image(image: Image) -> list[NewBlockDevice]:

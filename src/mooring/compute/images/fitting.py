@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.compute.create import image_devices
 from mooring.errors import Forbidden, Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ async def find(compute: Compute, who: Who, image_id: str, action: str) -> Image:
         ) from error
     if not image.is_active:
         raise Invalid(f"Image {image_id} is not active, it is {image.status}. Nothing was changed.")
-    if image_devices.has_no_data(image):
+    if image.has_no_data:
         raise Invalid(
             f"Image {image_id} has no data for {action}: it names snapshots of the volumes of a "
             "server. Nothing was changed; make a server of it."

@@ -81,6 +81,7 @@ def _check_image(row: VolumeRow, image: Image) -> None:
             f"Invalid input received: Image {image.id} is not active, it is {image.status}. "
             "Nothing was changed.",
         )
+    filling.refuse_without_data(image)
     if image.disk_format not in filling.FORMATS:
         raise Invalid(
             f"Invalid input received: Image {image.id} has the disk format {image.disk_format}; "

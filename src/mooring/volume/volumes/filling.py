@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mooring.agent_api.images import ImageSpec
-from mooring.errors import MooringError
+from mooring.errors import Invalid, MooringError
 from mooring.limits import VOLUME_PROGRESS_S
 
 if TYPE_CHECKING:
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FORMATS = ("raw", "qcow2")
 """Disk formats of images that volumes are filled from."""
+
+
+def refuse_without_data(image: Image) -> None:
+    """Raise Invalid for an image that only names snapshots (facts/compute.md 3.4)."""
+    if image.has_no_data:
+        raise Invalid(
+            f"Invalid input received: Image {image.id} has no data: it names snapshots of the "
+            "volumes of a server. Nothing was changed; make a server of it, or make a volume of "
+            "one of the snapshots.",
+        )
 
 
 def spec_of(image: Image) -> ImageSpec:

@@ -229,6 +229,7 @@ async def _find_image(asked: Asked, image_id: str) -> Image:
         raise Invalid(
             f"Invalid input received: Image {image_id} is not active, it is {image.status}.",
         )
+    filling.refuse_without_data(image)
     if image.disk_format not in filling.FORMATS:
         raise Invalid(
             f"Invalid input received: Image {image_id} has the disk format {image.disk_format}; "
