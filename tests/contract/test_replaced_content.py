@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from mooring.agent.drivers.base import SourceImage, VolumeDriver
+from mooring.agent.drivers.directory import DirectoryDriver
 from mooring.agent.drivers.simulated import SimulatedDriver
-from mooring.agent.qemu_img import GIB
+from mooring.agent.qemu_img import GIB, QemuImg
+from mooring.agent.run import Runner
+from mooring.agent.settings import PoolSettings
 from mooring.agent.sources import FileSource
+from mooring.agent_api.captures import DiskFormat
+from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, Invalid, MooringError, NotFound
 from mooring.fence.journal import Journal
+from tests.agent.remote_pools import HOST
 from tests.contract.test_volume_driver import HERE, image, make_driver, run, volume
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +45,7 @@ async def read_all(driver: VolumeDriver, directory: Path) -> bytes:
     """Return the bytes that a guest would read, without the zeros at the end."""
     info = await driver.export("v1", "reader", HERE)
     raw = directory / "read.raw"
-    convert = ["qemu-img", "convert", "-f", driver.pool.format, "-O", "raw"]
+    convert = ["qemu-img", "convert", "-f", info["data"]["format"], "-O", "raw"]
     assert await run(*convert, info["data"]["device_path"], str(raw)) == 0
     await driver.unexport("v1", "reader")
     assert raw.stat().st_size == GIB
@@ -81,6 +88,65 @@ async def test_what_is_refused_changes_nothing(driver: VolumeDriver, tmp_path: P
     with pytest.raises(NotFound):
         await driver.replace("v2", image(tmp_path), "op4")
     assert await driver.leftovers() == []
+
+
+class Lost(DirectoryDriver):
+    """A pool whose volume is given to a guest as soon as its new content is written."""
+
+    async def _rewrite(
+        self, path: Path, known: VolumeFile, source: SourceImage, operation_key: str
+    ) -> None:
+        await super()._rewrite(path, known, source, operation_key)
+        await self.export("v1", "a1", HERE)
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("has_snapshot", [False, True])
+@pytest.mark.parametrize("disk_format", ["raw", "qcow2"])
+async def test_who_is_given_the_volume_while_it_is_copied_keeps_its_file(
+    tmp_path: Path, disk_format: DiskFormat, *, has_snapshot: bool
+) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    pool = PoolSettings(name="pool", format=disk_format)
+    driver = Lost(pool, tmp_path / "volumes", HOST, QemuImg(Runner(journal)))
+    await driver.setup()
+    await driver.create(volume(driver), image(tmp_path), "op")
+    if has_snapshot:
+        await driver.take_snapshot("v1", "s1", "op")
+    file = driver.active_path("v1").stat().st_ino
+    with pytest.raises(Conflict, match="is exported"):
+        await driver.replace("v1", other(tmp_path), "op2")
+    assert driver.active_path("v1").stat().st_ino == file
+    assert await read_all(driver, tmp_path) == b"MOORING"
+    assert await driver.leftovers() == []
+    await driver.unexport("v1", "a1")
+    await journal.close()
+
+
+async def test_who_is_given_a_simulated_volume_while_it_is_copied_keeps_it(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    driver = make_driver("simulated", tmp_path, journal)
+    assert isinstance(driver, SimulatedDriver)
+    await driver.setup()
+    await driver.create(volume(driver), image(tmp_path), "op")
+    driver.knobs.hold("replace")
+    replacing = asyncio.create_task(driver.replace("v1", other(tmp_path), "op2"))
+    await driver.knobs.held("replace")
+    await driver.export("v1", "a1", HERE)
+    driver.knobs.release("replace")
+    with pytest.raises(Conflict, match="is exported"):
+        await replacing
+    assert driver.content("v1") == "i1"
+    await driver.close()
+    await journal.close()
+
+
+def other(directory: Path) -> SourceImage:
+    file = directory / "other"
+    file.write_bytes(b"OTHER" * 4096)
+    return SourceImage("i2", FileSource(str(file), "raw"), file.stat().st_size)
 
 
 FILES = [pytest.param(kind, marks=pytest.mark.hosts) for kind in ("raw", "qcow2")]

@@ -102,8 +102,8 @@ class VolumeDriver(Protocol):
     async def replace(self, volume_id: str, source: SourceImage, operation_key: str) -> VolumeFile:
         """Give a volume an image's content and none of its old bytes, in one go or not at all.
 
-        Its snapshots keep what they have. Raises NotFound, Conflict (exported, or a snapshot that
-        has not ended), Invalid (too small), NoCapacity.
+        Its snapshots keep what they have. Raises NotFound, Conflict (exported, also since the copy
+        was begun, or a snapshot that has not ended), Invalid (too small), NoCapacity.
         """
         ...
 

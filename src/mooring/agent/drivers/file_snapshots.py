@@ -7,6 +7,7 @@ is removed when the record no longer names it. Source: facts/block_storage.md 11
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from mooring import qcow2
@@ -80,7 +81,8 @@ class FileSnapshots(FileVolumes):
         at = chain.place_newest(snapshot_id)
         await run_to_end(lambda: self._check_headers(chain))
         # It takes the place of the one with what was written since, under the same name.
-        await self._write_overlay(chain.layers[at], chain.layers[at - 1], known, operation_key)
+        layer, below = chain.layers[at], chain.layers[at - 1]
+        await self._write_overlay(layer, below, known, operation_key, is_active=True)
         return require(await self.find(volume_id), volume_id)
 
     async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
@@ -172,10 +174,20 @@ class FileSnapshots(FileVolumes):
         return prepared
 
     async def _write_overlay(
-        self, layer: Layer, below: Layer, known: VolumeFile, operation_key: str
+        self,
+        layer: Layer,
+        below: Layer,
+        known: VolumeFile,
+        operation_key: str,
+        *,
+        is_active: bool = False,
     ) -> None:
-        """Make an empty overlay over a file, whole or not at all."""
+        """Make an empty overlay over a file, whole or not at all; also one in the active's place.
+
+        Raises Conflict when that one was given to somebody meanwhile.
+        """
         path = self.directory / layer.file
+        finish = partial(self._take_place, known) if is_active else files.finish
         written = files.partial(path, operation_key, self._host)
         try:
             await self._qemu_img.create(
@@ -186,7 +198,7 @@ class FileSnapshots(FileVolumes):
                 operation_key=operation_key,
             )
             await run_to_end(lambda: self.dress_overlay(written))
-            await run_to_end(lambda: files.finish(written, path))
+            await run_to_end(lambda: finish(written, path))
         finally:
             written.unlink(missing_ok=True)
 

@@ -35,7 +35,7 @@ from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import Holder, Holders, VolumeFile
-from mooring.errors import NoCapacity, NotFound, Unavailable
+from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 
 RECORDS = ".mooring"
@@ -199,7 +199,7 @@ class FileVolumes(WithoutFence, ABC):
         written = files.partial(path, operation_key, self._host)
         try:
             await self._rewrite(written, known, source, operation_key)
-            await run_to_end(lambda: files.finish(written, path))
+            await run_to_end(lambda: self._take_place(known, written, path))
         finally:
             written.unlink(missing_ok=True)
         return require(await self.find(volume_id), volume_id)
@@ -217,6 +217,23 @@ class FileVolumes(WithoutFence, ABC):
             self.record_path(volume_id).unlink(missing_ok=True)
 
         await run_to_end(rename)
+
+    def _take_place(self, known: VolumeFile, written: Path, path: Path) -> None:
+        """Let a file take the place of a volume's active one, if that is as it was found.
+
+        Who asked for it may have lost the volume while it was written, to somebody who gave it to a
+        guest. Raises Conflict then, and leaves what the volume has; no export comes in between.
+        """
+        files.force(written)
+        with self._records:
+            found = require(self._find(known.volume_id), known.volume_id)
+            refuse_exported(found)
+            if found != known:
+                raise Conflict(
+                    f"Volume {known.volume_id} was changed while its new content was written. It "
+                    "has what it had; ask again.",
+                )
+            files.finish(written, path)
 
     async def _rewrite(
         self, path: Path, known: VolumeFile, source: SourceImage, operation_key: str
