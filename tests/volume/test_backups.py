@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import NoCapacity
+from mooring.agent_api.transport import Forward, Request, Response
+from mooring.errors import NoCapacity, Unavailable
 from tests.cloud import SimulatedCloud
 from tests.volume.backing_up import (
     BACKUPS,
@@ -33,6 +34,7 @@ from tests.volume.backing_up import (
 )
 
 pytestmark = pytest.mark.anyio
+RESET = {"os-reset_status": {"status": "available"}}
 ATTACHED = {"mountpoint": "/dev/vdb", "instance_uuid": UNKNOWN}
 
 
@@ -306,6 +308,36 @@ async def test_a_reset_of_the_volume_gives_the_backup_up(cloud: SimulatedCloud) 
     assert (await backup(cloud, backup_id))["status"] == "error"
     assert (stored(cloud), captures(cloud)) == ([], [])
     assert await cloud.complaints() == []
+
+
+async def test_a_reset_keeps_the_target_until_its_host_has_ended_the_copy(
+    cloud: SimulatedCloud,
+) -> None:
+    backup_id = await begun(cloud, await make_volume(cloud))
+    await cloud.settle()
+    target, knobs = await make_volume(cloud), storage(cloud).knobs
+    knobs.hold("replace")
+    await restore(cloud, backup_id, volume_id=target)
+    await knobs.held("replace")
+    deliver = cloud.deliver_to_host
+    cloud.deliver_to_host = lose
+    reset = await cloud.do("POST", f"{VOLUMES}/{target}/action", RESET, user="admin")
+    assert reset is not None
+    assert reset.status == 202
+    assert await status(cloud, target) == "available"
+    await cloud.pass_time(600.0)
+    assert any("reset_status" in line and "end_copy" in line for line in await cloud.unfinished())
+    cloud.deliver_to_host = deliver
+    await cloud.settle()
+    assert storage(cloud).content(target) == ""
+    assert (await backup(cloud, backup_id))["status"] == "available"
+    assert images(cloud) == []
+    assert await cloud.complaints() == []
+
+
+async def lose(request: Request, forward: Forward) -> Response:
+    del request, forward
+    raise Unavailable("The host cannot be reached.")
 
 
 async def test_a_deletion_of_the_target_gives_the_restore_up(cloud: SimulatedCloud) -> None:

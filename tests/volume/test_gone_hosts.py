@@ -101,6 +101,9 @@ async def test_a_volume_that_is_being_reimaged_goes_by_a_reset(cloud: VolumeClou
     assert await unfinished(cloud) == ["volume.reimage_volume"]
     await reset(cloud, volume_id, "error")
     assert await cloud.status(volume_id) == "error"
+    # Nobody else says that the host copies no more.
+    assert await unfinished(cloud) == ["volume.reset_status"]
+    assert await abort(cloud) == [202]
     assert await unfinished(cloud) == []
     await delete(cloud, volume_id)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FORMATS = ("raw", "qcow2")
 """Disk formats of images that volumes are filled from."""
+REPLACING = frozenset({"downloading", "restoring-backup"})
+"""Statuses of a volume whose content its host may be replacing."""
 
 
 def refuse_without_data(image: Image) -> None:

@@ -17,7 +17,8 @@ from mooring import labels
 from mooring.errors import Invalid, NotFound
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import notices, volumes
-from mooring.volume.volumes.sagas.reset_status import RESET_STATUS, ResetStatus
+from mooring.volume.volumes.sagas.reset_notes import ResetStatus
+from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 
 if TYPE_CHECKING:
     from mooring.volume.attachments.reserving import Asked

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
@@ -15,34 +13,12 @@ from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.extend import growing
 from mooring.volume.migration import copies
-from mooring.volume.migration.copies import Move
 from mooring.volume.tables import AttachmentRow, VolumeRow
-from mooring.volume.volumes import absorbed, notices, statuses
+from mooring.volume.volumes import absorbed, filling, notices, statuses
+from mooring.volume.volumes.sagas.reset_notes import ResetStatus, wanted
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
-
-_AT_REST = ("available", "in-use", "maintenance", "awaiting-transfer")
-
-
-class ResetStatus(Struct, frozen=True, kw_only=True):
-    """The notes. Empty words stay as they are; `exports` end with the attachments."""
-
-    volume_id: str
-    user_id: str
-    status: str = ""
-    attach_status: str = ""
-    migration_status: str = ""
-    backend: str = ""
-    exports: list[str] = []
-    event: str = ""
-    """The operation under which compute may still let the volume grow."""
-    unsure: bool = False
-    """Whether the volume's file may have grown without its size."""
-    was_deleting: bool = False
-    """Whether the storage may have removed the volume already."""
-    arriving: Move | None = None
-    """A migration behind its switch that this one has absorbed, and goes on with."""
 
 
 def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStatus | None:
@@ -57,7 +33,7 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     left = growing.forget(tx, row, now)
     was_moving = copies.find(row) is not None
     arriving = copies.end(tx, row, now)
-    statuses.change(tx, notes.volume_id, allowed=None, now=now, **_wanted(notes, now))
+    statuses.change(tx, notes.volume_id, allowed=None, now=now, **wanted(notes, now))
     if notes.attach_status == "detached":
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
@@ -72,23 +48,10 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
         backend=row.backend or "",
         event=left.event,
         unsure=left.unsure,
+        copies=status in filling.REPLACING and row.launched_at is not None,
         was_deleting=status == "deleting",
         arriving=arriving,
     )
-
-
-def _wanted(notes: ResetStatus, now: datetime) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    if notes.status:
-        at_rest = notes.status in _AT_REST or "error" in notes.status
-        values |= {"status": notes.status, **statuses.RETURNED}
-        if not at_rest:
-            values |= {"borrowed_by": notes.user_id, "borrowed_at": now}
-    if notes.attach_status:
-        values["attach_status"] = notes.attach_status
-    if notes.migration_status:
-        values["migration_status"] = copies.word_of(notes.migration_status)
-    return values
 
 
 def _notify(tx: Session, notes: ResetStatus, run: Run[Volume], phase: str) -> None:
@@ -111,6 +74,18 @@ async def settle_size(notes: ResetStatus, volume_id: str, run: Run[Volume]) -> T
     host = backends.split(notes.backend)[0]
     found = await growing.find_bytes(run, host, volume_id, run.operation)
     return Together(lambda tx: growing.adopt(tx, volume_id, found, run.now()))
+
+
+async def end_copy(notes: ResetStatus, run: Run[Volume]) -> None:
+    """End the copy that was to replace the content: somebody may have the volume from now on."""
+    if notes.copies and notes.backend:
+        agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+        await agent.forget_content(notes.volume_id, operation=run.operation)
+
+
+async def give_up_copy(notes: ResetStatus, run: Run[Volume]) -> None:
+    """End it also when another operation has taken the volume."""
+    await end_copy(notes, run)
 
 
 async def find_storage(notes: ResetStatus, run: Run[Volume]) -> Together | None:
@@ -172,6 +147,7 @@ RESET_STATUS = Saga(
         Step("stop_compute", stop_compute, may_be_forgone=True),
         Step("settle_size", settle_size, may_be_forgone=True),
     ),
+    Step("end_copy", end_copy, may_be_forgone=True),
     Step("find_storage", find_storage, may_be_forgone=True),
     Each(
         "exports", lambda notes: notes.exports, Step("end_export", end_export, may_be_forgone=True)
@@ -181,5 +157,8 @@ RESET_STATUS = Saga(
     answered_after="write_status",
     visible_after="write_status",
     pivot="write_status",
-    owes=(Step("end_exports", end_exports, may_be_forgone=True),),
+    owes=(
+        Step("give_up_copy", give_up_copy, may_be_forgone=True),
+        Step("end_exports", end_exports, may_be_forgone=True),
+    ),
 )
