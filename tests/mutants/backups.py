@@ -5,16 +5,25 @@ from __future__ import annotations
 from tests.mutants.mutant import FAILING, STEPS, Mutant
 
 CREATING = "volume/backups/sagas/create_backup.py"
+GIVEN_UP = "tests/volume/test_given_up_backups.py"
 BACKUPS, STORE = "tests/volume/test_backups.py", "tests/volume/test_backup_store.py"
 DIRECTORY = "volume/backups/stores/directory.py"
 MUTANTS = [
     Mutant(
         "a backup that failed keeps its data",
         CREATING,
-        'Step("store_data", store_data, undo=remove_data, deadline_s=7500.0)',
-        'Step("store_data", store_data, deadline_s=7500.0)',
+        "        undo=remove_data,\n",
+        "",
         STEPS,
         f"{FAILING} and create_backup",
+    ),
+    Mutant(
+        "a store that stays away keeps the volume for ever",
+        CREATING,
+        "        undo_attempts=BACKUP_UNDO_ATTEMPTS,\n",
+        "",
+        GIVEN_UP,
+        "stays_away",
     ),
     Mutant(
         "a backup whose volume was reset is creating for ever",
@@ -23,6 +32,22 @@ MUTANTS = [
         'story=tell("create", "create_backup")',
         "tests/laws/test_heirs.py",
         "create and backup and store_data and forward and reset_status",
+    ),
+    Mutant(
+        "a reset lets go of a volume that its host still copies into",
+        "volume/volumes/sagas/reset_status.py",
+        '    Step("end_copy", end_copy, may_be_forgone=True),\n',
+        "",
+        GIVEN_UP,
+        "until_its_host",
+    ),
+    Mutant(
+        "new content takes the place of a file that was given to a guest meanwhile",
+        "agent/drivers/file_volumes.py",
+        "            await run_to_end(lambda: self._take_place(known, written, path))\n",
+        "            await run_to_end(lambda: files.finish(written, path))\n",
+        "tests/contract/test_replaced_content.py",
+        "keeps_its_file",
     ),
     Mutant(
         "a backup goes into a volume that is too small for it",

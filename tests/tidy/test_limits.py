@@ -16,14 +16,15 @@ LIMITS = (
     "src/mooring/row_limits.py",
     "src/mooring/store/limits.py",
     "src/mooring/fence/limits.py",
+    "src/mooring/volume/backups/limits.py",
     "src/mooring/agent/limits.py",
 )
 HEADING = """\
 # Limits
 
 Nothing in Mooring grows without bound. What may be set is in [configuration](configuration.md);
-these stand in `src/mooring/limits.py`, and of rows, of what is kept of the past, of fences, and of
-agents alone in a file of their own, from which `make golden` writes this page.
+these stand in `src/mooring/limits.py`, and of rows, of what is kept of the past, of fences, of
+backups, and of agents alone in a file of their own, from which `make golden` writes this page.
 
 | limit | value | why |
 |---|---|---|

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mooring.agent_api.transport import Forward, Request, Response
-from mooring.errors import NoCapacity, Unavailable
+from mooring.errors import NoCapacity
 from tests.cloud import SimulatedCloud
 from tests.volume.backing_up import (
     BACKUPS,
@@ -30,11 +28,9 @@ from tests.volume.backing_up import (
     status,
     storage,
     stored,
-    the_store,
 )
 
 pytestmark = pytest.mark.anyio
-RESET = {"os-reset_status": {"status": "available"}}
 ATTACHED = {"mountpoint": "/dev/vdb", "instance_uuid": UNKNOWN}
 
 
@@ -280,78 +276,4 @@ async def test_a_copy_that_fails_leaves_an_error_and_no_data(cloud: SimulatedClo
     assert (await restore(cloud, backup_id)).status == 400
     assert (await cloud.ask("DELETE", f"{BACKUPS}/{backup_id}")).status == 202
     await cloud.settle()
-    assert await cloud.complaints() == []
-
-
-async def test_a_store_that_cannot_be_reached_is_waited_for(cloud: SimulatedCloud) -> None:
-    volume_id, store = await make_volume(cloud), the_store(cloud)
-    away = store.rename(store.with_name("away"))
-    backup_id = await begun(cloud, volume_id)
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert (await backup(cloud, backup_id))["status"] == "creating"
-    away.rename(store)
-    await cloud.settle()
-    assert (await backup(cloud, backup_id))["status"] == "available"
-
-
-async def test_a_reset_of_the_volume_gives_the_backup_up(cloud: SimulatedCloud) -> None:
-    volume_id = await make_volume(cloud)
-    storage(cloud).knobs.hold("capture")
-    backup_id = await begun(cloud, volume_id)
-    await storage(cloud).knobs.held("capture")
-    reset = await act(cloud, volume_id, "os-reset_status", {"status": "available"}, user="admin")
-    assert reset.status == 202
-    storage(cloud).knobs.release("capture")
-    await cloud.settle()
-    assert await status(cloud, volume_id) == "available"
-    assert (await backup(cloud, backup_id))["status"] == "error"
-    assert (stored(cloud), captures(cloud)) == ([], [])
-    assert await cloud.complaints() == []
-
-
-async def test_a_reset_keeps_the_target_until_its_host_has_ended_the_copy(
-    cloud: SimulatedCloud,
-) -> None:
-    backup_id = await begun(cloud, await make_volume(cloud))
-    await cloud.settle()
-    target, knobs = await make_volume(cloud), storage(cloud).knobs
-    knobs.hold("replace")
-    await restore(cloud, backup_id, volume_id=target)
-    await knobs.held("replace")
-    deliver = cloud.deliver_to_host
-    cloud.deliver_to_host = lose
-    reset = await cloud.do("POST", f"{VOLUMES}/{target}/action", RESET, user="admin")
-    assert reset is not None
-    assert reset.status == 202
-    assert await status(cloud, target) == "available"
-    await cloud.pass_time(600.0)
-    assert any("reset_status" in line and "end_copy" in line for line in await cloud.unfinished())
-    cloud.deliver_to_host = deliver
-    await cloud.settle()
-    assert storage(cloud).content(target) == ""
-    assert (await backup(cloud, backup_id))["status"] == "available"
-    assert images(cloud) == []
-    assert await cloud.complaints() == []
-
-
-async def lose(request: Request, forward: Forward) -> Response:
-    del request, forward
-    raise Unavailable("The host cannot be reached.")
-
-
-async def test_a_deletion_of_the_target_gives_the_restore_up(cloud: SimulatedCloud) -> None:
-    backup_id = await begun(cloud, await make_volume(cloud))
-    await cloud.settle()
-    target = await make_volume(cloud)
-    storage(cloud).knobs.hold("replace")
-    await restore(cloud, backup_id, volume_id=target)
-    await storage(cloud).knobs.held("replace")
-    deleted = await act(cloud, target, "os-force_delete", None, user="admin")
-    assert deleted.status == 202
-    storage(cloud).knobs.release("replace")
-    await cloud.settle()
-    assert (await cloud.ask("GET", f"{VOLUMES}/{target}")).status == 404
-    assert (await backup(cloud, backup_id))["status"] == "available"
-    assert images(cloud) == []
     assert await cloud.complaints() == []

@@ -45,10 +45,13 @@ def _owners(books: Books) -> Iterator[Finding]:
 
 def _data(books: Books) -> Iterator[Finding]:
     for backup_id, row in books.backups.items():
-        stored = books.stored_backups.get(backup_id, {"whole": False})
+        stored = books.stored_backups.get(backup_id, {})
         is_idle = not books.is_busy(f"backup:{backup_id}", f"volume:{row['volume_id']}")
-        if row["status"] == "available" and not stored["whole"] and is_idle:
+        if row["status"] == "available" and not stored.get("whole") and is_idle:
             message = "its data are not there, or not whole"
+            yield Finding(f"backup {backup_id}", "disagreement", message, _DELETE)
+        if row["status"] == "error" and not stored.get("whole", True) and is_idle:
+            message = "it failed, and some of its data are left in the store"
             yield Finding(f"backup {backup_id}", "disagreement", message, _DELETE)
     for backup_id in books.stored_backups:
         if backup_id not in books.backups and not books.is_busy(f"backup:{backup_id}"):

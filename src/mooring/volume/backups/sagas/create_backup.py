@@ -1,7 +1,8 @@
 """Back up a volume that nobody has, or a snapshot (facts/block_storage.md 1.8).
 
 The volume's host copies it beside its storage, as for an image; the control plane stores the copy
-piece by piece, and the host removes it. A backup that failed is in `error`, without data.
+piece by piece, and the host removes it. A backup that failed is in `error`, without data; where the
+store cannot be reached it may have some, and the volume is not kept waiting for that.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from mooring.agent_api.client import AgentClient
+from mooring.errors import MooringError, Unavailable
 from mooring.saga.define import Lock, Run, Saga, Step, Together, exclusive, shared
 from mooring.volume.backends import backends
 from mooring.volume.backups import backup_rows, carrying
+from mooring.volume.backups.limits import BACKUP_UNDO_ATTEMPTS
 from mooring.volume.backups.story import tell
 from mooring.volume.tables import BackupRow, SnapshotRow
 from mooring.volume.volumes import filling, statuses
@@ -46,10 +49,7 @@ def begin_backup(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
 
 def show_failure(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
     """Say why there is no backup; what was to be backed up can be used again."""
-    _show(tx, notes, run, BACKING_UP, "available")
-    why = "It was given up." if run.error is None else run.error.public
-    values = {"status": "error", "fail_reason": why}
-    backup_rows.end(tx, notes.backup_id, run.saga_id, run.now(), **values)
+    _fail(tx, notes, run, "It was given up." if run.error is None else run.error.public)
 
 
 async def capture_volume(notes: CreateBackup, run: Run[Volume]) -> None:
@@ -83,6 +83,22 @@ async def remove_data(notes: CreateBackup, run: Run[Volume]) -> None:
     await run.service.backups.delete(notes.backup_id)
 
 
+async def drop_capture(notes: CreateBackup, run: Run[Volume]) -> None:
+    """Remove the copy; one that the host keeps for good is deleted with the volume."""
+    try:
+        await remove_capture(notes, run)
+    except Unavailable:
+        raise
+    except MooringError:
+        return
+
+
+def show_left(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
+    """Say that what was stored may be left; what was to be backed up can be used again."""
+    why = "It was given up." if run.error is None else run.error.public
+    _fail(tx, notes, run, f"{why} Some of it may be left in the store; deleting this removes it.")
+
+
 def show_available(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
     """Say that there is a backup; what was backed up can be used again."""
     _show(tx, notes, run, BACKING_UP, "available")
@@ -109,6 +125,12 @@ async def give_up_capture(notes: CreateBackup, run: Run[Volume]) -> None:
     """Remove the copy, and see that none is made late."""
     agent, operation = await _agent(notes, run), run.operation.of_step(_CAPTURE)
     await agent.delete_volume_capture(notes.volume_id, notes.backup_id, operation=operation)
+
+
+def _fail(tx: Session, notes: CreateBackup, run: Run[Volume], why: str) -> None:
+    _show(tx, notes, run, BACKING_UP, "available")
+    values = {"status": "error", "fail_reason": why}
+    backup_rows.end(tx, notes.backup_id, run.saga_id, run.now(), **values)
 
 
 def _show(tx: Session, notes: CreateBackup, run: Run[Volume], before: str, status: str) -> None:
@@ -144,14 +166,24 @@ CREATE_BACKUP = Saga(
     CreateBackup,
     Step("begin_backup", begin_backup, undo=show_failure),
     Step(_CAPTURE, capture_volume, undo=remove_capture, deadline_s=7500.0),
-    Step("store_data", store_data, undo=remove_data, deadline_s=7500.0),
+    Step(
+        "store_data",
+        store_data,
+        undo=remove_data,
+        deadline_s=7500.0,
+        undo_attempts=BACKUP_UNDO_ATTEMPTS,
+    ),
     Step("show_available", show_available),
     Step("remove_capture", remove_capture, may_be_forgone=True),
     locks=_locks,
     visible_after="show_available",
     pivot="show_available",
+    undo_ends=(
+        Step("drop_capture", drop_capture, may_be_forgone=True),
+        Step("show_left", show_left),
+    ),
     owes=(
-        Step("give_up_data", give_up_data),
+        Step("give_up_data", give_up_data, may_be_forgone=True),
         Step("give_up_capture", give_up_capture, may_be_forgone=True),
     ),
     # The backup itself goes over to those in `error`.
