@@ -11,18 +11,27 @@ from contextlib import suppress
 from mooring.errors import Bug
 
 
-async def end(process: Process) -> None:
-    """End a program that still runs and wait until it has, whatever happens to the waiter."""
+async def end(process: Process, patience_s: float | None = None) -> bool:
+    """End a program that still runs and wait until it has, whatever happens to the waiter.
+
+    False when it has not within `patience_s`: the kernel keeps it, as one that asked a file system
+    which does not answer.
+    """
     if process.returncode is None:
         kill(process.pid)
-    cancelled: asyncio.CancelledError | None = None
+    loop, cancelled = asyncio.get_running_loop(), None
+    until = None if patience_s is None else loop.time() + patience_s
     while process.returncode is None:
+        left = None if until is None else until - loop.time()
         try:
-            await process.wait()
+            await asyncio.wait_for(process.wait(), left)
+        except TimeoutError:
+            break
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
         raise cancelled
+    return process.returncode is not None
 
 
 def kill(pid: int) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mooring import process_groups
+from mooring.agent import limits
 from mooring.agent.run import Budget, Runner, find_program, start_time
 from mooring.agent.waiting import until
 from mooring.errors import Bug, Unavailable
@@ -60,6 +62,21 @@ async def test_a_program_that_takes_too_long_is_ended(notes: Notes) -> None:
     with pytest.raises(Unavailable, match="took longer than"):
         await Runner(notes).run(["sleep", "60"], Budget(timeout_s=0.05))
     assert notes.noted == {}
+
+
+async def test_nobody_waits_for_a_program_that_the_kernel_keeps(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, kill = Runner(notes), process_groups.kill
+    with monkeypatch.context() as patch:
+        # As one that asked a file system which does not answer: it does not die of the signal.
+        patch.setattr(process_groups, "kill", check_pid)
+        patch.setattr(limits, "AGENT_KILLED_S", 0.05)
+        with pytest.raises(Unavailable, match="took longer than"):
+            await runner.run(["sleep", "60"], Budget(timeout_s=0.05))
+    [pid] = notes.noted
+    kill(pid)
+    assert await until(lambda: not notes.noted, 5)
 
 
 async def test_limits_hold(notes: Notes, tmp_path: Path) -> None:

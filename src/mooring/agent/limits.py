@@ -5,6 +5,9 @@ from __future__ import annotations
 AGENT_PROGRAM_S = 60.0
 """How long one program that an agent starts may take, unless it copies a disk."""
 
+AGENT_KILLED_S = 10.0
+"""How long a killed program is waited for: the kernel keeps one that asked a silent mount."""
+
 AGENT_COPY_S = 3600.0
 """How long the copy of a disk or an image may take."""
 

@@ -106,6 +106,7 @@ class Runner:
     def __init__(self, notes: Notes, mark: str = "") -> None:
         self._notes = notes
         self._mark = {_MARK: mark} if mark else {}
+        self._kept = set[asyncio.Task[None]]()
 
     async def run(
         self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
@@ -118,8 +119,24 @@ class Runner:
             self._notes.note_process(process.pid, start_time(process.pid), operation_key)
             return await self._watch(process, argv[0], allowed.timeout_s)
         finally:
-            await process_groups.end(process)
+            if await process_groups.end(process, limits.AGENT_KILLED_S):
+                self._notes.forget_process(process.pid)
+            else:
+                self._await_later(process, argv[0])
+
+    def _await_later(self, process: Process, name: str) -> None:
+        """Strike a program that was killed once the kernel lets it go; nobody waits for that."""
+        log.warning(
+            "a program that was killed is kept by the kernel", program=name, pid=process.pid
+        )
+
+        async def see_end() -> None:
+            await process.wait()
             self._notes.forget_process(process.pid)
+
+        task = asyncio.ensure_future(see_end())
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
 
     async def open(
         self, argv: Sequence[str], budget: Budget, environment: Mapping[str, str]
