@@ -62,7 +62,7 @@ async def used(cloud: Movers, *names: str) -> list[int]:
 
 
 async def test_a_type_that_the_pool_serves_is_had_at_once(cloud: Movers) -> None:
-    await make_type(cloud, "plain", volume_backend_name="simulated")
+    await make_type(cloud, "plain", volume_backend_name="slow")
     volume_id = await cloud.make()
     assert (await retype(cloud, volume_id, "plain")).status == 202
     assert await kind(cloud, volume_id) == ("available", "plain", SLOW)
