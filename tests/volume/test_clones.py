@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -91,18 +92,18 @@ async def test_others_volumes_are_unknown(cloud: VolumeCloud) -> None:
     assert (await cloud.ask("POST", "/volumes", body, user="stranger")).status == 404
 
 
-async def test_nobody_is_given_a_volume_while_it_is_copied(cloud: VolumeCloud) -> None:
+async def test_a_connection_waits_for_a_copy_of_its_volume(cloud: VolumeCloud) -> None:
     source = await cloud.make()
     cloud.storage.knobs.hold("create")
     made = await clone(cloud, source)
     await cloud.storage.knobs.held("create")
     attachment_id = (await cloud.reserve(source, SERVER)).body["attachment"]["id"]
-    answer = await cloud.connect(attachment_id)
-    assert answer.status == 409, answer.content
+    connecting = asyncio.create_task(cloud.connect(attachment_id))
+    assert not (await asyncio.wait([connecting], timeout=0.3))[0]
     cloud.storage.knobs.release("create")
+    assert (await connecting).status == 200
     await cloud.settle()
     assert await cloud.status(made.body["volume"]["id"]) == "available"
-    assert (await cloud.connect(attachment_id)).status == 200
 
 
 async def test_a_copy_that_fails_leaves_nothing_and_says_so(cloud: VolumeCloud) -> None:
