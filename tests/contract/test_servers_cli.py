@@ -117,7 +117,8 @@ def test_volumes_are_attached_listed_and_detached(demo: Shell, member: Http, gue
         second: "/dev/vdc",
     }
     assert all(row["Attachment ID"] and row["BlockDeviceMapping UUID"] for row in rows)
-    assert {row["Status"] for row in volumes} == {"in-use"}
+    statuses = {row["ID"]: row["Status"] for row in volumes}
+    assert (statuses[first], statuses[second]) == ("in-use", "in-use")
     demo.run("server", "remove", "volume", "moor", "first")
     member.until_volume(first, "available")
     demo.run("volume", "delete", "first")

@@ -86,5 +86,5 @@ async def test_messages_exist_from_3_3_and_end_after_their_time(cloud: VolumeClo
     assert len((await cloud.ask("GET", "/messages", version="3.3")).body["messages"]) == 1
     assert (await cloud.ask("GET", "/messages", user="stranger")).body == {"messages": []}
     cloud.clock.advance(31 * 86400)
-    await cloud.look_at_hosts()
+    await cloud.cloud.prune()
     assert (await cloud.ask("GET", "/messages")).body == {"messages": []}

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mooring import qcow2
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import NoCapacity, Unavailable
+from mooring.image.app import SERVICE as IMAGE_SERVICE
+from mooring.image.service import Image
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
 
@@ -222,8 +225,10 @@ async def test_what_is_not_there_is_not_uploaded(cloud: SimulatedCloud) -> None:
 
 async def test_what_the_image_service_refuses_is_the_answer(cloud: SimulatedCloud) -> None:
     volume_id = await make_volume(cloud)
-    many = {f"key{number}": "x" for number in range(300)}
-    assert (await act(cloud, volume_id, "os-set_image_metadata", {"metadata": many})).status == 200
+    images: Image = cloud.cloud[IMAGE_SERVICE]
+    images.settings = replace(images.settings, count_total=1)
+    assert (await upload(cloud, volume_id)).status == 202
+    await cloud.settle()
     assert (await upload(cloud, volume_id)).status in {400, 403, 413}
     await cloud.settle()
     assert await status(cloud, volume_id) == "available"

@@ -49,6 +49,7 @@ async def test_sizes_are_summed_up_from_indices_that_have_them(cloud: VolumeClou
         f"{whole} volumes_of_backend (backend=?)",
         f"{whole} volumes_used (project_id=? AND volume_type_id=?)",
         f"{whole} volumes_used (project_id=?)",
+        "SEARCH volumes USING INDEX volumes_moving (moves_to>?)",
     ]
 
 
