@@ -29,6 +29,7 @@ from mooring.saga.tables import SagaRow
 from tests.laws import scenarios
 from tests.laws.causes import Causes
 from tests.laws.meetings import WANTS, find_meetings
+from tests.laws.old_call_scenarios import OLD_AND_NEW
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site, Trial
 from tests.laws.trials import Trials
@@ -40,9 +41,11 @@ LEFT_OUT = (
     "merge files",
     "delete on the way",
     "delete a disk on the way",
+    *(one.name for one in OLD_AND_NEW),
 )
-"""Halves of a snapshot, which meet the others as whole ones; and what would have two clients turn
-the clock, as below, either way round: deletions meet the others where no guest is sent.
+"""Halves of a snapshot, which meet the others as whole ones; what would have two clients turn the
+clock, as below, either way round: deletions meet the others where no guest is sent; and what has a
+volume of the old calls beside others: it takes the same locks as without, and one for that.
 """
 HELD_APART = (INSIST_ON_STOP,)
 """Comes to nothing as the first one: two clients turn the clock then."""
