@@ -221,18 +221,15 @@ class FileVolumes(WithoutFence, ABC):
     def _take_place(self, known: VolumeFile, written: Path, path: Path) -> None:
         """Let a file take the place of a volume's active one, if that is as it was found.
 
-        Who asked for it may have lost the volume while it was written, to somebody who gave it to a
-        guest. Raises Conflict then, and leaves what the volume has; no export comes in between.
+        Raises Conflict where somebody else got the volume meanwhile; no export comes in between.
         """
         files.force(written)
         with self._records:
             found = require(self._find(known.volume_id), known.volume_id)
             refuse_exported(found)
             if found != known:
-                raise Conflict(
-                    f"Volume {known.volume_id} was changed while its new content was written. It "
-                    "has what it had; ask again.",
-                )
+                said = f"Volume {known.volume_id} was changed meanwhile, and has what it had."
+                raise Conflict(f"{said} Ask again.")
             files.finish(written, path)
 
     async def _rewrite(

@@ -61,6 +61,12 @@ async def is_held(run: Run[Compute], disk: Disk) -> bool:
         return False
 
 
+async def are_left(run: Run[Compute], block_device_id: str) -> bool:
+    """Whether a server still has a volume by the old calls somewhere."""
+    there = await run.service.store.read(lambda tx: disk_places.of_device(tx, block_device_id))
+    return any(place.attachment_id is None for place in there)
+
+
 async def _find(run: Run[Compute], disk: Disk) -> list[str]:
     """Return what the volume service calls the server's attachments that no place of it has.
 

@@ -151,14 +151,8 @@ async def free_unknown(notes: OffloadServer, run: Run[Compute]) -> None:
         unknown = {*made, disk.made, disk.attachment_id} - places - {"", BY_OLD_CALLS}
         for attachment_id in sorted(unknown):
             await _delete(run, attachment_id)
-        if disk.attachment_id == BY_OLD_CALLS and not await _keeps_old(run, item):
+        if disk.attachment_id == BY_OLD_CALLS and not await old_calls.are_left(run, item):
             await old_calls.end(run, at_host(notes, item), is_known=False)
-
-
-async def _keeps_old(run: Run[Compute], item: str) -> bool:
-    """Whether the server still has a volume by the old calls somewhere."""
-    there = await run.service.store.read(lambda tx: disk_places.of_device(tx, item))
-    return any(place.attachment_id is None for place in there)
 
 
 async def _delete(run: Run[Compute], attachment_id: str) -> None:
