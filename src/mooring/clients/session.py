@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mooring.clients.transport import Network
     from mooring.fence.operation import Operation
 
+T = TypeVar("T")
 Caller: TypeAlias = Who | None
 """A user, whose token goes with our service token beside it; None is the service user itself."""
 
@@ -91,6 +92,21 @@ class Session:
     async def url(self, path: str) -> str:
         """Return where a path of the service is, for those who ask for it themselves."""
         return await self._catalog.url(self.service) + path
+
+    async def read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
+        """Send one request, as `request`, and return what its answer has under a key.
+
+        Raises Unavailable, too, when that has not this form.
+        """
+        answer = await self.request(method, path, **how)
+        try:
+            body: Mapping[str, Any] = answer.json()
+            return typed.convert(body[key], form)
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise Unavailable(
+                f"The {self.service} service sent an answer that makes no sense; ask its operator.",
+                private=f"{method} {path.partition('?')[0]}: {error}",
+            ) from error
 
     async def request(
         self,

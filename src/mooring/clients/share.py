@@ -11,12 +11,9 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct, field
 
-from mooring import typed
-from mooring.errors import Invalid, NotFound, Unavailable
+from mooring.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mooring.clients.session import Caller, Session
     from mooring.fence.operation import Operation
 
@@ -174,15 +171,7 @@ class ShareClient:
             return
 
     async def _read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
-        answer = await self.session.request(method, path, version=VERSION, **how)
-        try:
-            body: Mapping[str, Any] = answer.json()
-            return typed.convert(body[key], form)
-        except (KeyError, TypeError, msgspec.ValidationError) as error:
-            raise Unavailable(
-                "The share service sent an answer that makes no sense; ask its operator.",
-                private=f"{method} {path.partition('?')[0]}: {error}",
-            ) from error
+        return await self.session.read(method, path, key, form, version=VERSION, **how)
 
 
 def _part(text: str) -> str:

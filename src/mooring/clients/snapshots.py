@@ -11,9 +11,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct, field
 
-from mooring import typed
 from mooring.clients.volume import VERSION
-from mooring.errors import NotFound, Unavailable
+from mooring.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,14 +139,7 @@ class SnapshotClient:
         )
 
     async def _read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
-        answer = await self._session.request(method, path, version=VERSION, **how)
-        try:
-            return typed.convert(answer.json()[key], form)
-        except (KeyError, TypeError, msgspec.ValidationError) as error:
-            raise Unavailable(
-                "The volume service sent an answer that makes no sense; ask its operator.",
-                private=f"{method} {path}: {error}",
-            ) from error
+        return await self._session.read(method, path, key, form, version=VERSION, **how)
 
 
 def _part(text: str) -> str:

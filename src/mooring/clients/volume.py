@@ -11,9 +11,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct, field
 
-from mooring import typed
 from mooring.clients import volume_versions
-from mooring.errors import Invalid, NotFound, Unavailable
+from mooring.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -363,14 +362,7 @@ class VolumeClient:
         return answer.json() if answer.content else None
 
     async def _read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
-        answer = await self.session.request(method, path, version=VERSION, **how)
-        try:
-            return typed.convert(answer.json()[key], form)
-        except (KeyError, TypeError, msgspec.ValidationError) as error:
-            raise Unavailable(
-                "The volume service sent an answer that makes no sense; ask its operator.",
-                private=f"{method} {path}: {error}",
-            ) from error
+        return await self.session.read(method, path, key, form, version=VERSION, **how)
 
     async def _change(
         self, method: str, path: str, caller: Caller, *, operation: Operation | None
