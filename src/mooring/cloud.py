@@ -182,9 +182,9 @@ class Cloud:
     async def run(self) -> None:
         """Advance sagas and run the loops of all services until `stop`, or until one fails."""
         work: list[Awaitable[None]] = [engine.run() for engine in self.engines.values()]
-        work += [self._keep_up(loop, service) for loop, service in self.loops()]
+        work += [self._keep_up(loop.run, service) for loop, service in self.loops()]
         work += [deliverer.run() for deliverer in self.deliverers.values()]
-        work += [keep_pruned(*each) for each in self._growing()]
+        work += [self._keep_up(keep_pruned, *each) for each in self._growing()]
         work += [self.fleet.run()] if self.fleet else []
         running = [asyncio.ensure_future(each) for each in work]
         try:
@@ -196,15 +196,15 @@ class Cloud:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _keep_up(self, loop: Loop[Any], service: Any) -> None:
+    async def _keep_up(self, run: Callable[..., Awaitable[None]], *on: Any) -> None:
         """Run a loop; one that met trouble, a database that is away say, begins again later."""
         while True:
             try:
-                await loop.run(service)
+                await run(*on)
             except Bug:
                 raise
             except MooringError as error:
-                log.warning("a loop begins again", loop=loop.run.__module__, reason=str(error))
+                log.warning("a loop begins again", loop=run.__module__, reason=str(error))
             await self.clock.sleep(LOOP_REST_S)
 
     async def stop(self) -> None:

@@ -168,9 +168,6 @@ async def keep_pruned(service: S, store: Store, clock: Clock, bounds: Sequence[B
     # A start has better things to do.
     await clock.sleep(LOOP_REST_S)
     while True:
-        try:
-            if gone := await prune(service, store, clock, bounds):
-                log.info("old rows were taken away", rows=gone)
-        except Exception as error:  # noqa: BLE001  (whatever it was, the next turn may go well)
-            log.warning("old rows were not taken away", reason=str(error))
+        if gone := await prune(service, store, clock, bounds):
+            log.info("old rows were taken away", rows=gone)
         await clock.sleep(PRUNE_EVERY_S)
