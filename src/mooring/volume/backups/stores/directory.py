@@ -7,18 +7,17 @@ another name first, under which nobody writes, and its manifest does not count.
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 import msgspec
 
 from mooring import typed
 from mooring.errors import Conflict, MooringError, NoCapacity, Unavailable
 from mooring.fence.threads import run_to_end
+from mooring.secret_file import put, sync_names
 from mooring.volume.backups.stores.base import Manifest
 
 T = TypeVar("T")
@@ -40,29 +39,29 @@ class DirectoryStore:
     async def begin(self, backup_id: str) -> None:
         def begin() -> None:
             self._folder(backup_id).mkdir(mode=0o700, exist_ok=True)
-            _sync(self._directory)
+            sync_names(self._directory)
 
         await self._run(begin)
 
     async def put_piece(self, backup_id: str, sha256: str, data: bytes) -> None:
         path = self._folder(backup_id) / sha256
 
-        def put() -> None:
+        def put_piece() -> None:
             if not path.exists() or path.stat().st_size != len(data):
-                _write(path, data)
+                put(path, data)
 
-        await self._run(put)
+        await self._run(put_piece)
 
     async def put_manifest(self, manifest: Manifest) -> None:
         folder = self._folder(manifest.backup_id)
 
-        def put() -> None:
-            _write(folder / _MANIFEST, msgspec.json.encode(manifest))
+        def put_manifest() -> None:
+            put(folder / _MANIFEST, msgspec.json.encode(manifest))
             for path in folder.iterdir():
                 if path.name not in {*manifest.stored, _MANIFEST}:
                     path.unlink(missing_ok=True)
 
-        await self._run(put)
+        await self._run(put_manifest)
 
     async def find_manifest(self, backup_id: str) -> Manifest | None:
         found = await self._run(lambda: _read(self._folder(backup_id) / _MANIFEST))
@@ -87,9 +86,9 @@ class DirectoryStore:
                 shutil.rmtree(leaving)
             if folder.exists():
                 folder.rename(leaving)
-                _sync(self._directory)
+                sync_names(self._directory)
                 shutil.rmtree(leaving)
-            _sync(self._directory)
+            sync_names(self._directory)
 
         await self._run(delete)
 
@@ -149,27 +148,3 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Put a file in place at once, on disk, in a directory that is there."""
-    fresh = path.with_name(f"{uuid4()}.partial")
-    try:
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        _sync(path.parent)
-    finally:
-        fresh.unlink(missing_ok=True)
-
-
-def _sync(directory: Path) -> None:
-    """Force the names in a directory to disk."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
