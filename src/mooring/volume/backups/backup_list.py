@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Text, func, select, type_coerce
+from sqlalchemy import func, select
 
 from mooring.errors import NotFound
-from mooring.store.pages import Column, has_pair, page_of
+from mooring.store.pages import Column, page_of
 from mooring.volume.tables import BackupRow
 from mooring.volume.volumes import listing
 
@@ -40,14 +40,14 @@ _ALL = tuple(BackupRow.__table__.columns)
 
 def backups(tx: Session, query: Query) -> Rows:
     """Return one page of backups. Raises NotFound for a bad marker."""
-    wanted = select(*_ALL).where(*_found_by(tx, query))
+    wanted = select(*_ALL).where(*listing.found_by(tx, query, COLUMNS, BackupRow))
     return page_of(tx, wanted, COLUMNS, query.page)
 
 
 def count(tx: Session, query: Query) -> int:
     """Return how many backups the filters find, on all pages."""
     counted = select(func.count()).select_from(BackupRow)
-    return tx.execute(counted.where(*_found_by(tx, query))).scalar_one()
+    return tx.execute(counted.where(*listing.found_by(tx, query, COLUMNS, BackupRow))).scalar_one()
 
 
 def backup(tx: Session, backup_id: str) -> Any:
@@ -56,13 +56,3 @@ def backup(tx: Session, backup_id: str) -> Any:
     if row is None:
         raise NotFound(f"Backup {backup_id} could not be found.")
     return row
-
-
-def _found_by(tx: Session, query: Query) -> list[ColumnElement[bool]]:
-    found = listing.equal_to(query, COLUMNS)
-    if query.project_id is not None:
-        found.append(BackupRow.project_id == query.project_id)
-    for name, text in query.like.items():
-        found.append(type_coerce(COLUMNS[name], Text).icontains(text, autoescape=True))
-    found += [has_pair(tx, BackupRow.labels, key, value) for key, value in query.metadata.items()]
-    return found

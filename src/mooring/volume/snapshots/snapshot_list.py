@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, func, select, type_coerce
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import NotFound
-from mooring.store.pages import Column, has_pair, page_of
+from mooring.store.pages import Column, page_of
 from mooring.volume.tables import SnapshotRow, VolumeRow
 from mooring.volume.volumes import listing
 from mooring.volume.volumes.listing import Query, Rows
@@ -41,14 +41,15 @@ _ALL = tuple(SnapshotRow.__table__.columns)
 def snapshots(tx: Session, query: Query) -> Rows:
     """Return one page of snapshots. Raises NotFound for a bad marker."""
     wanted = select(*_ALL).join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
-    return page_of(tx, wanted.where(*_found_by(tx, query)), SORTED_BY, query.page)
+    found = listing.found_by(tx, query, COLUMNS, SnapshotRow)
+    return page_of(tx, wanted.where(*found), SORTED_BY, query.page)
 
 
 def count(tx: Session, query: Query) -> int:
     """Return how many snapshots the filters find, on all pages."""
     counted = select(func.count()).select_from(SnapshotRow)
     joined = counted.join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
-    return tx.execute(joined.where(*_found_by(tx, query))).scalar_one()
+    return tx.execute(joined.where(*listing.found_by(tx, query, COLUMNS, SnapshotRow))).scalar_one()
 
 
 def snapshot(tx: Session, snapshot_id: str) -> Any:
@@ -57,13 +58,3 @@ def snapshot(tx: Session, snapshot_id: str) -> Any:
     if row is None:
         raise NotFound(f"Snapshot {snapshot_id} could not be found.")
     return row
-
-
-def _found_by(tx: Session, query: Query) -> list[ColumnElement[bool]]:
-    found = listing.equal_to(query, COLUMNS)
-    if query.project_id is not None:
-        found.append(SnapshotRow.project_id == query.project_id)
-    for name, text in query.like.items():
-        found.append(type_coerce(COLUMNS[name], Text).icontains(text, autoescape=True))
-    found += [has_pair(tx, SnapshotRow.labels, key, value) for key, value in query.metadata.items()]
-    return found

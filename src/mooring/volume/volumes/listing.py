@@ -17,7 +17,15 @@ from sqlalchemy.orm import Session
 from mooring.errors import NotFound
 from mooring.store.pages import Column, has_pair, in_order, page_of
 from mooring.store.prepared import Prepared, named
-from mooring.volume.tables import AttachmentRow, BackendRow, TypeRow, VolumeRow, total_gib
+from mooring.volume.tables import (
+    AttachmentRow,
+    BackendRow,
+    BackupRow,
+    SnapshotRow,
+    TypeRow,
+    VolumeRow,
+    total_gib,
+)
 from mooring.web.paging import Page
 from mooring.who import Who
 
@@ -214,6 +222,22 @@ def _of_volumes(tx: Session, query: Query) -> list[ColumnElement[bool]]:
         (VolumeRow.image_metadata, query.image_metadata),
     ):
         found += [has_pair(tx, column, key, value) for key, value in pairs.items()]
+    return found
+
+
+def found_by(
+    tx: Session,
+    query: Query,
+    columns: Mapping[str, Column],
+    row: type[SnapshotRow | BackupRow],
+) -> list[ColumnElement[bool]]:
+    """Return the conditions of a query for what volumes have: by owner, words and metadata."""
+    found = equal_to(query, columns)
+    if query.project_id is not None:
+        found.append(row.project_id == query.project_id)
+    for name, text in query.like.items():
+        found.append(type_coerce(columns[name], Text).icontains(text, autoescape=True))
+    found += [has_pair(tx, row.labels, key, value) for key, value in query.metadata.items()]
     return found
 
 
