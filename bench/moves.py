@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.inside import Cost, Inside, open_inside
@@ -101,16 +102,16 @@ def main() -> None:
             costs = asyncio.run(measure(directory, hosts))
         found[hosts] = {what: median(cost.wall_ms for cost in costs[what]) for what in costs}
         if hosts == FEW:
-            tell_costs(costs)
+            tell_costs(costs, BUDGETS)
     for what, many in found[MANY].items():
         grown, note = many / found[FEW][what], f"{found[FEW][what]:.0f} and {many:.0f} ms"
         name = f"{what} among {MANY} hosts, in times of {FEW}"
         tell(Row(what=name, measured=grown, unit="times", budget=GROWTH, note=note))
 
 
-def tell_costs(costs: Costs) -> None:
-    """Tell what each took among a few hosts."""
-    for what, budget in BUDGETS.items():
+def tell_costs(costs: Costs, budgets: Mapping[str, float | None]) -> None:
+    """Tell what each took until its operation ended, beside its budget in ms."""
+    for what, budget in budgets.items():
         least = min(cost.wall_ms for cost in costs[what])
         wall = median(cost.wall_ms for cost in costs[what])
         cpu = median(cost.cpu_ms for cost in costs[what])

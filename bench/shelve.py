@@ -10,9 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from bench.inside import Cost, open_inside
-from bench.machine import median, scratch
-from bench.moves import act, create, make_hosts, require
-from bench.rows import Row, tell
+from bench.machine import scratch
+from bench.moves import act, create, make_hosts, require, tell_costs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,16 +38,7 @@ def main() -> None:
     """Measure both, and tell."""
     with scratch() as directory:
         costs = asyncio.run(measure(directory))
-    for what, budget in BUDGETS.items():
-        wall = median(cost.wall_ms for cost in costs[what])
-        cpu = median(cost.cpu_ms for cost in costs[what])
-        commits = max(cost.commits for cost in costs[what])
-        note = f"all operations ended; the least {min(cost.wall_ms for cost in costs[what]):.0f} ms"
-        tell(
-            Row(what=what, measured=wall, unit="ms", budget=budget, note=note),
-            Row(what=f"{what}: CPU", measured=cpu, unit="ms", note="in one process"),
-            Row(what=f"{what}: commits", measured=commits, unit=""),
-        )
+    tell_costs(costs, BUDGETS)
 
 
 if __name__ == "__main__":
