@@ -6,12 +6,13 @@ those that an earlier backup could not delete. Where none are to be kept the new
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import field
 from msgspec.structs import replace
 
-from mooring.compute.actions.story import Told, tell
+from mooring.compute.actions.story import tell
 from mooring.compute.images.sagas import create_image, server_image
 from mooring.compute.images.sagas.create_image import CreateImage
 from mooring.compute.servers import states
@@ -65,16 +66,6 @@ async def delete_old(notes: CreateBackup, image_id: str, run: Run[Compute]) -> N
             raise
 
 
-def _describe(notes: CreateBackup) -> Told:
-    return Told(
-        event="compute_backup_instance",
-        host=notes.host,
-        notice="snapshot",
-        says_errors=False,
-        members={"snapshot_image_id": notes.image_id},
-    )
-
-
 CREATE_BACKUP = Saga(
     "compute.create_backup",
     CreateBackup,
@@ -93,5 +84,5 @@ CREATE_BACKUP = Saga(
     pivot="remove_capture",
     owes=(Step("give_up_image", create_image.give_up_image, may_be_forgone=True),),
     residue=("faults", "instance_actions", "former_images"),
-    story=tell(_describe),
+    story=tell(partial(create_image.describe, event="compute_backup_instance")),
 )

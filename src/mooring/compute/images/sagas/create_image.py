@@ -81,9 +81,10 @@ def _locks(notes: CreateImage) -> list[Lock]:
     return [exclusive(f"server:{notes.server_id}")]
 
 
-def _describe(notes: CreateImage) -> Told:
+def describe(notes: CreateImage, event: str = "compute_snapshot_instance") -> Told:
+    """Tell of an image of a server's root disk, as its instance action names it."""
     return Told(
-        event="compute_snapshot_instance",
+        event=event,
         host=notes.host,
         notice="snapshot",
         says_errors=False,
@@ -107,5 +108,5 @@ CREATE_IMAGE = Saga(
     pivot="remove_capture",
     owes=(Step("give_up_image", give_up_image, may_be_forgone=True),),
     residue=("faults", "instance_actions", "former_images"),
-    story=tell(_describe),
+    story=tell(describe),
 )
