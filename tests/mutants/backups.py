@@ -84,8 +84,8 @@ MUTANTS = [
     Mutant(
         "who comes late writes to a deleted backup",
         DIRECTORY,
-        "        def put() -> None:\n            if not path.exists()",
-        "        def put() -> None:\n            path.parent.mkdir(exist_ok=True)\n"
+        "        def put_piece() -> None:\n            if not path.exists()",
+        "        def put_piece() -> None:\n            path.parent.mkdir(exist_ok=True)\n"
         "            if not path.exists()",
         STORE,
         "nobody_writes",
