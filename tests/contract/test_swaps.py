@@ -86,6 +86,9 @@ async def prepare(host: TestHost, *, new_gib: int = 1) -> Swap:
             write(path_of(old), at, MARK)
         write(path_of(new), 4096, b"what was there before")
     await host.boot(server_id, [old])
+    if host.real:
+        # Else it may write that to the new one alone, once it was switched.
+        await host.hears(server_id, "vdb marker written")
     return Swap(host, server_id, old, new)
 
 
