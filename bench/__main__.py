@@ -32,6 +32,7 @@ PARTS: tuple[str, ...] = (
     "moves",
     "evacuate",
     "shelve",
+    "swap",
     "shares",
     "listing",
     "steps",
