@@ -34,8 +34,10 @@ def mortal(scenario: Scenario) -> str:
 
 async def force(site: Site, host: str, *, down: bool) -> None:
     """Tell the compute service that a host is dead, or lives again."""
-    listed = await site.get("GET", f"{COMPUTE}/os-services", user="admin", version="2.53")
-    (service,) = [one for one in listed["services"] if one["host"] == host]
+    # Without waiting: what is at work may rest for hours before the host is said to be dead.
+    listed = await site.ask("GET", f"{COMPUTE}/os-services", user="admin", version="2.53")
+    assert listed is not None
+    (service,) = [one for one in listed.body["services"] if one["host"] == host]
     path = f"{COMPUTE}/os-services/{service['id']}"
     await site.get("PUT", path, {"forced_down": down}, user="admin", version="2.53")
 

@@ -90,6 +90,14 @@ def may_be_repeated(run: Run[Any]) -> bool:
     return run.attempt > 1 or run.operation.epoch > 1
 
 
+def look_again_s(run: Run[Any], first_s: float, longest_s: float) -> float:
+    """Return how long to rest before the next look at what nobody says the end of, in seconds.
+
+    What is over soon is seen at once, and what takes hours is not looked at every moment.
+    """
+    return min(longest_s, max(first_s, run.worked_s / 4))
+
+
 class Park(Exception):
     """Raised by an async `do`: put the saga to rest until a signal comes or `seconds` have passed.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mooring.errors import Invalid, NotFound, Unavailable
 from mooring.limits import COMPUTE_SHARE_FIRST_POLL_S, COMPUTE_SHARE_POLL_S
+from mooring.saga.define import look_again_s
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection
@@ -72,8 +73,7 @@ async def unless_changing(run: Run[Compute], share_id: str, asking: Awaitable[T]
 
 def pause_s(run: Run[Compute]) -> float:
     """Return how long to rest before the next look at a rule: most are made, or gone, at once."""
-    grown = run.worked_s / 4
-    return min(COMPUTE_SHARE_POLL_S, max(COMPUTE_SHARE_FIRST_POLL_S, grown))
+    return look_again_s(run, COMPUTE_SHARE_FIRST_POLL_S, COMPUTE_SHARE_POLL_S)
 
 
 def _is_of(rule: Rule, protocol: str, client: str) -> bool:

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 from mooring.clients.snapshots import Snapshot, SnapshotClient, Told
 from mooring.compute.hosts import guests
 from mooring.errors import Conflict, Invalid, MooringError, NotFound
-from mooring.limits import COMPUTE_SNAPSHOT_POLL_S, COMPUTE_SNAPSHOT_RECORD_S
-from mooring.saga.define import Park
+from mooring.limits import (
+    COMPUTE_SNAPSHOT_FIRST_POLL_S,
+    COMPUTE_SNAPSHOT_POLL_S,
+    COMPUTE_SNAPSHOT_RECORD_S,
+)
+from mooring.saga.define import Park, look_again_s
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -50,7 +54,8 @@ async def wait_until_recorded(run: Run[Compute], snapshot_id: str) -> None:
     if found is not None and is_open and (found.is_accepted or not run.given_up):
         # What was accepted is recorded, however long its host stays away.
         patience_s = math.inf if found.is_accepted else COMPUTE_SNAPSHOT_RECORD_S
-        raise Park(seconds=COMPUTE_SNAPSHOT_POLL_S, timeout_s=patience_s)
+        pause_s = look_again_s(run, COMPUTE_SNAPSHOT_FIRST_POLL_S, COMPUTE_SNAPSHOT_POLL_S)
+        raise Park(seconds=pause_s, timeout_s=patience_s)
     if found is None or not found.is_accepted:
         raise _given_up(snapshot_id)
 
