@@ -71,6 +71,31 @@ async def test_a_volume_grows_under_its_guest(cloud: ComputeCloud) -> None:
     assert (await cloud.actions(server_id))[-1] == ("extend_volume", None)
 
 
+async def test_an_event_with_another_servers_id_fails_no_extend(cloud: ComputeCloud) -> None:
+    server_id, volume_id = await attached(cloud)
+    other_id = await cloud.make_server()
+    path, sent = "/os-server-external-events", [0]
+
+    async def deliver(request: Request, forward: Forward) -> Response:
+        if request.path.endswith(path) and not sent[0]:
+            sent[0] = 1
+            event = {"server_uuid": other_id, "name": "volume-extended", "tag": volume_id}
+            body = {"events": [event]}
+            answer = await cloud.ask("POST", path, body, user="volume", version="2.105")
+            sent[0] = answer.status
+            await cloud.compute.sagas.settle(0.0)
+        return await forward(request)
+
+    cloud.deliver = deliver
+    await extend(cloud, volume_id)
+    await cloud.settle()
+    assert sent == [200]
+    assert await cloud.volume_status(volume_id) == "in-use"
+    await require_one_truth(cloud, server_id, volume_id, 2)
+    assert (await cloud.actions(server_id))[-1] == ("extend_volume", None)
+    assert (await cloud.volume_api("GET", "/messages"))["messages"] == []
+
+
 async def test_an_old_host_leaves_the_volume_as_it_was(cloud: ComputeCloud) -> None:
     await cloud.change_host("host1", version=73)
     server_id, volume_id = await attached(cloud)

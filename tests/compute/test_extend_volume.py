@@ -139,6 +139,27 @@ async def test_a_volume_that_the_server_does_not_have_is_completed_with_error(
     assert (await cloud.actions(server_id))[-1] == FAILED
 
 
+@pytest.mark.parametrize("ends", ["", "deleted"])
+async def test_a_server_without_the_volume_says_nothing_of_it(
+    cloud: ComputeCloud, ends: str
+) -> None:
+    server_id, volume = await attached(cloud)
+    other_id = await cloud.make_server()
+    if ends:
+        cloud.hypervisor().knobs.hold("power_off")
+        await cloud.ask("POST", f"/servers/{other_id}/action", {"os-stop": None})
+    assert (await volume.send(other_id)).status == 200
+    if ends:
+        assert (await cloud.ask("DELETE", f"/servers/{other_id}")).status == 204
+        cloud.hypervisor().knobs.release("power_off")
+    await cloud.settle()
+    assert (volume.completions, volume.status) == ([], "extending")
+    await volume.send(server_id, step="again")
+    await cloud.settle()
+    assert volume.completions == [False]
+    assert await sizes_gib(cloud, server_id, volume.volume_id) == (2, 2)
+
+
 async def test_a_volume_that_is_detached_meanwhile_is_completed_with_error(
     cloud: ComputeCloud,
 ) -> None:

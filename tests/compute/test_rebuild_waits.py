@@ -82,3 +82,26 @@ async def test_without_an_event_the_volume_is_looked_at_after_reimage_timeout_pe
     await cloud.compute.sagas.settle(10.0)
     await cloud.settle()
     assert await state(cloud, server_id) == ("ACTIVE", None)
+
+
+async def test_another_servers_event_is_not_taken_for_the_rebuilt_ones(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume_id = await make_booted(cloud)
+    other_id = await cloud.make_server()
+    for one in (await cloud.volume_api("GET", "/types", user="admin"))["volume_types"]:
+        path, specs = f"/types/{one['id']}/extra_specs", {"reimage_keep_snapshot": "true"}
+        await cloud.volume_api("POST", path, {"extra_specs": specs}, user="admin")
+    # With the same image only the event tells how it went.
+    cloud.driver().knobs.hold("replace")
+    assert (await rebuild(cloud, server_id, IMAGE)).status == 202
+    while await cloud.volume_status(volume_id) != "downloading":
+        await cloud.compute.sagas.settle(1.0)
+    event = {"server_uuid": other_id, "name": "volume-reimaged", "status": "failed"}
+    body = {"events": [event | {"tag": volume_id}]}
+    answer = await cloud.ask("POST", EVENTS, body, user="volume", version="2.93")
+    assert answer.status == 200
+    cloud.driver().knobs.release("replace")
+    await cloud.settle()
+    assert (await cloud.actions(server_id))[-1] == ("rebuild", None)
+    assert await state(cloud, server_id) == ("ACTIVE", None)

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from mooring.compute.actions import actions
 from mooring.compute.rebuild.sagas.reimaged_root import outcome_of, signal_of
 from mooring.compute.tables import Server
+from mooring.compute.volumes import devices
 from mooring.compute.volumes.sagas.extend_again import ACTION
 from mooring.compute.volumes.sagas.extend_notes import ExtendVolume
 from mooring.compute.volumes.sagas.extend_volume import EXTEND_VOLUME
@@ -78,12 +79,17 @@ def take(tx: Session, compute: Compute, sender: Sender, news: Sequence[News]) ->
         if code == ACCEPTED and one.name == _EXTENDED
     ]
     for one, code in zip(news, codes, strict=True):
-        if code == ACCEPTED and one.name == _REIMAGED and one.tag:
+        if code == ACCEPTED and one.name == _REIMAGED and _has_volume(tx, one):
             compute.sagas.signal(tx, outcome_of(one.tag, one.status))
             compute.sagas.signal(tx, signal_of(one.tag))
     answer, made = Answer(body=codes), [saga_id for saga_id in started if saga_id]
     fence.record(tx, sender.operation, _RESOURCE, answer, made, verb="POST")
     return codes
+
+
+def _has_volume(tx: Session, one: News) -> bool:
+    # Any other server's word would be taken for that of the one which has the volume.
+    return bool(one.tag) and devices.find_volume(tx, one.server_id, one.tag) is not None
 
 
 def _judge(one: News, places: dict[str, str | None]) -> int:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices
-from mooring.compute.volumes.sagas import extend_again
+from mooring.compute.volumes.sagas import extend_again, extend_asked
 from mooring.compute.volumes.sagas.extend_notes import GIB, ExtendVolume, find_device, read_target
 from mooring.errors import Conflict, MooringError, NotFound
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
@@ -47,7 +47,7 @@ async def answer_failure(notes: ExtendVolume, run: Run[Compute]) -> Together:
     """
     if run.pre_empted and await run.service.store.write(lambda tx: _renew(tx, notes, run)):
         return Together(lambda tx: _save_growth(tx, notes, run))
-    if notes.owes_answer:
+    if await extend_asked.may_answer(notes, run):
         try:
             await _complete(notes, run, error=not notes.has_grown)
         except MooringError as error:
@@ -131,7 +131,7 @@ async def tell_failure(notes: ExtendVolume, run: Run[Compute]) -> None:
 
     By then the server is another operation's. A file that has grown all the same is told as grown.
     """
-    if notes.owes_answer and not notes.is_renewed:
+    if not notes.is_renewed and await extend_asked.may_answer(notes, run):
         await _complete(notes, run, error=not notes.has_grown)
 
 
