@@ -211,25 +211,6 @@ async def test_unwinding_that_the_volume_services_fence_refuses_is_tried_again(
     assert await cloud.attachments(server_id, "2.1") == []
 
 
-async def test_hosts_older_than_the_attachments_flow_close_the_gate(cloud: ComputeCloud) -> None:
-    server_id, volume_id = await cloud.make_server(), await cloud.make_volume()
-    await cloud.change_host("host1", version=23)
-    answer = await cloud.attach(server_id, volume_id)
-    assert answer.status == 409
-    assert "version 24" in answer.text
-    disk = {"source_type": "blank", "destination_type": "volume", "volume_size": 1}
-    wanted: dict[str, Any] = {
-        "name": "s",
-        "flavorRef": "1",
-        "imageRef": cloud.image_id,
-        "networks": "none",
-    }
-    wanted["block_device_mapping_v2"] = [{**disk, "boot_index": -1}]
-    answer = await cloud.ask("POST", "/servers", {"server": wanted})
-    assert answer.status == 409
-    assert await cloud.volume_status(volume_id) == "available"
-
-
 async def test_no_connection_data_is_kept_by_compute(cloud: ComputeCloud) -> None:
     _, volume_id = await cloud.make_attached()
     await cloud.stores["compute"].close()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
 from mooring.compute.moves.sagas.cold_migrate import COLD_MIGRATE
@@ -15,7 +18,7 @@ from mooring.saga.define import Saga
 from mooring.volume.attachments.sagas.connect_legacy import CONNECT_LEGACY
 from tests import old_calls
 from tests.laws import evacuation_scenarios, move_scenarios, shelve_scenarios
-from tests.laws.sites import COMPUTE, FOURTH, THIRD, VOLUME, Do, Scenario, Site
+from tests.laws.sites import COMPUTE, FOURTH, OLD, THIRD, VOLUME, Do, Scenario, Site
 
 
 async def old_and_new(site: Site) -> None:
@@ -45,6 +48,16 @@ async def of_a_dead_host(site: Site) -> None:
 
 def _of(name: str, saga: Saga[Any], arrange: Do, act: Do, **how: Any) -> Scenario:
     return Scenario(f"{name} old and new", saga, arrange, act, hosts=(THIRD,), **how)
+
+
+def closed_gate(arranged: Sequence[Scenario]) -> list[Scenario]:
+    """Return scenarios in which volumes are given by the old calls, as one host is too old."""
+    names = ("attach", "create from volume", "create with new volumes")
+    return [
+        replace(one, name=f"{one.name} by old calls", hosts=(OLD,))
+        for one in arranged
+        if one.name in names
+    ]
 
 
 OLD_AND_NEW = [

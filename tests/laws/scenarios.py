@@ -33,7 +33,7 @@ from tests.laws.guest_share_scenarios import GUEST_SHARES
 from tests.laws.host_scenarios import HOSTS
 from tests.laws.image_scenarios import SERVER_IMAGES
 from tests.laws.move_scenarios import MOVES
-from tests.laws.old_call_scenarios import OLD_AND_NEW
+from tests.laws.old_call_scenarios import OLD_AND_NEW, closed_gate
 from tests.laws.rebuild_scenarios import REBUILDS
 from tests.laws.reimage_scenarios import REIMAGES
 from tests.laws.rescue_scenarios import RESCUES
@@ -380,3 +380,4 @@ SCENARIOS = [
     *SERVER_IMAGES,
     *OLD_AND_NEW,
 ]
+SCENARIOS += closed_gate(SCENARIOS)

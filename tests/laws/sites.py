@@ -35,7 +35,9 @@ HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume", "shar
 """A host for servers and another for storage: so each can die without the other."""
 THIRD, FOURTH, FIFTH, SIXTH = "h3", "h4", "h5", "h6"
 STORE = "s3"
-NEIGHBOURS = {THIRD: FOURTH, FIFTH: SIXTH, STORE: "s4"}
+OLD = "h7"
+"""Has too old a service version for attachments: while it is there, nobody is given any."""
+NEIGHBOURS = {THIRD: FOURTH, FIFTH: SIXTH, STORE: "s4", OLD: "h8"}
 """Where a scenario has other hosts, to move to, for servers or for volumes; and where its neighbour
 has them."""
 TOLD = {

@@ -29,7 +29,7 @@ from mooring.saga.tables import SagaRow
 from tests.laws import scenarios
 from tests.laws.causes import Causes
 from tests.laws.meetings import WANTS, find_meetings
-from tests.laws.old_call_scenarios import OLD_AND_NEW
+from tests.laws.old_call_scenarios import OLD_AND_NEW, closed_gate
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site, Trial
 from tests.laws.trials import Trials
@@ -42,6 +42,7 @@ LEFT_OUT = (
     "delete on the way",
     "delete a disk on the way",
     *(one.name for one in OLD_AND_NEW),
+    *(one.name for one in closed_gate(SCENARIOS[:])),
 )
 """Halves of a snapshot, which meet the others as whole ones; what would have two clients turn the
 clock, as below, either way round: deletions meet the others where no guest is sent; and what has a

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.agent.settings import Role
+from mooring.compute.hosts.hosts import ATTACHMENTS_VERSION
 from mooring.saga.laws import Outcome, learn
 from tests.cloud import SimulatedCloud
-from tests.laws.sites import COMPUTE, HOSTS, IMAGE, Do, Scenario, Site, Trial
+from tests.laws.sites import COMPUTE, HOSTS, IMAGE, OLD, Do, Scenario, Site, Trial
 from tests.memory import find_memory
 
 DEADLINE_S = 300.0
@@ -166,9 +168,12 @@ class Trials:
             host: ("volume",) if host.startswith("s") else ("compute",) for host in hosts
         }
         roles = {**self._roles, **more}
-        return SimulatedCloud(
+        cloud = SimulatedCloud(
             self._live, database=where, roles=roles, start=start, inline=True, **_TOLD
         )
+        if OLD in roles:
+            cloud.hosts[OLD] = replace(cloud.hosts[OLD], version=ATTACHMENTS_VERSION - 1)
+        return cloud
 
 
 async def furnish(site: Site) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from mooring import typed
-from mooring.clients.volume import VERSION
+from mooring.clients.volume import BASE_VERSION
 from mooring.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class _Pools(Struct, frozen=True):
 async def list_pools(session: Session, caller: Caller) -> list[Pool]:
     """Return all pools. Raises Forbidden for whoever is no administrator, Unavailable."""
     path = "/scheduler-stats/get_pools?detail=true"
-    answer = await session.request("GET", path, caller=caller, version=VERSION)
+    answer = await session.request("GET", path, caller=caller, version=BASE_VERSION)
     try:
         return typed.convert(answer.json(), _Pools).pools
     except msgspec.ValidationError as error:

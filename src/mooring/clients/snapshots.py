@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct, field
 
-from mooring.clients.volume import VERSION
+from mooring.clients.volume import BASE_VERSION
 from mooring.errors import NotFound
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class SnapshotClient:
         path = f"/snapshots/{_part(snapshot_id)}"
         try:
             await self._session.request(
-                "DELETE", path, caller=caller, version=VERSION, operation=operation
+                "DELETE", path, caller=caller, version=BASE_VERSION, operation=operation
             )
         except NotFound:
             return
@@ -135,11 +135,11 @@ class SnapshotClient:
         path = f"/snapshots/{_part(snapshot_id)}/action"
         body = {"os-update_snapshot_status": {"status": status, "progress": DONE}}
         await self._session.request(
-            "POST", path, caller=caller, json=body, version=VERSION, operation=operation
+            "POST", path, caller=caller, json=body, version=BASE_VERSION, operation=operation
         )
 
     async def _read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
-        return await self._session.read(method, path, key, form, version=VERSION, **how)
+        return await self._session.read(method, path, key, form, version=BASE_VERSION, **how)
 
 
 def _part(text: str) -> str:

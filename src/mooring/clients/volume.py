@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
-from msgspec import Struct, field
 
 from mooring.clients import volume_versions
+from mooring.clients.volume_forms import Attached, Attachment, NewVolume, Volume
 from mooring.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -22,75 +22,35 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+__all__ = [
+    "ATTACHMENTS_SINCE",
+    "BASE_VERSION",
+    "COMPLETION_VERSION",
+    "VERSION",
+    "Attached",
+    "Attachment",
+    "NewVolume",
+    "Volume",
+    "VolumeClient",
+]
+
+BASE_VERSION = "3.0"
+"""What every volume service speaks: volumes, and the calls of before attachments."""
 VERSION = "3.44"
 """The lowest microversion with the whole attachments flow; a real Nova speaks it too."""
+ATTACHMENTS_SINCE = (3, 44)
+"""The same, to be compared."""
 COMPLETION_VERSION = "3.71"
 """The first microversion with os-extend_volume_completion (specs 000)."""
+
+FORCE_VERSION = "3.23"
+"""The microversion that brought `force` to the deletion of a volume."""
 
 REIMAGE_VERSION = "3.68"
 """The microversion that brought `os-reimage`."""
 
-
-class Attached(Struct, frozen=True):
-    """One connected attachment, as it is listed inside a volume."""
-
-    attachment_id: str = ""
-    server_id: str | None = None
-    device: str | None = None
-    host_name: str | None = None
-
-
-class Volume(Struct, frozen=True):
-    """One volume. `size_gib` in GiB; `attachments` holds only attachments that are `attached`."""
-
-    id: str
-    status: str
-    size_gib: int = field(name="size", default=0)
-    name: str | None = None
-    bootable: str = "false"
-    multiattach: bool = False
-    migration_status: str | None = None
-    availability_zone: str | None = None
-    volume_type: str | None = None
-    pool: str | None = field(name="os-vol-host-attr:host", default=None)
-    """`host@backend#pool`; None before it lies somewhere, and to whoever is no administrator."""
-    project_id: str | None = field(name="os-vol-tenant-attr:tenant_id", default=None)
-    metadata: dict[str, str] = {}
-    volume_image_metadata: dict[str, str] = {}
-    attachments: list[Attached] = []
-
-    @property
-    def is_bootable(self) -> bool:
-        """Whether a server may boot from it."""
-        return self.bootable.lower() == "true"
-
-
-class Attachment(Struct, frozen=True):
-    """One attachment of a volume to a server.
-
-    `status` is reserved, attaching, attached, detached, error_attaching or error_detaching.
-    `connection_info` is flat (`driver_volume_type` beside the driver's own keys), empty in lists
-    and until a connector was given; it holds secrets, so it never goes into notes or logs.
-    """
-
-    id: str
-    status: str
-    volume_id: str = ""
-    server_id: str | None = field(name="instance", default=None)
-    connection_info: dict[str, Any] = {}
-
-
-class NewVolume(Struct, frozen=True, omit_defaults=True):
-    """What to make: `size_gib` in GiB, empty or filled from an image, or from a snapshot."""
-
-    size_gib: int = field(name="size")
-    name: str | None = None
-    description: str | None = None
-    image_id: str | None = field(name="imageRef", default=None)
-    snapshot_id: str | None = None
-    volume_type: str | None = None
-    availability_zone: str | None = None
-    metadata: dict[str, str] | None = None
+_NOT_ACCEPTABLE = 406
+"""What a service answers that does not speak the microversion of a request."""
 
 
 class VolumeClient:
@@ -136,7 +96,8 @@ class VolumeClient:
         With `force`, which needs an administrator, also one that is still being made.
         """
         path = f"/volumes/{_part(volume_id)}" + ("?force=true" if force else "")
-        await self._change("DELETE", path, caller, operation=operation)
+        version = FORCE_VERSION if force else BASE_VERSION
+        await self._change("DELETE", path, caller, operation=operation, version=version)
 
     async def volumes(self, caller: Caller, *, name: str | None = None) -> list[Volume]:
         """Return the project's volumes, or those of one name."""
@@ -157,15 +118,25 @@ class VolumeClient:
         Raises Invalid when the volume's state forbids it (another server has it), NotFound.
         """
         attachment = {"volume_uuid": volume_id, "instance_uuid": server_id, "connector": connector}
-        return await self._read(
-            "POST",
-            "/attachments",
-            "attachment",
-            Attachment,
-            caller=caller,
-            json={"attachment": attachment},
-            operation=operation,
-        )
+        try:
+            return await self._read(
+                "POST",
+                "/attachments",
+                "attachment",
+                Attachment,
+                caller=caller,
+                json={"attachment": attachment},
+                version=VERSION,
+                operation=operation,
+            )
+        except Invalid as error:
+            if not _is_too_old(error):
+                raise
+            raise Invalid(
+                f"The volume service offers no attachments: it is older than {VERSION}. Volume "
+                f"{volume_id} was not kept for server {server_id}.",
+                private=error.private,
+            ) from error
 
     async def connect_attachment(
         self,
@@ -187,25 +158,40 @@ class VolumeClient:
             Attachment,
             caller=caller,
             json={"attachment": {"connector": dict(connector)}},
+            version=VERSION,
             operation=operation,
         )
 
     async def show_attachment(self, caller: Caller, attachment_id: str) -> Attachment:
         """Return one attachment with its `connection_info`. Raises NotFound."""
         path = f"/attachments/{_part(attachment_id)}"
-        return await self._read("GET", path, "attachment", Attachment, caller=caller)
+        return await self._read(
+            "GET", path, "attachment", Attachment, caller=caller, version=VERSION
+        )
 
     async def attachments(
         self, caller: Caller, *, server_id: str | None = None, volume_id: str | None = None
     ) -> list[Attachment]:
         """Return the attachments of a server, a volume, or both together, without connections.
 
+        Where there are none yet, below 3.44, nobody has one.
+        """
+        found = await self.find_attachments(caller, server_id=server_id, volume_id=volume_id)
+        return found or []
+
+    async def find_attachments(
+        self, caller: Caller, *, server_id: str | None = None, volume_id: str | None = None
+    ) -> list[Attachment] | None:
+        """Return the same, but None where the service offers no attachments (specs 001).
+
         A volume service that was set up without these filters is asked for all of them.
         """
         wanted = {"all_tenants": "1", "instance_id": server_id, "volume_id": volume_id}
         try:
             found = await self._attachments(caller, wanted)
-        except Invalid:
+        except Invalid as error:
+            if _is_too_old(error):
+                return None
             found = await self._attachments(caller, {"all_tenants": "1"})
         return [
             each
@@ -221,7 +207,9 @@ class VolumeClient:
             marker = found[-1].id if found else None
             path = "/attachments?" + _query({**wanted, "marker": marker})
             try:
-                page = await self._read("GET", path, "attachments", list[Attachment], caller=caller)
+                page = await self._read(
+                    "GET", path, "attachments", list[Attachment], caller=caller, version=VERSION
+                )
             except NotFound:
                 if marker is None:
                     raise
@@ -246,9 +234,8 @@ class VolumeClient:
         self, caller: Caller, attachment_id: str, *, operation: Operation | None = None
     ) -> None:
         """End the export, if any, and forget the attachment; one that is gone already is fine."""
-        await self._change(
-            "DELETE", f"/attachments/{_part(attachment_id)}", caller, operation=operation
-        )
+        path = f"/attachments/{_part(attachment_id)}"
+        await self._change("DELETE", path, caller, operation=operation, version=VERSION)
 
     async def bury_attachments(
         self, caller: Caller, operation: Operation, *, volume_id: str, known: Collection[str]
@@ -348,7 +335,7 @@ class VolumeClient:
         arguments: Mapping[str, Any] | None = None,
         *,
         operation: Operation | None = None,
-        version: str = VERSION,
+        version: str = BASE_VERSION,
     ) -> Any:
         """Run one action of a volume by its wire name (`os-attach`); return its answer."""
         answer = await self.session.request(
@@ -361,18 +348,37 @@ class VolumeClient:
         )
         return answer.json() if answer.content else None
 
-    async def _read(self, method: str, path: str, key: str, form: type[T], **how: Any) -> T:
-        return await self.session.read(method, path, key, form, version=VERSION, **how)
+    async def _read(
+        self,
+        method: str,
+        path: str,
+        key: str,
+        form: type[T],
+        *,
+        version: str = BASE_VERSION,
+        **how: Any,
+    ) -> T:
+        return await self.session.read(method, path, key, form, version=version, **how)
 
     async def _change(
-        self, method: str, path: str, caller: Caller, *, operation: Operation | None
+        self,
+        method: str,
+        path: str,
+        caller: Caller,
+        *,
+        operation: Operation | None,
+        version: str = BASE_VERSION,
     ) -> None:
         try:
             await self.session.request(
-                method, path, caller=caller, version=VERSION, operation=operation
+                method, path, caller=caller, version=version, operation=operation
             )
         except NotFound:
             return
+
+
+def _is_too_old(error: Invalid) -> bool:
+    return error.detail.get("http_status") == _NOT_ACCEPTABLE
 
 
 def _query(wanted: Mapping[str, str | None]) -> str:

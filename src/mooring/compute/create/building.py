@@ -15,7 +15,7 @@ from mooring.compute.groups import groups
 from mooring.compute.hosts import hosts
 from mooring.compute.quotas import quota
 from mooring.compute.volumes import devices
-from mooring.errors import Forbidden, Invalid, NotFound, OverQuota
+from mooring.errors import Conflict, Forbidden, Invalid, NotFound, OverQuota
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -78,12 +78,13 @@ def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material:
     disks = block_devices.plan(request.block_devices, wanted, material.volumes)
     if material.image is not None:
         _check_image(request, flavor, material.image, disks[0])
-    if any(disk.destination_type == "volume" for disk in disks):
-        hosts.require_attachments(tx)
+    by_old_calls = material.old_calls or hosts.are_too_old(tx)
+    if by_old_calls:
+        _check_old_calls(material)
     block_devices.check_count(len(disks) - 1, compute.settings.max_disks)
     quota.check_metadata(tx, who.project_id, len(request.metadata))
     count = _fit(tx, who, request, flavor)
-    return Batch(who, request, material, flavor, disks, count, reservation_id="")
+    return Batch(who, request, material, flavor, disks, count, "", old_calls=by_old_calls)
 
 
 def _fit(tx: Session, who: Who, request: NewServer, flavor: Flavor) -> int:
@@ -152,6 +153,16 @@ def _check_host(tx: Session, request: NewServer) -> None:
         raise Invalid(
             f"Compute host {host.name} is in availability zone {host.zone}, not in {zone}. "
             "Nothing was created."
+        )
+
+
+def _check_old_calls(material: Material) -> None:
+    """Raise Conflict for what only attachments can do (specs 001)."""
+    shared = [volume.id for volume in material.volumes.values() if volume.multiattach]
+    if shared:
+        raise Conflict(
+            f"Volume {shared[0]} is multiattach, and the volume service is older than 3.44, or "
+            "some host older than service version 24. Nothing was created."
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.clients.snapshots import SnapshotClient
+from mooring.clients.volume import ATTACHMENTS_SINCE
 from mooring.compute.create import image_devices
 from mooring.compute.create.requests import Material
 from mooring.errors import Forbidden, Invalid, NotFound
@@ -37,14 +38,23 @@ async def gather(compute: Compute, who: Who, request: NewServer) -> tuple[NewSer
             _check_data(await _show_image(compute, who, item.uuid))
         elif item.source_type == "volume" and item.uuid:
             material.volumes[item.uuid] = await _show_volume(compute, who, item.uuid)
-            there = await compute.volumes.attachments(who, volume_id=item.uuid)
-            material.known[item.uuid] = [found.id for found in there]
+            there = await compute.volumes.find_attachments(who, volume_id=item.uuid)
+            material.known[item.uuid] = [found.id for found in there or ()]
+            if there is None:
+                material = replace(material, old_calls=True)
         elif item.source_type == "snapshot" and item.uuid:
             material.snapshots[item.uuid] = await _show_snapshot(compute, who, item.uuid)
+    if not material.volumes and any(_is_new(item) for item in request.block_devices):
+        newest = await compute.volumes.find_newest_version(None)
+        material = replace(material, old_calls=newest < ATTACHMENTS_SINCE)
     disks = [_sized(item, material) for item in request.block_devices]
     if image is not None and any(_is_made_of(item, image) for item in disks):
         _check_data(image)
     return replace(request, block_devices=disks), material
+
+
+def _is_new(item: NewBlockDevice) -> bool:
+    return item.destination_type == "volume" and item.source_type != "volume"
 
 
 def _is_made_of(item: NewBlockDevice, image: Image) -> bool:

@@ -47,6 +47,8 @@ class Batch(Struct, frozen=True):
     disks: Sequence[NewBlockDevice]
     count: int
     reservation_id: str
+    old_calls: bool = False
+    """Whether there are no attachments to give its volumes by (specs 001)."""
 
 
 def build(tx: Session, compute: Compute, batch: Batch, index: int) -> str:
@@ -71,6 +73,7 @@ def build(tx: Session, compute: Compute, batch: Batch, index: int) -> str:
         wished_host=batch.request.host,
         traits=_traits(batch, has_drive=row.config_drive),
         group_id=batch.request.group_id,
+        old_calls=batch.old_calls,
     )
     return compute.sagas.start(tx, CREATE_SERVER, notes, who=batch.who, saga_id=server_id)
 

@@ -64,3 +64,5 @@ class Material(Struct, frozen=True):
     snapshots: dict[str, Snapshot] = {}
     known: dict[str, list[str]] = {}
     """Attachments that each volume has already."""
+    old_calls: bool = False
+    """Whether the volume service offers no attachments."""

@@ -131,9 +131,14 @@ def lowest_version(tx: Session) -> int:
     return _lowest_version.first(tx) or 0
 
 
+def are_too_old(tx: Session) -> bool:
+    """Whether some host is too old for the attachments flow (specs 001)."""
+    return 0 < lowest_version(tx) < ATTACHMENTS_VERSION
+
+
 def require_attachments(tx: Session) -> None:
     """Raise Conflict while some host is too old for the attachments flow (specs 001)."""
-    if 0 < lowest_version(tx) < ATTACHMENTS_VERSION:
+    if are_too_old(tx):
         raise Conflict(
             f"Some hosts are older than service version {ATTACHMENTS_VERSION} and cannot attach "
             "volumes this way. Nothing was attached; upgrade or remove those hosts."

@@ -43,6 +43,7 @@ class Disk(Struct, frozen=True, kw_only=True):
     """A volume of a server at a host. With no attachment, None or "", it came by the old calls.
 
     `known`: attachments that the volume had before, never to be deleted as an operation's own.
+    `old_calls`: it is to be given by the old calls; `reserved`: by those it is kept.
     `has_data`: whether the volume was seen with its data before it was reserved for the server.
     """
 
@@ -55,6 +56,8 @@ class Disk(Struct, frozen=True, kw_only=True):
     multiattach: bool = False
     known: list[str] = []
     has_data: bool = False
+    old_calls: bool = False
+    reserved: bool = False
 
     @property
     def connection_id(self) -> str:
@@ -65,7 +68,8 @@ class Disk(Struct, frozen=True, kw_only=True):
 def in_notes(notes: Struct) -> Disk:
     """Return the disk of a saga whose notes have its members, under the same names."""
     members = (name for name in Disk.__struct_fields__ if hasattr(notes, name))
-    return Disk(**{name: getattr(notes, name) for name in members})
+    disk = Disk(**{name: getattr(notes, name) for name in members})
+    return old_calls.read(disk) if disk.old_calls else disk
 
 
 class Steps:
@@ -100,6 +104,10 @@ class Steps:
     async def complete(self, notes: Struct, *where: Any) -> None:
         """Tell the volume service that the guest has the volume."""
         await complete(where[-1], self._find(notes, *where[:-1]))
+
+    async def uncomplete(self, notes: Struct, *where: Any) -> None:
+        """See that what told so comes to nothing; the attachment goes with its reservation."""
+        await old_calls.refuse_late(where[-1], self._find(notes, *where[:-1]))
 
     async def hold(self, notes: Struct, *where: Any) -> None:
         """Say that the volume is in use: its host or its attachment would not let it go."""
@@ -137,10 +145,13 @@ def attached(rows: Sequence[BlockDevice]) -> list[BlockDevice]:
 async def reserve(run: Run[Compute], disk: Disk, *, as_user: bool = True) -> str:
     """Make an empty attachment as the user, or find the one made before; return its id.
 
-    A step behind the answer makes it as the service: the user's token may have ended.
+    A step behind the answer makes it as the service: the user's token may have ended. By the old
+    calls there is none, and `BY_OLD_CALLS` stands for it.
 
     Raises Invalid or Conflict when the volume's state forbids it, NotFound.
     """
+    if disk.old_calls:
+        return await old_calls.reserve(run, disk, as_user=as_user)
     if may_be_repeated(run):
         mine = await find_own(run, disk)
         if mine:
@@ -157,6 +168,11 @@ async def free(run: Run[Compute], disk: Disk) -> None:
     Raises Conflict when the one that the disk names will not go, now or for long. What nobody would
     remember is Unavailable, and asked again for as long as it takes.
     """
+    if disk.old_calls:
+        failure = await guests.give_up_late(run, old_calls.free(run, disk))
+        if failure:
+            raise Conflict(failure) if disk.reserved else Unavailable(failure)
+        return
     volumes, remembered = run.service.volumes, disk.attachment_id or ""
     made = await volumes.session.bury(run.operation)
     if made is None:
@@ -199,6 +215,7 @@ async def take(run: Run[Compute], disk: Disk) -> None:
     Raises Conflict when the guest keeps it; an error with the detail `RELEASED` when only the host
     does.
     """
+    await old_calls.refuse_late(run, disk)
 
     async def verb(agent: AgentClient) -> None:
         try:
@@ -268,6 +285,8 @@ async def export(run: Run[Compute], disk: Disk) -> Mapping[str, Any]:
     """
     if not disk.has_data:
         await wait_until_ready(run, disk.volume_id)
+    if disk.old_calls:
+        return await old_calls.export(run, disk, operation=run.operation)
     connector = await guests.connector(run, disk.host or "", disk.device_name)
     given = await run.service.volumes.connect_attachment(
         None, disk.attachment_id or "", connector, operation=run.operation
@@ -310,6 +329,9 @@ async def wait_until_ready(run: Run[Compute], volume_id: str) -> None:
 
 async def complete(run: Run[Compute], disk: Disk) -> None:
     """Tell the volume service that the guest has the volume."""
+    if disk.old_calls:
+        await old_calls.attach(run, disk, run.operation)
+        return
     volumes = run.service.volumes
     await volumes.complete_attachment(None, disk.attachment_id or "", operation=run.operation)
 
@@ -320,7 +342,7 @@ async def hold(run: Run[Compute], disk: Disk) -> bool:
     A volume that came by the old calls is in use for as long as its server is listed.
     """
     if not disk.attachment_id:
-        return await old_calls.is_held(run, disk)
+        return await old_calls.hold(run, disk)
     operation = guests.other(run.operation, f"hold.{disk.attachment_id}")
     completing = run.service.volumes.complete_attachment(
         None, disk.attachment_id or "", operation=operation

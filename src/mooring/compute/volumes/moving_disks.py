@@ -8,16 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.compute.volumes.disks import Disk
+from mooring.compute.volumes.old_calls import BY_OLD_CALLS, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mooring.compute.tables import BlockDevice
     from mooring.compute.volumes.disk_places import Place
-
-
-BY_OLD_CALLS = "old calls"
-"""Stands for the attachment of a volume at a host to which the old calls gave it: it has none."""
 
 
 class MovingDisk(Struct, frozen=True, kw_only=True):
@@ -69,11 +66,6 @@ def moving(row: BlockDevice) -> MovingDisk:
         boot_index=row.boot_index,
         multiattach=row.multiattach,
     )
-
-
-def named(attachment_id: str) -> str | None:
-    """Return the attachment that notes have for a place, None where it has none."""
-    return None if attachment_id == BY_OLD_CALLS else attachment_id or None
 
 
 def of_place(place: Place | None) -> str:

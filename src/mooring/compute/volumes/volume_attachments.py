@@ -88,17 +88,21 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
     if wanted.device is not None:
         block_devices.check_device_name(wanted.device)
     volume = await compute.volumes.show(who, wanted.volume_id)
-    there = await compute.volumes.attachments(who, volume_id=volume.id)
-    known = [found.id for found in there]
+    there = await compute.volumes.find_attachments(who, volume_id=volume.id)
 
     def begin(tx: Session) -> tuple[BlockDevice, str]:
         server = _check_state(tx, who, server_id, wanted.version, _ATTACH)
         host = _check_host(tx, compute, server)
         _check_volume(tx, compute, server, volume, wanted)
         _check_abilities(server, host, volume, wanted)
+        by_old_calls = there is None or hosts.are_too_old(tx)
+        if by_old_calls:
+            _check_old_calls(server, volume)
         row = _reserve(tx, compute, server, host, (volume, wanted))
+        known = [] if by_old_calls else [found.id for found in there or ()]
         notes = replace(
             _plan_attaching(row, server, known),
+            old_calls=by_old_calls,
             accepted=wanted.version >= UNAWAITED_SINCE,
             has_data=volume.status in _WITH_DATA,
         )
@@ -238,7 +242,6 @@ def _check_host(tx: Session, compute: Compute, server: Server) -> Host | None:
 def _check_volume(
     tx: Session, compute: Compute, server: Server, volume: Volume, wanted: NewAttachment
 ) -> None:
-    hosts.require_attachments(tx)
     if devices.find_volume(tx, server.id, volume.id) is not None:
         raise Invalid(f"Invalid volume: volume {volume.id} is attached to server {server.id}.")
     if not volume.multiattach and devices.of_volume(tx, volume.id):
@@ -249,6 +252,18 @@ def _check_volume(
             "attached."
         )
     check_zone(compute, server, volume)
+
+
+def _check_old_calls(server: Server, volume: Volume) -> None:
+    """Raise Conflict for what only attachments can do (specs 001)."""
+    why = "the volume service is older than 3.44, or some host older than service version 24"
+    if volume.multiattach:
+        raise Conflict(f"Volume {volume.id} is multiattach, and {why}. Nothing was attached.")
+    if server.vm_state == states.OFFLOADED:
+        raise Conflict(
+            f"Server {server.id} is at no host, and {why}. Volume {volume.id} was not attached; "
+            "unshelve the server first."
+        )
 
 
 def check_zone(compute: Compute, server: Server, volume: Volume) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Bug, Invalid
+from mooring.fence import table as fence
 from mooring.volume.attachments import attachments, connections, fenced, guard
 from mooring.volume.attachments.sagas.connect_legacy import (
     CONNECT_LEGACY,
@@ -156,6 +157,8 @@ async def detach(asked: Asked, volume_id: str, attachment_id: str | None) -> Non
     chosen = await _choose(asked, volume_id, attachment_id)
 
     def begin(tx: Session) -> str:
+        # An `os-attach` of who had the volume before comes too late from now on.
+        fence.admit(tx, asked.operation, f"volume:{volume_id}/attaching", verb="DELETE")
         row = volumes.visible(tx, asked.who, volume_id)
         volumes.require(row, refused=("maintenance",))
         # The guard has let it go, and it is of the volume that was found visible.
@@ -190,6 +193,8 @@ async def initialize_connection(
     export_id = str(uuid.uuid5(_EXPORTS, f"{volume_id}/{host}"))
 
     def begin(tx: Session) -> str:
+        # It may be asked for again, so its answer is not kept.
+        fence.admit(tx, asked.operation, _export_of(volume_id, host), verb="POST")
         row = volumes.visible(tx, asked.who, volume_id)
         volumes.require(row, refused=("maintenance",))
         made = _write_export(tx, asked, row, export_id, connector)
@@ -221,6 +226,8 @@ async def terminate_connection(
     host = (connector or {}).get("host")
 
     def begin(tx: Session) -> list[str]:
+        if host:
+            fence.admit(tx, asked.operation, _export_of(volume_id, host), verb="DELETE")
         row = volumes.visible(tx, asked.who, volume_id)
         query = select(ExportRow).where(ExportRow.volume_id == volume_id)
         if host:
@@ -234,6 +241,10 @@ async def terminate_connection(
 
     for saga_id in await volume.sagas.submit(begin, patience_s=asked.patience_s):
         await volume.sagas.answered(saga_id)
+
+
+def _export_of(volume_id: str, host: str) -> str:
+    return f"volume:{volume_id}/exports/{host}"
 
 
 async def _choose(asked: Asked, volume_id: str, attachment_id: str | None) -> AttachmentRow | None:

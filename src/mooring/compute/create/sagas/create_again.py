@@ -20,6 +20,7 @@ from mooring.compute.create.sagas.create_notes import (
 )
 from mooring.compute.scheduling import tried
 from mooring.compute.volumes import disk_places, disks
+from mooring.compute.volumes.old_calls import named
 from mooring.errors import Invalid
 
 if TYPE_CHECKING:
@@ -66,4 +67,5 @@ async def reserve_again(notes: CreateServer, item: str, run: Run[Compute]) -> Cr
 
 def save_again(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
     """Note the attachment: a place at the other host."""
-    disk_places.add(tx, item, notes.host, find(notes, item).attachment_id, run.now())
+    attachment_id = named(find(notes, item).attachment_id)
+    disk_places.add(tx, item, notes.host, attachment_id, run.now())

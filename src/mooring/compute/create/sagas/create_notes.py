@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mooring.compute.scheduling.tried import Tried
 from mooring.compute.volumes.disks import Disk
+from mooring.compute.volumes.old_calls import BY_OLD_CALLS, named
 
 
 class NewDisk(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,10 @@ class NewDisk(Struct, frozen=True, kw_only=True):
 
 
 class CreateServer(Struct, frozen=True, kw_only=True):
-    """The notes. `placed`: the server was told its host; `tried`: those that it had before."""
+    """The notes. `placed`: the server was told its host; `tried`: those that it had before.
+
+    `old_calls`: there are no attachments to give its volumes by.
+    """
 
     server_id: str
     project_id: str
@@ -52,6 +56,7 @@ class CreateServer(Struct, frozen=True, kw_only=True):
     zone: str = ""
     placed: bool = False
     tried: list[Tried] = []
+    old_calls: bool = False
 
 
 def existing(notes: CreateServer) -> list[str]:
@@ -89,11 +94,13 @@ def guest_disk(notes: CreateServer, item: str) -> Disk:
         server_id=notes.server_id,
         volume_id=disk.volume_id,
         host=notes.host or None,
-        attachment_id=disk.attachment_id or None,
+        attachment_id=named(disk.attachment_id),
         device_name=disk.device_name,
         boot_index=disk.boot_index,
         multiattach=disk.multiattach,
         known=disk.known,
         # What is made for the server was waited for before it was reserved.
         has_data=disk.source != "volume",
+        old_calls=notes.old_calls,
+        reserved=disk.attachment_id == BY_OLD_CALLS,
     )

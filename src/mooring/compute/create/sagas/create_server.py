@@ -153,7 +153,7 @@ CREATE_SERVER = Saga(
             undo=volumes.disconnect_host,
             undo_attempts=COMPUTE_UNDO_ATTEMPTS,
         ),
-        Step("complete_attachment", volumes.complete_attachment),
+        Step("complete_attachment", volumes.complete_attachment, undo=volumes.uncomplete),
     ),
     Step("begin_spawning", begin_spawning),
     Step(

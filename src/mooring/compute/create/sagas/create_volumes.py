@@ -16,6 +16,8 @@ from mooring.compute.create.sagas.create_notes import (
 )
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes.old_calls import end_unanswered as end_unanswered_call
+from mooring.compute.volumes.old_calls import named, refuse_late
 from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
 from mooring.saga.define import Together, may_be_repeated
 from mooring.saga.journal import is_unavailable
@@ -61,7 +63,8 @@ async def free_existing(notes: CreateServer, item: str, run: Run[Compute]) -> To
 
 def save_reservation(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
     """Note the attachment: a place at no host yet."""
-    disk_places.add(tx, item, disk_places.NOWHERE, find(notes, item).attachment_id, run.now())
+    attachment_id = named(find(notes, item).attachment_id)
+    disk_places.add(tx, item, disk_places.NOWHERE, attachment_id, run.now())
 
 
 async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
@@ -136,7 +139,8 @@ async def reserve_made(notes: CreateServer, item: str, run: Run[Compute]) -> Cre
 
 def save_attachment(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
     """Note the attachment: a place at the server's host."""
-    disk_places.add(tx, item, notes.host, find(notes, item).attachment_id, run.now())
+    attachment_id = named(find(notes, item).attachment_id)
+    disk_places.add(tx, item, notes.host, attachment_id, run.now())
 
 
 async def export_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
@@ -146,7 +150,14 @@ async def export_volume(notes: CreateServer, item: str, run: Run[Compute]) -> No
 
 async def disconnect_host(notes: CreateServer, item: str, run: Run[Compute]) -> None:
     """Remove the volume's device from the host, where starting the guest may have made one."""
-    await disks.leave(run, guest_disk(notes, item))
+    disk = guest_disk(notes, item)
+    await refuse_late(run, disk)
+    await disks.leave(run, disk)
+
+
+async def uncomplete(notes: CreateServer, item: str, run: Run[Compute]) -> None:
+    """See that what told so comes to nothing; the attachment goes with its reservation."""
+    await refuse_late(run, guest_disk(notes, item))
 
 
 async def complete_attachment(notes: CreateServer, item: str, run: Run[Compute]) -> None:
@@ -172,7 +183,7 @@ async def hold(notes: CreateServer, run: Run[Compute]) -> CreateServer:
     """Say that the volumes are in use which the host or the volume service would not let go."""
     for item in every(notes):
         disk = guest_disk(notes, item)
-        if disk.attachment_id and not await disks.hold(run, disk):
+        if (disk.attachment_id or disk.reserved) and not await disks.hold(run, disk):
             notes = with_disk(notes, item, attachment_id="")
     return notes
 
@@ -213,6 +224,9 @@ async def _end_unanswered(notes: CreateServer, item: str, run: Run[Compute]) -> 
 
 
 async def _free_unknown(disk: disks.Disk, run: Run[Compute], reserving: Operation) -> None:
+    if disk.old_calls:
+        await end_unanswered_call(run, disk, reserving)
+        return
     volumes, volume_id = run.service.volumes, disk.volume_id
     known = await run.service.store.read(lambda tx: disk_places.attachments_of(tx, volume_id))
     if disk.attachment_id in known:

@@ -76,10 +76,9 @@ async def disconnect_host(notes: DeleteServer, item: str, run: Run[Compute]) -> 
 async def delete_attachment(notes: DeleteServer, item: str, run: Run[Compute]) -> None:
     """End the export, or what was reserved and not written down; the last one frees the volume."""
     old = find(notes, item)
-    if old.attachment_id or old.state != "reserving":
-        await disks.end(run, disk_of(notes, old))
-    else:
+    if not old.attachment_id and old.state == "reserving":
         await _sweep(notes, run, old.volume_id)
+    await disks.end(run, disk_of(notes, old))
 
 
 def forget_device(tx: Session, notes: DeleteServer, item: str, run: Run[Compute]) -> None:

@@ -28,7 +28,7 @@ from mooring.compute.moves.sagas.move_notes import (
 )
 from mooring.compute.servers import states
 from mooring.compute.volumes import disk_places, disks
-from mooring.compute.volumes.moving_disks import named
+from mooring.compute.volumes.old_calls import named
 from mooring.errors import MooringError
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Each, Run, Step

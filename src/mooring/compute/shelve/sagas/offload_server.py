@@ -28,7 +28,7 @@ from mooring.compute.shelve.sagas.shelve_notes import (
 )
 from mooring.compute.volumes import disk_places, disks, old_calls
 from mooring.compute.volumes.disk_places import NOWHERE
-from mooring.compute.volumes.moving_disks import BY_OLD_CALLS, named
+from mooring.compute.volumes.old_calls import BY_OLD_CALLS, named
 from mooring.errors import NotFound
 from mooring.saga.define import Each, Lock, Run, Saga, Step, exclusive, shared
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes import devices, disk_places, disks, old_calls
 from mooring.compute.volumes.sagas.release_device import begin_release
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
@@ -26,6 +26,7 @@ class AttachVolume(Struct, frozen=True, kw_only=True):
     """The notes. `known`: attachments that the volume had before, never to be deleted by an undo.
 
     `accepted`: the user was answered before anything was reserved, so every failure is a fault.
+    `old_calls`: there are no attachments to give it by.
     """
 
     server_id: str
@@ -39,6 +40,7 @@ class AttachVolume(Struct, frozen=True, kw_only=True):
     attachment_id: str = ""
     accepted: bool = False
     has_data: bool = False
+    old_calls: bool = False
 
 
 def check_server(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:
@@ -71,7 +73,8 @@ async def reserve(notes: AttachVolume, run: Run[Compute]) -> AttachVolume:
 
 def save_attachment(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:
     """Note the attachment: from now on the delete guard finds it at the server."""
-    disk_places.add(tx, notes.block_device_id, notes.host, notes.attachment_id, run.now())
+    attachment_id = old_calls.named(notes.attachment_id)
+    disk_places.add(tx, notes.block_device_id, notes.host, attachment_id, run.now())
 
 
 async def give(notes: AttachVolume, run: Run[Compute]) -> AttachVolume:
@@ -93,6 +96,15 @@ def start_release(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:
     begin_release(tx, run, notes.block_device_id)
 
 
+async def end_unanswered(notes: AttachVolume, run: Run[Compute]) -> None:
+    """Free what was kept by the old calls and not noted: a deletion of the server finds no trace.
+
+    An attachment it finds by itself.
+    """
+    reserving = run.operation.of_step("create_attachment")
+    await old_calls.end_unanswered(run, disks.in_notes(notes), reserving)
+
+
 def _describe(notes: AttachVolume) -> Told:
     return Told(
         event="compute_attach_volume",
@@ -111,7 +123,7 @@ ATTACH_VOLUME = Saga(
     Step("create_attachment", reserve, undo=_steps.free),
     Step("save_attachment", save_attachment),
     Step("give", give, undo=_steps.take, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
-    Step("complete_attachment", _steps.complete),
+    Step("complete_attachment", _steps.complete, undo=_steps.uncomplete),
     Step("record_attached", record_attached),
     version=2,
     locks=lambda notes: [
@@ -122,6 +134,7 @@ ATTACH_VOLUME = Saga(
     # A client may see the volume in use while `complete_attachment` still waits for its answer.
     visible_after="give",
     undo_ends=(Step("hold", _steps.hold), Step("start_release", start_release)),
+    owes=(Step("end_unanswered", end_unanswered, may_be_forgone=True),),
     residue=("faults", "instance_actions"),
     story=tell(_describe, from_answer=True),
     former=Former(
