@@ -11,7 +11,10 @@ import pytest
 
 from mooring import access, installation
 from mooring.errors import Invalid
+from mooring.identity import renewal
+from mooring.identity.app import SERVICE as IDENTITY
 from mooring.identity.keys import TOKEN_KEYS
+from mooring.limits import IDENTITY_CACHE_S
 from tests.cloud import SimulatedCloud
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -154,3 +157,44 @@ async def test_a_password_that_its_owner_changed_may_be_written_into_the_file(
         assert (await cloud.ask("GET", "/identity/v3/users", user="admin")).status == 200
     async with cloud:
         assert json.loads(file.read_bytes())["admin"] == "chosen by hand"
+
+
+async def test_all_tokens_end_in_every_process_at_one_word(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with (
+        process(tmp_path, "a", postgres_url) as first,
+        process(tmp_path, "b", postgres_url) as second,
+    ):
+        before, keys = await log_in(second, "demo"), secrets(first)[1]
+        headers = {"x-auth-token": before}
+        # Neither a file that one process lost the word of, nor what one remembers, keeps a token.
+        answer = await first.ask("DELETE", "/identity/v3/mooring/tokens", user="admin")
+        assert answer.status == 204
+        second.clock.advance(IDENTITY_CACHE_S + 0.1)
+        for cloud in (first, second):
+            assert (await cloud.ask("GET", _ASKED, headers=headers)).status == 401
+        await renewal.follow(second.cloud[IDENTITY])
+        assert secrets(first)[1] == secrets(second)[1] != keys
+        after = {"x-auth-token": await log_in(second, "demo")}
+        for cloud in (first, second):
+            assert (await cloud.ask("GET", _ASKED, headers=after)).status == 200
+
+
+async def test_keys_that_are_rotated_stay_so_and_end_no_token(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with (
+        process(tmp_path, "a", postgres_url) as first,
+        process(tmp_path, "b", postgres_url) as second,
+    ):
+        headers = {"x-auth-token": await log_in(second, "demo")}
+        answer = await first.ask("POST", "/identity/v3/mooring/tokens/keys", user="admin")
+        assert answer.status == 204
+        kept = secrets(first)
+        for cloud in (first, second):
+            await renewal.follow(cloud.cloud[IDENTITY])
+            assert secrets(cloud) == kept
+            assert (await cloud.ask("GET", _ASKED, headers=headers)).status == 200
+        refused = await second.ask("POST", "/identity/v3/mooring/tokens/keys")
+        assert refused.status == 403

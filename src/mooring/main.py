@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mooring.command_line import Option, ask, run, state_dir_option
+from mooring.command_line import Option, ask, on, run, state_dir_option
 from mooring.host_cli import host
 
 _config = click.option(
@@ -176,6 +176,32 @@ def retry_operation(state_dir: str | None, operation_id: str) -> None:
     from mooring import operator_tools
 
     ask(state_dir, lambda cloud: operator_tools.act(cloud, operation_id, "retry"))
+
+
+@cli.group()
+def token() -> None:
+    """End the tokens of a running cloud, or have them made with other keys."""
+
+
+@token.command("revoke-all")
+@state_dir_option
+def revoke_all_tokens(state_dir: str | None) -> None:
+    """End every token of every user, at once and in every process.
+
+    Whoever has a password logs in again. Operations in flight that need a user's token fail.
+    """
+    from mooring import operator_tools
+
+    on(state_dir, operator_tools.revoke_all_tokens)
+
+
+@token.command("rotate-keys")
+@state_dir_option
+def rotate_token_keys(state_dir: str | None) -> None:
+    """Make tokens with a new key; those that there are stand until their time ends."""
+    from mooring import operator_tools
+
+    on(state_dir, operator_tools.rotate_token_keys)
 
 
 @cli.command()

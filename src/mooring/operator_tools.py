@@ -19,6 +19,7 @@ from mooring.clients.session import Session
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
 from mooring.errors import Conflict, MooringError, NotFound
+from mooring.limits import IDENTITY_CACHE_S
 from mooring.saga.operations import Operation, Summary
 
 if TYPE_CHECKING:
@@ -70,11 +71,25 @@ def own_services(network: Network, url: str, user: ServiceUser) -> dict[str, Ses
 @asynccontextmanager
 async def open_cloud(settings: Settings) -> AsyncGenerator[RunningCloud]:
     """Log in to the cloud of a state directory. Raises Unavailable when it does not run."""
+    async with _logged_in(settings) as (network, url, user):
+        yield RunningCloud(own_services(network, url, user))
+
+
+@asynccontextmanager
+async def open_identity(settings: Settings) -> AsyncGenerator[Session]:
+    """Return the way to a running cloud's identity service. Raises Unavailable."""
+    async with _logged_in(settings) as (network, url, user):
+        own = FixedCatalog({"identity": f"{url}/identity/v3"})
+        yield Session(network, service="identity", catalog=own, credentials=user, is_service=False)
+
+
+@asynccontextmanager
+async def _logged_in(settings: Settings) -> AsyncGenerator[tuple[Network, str, ServiceUser]]:
     url, login = read_login(settings.state_path)
     network = Network(read_authority(settings.state_path))
     user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
     try:
-        yield RunningCloud(own_services(network, url, user))
+        yield network, url, user
     finally:
         await network.aclose()
 
@@ -131,6 +146,20 @@ async def act(cloud: RunningCloud, operation_id: str, what: str) -> int:
         raise MooringError(error.public) from error
     _say(f"Asked for it. See what comes of it: mooring operations watch {operation_id}")
     return 0
+
+
+async def revoke_all_tokens(settings: Settings) -> None:
+    """End every token of the cloud."""
+    async with open_identity(settings) as identity:
+        await identity.request("DELETE", "/mooring/tokens", caller=None)
+    _say(f"All tokens have ended. Each process has the new keys within {IDENTITY_CACHE_S:g} s.")
+
+
+async def rotate_token_keys(settings: Settings) -> None:
+    """Have tokens made with the next key."""
+    async with open_identity(settings) as identity:
+        await identity.request("POST", "/mooring/tokens/keys", caller=None)
+    _say("Tokens are made with another key from now on. Those of before stand until they expire.")
 
 
 def _print(found: Operation) -> None:

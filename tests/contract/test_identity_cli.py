@@ -20,6 +20,7 @@ from mooring.identity.keys import TokenKeys
 from mooring.identity.passwords import Hasher
 from mooring.identity.service import Identity
 from mooring.identity.tokens import LocalValidator
+from mooring.saga.seal import load_sealer
 from mooring.store.base import open_store
 from tests.contract.command import run_command
 
@@ -72,6 +73,7 @@ async def cloud(tmp_path: Path) -> AsyncGenerator[Cloud]:
             store=await open_store(str(tmp_path), "identity"),
             clock=RealClock(),
             keys=TokenKeys(tmp_path / "token-keys"),
+            sealer=load_sealer(tmp_path / "seal.key"),
             hasher=Hasher(rounds=4),
         )
         urls = {"identity": f"{url}/v3", "compute": "http://127.0.0.1:1/compute/v2.1"}

@@ -19,6 +19,7 @@ class Meddling:
     def __init__(self, cloud: SimulatedCloud, kind: str = "", nth: int = 0) -> None:
         self.cloud, self.kind, self.nth = cloud, kind, nth
         self.calls: list[str] = []
+        self._same: list[tuple[str, str]] = []
         self.late: Callable[[], Awaitable[Any]] | None = None
         self.held, self.released = asyncio.Event(), asyncio.Event()
 
@@ -35,7 +36,9 @@ class Meddling:
     async def pass_on(self, call: Call) -> Any:
         """Deliver a call in the way of this kind."""
         self.calls.append(call.what)
-        again = len(self.calls) > self.nth > 0 and call.what == self.calls[self.nth - 1]
+        # Actions of one volume have one path: what tells them apart is the operation.
+        self._same.append((call.what, call.operation.partition(";")[0]))
+        again = len(self.calls) > self.nth > 0 and self._same[-1] == self._same[self.nth - 1]
         if len(self.calls) != self.nth and not (again and self.kind == "never"):
             return await call.forward()
         return await getattr(self, f"_{self.kind}")(call)

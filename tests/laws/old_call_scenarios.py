@@ -18,7 +18,7 @@ from mooring.saga.define import Saga
 from mooring.volume.attachments.sagas.connect_legacy import CONNECT_LEGACY
 from tests import old_calls
 from tests.laws import evacuation_scenarios, move_scenarios, shelve_scenarios
-from tests.laws.sites import COMPUTE, FOURTH, OLD, THIRD, VOLUME, Do, Scenario, Site
+from tests.laws.sites import BY_OLD_CALLS, COMPUTE, FOURTH, OLD, THIRD, VOLUME, Do, Scenario, Site
 
 
 async def old_and_new(site: Site) -> None:
@@ -54,7 +54,7 @@ def closed_gate(arranged: Sequence[Scenario]) -> list[Scenario]:
     """Return scenarios in which volumes are given by the old calls, as one host is too old."""
     names = ("attach", "create from volume", "create with new volumes")
     return [
-        replace(one, name=f"{one.name} by old calls", hosts=(OLD,))
+        replace(one, name=f"{one.name}{BY_OLD_CALLS}", hosts=(OLD,))
         for one in arranged
         if one.name in names
     ]

@@ -37,6 +37,8 @@ THIRD, FOURTH, FIFTH, SIXTH = "h3", "h4", "h5", "h6"
 STORE = "s3"
 OLD = "h7"
 """Has too old a service version for attachments: while it is there, nobody is given any."""
+BY_OLD_CALLS = " by old calls"
+"""How the name of a scenario ends that has such a host."""
 NEIGHBOURS = {THIRD: FOURTH, FIFTH: SIXTH, STORE: "s4", OLD: "h8"}
 """Where a scenario has other hosts, to move to, for servers or for volumes; and where its neighbour
 has them."""

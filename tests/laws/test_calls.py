@@ -15,7 +15,7 @@ from mooring.saga import laws
 from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
 from tests.laws.meddlers import Meddling
 from tests.laws.scenarios import SCENARIOS, create_elsewhere
-from tests.laws.sites import Scenario, Trial, without_operations
+from tests.laws.sites import BY_OLD_CALLS, Scenario, Trial, without_operations
 from tests.laws.test_steps import BY_NAME, last_way_back
 from tests.laws.trials import Trials
 
@@ -141,6 +141,8 @@ async def test_a_call_that_came_only_after_its_undo_has_no_effect(
             call = Meddling(trial.cloud, case.kind, nth)
             trial.site.meddler = call
             await laws.live_through(trial)
+            if case.scenario.name.endswith(BY_OLD_CALLS) and " (GET " in call.name:
+                continue  # What is to be taken back is read from the volume, until it is told.
             await hold(trials, case, trial, call)
             await hold_still(trial, call)
 

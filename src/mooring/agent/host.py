@@ -5,12 +5,13 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from mooring.agent import capture_files, initiators
+from mooring.agent import capture_files, initiators, uptime
 from mooring.agent.connections import Connections
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.events import EventLog
@@ -138,6 +139,7 @@ async def show_host(call: Call[Agent]) -> Answer:
         shares=agent.guest_shares.client if agent.runs_guests else ShareClient(),
         ip=settings.ip,
         architecture=platform.machine(),
+        uptime=uptime.read(datetime.now(UTC)),
         **_offers(facts),
     )
     return Answer(body=host)

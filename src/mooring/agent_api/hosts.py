@@ -62,6 +62,8 @@ class Host(Struct, frozen=True, kw_only=True):
     shares: ShareClient = ShareClient()
     """Where and as whom this host mounts shares for its guests."""
     ip: str = "127.0.0.1"
+    uptime: str = ""
+    """How long the machine runs, and its load, as `uptime` prints them; "" where nobody tells."""
     problem: str = ""
     """Why no guest can be started here now, and what to do; empty when one can."""
 

@@ -9,14 +9,16 @@ from mooring.identity.api import (
     grants,
     project_tags,
     projects,
+    renewal,
     roles,
     users,
 )
 from mooring.identity.growth import BOUNDS
 from mooring.identity.keys import TOKEN_KEYS, TokenKeys
 from mooring.identity.policy import RULES
+from mooring.identity.renewal import keep_following
 from mooring.identity.service import Identity
-from mooring.service import Service, Surroundings
+from mooring.service import Loop, Service, Surroundings
 from mooring.web import faces
 
 
@@ -25,6 +27,7 @@ def _open(near: Surroundings) -> Identity:
         store=near.store,
         clock=near.clock,
         keys=TokenKeys(near.settings.state_path / TOKEN_KEYS),
+        sealer=near.sealer,
         token_lifetime_s=near.settings.token_lifetime_s,
     )
 
@@ -43,8 +46,10 @@ SERVICE = Service(
         grants.api,
         application_credentials.api,
         catalogue.api,
+        renewal.api,
     ),
     rules=RULES,
     open=_open,
     bounds=BOUNDS,
+    loops=(Loop(keep_following),),
 )

@@ -31,6 +31,8 @@ class TokenKeys:
         if not path.exists():
             _write(path, new_keys().split())
         self._stamp, self._make, self._read = self._load()
+        self.sealed = b""
+        """What the database had when it was looked at last; empty before."""
 
     def encrypt(self, content: bytes) -> str:
         """Return `content` as text that is safe in a URL and a header."""
@@ -50,11 +52,13 @@ class TokenKeys:
         except InvalidToken as error:
             raise Unauthenticated("The token is not valid.") from error
 
-    def rotate(self) -> None:
-        """Make the next key the present one and a new key the next; forget the oldest."""
-        keys = self._path.read_bytes().split()
-        rotated = [Fernet.generate_key(), keys[0], *keys[1:]]
-        _write(self._path, rotated[:KEPT])
+    def content(self) -> bytes:
+        """Return what the file has."""
+        return self._path.read_bytes()
+
+    def replace(self, content: bytes) -> None:
+        """Go on with the keys of such a file, which is written."""
+        _write(self._path, content.split())
         self._reload()
 
     def _load(self) -> tuple[tuple[int, int], Fernet, MultiFernet]:
@@ -79,6 +83,15 @@ class TokenKeys:
             return False
         self._stamp, self._make, self._read = self._load()
         return True
+
+
+def rotated(content: bytes) -> bytes:
+    """Return such a file whose next key is the present one, and a new one the next.
+
+    The oldest is forgotten.
+    """
+    keys = [Fernet.generate_key(), *content.split()]
+    return b"\n".join(keys[:KEPT]) + b"\n"
 
 
 def new_keys() -> bytes:

@@ -31,6 +31,8 @@ RULES: dict[str, str] = {
         f"identity:{rule}": "rule:admin_or_system_reader or project_id:%(target.project.id)s"
         for rule in ("get_project_tag", "list_project_tags")
     },
+    "mooring:end_all_tokens": _ADMIN,
+    "mooring:rotate_token_keys": _ADMIN,
     "identity:create_project_tag": _ADMIN,
     "identity:update_project_tags": _ADMIN,
     "identity:delete_project_tag": _ADMIN,

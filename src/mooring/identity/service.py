@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from mooring.clock import Clock
     from mooring.identity.keys import TokenKeys
+    from mooring.saga.seal import Sealer
     from mooring.store.base import Store
 
 T = TypeVar("T")
@@ -30,10 +31,11 @@ class Identity:
         store: Store,
         clock: Clock,
         keys: TokenKeys,
+        sealer: Sealer,
         token_lifetime_s: int = 3600,
         hasher: Hasher | None = None,
     ) -> None:
-        self.store, self.clock, self.keys = store, clock, keys
+        self.store, self.clock, self.keys, self.sealer = store, clock, keys, sealer
         self.token_lifetime_s = token_lifetime_s
         self.hasher, self.failures = hasher or Hasher(), Failures()
         self.revision = 0

@@ -283,3 +283,11 @@ async def test_hosts_that_are_gone_leave_an_empty_status(cloud: ComputeAlone) ->
     server_id = await cloud.server(host="gone")
     shown = await cloud.get(f"/servers/{server_id}", version="2.16", user="admin")
     assert shown["server"]["host_status"] == ""
+
+
+async def test_a_server_shows_the_security_group_that_its_creation_told(
+    cloud: ComputeAlone,
+) -> None:
+    made = await cloud.create(security_groups=[{"name": "default"}])
+    shown = (await cloud.get(f"/servers/{made['id']}"))["server"]
+    assert shown["security_groups"] == made["security_groups"] == [{"name": "default"}]

@@ -19,10 +19,7 @@ from mooring.agent_api.verbs import UNPLUG_DISK
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices, disk_places, old_calls
 from mooring.errors import Conflict, MooringError, NotFound, Unavailable, told_also
-from mooring.limits import (
-    COMPUTE_UNDO_ATTEMPTS,
-    COMPUTE_VOLUME_POLL_S,
-)
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS, COMPUTE_VOLUME_POLL_S
 from mooring.saga import journal
 from mooring.saga.define import Park, may_be_repeated
 from mooring.saga.journal import is_unavailable
@@ -375,7 +372,8 @@ async def end(run: Run[Compute], disk: Disk) -> None:
 async def specify(run: Run[Compute], disk: Disk) -> DiskSpec:
     """Return a disk as an agent takes it, with fresh connection data."""
     if not disk.attachment_id:
-        return describe(disk, await old_calls.export(run, disk))
+        again = old_calls.exported_again(run) if disk.old_calls else None
+        return describe(disk, await old_calls.export(run, disk, operation=again))
     shown = await run.service.volumes.show_attachment(None, disk.attachment_id)
     return describe(disk, shown.connection_info)
 

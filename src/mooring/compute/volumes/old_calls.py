@@ -77,6 +77,11 @@ async def export(
     return connection
 
 
+def exported_again(run: Run[Compute]) -> Operation:
+    """Return the operation under which a step that starts a guest exports its volumes once more."""
+    return guests.other(run.operation, "export")
+
+
 async def attach(run: Run[Compute], disk: Disk, operation: Operation) -> None:
     """Say that the server has the volume: it is in use. One that is read-only is attached so."""
     volume = await run.service.volumes.show(None, disk.volume_id)
@@ -157,9 +162,13 @@ async def end_unanswered(run: Run[Compute], disk: Disk, reserving: Operation) ->
 
 
 async def _give_back(run: Run[Compute], disk: Disk, mine: list[str]) -> None:
-    """End the export, by which a volume that is `attaching` is free, and say who has it no more."""
+    """End the export, by which a volume that is `attaching` is free, and say who has it no more.
+
+    The host's name is enough of its connector: what hosts connect is files, let in by no more. So
+    a host that is silent or gone is not asked.
+    """
     volumes = run.service.volumes
-    arguments: dict[str, Any] = {"connector": await _connector(run, disk.host)}
+    arguments: dict[str, Any] = {"connector": {"host": disk.host or ""}}
     operation = guests.other(run.operation, "terminate")
     await volumes.act(
         None, disk.volume_id, "os-terminate_connection", arguments, operation=operation
@@ -228,10 +237,3 @@ def _is_noted(tx: Session, disk: Disk) -> bool:
 def _is_others(tx: Session, disk: Disk) -> bool:
     rows = devices.of_volume(tx, disk.volume_id)
     return any(row.server_id != disk.server_id for row in rows) or _is_noted(tx, disk)
-
-
-async def _connector(run: Run[Compute], host: str | None) -> dict[str, Any]:
-    """Return the connector of a host, or as much as is known of one that is lost."""
-    if host is not None and not await guests.is_lost(run, host):
-        return await guests.connector(run, host)
-    return {"host": host or ""}

@@ -30,6 +30,7 @@ from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.disks import specify
+from mooring.compute.volumes.old_calls import exported_again
 from mooring.errors import Conflict
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Again, Each, Former, Run, Saga, Step, exclusive
@@ -85,7 +86,9 @@ async def spawn_guest(notes: CreateServer, run: Run[Compute]) -> None:
 
 
 async def destroy_guest(notes: CreateServer, run: Run[Compute]) -> None:
-    """Remove the guest from its host."""
+    """Remove the guest from its host, and let its volumes be exported to it no more."""
+    if notes.old_calls:
+        await run.service.volumes.session.bury(exported_again(run))
     await guests.destroy(run, notes.host or None, notes.server_id)
 
 

@@ -14,7 +14,7 @@ from mooring.compute.service import Compute
 from mooring.compute.tables import Host
 from mooring.compute.wire.api import queries
 from mooring.compute.wire.api.values import canonical_uuid, read_truth
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Invalid, NotFound, Unavailable
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply, Version
 
@@ -79,14 +79,30 @@ async def show_hypervisor(call: Call[Compute]) -> Reply:
     queries.check_keys(call, ("with_servers",) if call.version >= _UUID_SINCE else ())
     with_servers = call.version >= _UUID_SINCE and _with_servers(call)
     found = await _find(call, with_servers=with_servers)
-    return Reply(200, {"hypervisor": _whole(found.rows[0], call, found)})
+    row = found.rows[0]
+    shown = _whole(row, call, found)
+    if call.version >= _PLAIN_SINCE and shown["state"] == "up":
+        shown["uptime"] = await _ask_uptime(call, row) or None
+    return Reply(200, {"hypervisor": shown})
+
+
+async def _ask_uptime(call: Call[Compute], row: Host) -> str:
+    """Return what a host says of its uptime; "" when it does not."""
+    try:
+        return (await call.service.agents[row.name].host()).uptime
+    except Unavailable:
+        return ""
 
 
 @api.get("/os-hypervisors/{hypervisor_id}/uptime", policy=f"{_RULE}uptime", until=(2, 87))
 async def show_uptime(call: Call[Compute]) -> Reply:
-    """Say that no host tells its uptime."""
-    await _find(call, with_servers=False)
-    raise Invalid("Hosts do not tell their uptime here.", status=501)
+    """How long the host's machine runs, as it tells when it is asked."""
+    row = (await _find(call, with_servers=False)).rows[0]
+    now, down_after_s = call.service.clock.now(), call.service.settings.host_down_s
+    told = await _ask_uptime(call, row) if hosts.is_up(row, now, down_after_s) else ""
+    if not told:
+        raise Invalid(f"Host {row.name} does not tell its uptime now. Ask again when it is up.")
+    return Reply(200, {"hypervisor": _brief(row, call) | {"uptime": told}})
 
 
 @api.get("/os-hypervisors/{pattern}/search", policy=f"{_RULE}search", until=(2, 52))

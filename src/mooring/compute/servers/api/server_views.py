@@ -130,6 +130,8 @@ class ServerView:
             _STATE + "power_state": server.power_state,
             _USAGE + "launched_at": microsecond(server.launched_at),
             _USAGE + "terminated_at": microsecond(server.terminated_at),
+            # As the answer to its creation said; a request may name no other.
+            "security_groups": [{"name": "default"}],
             "os-extended-volumes:volumes_attached": [
                 {"id": volume_id, "delete_on_termination": delete}
                 if with_delete

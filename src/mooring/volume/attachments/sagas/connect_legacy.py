@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
@@ -29,15 +30,23 @@ class ConnectLegacy(Struct, frozen=True, kw_only=True):
     made: bool = False
 
 
-def check_host(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> None:
-    """Refuse a volume that has come to another host while this waited for its turn."""
-    del run
+def check_host(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> ConnectLegacy | None:
+    """Refuse a volume that has come to another host while this waited for its turn.
+
+    Whoever had the turn may have taken its export back: then it is this one's to make.
+    """
     if backends.host_of(tx, notes.volume_id) != notes.host:
         raise Conflict(
             f"Resource conflict: Volume {notes.volume_id} has come to another host meanwhile. "
             "Nothing was connected; ask again.",
             busy=True,
         )
+    if notes.made or tx.get(ExportRow, notes.export_id) is not None:
+        return None
+    fields = {"volume_id": notes.volume_id, "host": notes.connector["host"]}
+    tx.add(ExportRow(id=notes.export_id, connector=notes.connector, created_at=run.now(), **fields))
+    tx.flush()
+    return replace(notes, made=True)
 
 
 def forget_made(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> None:
