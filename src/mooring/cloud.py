@@ -101,6 +101,7 @@ class Cloud:
         self.apps: dict[str, ASGIApp] = {}
         self.app: ASGIApp = mount({}, _nobody)
         self.fleet: Fleet | None = None
+        self.audit = AuditLog(outside.settings.state_path / AUDIT_FILE)
         self._opened: dict[str, Any] = {}
 
     def __getitem__(self, declared: Service[S]) -> S:
@@ -326,7 +327,7 @@ def _engine(cloud: Cloud, name: str, service: S, sealer: Sealer) -> Engine[S]:
 async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
     """Build every service's application, and let the others reach it without a socket."""
     root = cloud.outside.public_url
-    audit = AuditLog(cloud.outside.settings.state_path / AUDIT_FILE)
+    audit = cloud.audit
     for each in cloud.services:
         service, url = cloud[each], f"{root}/{each.name}"
         await each.prepare(service)
@@ -340,10 +341,11 @@ async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
         )
         cloud.apps[f"/{each.name}"] = app
         cloud.outside.network.serve(url, app)
-    hosts = fleet_app.build(cloud.fleet, cloud.agents, validator, cloud.outside.joins_at)
+    joins_at = cloud.outside.joins_at
+    hosts = fleet_app.build(cloud.fleet, cloud.agents, validator, joins_at, audit)
     if len(cloud.services) == len(SERVICES):
         # The doctor holds what all services say against each other.
-        cloud.apps["/mooring"] = fleet_app.beside(hosts, doctor_app.build(cloud, validator))
+        cloud.apps["/mooring"] = fleet_app.beside(hosts, doctor_app.build(cloud, validator, audit))
     token = metrics_app.ensure_token(cloud.outside.settings.state_path / metrics_app.FILE)
     cloud.apps[metrics_app.PATH] = metrics_app.build(cloud, token)
     cloud.apps["/healthz"] = health_app.build(cloud.engines, cloud.agents.doors)

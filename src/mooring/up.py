@@ -231,7 +231,7 @@ def _joins_at(settings: Settings, door: socket.socket | None) -> str:
 async def _let_hosts_in(cloud: Cloud, door: socket.socket | None, stack: AsyncExitStack) -> None:
     if door is None or cloud.fleet is None:
         return
-    app, context = fleet_door.build(cloud.fleet), cloud.fleet.door_context
+    app, context = fleet_door.build(cloud.fleet, cloud.audit), cloud.fleet.door_context
     served = listening(app, door, context=context, hears_signals=False)
     await stack.enter_async_context(served)
 

@@ -8,7 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import msgspec
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -17,12 +20,13 @@ from mooring.agent_api.client import Agents
 from mooring.agent_api.joining import Joined, JoinRequest, JoinToken, read_token, write_token
 from mooring.clock import SimulatedClock
 from mooring.errors import Bug, Conflict, Forbidden, Invalid, MooringError, NotFound, OverQuota
-from mooring.fleet import joining
+from mooring.fleet import door, joining
 from mooring.fleet.fleet import Fleet, open_fleet
 from mooring.fleet.tables import AuthorityRow, HostRow
 from mooring.limits import JOIN_TOKEN_S
 from mooring.saga.seal import Sealer
 from mooring.store.base import Store
+from mooring.web.audit import FILE, STRANGERS, AuditLog
 from tests.fleet.stores import BOTH, open_fleet_store
 
 pytestmark = pytest.mark.anyio
@@ -186,3 +190,27 @@ async def test_other_processes_learn_who_joined(fleet: Fleet, store: Store) -> N
 def test_what_is_no_token_is_told(text: str) -> None:
     with pytest.raises(Invalid, match="mooring host add"):
         read_token(text)
+
+
+async def test_the_audit_log_says_who_was_let_in_and_apart_who_was_not(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    app = door.build(fleet, AuditLog(tmp_path / FILE))
+    transport = httpx2.ASGITransport(app=app, client=("192.0.2.7", 4711))
+    token, _ = await fleet.invite("h2", ["compute"], HERE)
+    key = certificates.new_key()
+    asked = knock(token, key)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://door") as client:
+        wrong = msgspec.json.encode(replace(asked, secret="guessed"))
+        assert (await client.post("/join", content=wrong)).status_code == 403
+        assert not (tmp_path / FILE).exists()
+        right = await client.post("/join", content=msgspec.json.encode(asked))
+        assert right.status_code == 200
+    [line] = (tmp_path / FILE).read_text().splitlines()
+    told = msgspec.json.decode(line)
+    assert (told["what"], told["host"], told["address"]) == ("host", "h2", "192.0.2.7")
+    [line] = (tmp_path / STRANGERS).read_text().splitlines()
+    told = msgspec.json.decode(line)
+    assert (told["what"], told["status"], told["address"]) == ("refused", 403, "192.0.2.7")
+    assert "guessed" not in line
+    assert read_token(token).secret not in (tmp_path / FILE).read_text()

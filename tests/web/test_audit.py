@@ -8,11 +8,12 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from mooring import row_limits
 from mooring.web import audit
-from tests.cloud import SimulatedCloud
+from tests.cloud import URL, SimulatedCloud
 
 pytestmark = pytest.mark.anyio
 _DEFAULT = {"id": "default"}
@@ -115,3 +116,40 @@ async def test_who_shows_no_token_pushes_nothing_out(
         assert kept
         assert all(len(line["path"]) <= 500 for line in kept)
         assert stat.S_IMODE(strangers.stat().st_mode) == 0o600
+
+
+async def beside(
+    cloud: SimulatedCloud, method: str, path: str, body: Any = None, *, user: str = "admin"
+) -> int:
+    """Ask what is no service; return the status."""
+    transport = httpx2.ASGITransport(app=cloud.cloud.app)
+    headers = {"x-auth-token": await cloud.token(user)}
+    async with httpx2.AsyncClient(transport=transport, base_url=URL) as client:
+        answer = await client.request(method, path, json=body, headers=headers)
+    return answer.status_code
+
+
+async def test_what_is_done_to_hosts_operations_and_by_the_doctor_is_told(tmp_path: Path) -> None:
+    async with SimulatedCloud(tmp_path) as cloud:
+        admin: dict[str, Any] = {"user": "admin"}
+        path = "/compute/v2.1/os-services"
+        services = (await cloud.ask("GET", path, version="2.53", **admin)).body["services"]
+        one = f"{path}/{services[0]['id']}"
+        down = {"forced_down": True}
+        assert (await cloud.ask("PUT", one, down, version="2.53", **admin)).status == 200
+        operation = "/compute/v2.1/mooring/operations/00000000-0000-4000-8000-000000000000/action"
+        assert (await cloud.ask("POST", operation, {"abort": None}, **admin)).status == 404
+        assert await beside(cloud, "POST", "/mooring/doctor") == 200
+        assert await beside(cloud, "GET", "/mooring/doctor") == 200
+        invited = {"name": "h2", "roles": ["compute"]}
+        assert await beside(cloud, "POST", "/mooring/hosts", invited) == 409
+        assert await beside(cloud, "DELETE", "/mooring/hosts/h2", user="demo") == 403
+        [shut, host] = told(cloud, "host")
+        assert (shut["path"], shut["status"], shut["user"]) == (one, 200, "admin")
+        assert (host["path"], host["status"], host["user"]) == ("/mooring/hosts", 409, "admin")
+        [aborted] = told(cloud, "operation")
+        assert (aborted["action"], aborted["path"]) == ("abort", operation)
+        [mended] = told(cloud, "mend")
+        assert (mended["path"], mended["user"]) == ("/mooring/doctor", "admin")
+        [refused] = told(cloud, "refused")
+        assert (refused["host"], refused["status"], refused["user"]) == ("h2", 403, "demo")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mooring.config import Settings
     from mooring.saga.engine import Engine
     from mooring.store.base import Store
+    from mooring.web.audit import AuditLog
 
 PATH = "/mooring/doctor"
 _STATUS = {"unauthenticated": 401, "forbidden": 403, "unavailable": 503}
@@ -60,8 +61,8 @@ class Patient(Protocol):
         ...
 
 
-def build(cloud: Patient, validator: TokenValidator) -> ASGIApp:
-    """Return the application."""
+def build(cloud: Patient, validator: TokenValidator, audit: AuditLog | None = None) -> ASGIApp:
+    """Return the application. `audit` is told who had it mend, and what it retried."""
 
     async def answer(request: Request) -> Response:
         if request.url.path.rstrip("/") != PATH or request.method not in ("GET", "POST"):
@@ -71,7 +72,9 @@ def build(cloud: Patient, validator: TokenValidator) -> ASGIApp:
             return _refusal(403, "The doctor speaks to administrators only.")
         if request.method == "POST":
             await cloud.mend()
-            await _retry_stuck(cloud)
+            retried = await _retry_stuck(cloud)
+            if audit is not None:
+                audit.note("mend", request, 200, who, retried=" ".join(retried))
         found = await examine(cloud.stores, cloud.agents, cloud.clock, cloud.settings)
         return JSONResponse({"findings": msgspec.to_builtins(found)})
 
@@ -85,7 +88,10 @@ def build(cloud: Patient, validator: TokenValidator) -> ASGIApp:
     return application
 
 
-async def _retry_stuck(cloud: Patient) -> None:
+async def _retry_stuck(cloud: Patient) -> list[str]:
+    """Retry every stuck operation; return their ids."""
+    every: list[str] = []
+
     def stuck(tx: Session) -> list[str]:
         query = select(SagaRow.id).where(SagaRow.stuck, SagaRow.state != "ended")
         return list(tx.execute(query).scalars())
@@ -98,6 +104,8 @@ async def _retry_stuck(cloud: Patient) -> None:
             for saga_id in found
         )
         await asyncio.gather(*retries)
+        every += found
+    return every
 
 
 def _refusal(status: int, message: str) -> Response:

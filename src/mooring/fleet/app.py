@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from mooring.agent_api.client import Agents
     from mooring.fleet.fleet import Fleet
     from mooring.fleet.tables import HostRow
+    from mooring.web.audit import AuditLog
+    from mooring.who import Who
 
 PATH = "/mooring/hosts"
 _RENEWAL = "/renewal"
+_TOLD, _REFUSED = ("POST", "DELETE"), (401, 403)
 BESIDE = "beside"
 """The status of a host that runs beside the control plane, on its machine."""
 _STATUS = {
@@ -71,11 +74,19 @@ class HostView(Struct, frozen=True, kw_only=True):
     """As the process that was asked sees it."""
 
 
-def build(fleet: Fleet | None, agents: Agents, validator: TokenValidator, joins_at: str) -> ASGIApp:
-    """Return the application; without a fleet it knows the hosts beside it, and how to get one."""
+def build(
+    fleet: Fleet | None,
+    agents: Agents,
+    validator: TokenValidator,
+    joins_at: str,
+    audit: AuditLog | None = None,
+) -> ASGIApp:
+    """Return the application; without a fleet it knows the hosts beside it, and how to get one.
 
-    async def answer(request: Request) -> tuple[int, object]:
-        who = await who_from_request(request.headers, validator, "")
+    `audit` is told of hosts that are invited, renewed and removed.
+    """
+
+    async def answer(request: Request, who: Who) -> tuple[int, object]:
         if not who.is_admin:
             raise Forbidden("Hosts are an administrator's business.")
         name, method = request.url.path.removeprefix(PATH).strip("/"), request.method
@@ -95,20 +106,36 @@ def build(fleet: Fleet | None, agents: Agents, validator: TokenValidator, joins_
             return await _answer_for_host(fleet, method, name, gone=gone)
         if method == "POST":
             asked = await _read(request)
+            request.state.host = asked.name
             return 201, Invited(*await fleet.invite(asked.name, asked.roles, joins_at))
         raise NotFound(f"There is no {request.method} of {PATH}.")
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        request, who, refused = Request(scope, receive), None, None
+        request.state.host = request.url.path.removeprefix(PATH).strip("/").removesuffix(_RENEWAL)
         try:
-            status, body = await answer(Request(scope, receive))
+            who = await who_from_request(request.headers, validator, "")
+            status, body = await answer(request, who)
         except MooringError as error:
-            status = _STATUS.get(error.kind, 500)
+            status, refused = _STATUS.get(error.kind, 500), error
             body = {"error": {"code": status, "message": error.public}}
+        _tell(audit, request, status, who, refused)
         content = b"" if body is None else msgspec.json.encode(body)
         response = Response(content, status, media_type="application/json")
         await response(scope, receive, send)
 
     return application
+
+
+def _tell(
+    audit: AuditLog | None,
+    request: Request,
+    status: int,
+    who: Who | None,
+    refused: MooringError | None,
+) -> None:
+    if audit is not None and (request.method in _TOLD or status in _REFUSED):
+        audit.note("host", request, status, who, refused, host=request.state.host)
 
 
 def _answer_for_neighbour(agents: Agents, method: str, name: str) -> tuple[int, object]:

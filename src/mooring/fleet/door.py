@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from mooring.fleet.fleet import Fleet
+    from mooring.web.audit import AuditLog
 
 log = structlog.get_logger()
 
 
-def build(fleet: Fleet) -> ASGIApp:
-    """Return the application."""
+def build(fleet: Fleet, audit: AuditLog | None = None) -> ASGIApp:
+    """Return the application. `audit` is told who was let in, and who was not."""
     places = asyncio.Semaphore(JOIN_CALLERS)
 
     async def answer(request: Request) -> Response:
@@ -42,6 +43,8 @@ def build(fleet: Fleet) -> ASGIApp:
             raise Unavailable("Many hosts join now. Start the agent again.")
         async with places:
             joined = await fleet.join(await _read(request))
+        if audit is not None:
+            audit.note("host", request, 200, host=joined.name)
         return Response(msgspec.json.encode(joined), media_type="application/json")
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,6 +54,8 @@ def build(fleet: Fleet) -> ASGIApp:
         except MooringError as error:
             caller = request.client.host if request.client else ""
             log.warning("a host was not let in", caller=caller, reason=str(error))
+            if audit is not None:
+                audit.note("host", request, STATUS[error.kind], error=error)
             # What is private stays in the log.
             told = Bug("The control plane failed.") if isinstance(error, Bug) else error
             plain = type(told)(told.public)

@@ -18,8 +18,12 @@ import structlog
 from mooring import row_limits
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from mooring.errors import MooringError
+    from mooring.web.api import Route
     from mooring.web.exchange import Exchange
+    from mooring.who import Who
 
 log = structlog.get_logger()
 FILE = "audit.log"
@@ -33,6 +37,10 @@ _WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 _LOGIN = "/auth/tokens"
 _WORDS = ("reset", "force", "evacuate")
 """In the name of a rule or an action: what administrators do to others' things."""
+_OPERATIONS = "/mooring/operations/{saga_id}/action"
+_OVERRULED = ("abort", "retry")
+_HOSTS = ("/os-services/", "/mooring/drains/", "/mooring/evacuations/", "/mooring/fences/")
+"""Paths by which a host is shut, emptied, fenced, said to be dead or taken out."""
 
 
 class AuditLog:
@@ -74,6 +82,33 @@ class AuditLog:
             file = self._path.with_name(STRANGERS)
         self._append(file, {key: value for key, value in line.items() if value != ""})
 
+    def note(
+        self,
+        what: str,
+        request: Request,
+        status: int,
+        who: Who | None = None,
+        error: MooringError | None = None,
+        **facts: str,
+    ) -> None:
+        """Write down what was asked of the control plane itself, beside its services."""
+        known = {} if who is None else {"user_id": who.user_id, "user": who.user_name}
+        line = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "what": "refused" if status in _REFUSALS else what,
+            "service": "mooring",
+            "method": request.method,
+            "path": request.url.path[:_LONGEST],
+            "status": status,
+            **known,
+            **{name: fact[:_LONGEST] for name, fact in facts.items()},
+            "address": request.client.host if request.client else "",
+            "reason": (error.private or error.public)[:_LONGEST] if error else "",
+        }
+        is_stranger = who is None and error is not None
+        file = self._path.with_name(STRANGERS) if is_stranger else self._path
+        self._append(file, {key: value for key, value in line.items() if value != ""})
+
     def _append(self, file: Path, line: Mapping[str, Any]) -> None:
         content = msgspec.json.encode(line) + b"\n"
         try:
@@ -109,5 +144,14 @@ def _kind(exchange: Exchange, status: int) -> str:
         if (method, route.path) == ("POST", _LOGIN):
             return "login"
         return "change"
+    return _overruling(route)
+
+
+def _overruling(route: Route) -> str:
+    """Return what a write to another service is, empty for an ordinary one."""
+    if route.path == _OPERATIONS:
+        return "operation" if route.action in _OVERRULED else ""
+    if route.path.startswith(_HOSTS):
+        return "host"
     named = f"{route.policy or ''} {route.action}".lower()
     return "reset" if any(word in named for word in _WORDS) else ""
