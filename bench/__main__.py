@@ -35,6 +35,7 @@ PARTS: tuple[str, ...] = (
     "swap",
     "shares",
     "listing",
+    "crowded",
     "steps",
     "silent",
     "recovery",

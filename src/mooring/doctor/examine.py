@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from mooring.agent_api.client import Agents
 from mooring.clock import Clock
 from mooring.config import Settings
 from mooring.doctor import agreement, backups, books, guest_shares, owners, shares, snapshots
+from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
 from mooring.store.base import Store
 
 BETWEEN_S = 2.0
+_LOOKS = (
+    *(owners.look, agreement.look, snapshots.look, backups.look),
+    *(shares.look, guest_shares.look),
+)
 
 
 async def examine(
@@ -33,10 +39,13 @@ async def examine(
 async def look(
     stores: Mapping[str, Store], agents: Agents, clock: Clock, settings: Settings
 ) -> set[Finding]:
-    """Return what one look finds."""
+    """Return what one look finds.
+
+    Comparing takes as long as there are rows, so a thread does it: requests go on beside it.
+    """
     found = await books.read(stores, agents, clock.now(), settings)
-    looks = (
-        *(owners.look, agreement.look, snapshots.look, backups.look),
-        *(shares.look, guest_shares.look),
-    )
-    return {finding for look_at in looks for finding in look_at(found)}
+    return await asyncio.to_thread(_compare, found)
+
+
+def _compare(found: Books) -> set[Finding]:
+    return {finding for look_at in _LOOKS for finding in look_at(found)}
