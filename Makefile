@@ -51,7 +51,7 @@ fuzz: ## send 100,000 requests that make little sense, half of them with each da
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every tests/fuzz
 
-soak: ## live through 3000 random histories of servers that move with volumes and shares
+soak: ## live through 3000 random histories of servers, volumes and shares, and watch the tables
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every -m soak
 

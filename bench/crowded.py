@@ -1,4 +1,4 @@
-"""What 10,000 volumes cost those who ask for something else: the doctor's look, and one more volume.
+"""What 10,000 volumes cost who asks for something else: the doctor's look, and one more volume.
 
 The doctor reads every row and every host, in the process that answers requests. What counts is how
 long a request waits meanwhile, beside how long one waits without a doctor.
