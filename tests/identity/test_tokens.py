@@ -98,6 +98,33 @@ async def test_a_project_that_is_enabled_again_has_no_token_of_before(cloud: Ide
     assert (await cloud.log_in("demo", project="demo")).status == 201
 
 
+async def test_a_role_that_is_given_again_comes_back_to_no_token_of_before(
+    cloud: IdentityCloud,
+) -> None:
+    user_id = await cloud.add_user("ann", "secret", role="member", project="demo")
+    role_id = await cloud.id_of("roles", "service")
+    path = f"/projects/{await cloud.id_of('projects', 'demo')}/users/{user_id}/roles/{role_id}"
+
+    async def change(method: str) -> str:
+        """Give or take the role; return a token of afterwards."""
+        assert (await cloud.ask(method, path, user="admin")).status == 204
+        answer = await cloud.log_in("ann", project="demo")
+        return answer.headers["x-subject-token"]
+
+    async def roles_of(token: str) -> set[str]:
+        answer = await cloud.show(token)
+        return {role["name"] for role in answer.body["token"]["roles"]}
+
+    with_it = await change("PUT")
+    without = await change("DELETE")
+    assert "service" not in await roles_of(with_it)
+    again = await change("PUT")
+    assert "service" in await roles_of(again)
+    assert [(await cloud.show(one)).status for one in (with_it, without)] == [404, 404]
+    await change("PUT")
+    assert "service" in await roles_of(again), "nothing was taken since"
+
+
 async def test_a_role_that_is_taken_shrinks_the_token_and_the_last_one_ends_it(
     cloud: IdentityCloud,
 ) -> None:

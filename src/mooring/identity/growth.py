@@ -32,7 +32,7 @@ BOUNDS: tuple[Bound[Identity], ...] = (
     Bound(ApplicationCredentialRow, "with their user, who alone makes them"),
     Bound(
         RevocationRow,
-        "until the token would be worth nothing anyway; one for each login at most",
+        "until tokens would be worth nothing anyway; one for each login, and each role taken",
         Aged[Identity](RevocationRow, "forget_at", 0.0, most=0, least_s=0.0),
     ),
 )

@@ -9,9 +9,11 @@ from sqlalchemy import delete, or_, select
 
 from mooring.errors import Conflict, Forbidden, NotFound
 from mooring.identity import bodies, projects, rows, users
-from mooring.identity.tables import GrantRow, ImplicationRow, RoleRow
+from mooring.identity.tables import GrantRow, ImplicationRow, RevocationRow, RoleRow
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from sqlalchemy.orm import Session
 
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S")]
@@ -100,10 +102,18 @@ def check_scope(tx: Session, scope: str) -> None:
 
 
 def grant(tx: Session, user_id: str, scope: str, role_id: str) -> None:
-    """Give a user a role on a scope; it may have it already. Raises NotFound."""
-    users.find(tx, user_id)
+    """Give a user a role on a scope; it may have it already. Raises NotFound.
+
+    Where it was taken while tokens of before still may come, these end: they would have it again.
+    """
+    user = users.find(tx, user_id)
     check_scope(tx, scope)
     find(tx, role_id)
+    # Whoever may give roles may end what comes from them.
+    taken = tx.get(RevocationRow, _taken(user_id, scope, role_id))
+    if taken is not None:
+        user.token_generation += 1
+        tx.delete(taken)
     tx.merge(GrantRow(user_id=user_id, scope=scope, role_id=role_id))
     tx.flush()
 
@@ -116,8 +126,11 @@ def has(tx: Session, user_id: str, scope: str, role_id: str) -> bool:
     return tx.get(GrantRow, (user_id, scope, role_id)) is not None
 
 
-def take(tx: Session, user_id: str, scope: str, role_id: str) -> None:
-    """Take a role from a user. Raises NotFound when the user does not have it there."""
+def take(tx: Session, user_id: str, scope: str, role_id: str, *, until: datetime) -> None:
+    """Take a role from a user. Raises NotFound when the user does not have it there.
+
+    `until`: when every token of now is worth nothing any more. They lose the role at once.
+    """
     if not has(tx, user_id, scope, role_id):
         raise unknown_grant(user_id, role_id)
     tx.execute(
@@ -125,6 +138,12 @@ def take(tx: Session, user_id: str, scope: str, role_id: str) -> None:
             GrantRow.user_id == user_id, GrantRow.scope == scope, GrantRow.role_id == role_id
         )
     )
+    tx.merge(RevocationRow(audit_id=_taken(user_id, scope, role_id), forget_at=until))
+
+
+def _taken(user_id: str, scope: str, role_id: str) -> str:
+    """Return what stands for a role that was taken among what was ended: no audit id has colons."""
+    return f"role:{user_id}:{scope}:{role_id}"
 
 
 def unknown_grant(user_id: str, role_id: str) -> NotFound:

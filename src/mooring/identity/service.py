@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy.exc import IntegrityError
 
+from mooring import limits
 from mooring.errors import Conflict
 from mooring.identity.failures import Failures
 from mooring.identity.passwords import Hasher
@@ -40,6 +42,10 @@ class Identity:
         self.hasher, self.failures = hasher or Hasher(), Failures()
         self.revision = 0
         """Grows with every change this process makes: what was read before may be outdated."""
+
+    def forget_at(self, now: datetime) -> datetime:
+        """Return when every token that there is now is worth nothing, with a service's beside."""
+        return now + timedelta(seconds=self.token_lifetime_s + limits.IDENTITY_EXPIRED_S)
 
     async def change(self, fn: Callable[[Session], T]) -> T:
         """Run a write, and let everybody who remembers something read it anew.

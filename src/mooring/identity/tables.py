@@ -166,7 +166,10 @@ class EndpointRow(Base):
 
 
 class RevocationRow(Base):
-    """A token that was ended, by its audit id; those made from it end with it."""
+    """A token that was ended, by its audit id; those made from it end with it.
+
+    So is a role that was taken from a user (`roles.take`), as long as tokens of before may come.
+    """
 
     __tablename__ = "revocations"
     __table_args__ = (Index("ix_revocations_forget_at", "forget_at"),)

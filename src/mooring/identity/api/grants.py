@@ -53,7 +53,8 @@ def _serve(prefix: str, kind: str, *, list_: str, check: str, create: str, revok
     @api.delete(one, policy=f"identity:{revoke}")
     async def revoke_grant(call: Call[Identity]) -> Reply:
         """Take a role from a user there."""
-        await call.service.change(lambda tx: roles.take(tx, *_grant(kind, call)))
+        until = call.service.forget_at(call.service.clock.now())
+        await call.service.change(lambda tx: roles.take(tx, *_grant(kind, call), until=until))
         return Reply(204)
 
 
