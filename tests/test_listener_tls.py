@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import ssl
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -57,6 +59,29 @@ def certify(directory: Path, issuer: str = "cloud") -> tuple[Path, Path]:
     return chain, secret
 
 
+def until(holds: Callable[[], bool], patience_s: float = 60.0) -> None:
+    """Look again and again until something holds."""
+    end = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def until_trusted(url: str, chain: Path) -> httpx2.Response:
+    """Ask with a certificate as the authority, until it is the one that is shown."""
+    answers: list[httpx2.Response] = []
+
+    def ask() -> bool:
+        try:
+            answers.append(httpx2.get(url, verify=ssl.create_default_context(cafile=str(chain))))
+        except httpx2.ConnectError:
+            return False
+        return True
+
+    until(ask)
+    return answers[0]
+
+
 def test_a_cloud_behind_a_certificate_serves_whoever_trusts_it(tmp_path: Path) -> None:
     chain, key = certify(tmp_path)
     settings = tmp_path / "settings.toml"
@@ -79,6 +104,18 @@ def test_a_cloud_behind_a_certificate_serves_whoever_trusts_it(tmp_path: Path) -
             httpx2.get(f"{in_the_clear}/healthz")
         code, said, warned = run_forked("operations", "list", *state)
         assert (code, said) == (0, "Nothing is going on.\n"), warned
+        # Another certificate is shown without a restart, and one that does not fit is not.
+        certify(tmp_path)
+        known = chain.read_bytes()
+        answer = until_trusted(demo["auth"]["auth_url"], chain)
+        assert answer.status_code == 200
+        key.write_bytes(certificates.new_key())
+        chain.write_bytes(b"nothing")
+        log = tmp_path / "log"
+        until(lambda: b"the new certificate is not shown" in log.read_bytes())
+        chain.write_bytes(known)
+        trusting = ssl.create_default_context(cafile=str(chain))
+        assert httpx2.get(demo["auth"]["auth_url"], verify=trusting).status_code == 200
         process.popen.send_signal(signal.SIGTERM)
         assert process.wait() == 0
     finally:

@@ -54,7 +54,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(
             description="A file with the certificate of that socket, PEM, and those that certify it"
             " behind it. Empty: it speaks HTTP in the clear, which is for this machine alone or"
-            " behind a proxy. A new one is read at the next start."
+            " behind a proxy. A new one is shown within seconds, without a restart."
         ),
     ] = ""
     tls_key: Annotated[

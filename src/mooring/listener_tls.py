@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
 from cryptography import x509
 
-from mooring.errors import Invalid
+from mooring.errors import Invalid, MooringError
 
 if TYPE_CHECKING:
+    from mooring.clock import Clock
     from mooring.config import Settings
 
 log = structlog.get_logger()
+Seen: TypeAlias = tuple[tuple[int, int, int], ...]
 _OTHERS = 0o077
+TLS_LOOK_S = 5.0
+"""How often it is looked whether there is another certificate."""
 
 
 def context(settings: Settings) -> ssl.SSLContext | None:
@@ -48,6 +53,49 @@ def context(settings: Settings) -> ssl.SSLContext | None:
             f"password: {error}."
         ) from error
     return made
+
+
+def seen(settings: Settings) -> Seen:
+    """Return what there is of the certificate and its key, by which another one is told apart."""
+    found: list[tuple[int, int, int]] = []
+    for one in (settings.tls_certificate, settings.tls_key):
+        try:
+            status = Path(one).expanduser().stat()
+        except OSError:
+            continue
+        found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+    return tuple(found)
+
+
+async def keep_fresh(
+    settings: Settings, shown: ssl.SSLContext | None, before: Seen, clock: Clock
+) -> None:
+    """Show another certificate as soon as its files are there, until cancelled.
+
+    `before` is what was seen of those that are shown. Connections that are open keep what they
+    have. Files that are no certificate and its key, as in the middle of a change, are said once and
+    looked at again when they are others; what was shown stays.
+    """
+    while True:
+        await clock.sleep(TLS_LOOK_S)
+        if shown is None:
+            continue
+        now = await asyncio.to_thread(seen, settings)
+        if now != before:
+            await asyncio.to_thread(_show, settings, shown)
+            before = now
+
+
+def _show(settings: Settings, shown: ssl.SSLContext) -> None:
+    try:
+        # Into one of its own first: a key that does not fit would leave the other one half changed.
+        context(settings)
+        certificate, key = Path(settings.tls_certificate), Path(settings.tls_key)
+        shown.load_cert_chain(certificate.expanduser(), key.expanduser(), password=_no_password)
+    except (MooringError, OSError, ValueError) as error:
+        log.warning("the new certificate is not shown, the one of before is", reason=str(error))
+        return
+    log.info("another certificate is shown from now on", file=settings.tls_certificate)
 
 
 def authority(settings: Settings) -> Path | None:

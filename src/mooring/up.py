@@ -181,7 +181,7 @@ async def _serve(
 ) -> None:
     allow_connections()
     stack.push_async_callback(agents.close)
-    tls = listener_tls.context(settings)
+    shown, tls = listener_tls.seen(settings), listener_tls.context(settings)
     url = settings.public_url or sockets.public_url(listener, is_tls=tls is not None)
     door = _open_door(settings, stack)
     outside = Outside(
@@ -206,9 +206,9 @@ async def _serve(
         gc.collect()
         gc.freeze()
         there = state_dir.until_lost(settings.state_path, known, cloud.clock)
-        await _until_first(
-            [served, asyncio.create_task(cloud.run()), asyncio.create_task(there)],
-        )
+        fresh = listener_tls.keep_fresh(settings, tls, shown, cloud.clock)
+        tasks = [asyncio.create_task(one) for one in (cloud.run(), there, fresh)]
+        await _until_first([served, *tasks])
         await cloud.stop()
 
 
