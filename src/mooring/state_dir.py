@@ -81,8 +81,18 @@ def seen(path: Path) -> dict[Path, int]:
     return found
 
 
-async def until_lost(path: Path, before: dict[Path, int], clock: Clock) -> None:
+_OF_CLOUD = (
+    "while the cloud ran. Nothing more is taken in; restore the state directory from a backup "
+    "(docs/backup.md), and start again."
+)
+
+
+async def until_lost(
+    path: Path, before: dict[Path, int], clock: Clock, *, then: str = _OF_CLOUD
+) -> None:
     """Look after what was `seen` of a directory until some of it is gone; then raise Unavailable.
+
+    `then` is what the error says of it, behind "was removed or replaced".
 
     What is open stays open: without this a cloud would go on to acknowledge what it writes into
     files that nobody can open any more.
@@ -96,10 +106,7 @@ async def until_lost(path: Path, before: dict[Path, int], clock: Clock) -> None:
             if now.get(one) not in {number, _UNKNOWN} and number != _UNKNOWN
         )
         if lost:
-            raise Unavailable(
-                f"{lost[0]} was removed or replaced while the cloud ran. Nothing more is taken in; "
-                "restore the state directory from a backup (docs/backup.md), and start again."
-            )
+            raise Unavailable(f"{lost[0]} was removed or replaced {then}")
 
 
 def is_held(path: Path) -> bool:

@@ -54,6 +54,16 @@ async def test_an_agent_answers_through_its_socket_and_takes_it_away(tmp_path: P
             await agent.client.host()
 
 
+async def test_an_agent_whose_directory_is_removed_ends_and_says_so(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    async with agent_process(state, "simulated") as agent:
+        assert (await agent.client.host()).name == "host-1"
+        await asyncio.to_thread(state.rename, tmp_path / "elsewhere")
+        await agent.died()
+        assert agent.process.returncode == 1
+
+
 async def test_a_socket_left_by_a_killed_agent_is_no_hindrance(tmp_path: Path) -> None:
     async with agent_process(tmp_path, "simulated") as agent:
         await agent.kill()

@@ -21,18 +21,24 @@ import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from mooring import certificates
+from mooring import certificates, state_dir
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.certificate import Credentials
 from mooring.agent.limits import AGENT_BACKLOG
 from mooring.agent.membership import Membership
 from mooring.agent.settings import AgentSettings
+from mooring.clock import RealClock
 from mooring.errors import Conflict, Unavailable
 from mooring.limits import AGENT_STOP_S
 from mooring.probe import Probe
 
 log = structlog.get_logger()
 _CREDENTIALS = struct.Struct("3i")
+_LOST = (
+    "while this agent ran. It does nothing more, and its guests go on. Put the directory back and "
+    "start the agent; if it is lost for good, take the host out of the cloud and let it join anew "
+    "(docs/hosts.md)."
+)
 
 
 Ready = Callable[[RunningAgent], None]
@@ -95,12 +101,19 @@ async def _serve(
         loop.add_signal_handler(number, server.stop)
     if ready is not None:
         loop.call_soon(ready, running)
-    watching = asyncio.create_task(_stop_without_libvirt(running, server))
+    watching = [
+        asyncio.create_task(watch(running, server))
+        for watch in (_stop_without_libvirt, _stop_without_directory)
+    ]
     try:
         await server.serve(sockets=[listening])
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        ended = [one.exception() for one in watching if one.done() and not one.cancelled()]
+        for one in watching:
+            one.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+    for error in filter(None, ended):
+        raise error
     if running.gone.is_set():
         raise Unavailable(
             "The libvirt daemon of this host ended; its guests go on. Start it, then this agent."
@@ -111,6 +124,19 @@ async def _stop_without_libvirt(running: RunningAgent, server: _Server) -> None:
     """End an agent whose libvirt is gone for good: the next one opens a new connection."""
     await running.gone.wait()
     server.stop()
+
+
+async def _stop_without_directory(running: RunningAgent, server: _Server) -> None:
+    """End an agent whose directory is gone, and raise Unavailable: nobody could open its journal.
+
+    It would answer for what the next agent of this host knows nothing of.
+    """
+    path = running.agent.settings.state_dir.absolute()
+    known = await asyncio.to_thread(state_dir.seen, path)
+    try:
+        await state_dir.until_lost(path, known, RealClock(), then=_LOST)
+    finally:
+        server.stop()
 
 
 @asynccontextmanager
