@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from mooring.fence import debts
 from mooring.store.loaded import Loaded
 from mooring.store.prepared import Prepared
 from mooring.volume.backends import apart
+from mooring.volume.backends.extra_specs import suits
 from mooring.volume.tables import (
     BackendRow,
     ReservationRow,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 VENDOR = "Mooring"
 _NAMESPACE = uuid.UUID("6f0d4f2e-7a0c-5b57-9a31-2b7f0c0d9c11")
-_SPECIAL = ("RESKEY:", "provisioning:", "multiattach", "replication_enabled", "reimage_")
 _backend_of = Prepared[tuple[str, str | None]](
     select(VolumeRow.backend, VolumeRow.moves_to).where(
         VolumeRow.id == bindparam("of_id"), VolumeRow.backend.is_not(None)
@@ -257,27 +256,7 @@ def _offers(room: Room, wanted: Wanted, settings: VolumeSettings) -> bool:
     row = room.row
     if wanted.multiattach and not row.multiattach:
         return False
-    has = capabilities(room, settings, row.seen_at)
-    asked = [
-        (key.removeprefix("capabilities:"), value)
-        for key, value in wanted.extra_specs.items()
-        if not key.startswith(_SPECIAL)
-    ]
-    return all(_matches(has, key, value) for key, value in asked)
-
-
-def _matches(has: Mapping[str, Any], key: str, value: str) -> bool:
-    if key not in has:
-        return False
-    words: Sequence[str] = value.split()
-    found = str(has[key])
-    if words[:1] == ["<is>"]:
-        return found.lower() == " ".join(words[1:]).lower()
-    if words[:1] == ["<in>"]:
-        return " ".join(words[1:]) in found
-    if words[:1] == ["s=="]:
-        return found == " ".join(words[1:])
-    return found == value
+    return suits(capabilities(room, settings, row.seen_at), wanted.extra_specs)
 
 
 def seen(tx: Session) -> dict[str, datetime]:
