@@ -17,6 +17,8 @@ class Who(Struct, frozen=True, kw_only=True):
     project_id: str = ""
     project_name: str = ""
     project_domain_id: str = "default"
+    domain_id: str = ""
+    """Of a token for a domain; empty in one for a project."""
     system_scope: str = ""
     roles: frozenset[str] = frozenset()
     service_roles: frozenset[str] = frozenset()

@@ -7,6 +7,7 @@ from typing import Any
 from tests.crowd.case import Ask, Case
 
 ONE_USER = Ask("POST", "/users", {"user": {"name": "{case}"}}, "user_id", "user.id")
+ONE_GROUP = Ask("POST", "/groups", {"group": {"name": "{case}"}}, "group_id", "group.id")
 USERS = Ask("POST", "/users", {"user": {"name": "{case}#"}}, "user#", "user.id")
 ROLES = Ask("POST", "/roles", {"role": {"name": "{case}#"}}, "role#", "role.id")
 
@@ -44,23 +45,69 @@ def _resource(plural: str, kind: str, **fields: Any) -> list[Case]:
     ]
 
 
-def _grants(scope: str, scope_id: str) -> list[Case]:
-    place = f"{scope}/users/{{user_id}}/roles"
+def _grants(scope: str, scope_id: str, holder: str = "user") -> list[Case]:
+    place = f"{scope}/{holder}s/{{{holder}_id}}/roles"
     real = place.replace("{scope_id}", scope_id)
     give = Ask("PUT", f"{real}/{{role#}}")
+    one = ONE_USER if holder == "user" else ONE_GROUP
     return [
         Case(
             route=f"PUT {place}/{{role_id}}",
-            before=(ONE_USER, ROLES),
+            before=(one, ROLES),
             path=f"{real}/{{role#}}",
             look=real,
             kept="{role#}",
         ),
         Case(
             route=f"DELETE {place}/{{role_id}}",
-            before=(ONE_USER, ROLES, give),
+            before=(one, ROLES, give),
             path=f"{real}/{{role#}}",
             look=real,
+            gone="{role#}",
+        ),
+    ]
+
+
+def _members() -> list[Case]:
+    """Users who are put into one group, and taken out."""
+    users = "/groups/{group_id}/users"
+    add = Ask("PUT", f"{users}/{{user#}}")
+    return [
+        Case(
+            route=f"PUT {users}/{{user_id}}",
+            before=(ONE_GROUP, USERS),
+            path=f"{users}/{{user#}}",
+            look=users,
+            kept="{user#}",
+        ),
+        Case(
+            route=f"DELETE {users}/{{user_id}}",
+            before=(ONE_GROUP, USERS, add),
+            path=f"{users}/{{user#}}",
+            look=users,
+            gone="{user#}",
+        ),
+    ]
+
+
+def _implications() -> list[Case]:
+    """Roles that one role implies, and does not imply any longer."""
+    implied = "/roles/{prior}/implies"
+    prior = Ask("POST", "/roles", {"role": {"name": "{case}"}}, "prior", "role.id")
+    route = "/roles/{role_id}/implies/{implied_id}"
+    return [
+        Case(
+            route=f"PUT {route}",
+            before=(prior, ROLES),
+            path=f"{implied}/{{role#}}",
+            look=implied,
+            kept="{role#}",
+        ),
+        Case(
+            route=f"DELETE {route}",
+            before=(prior, ROLES, Ask("PUT", f"{implied}/{{role#}}")),
+            path=f"{implied}/{{role#}}",
+            look=implied,
             gone="{role#}",
         ),
     ]
@@ -124,9 +171,16 @@ CASES = [
     *_resource("users", "user"),
     *_resource("projects", "project"),
     *_resource("roles", "role"),
+    *_resource("groups", "group"),
+    *_resource("domains", "domain", enabled=False),
+    *_members(),
+    *_implications(),
     *_grants("/projects/{scope_id}", "{project}"),
+    *_grants("/projects/{scope_id}", "{project}", "group"),
     *_grants("/domains/{scope_id}", "default"),
+    *_grants("/domains/{scope_id}", "default", "group"),
     *_grants("/system", ""),
+    *_grants("/system", "", "group"),
     Case(
         route="POST /users/{user_id}/password",
         before=(_PERSON,),
@@ -243,5 +297,4 @@ CASES = [
         look="/endpoints",
         gone="http://cloud.test/gone#",
     ),
-    Case(route="POST /domains", body={"domain": {"name": "new#"}}, refused=True),
 ]

@@ -41,3 +41,25 @@ async def test_a_grant_given_twice_at_once_is_given(cloud: IdentityCloud) -> Non
     path = f"/system/users/{user_id}/roles/{role_id}"
     answers = await asyncio.gather(*(cloud.ask("PUT", path, user="admin") for _ in range(4)))
     assert {answer.status for answer in answers} == {204}
+
+
+async def test_a_domain_with_a_group_works_and_goes(cloud: IdentityCloud) -> None:
+    domain_id = (await cloud.make("/domains", {"domain": {"name": "blue"}}))["id"]
+    home = {"domain_id": domain_id}
+    group_id = (await cloud.make("/groups", {"group": {"name": "crew", **home}}))["id"]
+    body = {"user": {"name": "ann", "password": "secret", **home}}
+    user_id = (await cloud.make("/users", body))["id"]
+    project_id = (await cloud.make("/projects", {"project": {"name": "p", **home}}))["id"]
+    role_id = await cloud.id_of("roles", "member")
+    for path in (
+        f"/groups/{group_id}/users/{user_id}",
+        f"/projects/{project_id}/groups/{group_id}/roles/{role_id}",
+    ):
+        answers = await asyncio.gather(*(cloud.ask("PUT", path, user="admin") for _ in range(3)))
+        assert {answer.status for answer in answers} == {204}
+    rows = await cloud.get(f"/role_assignments?user.id={user_id}&effective")
+    assert len(rows["role_assignments"]) == 2
+    body = {"domain": {"enabled": False}}
+    assert (await cloud.ask("PATCH", f"/domains/{domain_id}", body, user="admin")).status == 200
+    assert (await cloud.ask("DELETE", f"/domains/{domain_id}", user="admin")).status == 204
+    assert (await cloud.ask("GET", f"/groups/{group_id}", user="admin")).status == 404

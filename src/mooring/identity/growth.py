@@ -8,7 +8,10 @@ from mooring.identity.tables import (
     DomainRow,
     EndpointRow,
     GrantRow,
+    GroupGrantRow,
+    GroupRow,
     ImplicationRow,
+    MemberRow,
     ProjectRow,
     RegionRow,
     RevocationRow,
@@ -25,6 +28,7 @@ BOUNDS: tuple[Bound[Identity], ...] = (
         Bound[Identity](row, _MADE)
         for row in (
             *(DomainRow, ProjectRow, UserRow, RoleRow, ImplicationRow, GrantRow),
+            *(GroupRow, MemberRow, GroupGrantRow),
             *(RegionRow, ServiceRow, EndpointRow),
         )
     ),

@@ -11,7 +11,7 @@ _OWNER_OR_READER = "rule:admin_or_system_reader or rule:owner"
 _OWNER_OR_ADMIN = "rule:admin_required or rule:owner"
 _ANYBODY = "@"
 
-_RESOURCES = ("project", "user", "role", "service", "endpoint", "region", "domain")
+_RESOURCES = ("project", "user", "group", "role", "service", "endpoint", "region", "domain")
 
 RULES: dict[str, str] = {
     "admin_required": "role:admin",
@@ -45,16 +45,27 @@ RULES: dict[str, str] = {
     "identity:list_regions": _ANYBODY,
     "identity:list_user_projects": _OWNER_OR_READER,
     "identity:list_groups_for_user": _OWNER_OR_READER,
+    "identity:list_users_in_group": _READER,
+    "identity:check_user_in_group": _READER,
+    "identity:add_user_to_group": _ADMIN,
+    "identity:remove_user_from_group": _ADMIN,
     "identity:check_grant": _READER,
     "identity:list_grants": _READER,
     "identity:create_grant": _ADMIN,
     "identity:revoke_grant": _ADMIN,
-    "identity:check_system_grant_for_user": _READER,
+    **{
+        f"identity:{rule}_system_grant_for_{holder}": needed
+        for holder in ("user", "group")
+        for rule, needed in (("check", _READER), ("create", _ADMIN), ("revoke", _ADMIN))
+    },
     "identity:list_system_grants_for_user": _READER,
-    "identity:create_system_grant_for_user": _ADMIN,
-    "identity:revoke_system_grant_for_user": _ADMIN,
+    "identity:list_system_grants_for_group": _READER,
     "identity:list_role_assignments": _READER,
     "identity:list_implied_roles": _READER,
+    "identity:get_implied_role": _READER,
+    "identity:check_implied_role": _READER,
+    "identity:create_implied_role": _ADMIN,
+    "identity:delete_implied_role": _ADMIN,
     "identity:list_role_inference_rules": _READER,
     "identity:get_application_credential": _OWNER_OR_READER,
     "identity:list_application_credentials": _OWNER_OR_READER,

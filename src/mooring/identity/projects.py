@@ -8,8 +8,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
 from mooring.errors import Conflict, Invalid, NotFound
-from mooring.identity import bodies, rows
-from mooring.identity.tables import ApplicationCredentialRow, DomainRow, GrantRow, ProjectRow
+from mooring.identity import bodies, domains, grants, rows
+from mooring.identity.tables import ApplicationCredentialRow, ProjectRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,16 +49,13 @@ def find(tx: Session, project_id: str) -> ProjectRow:
     return rows.find(tx, ProjectRow, "project", project_id)
 
 
-def find_domain(tx: Session, domain_id: str) -> DomainRow:
-    """Return a domain. Raises NotFound."""
-    return rows.find(tx, DomainRow, "domain", domain_id)
-
-
 def create(tx: Session, new: NewProject, extra: dict[str, Any], *, domain_id: str) -> ProjectRow:
     """Make a project, in `domain_id` unless `new` says otherwise. Raises NotFound, Conflict."""
-    domain = find_domain(tx, new.domain_id or domain_id)
+    domain = domains.find(tx, new.domain_id or domain_id)
     if new.is_domain:
-        raise Conflict("This cloud has one domain, 'default'. Make a project without is_domain.")
+        raise Conflict(
+            "A project is no domain in this cloud. Nothing was made; make a domain at /domains."
+        )
     if new.parent_id not in (None, domain.id):
         raise Conflict(
             "This cloud has no trees of projects. Leave parent_id out, or name the domain."
@@ -126,7 +123,7 @@ def remove(tx: Session, project_id: str) -> None:
     What other services keep for it stays: they are not asked.
     """
     row = find(tx, project_id)
-    tx.execute(delete(GrantRow).where(GrantRow.scope == f"project:{project_id}"))
+    grants.forget_scope(tx, f"project:{project_id}")
     tx.execute(
         delete(ApplicationCredentialRow).where(ApplicationCredentialRow.project_id == project_id)
     )

@@ -8,7 +8,9 @@ from sqlalchemy.orm import DeclarativeBase
 
 from mooring.errors import NotFound
 from mooring.identity.tables import (
+    DomainRow,
     EndpointRow,
+    GroupRow,
     ProjectRow,
     RegionRow,
     RoleRow,
@@ -22,7 +24,17 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 R = TypeVar("R", bound=DeclarativeBase)
-Changeable = TypeVar("Changeable", EndpointRow, ProjectRow, RegionRow, RoleRow, ServiceRow, UserRow)
+Changeable = TypeVar(
+    "Changeable",
+    DomainRow,
+    EndpointRow,
+    GroupRow,
+    ProjectRow,
+    RegionRow,
+    RoleRow,
+    ServiceRow,
+    UserRow,
+)
 
 
 def find(tx: Session, table: type[R], kind: str, row_id: str) -> R:

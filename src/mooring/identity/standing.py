@@ -9,14 +9,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from mooring.errors import Unauthenticated
 from mooring.identity.tables import (
     ApplicationCredentialRow,
     DomainRow,
     GrantRow,
+    GroupGrantRow,
     ImplicationRow,
+    MemberRow,
     ProjectRow,
     RoleRow,
     UserRow,
@@ -25,7 +27,8 @@ from mooring.identity.tables import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from sqlalchemy.orm import Session
+    from sqlalchemy import ColumnElement
+    from sqlalchemy.orm import InstrumentedAttribute, Session
 
 SYSTEM = "system:all"
 INVALID = "The request you have made requires authentication."
@@ -35,7 +38,7 @@ INVALID = "The request you have made requires authentication."
 class Place(Struct, frozen=True):
     """A user, project or domain with its name, and its domain's.
 
-    `generation` counts how often all tokens of a project have been ended.
+    `generation` counts how often all tokens of a project or domain have been ended.
     """
 
     id: str
@@ -99,17 +102,30 @@ def expand(tx: Session, role_ids: Iterable[str]) -> dict[str, str]:
 
 def scopes(tx: Session, user_id: str, kind: str) -> list[str]:
     """Return the ids of the projects (or domains, or `all`) on which a user has a role."""
-    rows = tx.scalars(
-        select(GrantRow.scope)
-        .where(GrantRow.user_id == user_id, GrantRow.scope.startswith(f"{kind}:"))
-        .distinct()
+    prefix = f"{kind}:"
+    own = select(GrantRow.scope).where(
+        GrantRow.user_id == user_id, GrantRow.scope.startswith(prefix)
     )
-    return [scope.partition(":")[2] for scope in rows]
+    by_group = _by_group(GroupGrantRow.scope, user_id, GroupGrantRow.scope.startswith(prefix))
+    found = {*tx.scalars(own), *tx.scalars(by_group)}
+    return sorted(scope.partition(":")[2] for scope in found)
 
 
 def _granted(tx: Session, user_id: str, scope: str) -> list[str]:
-    query = select(GrantRow.role_id).where(GrantRow.user_id == user_id, GrantRow.scope == scope)
-    return list(tx.scalars(query))
+    own = select(GrantRow.role_id).where(GrantRow.user_id == user_id, GrantRow.scope == scope)
+    by_group = _by_group(GroupGrantRow.role_id, user_id, GroupGrantRow.scope == scope)
+    return [*tx.scalars(own), *tx.scalars(by_group)]
+
+
+def _by_group(
+    column: InstrumentedAttribute[str], user_id: str, condition: ColumnElement[bool]
+) -> Select[str]:
+    """Select from what the groups of a user were given."""
+    return (
+        select(column)
+        .join(MemberRow, MemberRow.group_id == GroupGrantRow.group_id)
+        .where(MemberRow.user_id == user_id, condition)
+    )
 
 
 def _user(tx: Session, user_id: str) -> Place:
@@ -144,7 +160,7 @@ def _place(tx: Session, scope: str) -> Place | None:
         # Whoever asks names it as the scope of its own login.
         domain = tx.get(DomainRow, place_id)
         if domain is not None and domain.enabled:
-            return Place(domain.id, domain.name)
+            return Place(domain.id, domain.name, generation=domain.token_generation)
     else:
         return None
     raise Unauthenticated(INVALID, private=f"{scope} is gone or disabled")

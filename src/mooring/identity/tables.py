@@ -19,11 +19,12 @@ Base = service_base("identity")
 
 _DOMAIN = "domains.id"
 _USER = "users.id"
+_GROUP = "user_groups.id"
 _ROLE = "roles.id"
 
 
 class DomainRow(Base):
-    """A domain. There is one: `default`."""
+    """A domain. Tokens for it of another `token_generation` are no longer valid."""
 
     __tablename__ = "domains"
 
@@ -31,6 +32,8 @@ class DomainRow(Base):
     name: Mapped[str] = mapped_column(unique=True)
     description: Mapped[str] = mapped_column(default="")
     enabled: Mapped[bool] = mapped_column(default=True)
+    token_generation: Mapped[int] = mapped_column(default=0, server_default="0")
+    extra: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
 
 
 class ProjectRow(Base):
@@ -69,6 +72,29 @@ class UserRow(Base):
     extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
 
+class GroupRow(Base):
+    """A group of users, who have the roles that it is given."""
+
+    __tablename__ = "user_groups"
+    __table_args__ = (UniqueConstraint("domain_id", "name"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    domain_id: Mapped[str] = mapped_column(ForeignKey(_DOMAIN))
+    description: Mapped[str] = mapped_column(default="")
+    extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class MemberRow(Base):
+    """A user in a group, whichever domain each of them is of."""
+
+    __tablename__ = "group_members"
+    __table_args__ = (Index("ix_group_members_user_id", "user_id"),)
+
+    group_id: Mapped[str] = mapped_column(ForeignKey(_GROUP), primary_key=True)
+    user_id: Mapped[str] = mapped_column(ForeignKey(_USER), primary_key=True)
+
+
 class RoleRow(Base):
     """A role. An immutable one is neither changed nor deleted."""
 
@@ -97,6 +123,20 @@ class GrantRow(Base):
     __table_args__ = (Index("ix_grants_scope", "scope"), Index("ix_grants_role_id", "role_id"))
 
     user_id: Mapped[str] = mapped_column(ForeignKey(_USER), primary_key=True)
+    scope: Mapped[str] = mapped_column(primary_key=True)
+    role_id: Mapped[str] = mapped_column(ForeignKey(_ROLE), primary_key=True)
+
+
+class GroupGrantRow(Base):
+    """A group's role on a scope, written as in a user's."""
+
+    __tablename__ = "group_grants"
+    __table_args__ = (
+        Index("ix_group_grants_scope", "scope"),
+        Index("ix_group_grants_role_id", "role_id"),
+    )
+
+    group_id: Mapped[str] = mapped_column(ForeignKey(_GROUP), primary_key=True)
     scope: Mapped[str] = mapped_column(primary_key=True)
     role_id: Mapped[str] = mapped_column(ForeignKey(_ROLE), primary_key=True)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 METHODS = ("password", "token", "application_credential")
 _KINDS = ("", "project", "domain", "system")
+_ID_DIGITS = 32
 
 
 class Token(Struct, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ class Token(Struct, frozen=True, kw_only=True):
     """Of its user when it was issued; None in tokens of before generations were counted."""
     credential_id: str = ""
     place_generation: int | None = None
-    """Of its project when it was issued; None in tokens of before those were counted."""
+    """Of its project or domain when it was issued; None in tokens of before those were counted."""
 
 
 class _Packed(Struct, frozen=True, array_like=True):
@@ -70,7 +71,7 @@ def issue(identity: Identity, token: Token) -> str:
         bytes.fromhex(token.user_id),
         sum(1 << METHODS.index(method) for method in token.methods),
         _KINDS.index(kind),
-        bytes.fromhex(place) if kind == "project" else place.encode(),
+        _pack(kind, place),
         round(token.issued_at.timestamp() * 1_000_000),
         int(token.expires_at.timestamp()),
         b"".join(base64.urlsafe_b64decode(audit_id + "==") for audit_id in token.audit_ids),
@@ -88,7 +89,7 @@ def read(identity: Identity, text: str) -> Token:
     except msgspec.MsgspecError as error:
         raise Unauthenticated(INVALID, private="a token of an unknown form") from error
     kind = _KINDS[packed.kind]
-    place = packed.place.hex() if kind == "project" else packed.place.decode()
+    place = _unpack(kind, packed.place)
     audits = [packed.audits[at : at + 16] for at in range(0, len(packed.audits), 16)]
     return Token(
         user_id=packed.user.hex(),
@@ -122,7 +123,7 @@ def check(tx: Session, token: Token, now: datetime, *, allow_expired: bool = Fal
         tx, token.user_id, token.scope, credential_id=token.credential_id, now=now
     )
     if found.place is not None and found.place.generation != (token.place_generation or 0):
-        raise Unauthenticated(INVALID, private="a token of before its project was disabled")
+        raise Unauthenticated(INVALID, private="a token of before its place was disabled")
     return found
 
 
@@ -203,6 +204,17 @@ class LocalValidator:
         self._known.move_to_end(token)
         if len(self._known) > limits.IDENTITY_CACHE_ENTRIES:
             self._known.popitem(last=False)
+
+
+def _pack(kind: str, place: str) -> bytes:
+    """Return a place as a token holds it: an id of 32 digits in half of its length."""
+    is_id = kind in {"project", "domain"} and len(place) == _ID_DIGITS
+    return bytes.fromhex(place) if is_id else place.encode()
+
+
+def _unpack(kind: str, place: bytes) -> str:
+    is_id = kind in {"project", "domain"} and len(place) == _ID_DIGITS // 2
+    return place.hex() if is_id else place.decode()
 
 
 def _audit_text(audit: bytes) -> str:

@@ -8,9 +8,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
 from mooring.errors import Conflict, Unauthenticated
-from mooring.identity import bodies, projects, rows
+from mooring.identity import bodies, domains, rows
 from mooring.identity.standing import INVALID
-from mooring.identity.tables import ApplicationCredentialRow, GrantRow, UserRow
+from mooring.identity.tables import ApplicationCredentialRow, GrantRow, MemberRow, UserRow
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -70,7 +70,7 @@ def create(
     now: datetime,
 ) -> UserRow:
     """Make a user, in `domain_id` unless `new` says otherwise. Raises NotFound, Conflict."""
-    domain = projects.find_domain(tx, new.domain_id or domain_id)
+    domain = domains.find(tx, new.domain_id or domain_id)
     _refuse_taken(tx, new.name, domain.id)
     return rows.keep(
         tx,
@@ -129,8 +129,9 @@ def change_password(tx: Session, user_id: str, *, before: str | None, after: str
 
 
 def remove(tx: Session, user_id: str) -> None:
-    """Delete a user with its grants and application credentials. Raises NotFound."""
+    """Delete a user: its grants, credentials and memberships, too. Raises NotFound."""
     row = find(tx, user_id)
+    tx.execute(delete(MemberRow).where(MemberRow.user_id == user_id))
     tx.execute(delete(GrantRow).where(GrantRow.user_id == user_id))
     tx.execute(delete(ApplicationCredentialRow).where(ApplicationCredentialRow.user_id == user_id))
     rows.remove(tx, row)

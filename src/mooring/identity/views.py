@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         ApplicationCredentialRow,
         DomainRow,
         EndpointRow,
+        GroupRow,
         ProjectRow,
         RegionRow,
         RoleRow,
@@ -28,6 +29,7 @@ _NO_ZONE = "%Y-%m-%dT%H:%M:%S.%f"
 def domain(call: Call[Identity], row: DomainRow) -> dict[str, Any]:
     """Return a domain."""
     return {
+        **row.extra,
         "id": row.id,
         "name": row.name,
         "description": row.description,
@@ -70,6 +72,18 @@ def user(call: Call[Identity], row: UserRow) -> dict[str, Any]:
     if row.default_project_id is not None:
         shown["default_project_id"] = row.default_project_id
     return shown
+
+
+def group(call: Call[Identity], row: GroupRow) -> dict[str, Any]:
+    """Return a group."""
+    return {
+        **row.extra,
+        "id": row.id,
+        "name": row.name,
+        "domain_id": row.domain_id,
+        "description": row.description,
+        "links": _self(call, f"/groups/{row.id}"),
+    }
 
 
 def role(call: Call[Identity], row: RoleRow) -> dict[str, Any]:

@@ -49,6 +49,7 @@ async def who_from_request(headers: Headers, validator: TokenValidator, request_
         project_id=info.project_id,
         project_name=info.project_name,
         project_domain_id=info.project_domain_id,
+        domain_id=info.domain_id,
         system_scope=info.system_scope,
         roles=info.roles,
         service_roles=service.roles if service else frozenset(),

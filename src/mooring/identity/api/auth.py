@@ -8,7 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.errors import NotFound, Unauthenticated
-from mooring.identity import catalogue, listing, login, projects, standing, tokens, views
+from mooring.identity import (
+    catalogue,
+    domains,
+    listing,
+    login,
+    projects,
+    standing,
+    tokens,
+    views,
+)
 from mooring.identity.callers import Caller
 from mooring.identity.service import Identity
 from mooring.identity.standing import SYSTEM, Place, Standing
@@ -90,7 +99,8 @@ async def list_domains(call: Call[Identity]) -> Reply:
 
     def read(tx: Session) -> list[dict[str, Any]]:
         ids = standing.scopes(tx, call.who.user_id, "domain")
-        return [views.domain(call, projects.find_domain(tx, domain_id)) for domain_id in ids]
+        rows = [domains.find(tx, domain_id) for domain_id in sorted(ids)]
+        return [views.domain(call, row) for row in rows if row.enabled]
 
     found = await call.service.store.read(read)
     return Reply(200, listing.body(call, "/auth/domains", "domains", found))

@@ -1,4 +1,4 @@
-"""Roles of users on projects, on the domain and on the system: given, taken, listed.
+"""Roles of users and groups on projects, domains and the system: given, taken, listed.
 
 Source: facts/identity_image_placement.md 4.3.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.identity import assignments, listing, roles, views
+from mooring.identity import assignments, grants, listing, views
+from mooring.identity.grants import GROUP, USER, Grant, Holder
 from mooring.identity.service import Identity
 from mooring.identity.standing import SYSTEM
 from mooring.web.api import Api, Call, Reply
@@ -18,71 +19,65 @@ if TYPE_CHECKING:
 api = Api[Identity]()
 
 
-def _serve(prefix: str, kind: str, *, list_: str, check: str, create: str, revoke: str) -> None:
-    """Register the four calls on the roles of one kind of scope; the rest are its rules."""
-    several, one = (
-        f"{prefix}/users/{{user_id}}/roles",
-        f"{prefix}/users/{{user_id}}/roles/{{role_id}}",
-    )
+def _serve(kind: str, holder: str) -> None:
+    """Register the four calls on the roles that users, or groups, have on one kind of scope."""
+    place = "/system" if kind == "system" else f"/{kind}s/{{scope_id}}"
+    several = f"{place}/{holder}s/{{{holder}_id}}/roles"
+    one = f"{several}/{{role_id}}"
+    rule, rules = "identity:{}_grant", "identity:list_grants"
+    if kind == "system":
+        rule = f"identity:{{}}_system_grant_for_{holder}"
+        rules = f"identity:list_system_grants_for_{holder}"
 
-    @api.get(several, policy=f"identity:{list_}")
+    @api.get(several, policy=rules)
     async def list_grants(call: Call[Identity]) -> Reply:
-        """List the roles that a user was given there."""
+        """List the roles that were given there."""
 
         def read(tx: Session) -> list[dict[str, Any]]:
-            rows = roles.granted(tx, call.path["user_id"], _scope(kind, call))
-            return [views.role(call, row) for row in rows]
+            held = grants.held(tx, _holder(holder, call), _scope(kind, call))
+            return [views.role(call, row) for row in held]
 
         found = await call.service.store.read(read)
         return Reply(200, listing.body(call, several.format(**call.path), "roles", found))
 
-    @api.get(one, policy=f"identity:{check}")
+    @api.get(one, policy=rule.format("check"))
     async def check_grant(call: Call[Identity]) -> Reply:
-        """Tell whether a user was given a role there: 204 or 404."""
-        user_id, scope, role_id = _grant(kind, call)
-        if not await call.service.store.read(lambda tx: roles.has(tx, user_id, scope, role_id)):
-            raise roles.unknown_grant(user_id, role_id)
+        """Tell whether a role was given there: 204 or 404."""
+        grant = _grant(kind, holder, call)
+        if not await call.service.store.read(lambda tx: grants.has(tx, grant)):
+            raise grants.unknown(grant)
         return Reply(204)
 
-    @api.put(one, policy=f"identity:{create}")
+    @api.put(one, policy=rule.format("create"))
     async def create_grant(call: Call[Identity]) -> Reply:
-        """Give a user a role there; again is fine."""
-        await call.service.change(lambda tx: roles.grant(tx, *_grant(kind, call)))
+        """Give a role there; again is fine."""
+        grant = _grant(kind, holder, call)
+        await call.service.change(lambda tx: grants.give(tx, grant))
         return Reply(204)
 
-    @api.delete(one, policy=f"identity:{revoke}")
+    @api.delete(one, policy=rule.format("revoke"))
     async def revoke_grant(call: Call[Identity]) -> Reply:
-        """Take a role from a user there."""
-        until = call.service.forget_at(call.service.clock.now())
-        await call.service.change(lambda tx: roles.take(tx, *_grant(kind, call), until=until))
+        """Take a role there."""
+        grant = _grant(kind, holder, call)
+        await call.service.change(lambda tx: grants.take(tx, grant))
         return Reply(204)
 
 
-def _grant(kind: str, call: Call[Identity]) -> tuple[str, str, str]:
-    return call.path["user_id"], _scope(kind, call), call.path["role_id"]
+def _grant(kind: str, holder: str, call: Call[Identity]) -> Grant:
+    return Grant(_holder(holder, call), _scope(kind, call), call.path["role_id"])
+
+
+def _holder(holder: str, call: Call[Identity]) -> Holder:
+    return Holder(holder, call.path[f"{holder}_id"])
 
 
 def _scope(kind: str, call: Call[Identity]) -> str:
     return SYSTEM if kind == "system" else f"{kind}:{call.path['scope_id']}"
 
 
-for _prefix, _kind in (("/projects/{scope_id}", "project"), ("/domains/{scope_id}", "domain")):
-    _serve(
-        _prefix,
-        _kind,
-        list_="list_grants",
-        check="check_grant",
-        create="create_grant",
-        revoke="revoke_grant",
-    )
-_serve(
-    "/system",
-    "system",
-    list_="list_system_grants_for_user",
-    check="check_system_grant_for_user",
-    create="create_system_grant_for_user",
-    revoke="revoke_system_grant_for_user",
-)
+for _kind in ("project", "domain", "system"):
+    for _holder_kind in (USER, GROUP):
+        _serve(_kind, _holder_kind)
 
 
 @api.get("/role_assignments", policy="identity:list_role_assignments")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from mooring.identity import listing
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from mooring.web.api import Call
 
 R = TypeVar("R", bound=DeclarativeBase)
+
+
+def own_domain(call: Call[Identity]) -> str:
+    """Return the domain of what is made without one: that of the token, of its project or user."""
+    who = call.who
+    return who.domain_id or (who.project_id and who.project_domain_id) or who.user_domain_id
 
 
 class Kind(Struct, Generic[R], frozen=True):
@@ -33,13 +39,19 @@ class Kind(Struct, Generic[R], frozen=True):
 
     async def page(self, call: Call[Identity]) -> Reply:
         """Answer a list."""
+        found, more = await self.find(call, lambda _: select(self.table))
+        return self._listed(call, found, more=more)
+
+    async def find(
+        self, call: Call[Identity], rows: Callable[[Session], Select[R]]
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return a page of what `rows` selects, and whether there is more. Raises what it does."""
 
         def read(tx: Session) -> tuple[list[dict[str, Any]], bool]:
-            found, more = listing.select_page(tx, call.query, select(self.table), self.columns)
+            found, more = listing.select_page(tx, call.query, rows(tx), self.columns)
             return [self.view(call, row) for row in found], more
 
-        found, more = await call.service.store.read(read)
-        return self._listed(call, found, more=more)
+        return await call.service.store.read(read)
 
     def none(self, call: Call[Identity]) -> Reply:
         """Answer a list of none."""

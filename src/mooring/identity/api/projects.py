@@ -1,15 +1,14 @@
-"""/projects and /domains. Source: facts/identity_image_placement.md 4.3."""
+"""/projects. Source: facts/identity_image_placement.md 4.3."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mooring.errors import Forbidden
 from mooring.identity import bodies, listing, projects, views
-from mooring.identity.api.kinds import Kind
+from mooring.identity.api.kinds import Kind, own_domain
 from mooring.identity.projects import NewProject, ProjectChange
 from mooring.identity.service import Identity
-from mooring.identity.tables import DomainRow, ProjectRow
+from mooring.identity.tables import ProjectRow
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Identity]()
@@ -26,16 +25,6 @@ _PROJECTS = Kind(
     },
     views.project,
 )
-_DOMAINS = Kind(
-    "domain",
-    DomainRow,
-    {
-        "id": DomainRow.id,
-        "name": DomainRow.name,
-        "enabled": DomainRow.enabled,
-    },
-    views.domain,
-)
 
 
 @api.get("/projects", policy="identity:list_projects")
@@ -50,7 +39,7 @@ async def list_projects(call: Call[Identity]) -> Reply:
 async def create_project(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a project."""
     new, extra = bodies.read(body, NewProject)
-    domain_id = call.who.project_domain_id or call.who.user_domain_id
+    domain_id = own_domain(call)
     return await _PROJECTS.made(
         call, lambda tx: projects.create(tx, new, extra, domain_id=domain_id)
     )
@@ -79,23 +68,3 @@ async def change_project(call: Call[Identity], body: dict[str, Any]) -> Reply:
 async def delete_project(call: Call[Identity]) -> Reply:
     """Delete a project."""
     return await _PROJECTS.removed(call, projects.remove)
-
-
-@api.get("/domains", policy="identity:list_domains")
-async def list_domains(call: Call[Identity]) -> Reply:
-    """List domains."""
-    return await _DOMAINS.page(call)
-
-
-@api.get("/domains/{domain_id}", policy=None)
-async def show_domain(call: Call[Identity]) -> Reply:
-    """Show a domain; its own one to everybody."""
-    domain_id = call.path["domain_id"]
-    call.require("identity:get_domain", {"target.domain.id": domain_id})
-    return await _DOMAINS.shown(call, projects.find_domain)
-
-
-@api.post("/domains", policy="identity:create_domain")
-async def create_domain(call: Call[Identity]) -> Reply:
-    """Refuse: there is one domain."""
-    raise Forbidden("This cloud has one domain, 'default'. Make a project in it instead.")

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct
 
 from mooring.errors import Invalid, Unauthenticated
 from mooring.identity import bodies, callers, listing, projects, standing, users, views
-from mooring.identity.api.kinds import Kind
+from mooring.identity.api.kinds import Kind, own_domain
 from mooring.identity.callers import Caller
 from mooring.identity.service import Identity
 from mooring.identity.standing import INVALID
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 api = Api[Identity]()
 
-_USERS = Kind(
+USERS = Kind(
     "user",
     UserRow,
     {
@@ -44,7 +44,7 @@ class Passwords(Struct, frozen=True):
 @api.get("/users", policy="identity:list_users")
 async def list_users(call: Call[Identity]) -> Reply:
     """List users."""
-    return await _USERS.page(call)
+    return await USERS.page(call)
 
 
 @api.post("/users", dict[str, Any], key="user", policy="identity:create_user")
@@ -53,13 +53,13 @@ async def create_user(call: Call[Identity], body: dict[str, Any]) -> Reply:
     identity = call.service
     new, extra = bodies.read(body, NewUser)
     hashed = None if new.password is None else await identity.hasher.hash(new.password)
-    domain_id = call.who.project_domain_id or call.who.user_domain_id
+    domain_id = own_domain(call)
     now = identity.clock.now()
 
     def create(tx: Session) -> UserRow:
         return users.create(tx, new, extra, domain_id=domain_id, password_hash=hashed, now=now)
 
-    return await _USERS.made(call, create)
+    return await USERS.made(call, create)
 
 
 @api.get("/users/{user_id}", policy=None)
@@ -67,7 +67,7 @@ async def show_user(call: Call[Identity]) -> Reply:
     """Show a user; themselves to everybody."""
     user_id = call.path["user_id"]
     call.require("identity:get_user", {"user_id": user_id})
-    return await _USERS.shown(call, users.find)
+    return await USERS.shown(call, users.find)
 
 
 @api.patch("/users/{user_id}", dict[str, Any], key="user", policy="identity:update_user")
@@ -81,13 +81,13 @@ async def change_user(call: Call[Identity], body: dict[str, Any]) -> Reply:
     def change(tx: Session, user_id: str) -> UserRow:
         return users.change(tx, user_id, changes, extra, password_hash=hashed)
 
-    return await _USERS.changed(call, change)
+    return await USERS.changed(call, change)
 
 
 @api.delete("/users/{user_id}", policy="identity:delete_user")
 async def delete_user(call: Call[Identity]) -> Reply:
     """Delete a user."""
-    return await _USERS.removed(call, users.remove)
+    return await USERS.removed(call, users.remove)
 
 
 @api.post("/users/{user_id}/password", Passwords, key="user", policy=None, open=True)
@@ -118,12 +118,3 @@ async def list_user_projects(call: Call[Identity]) -> Reply:
 
     found = await call.service.store.read(read)
     return Reply(200, listing.body(call, f"/users/{user_id}/projects", "projects", found))
-
-
-@api.get("/users/{user_id}/groups", policy=None)
-async def list_user_groups(call: Call[Identity]) -> Reply:
-    """List the groups of a user: there are none here."""
-    user_id = call.path["user_id"]
-    call.require("identity:list_groups_for_user", {"user_id": user_id})
-    await call.service.store.read(lambda tx: users.find(tx, user_id).id)
-    return Reply(200, listing.body(call, f"/users/{user_id}/groups", "groups", []))

@@ -1,0 +1,135 @@
+"""Domains: what may be done with them. Source: facts/identity_image_placement.md 4.1 and 4.4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from sqlalchemy import delete, literal, or_, select, update
+
+from mooring.errors import Conflict, Forbidden
+from mooring.identity import bodies, grants, rows
+from mooring.identity.tables import (
+    ApplicationCredentialRow,
+    DomainRow,
+    GrantRow,
+    GroupGrantRow,
+    GroupRow,
+    MemberRow,
+    ProjectRow,
+    UserRow,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+DEFAULT = "default"
+"""The id of the domain that every cloud has: the users of its own services are in it."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]
+Description = Annotated[str, Meta(max_length=65535)]
+
+
+class NewDomain(Struct, frozen=True):
+    """What to make."""
+
+    name: Name
+    description: Description | None = None
+    enabled: bool = True
+
+
+class DomainChange(Struct, frozen=True):
+    """What to change."""
+
+    name: Name | UnsetType = UNSET
+    description: Description | UnsetType | None = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+def find(tx: Session, domain_id: str) -> DomainRow:
+    """Return a domain. Raises NotFound."""
+    return rows.find(tx, DomainRow, "domain", domain_id)
+
+
+def create(tx: Session, new: NewDomain, extra: dict[str, Any]) -> DomainRow:
+    """Make a domain. Raises Conflict for a name that is taken."""
+    _refuse_taken(tx, new.name)
+    return rows.keep(
+        tx,
+        DomainRow(
+            id=bodies.new_id(),
+            name=new.name,
+            description=new.description or "",
+            enabled=new.enabled,
+            extra=extra,
+        ),
+    )
+
+
+def change(tx: Session, domain_id: str, changes: DomainChange, extra: dict[str, Any]) -> DomainRow:
+    """Change a domain; disabling it ends all tokens of its users, for it and for its projects.
+
+    Raises NotFound, Conflict for a name that is taken, Forbidden when it cannot be disabled.
+    """
+    row = find(tx, domain_id)
+    given = bodies.given(changes)
+    if given.get("name", row.name) != row.name:
+        _refuse_taken(tx, given["name"])
+    values = {name: "" if value is None else value for name, value in given.items()}
+    if given.get("enabled") is False:
+        _refuse_default(row, "disabled")
+        values["token_generation"] = row.token_generation + 1
+        for table in (UserRow, ProjectRow):
+            ended = {"token_generation": table.token_generation + 1}
+            tx.execute(update(table).where(table.domain_id == domain_id).values(ended))
+    return rows.change(tx, row, values, extra)
+
+
+def remove(tx: Session, domain_id: str) -> None:
+    """Delete a domain with its users, groups and projects, and all that these had.
+
+    What other services keep for its projects stays: they are not asked. Raises NotFound, and
+    Forbidden for one that is enabled.
+    """
+    row = find(tx, domain_id)
+    _refuse_default(row, "deleted")
+    if row.enabled:
+        raise Forbidden(
+            f"Domain {domain_id} is enabled: its users may be at work. Nothing was deleted; "
+            "disable it first."
+        )
+    users = select(UserRow.id).where(UserRow.domain_id == domain_id)
+    groups = select(GroupRow.id).where(GroupRow.domain_id == domain_id)
+    projects = select(ProjectRow.id).where(ProjectRow.domain_id == domain_id)
+    scopes = select(literal("project:") + ProjectRow.id).where(ProjectRow.domain_id == domain_id)
+    grants.forget_scope(tx, f"domain:{domain_id}")
+    credential, member = ApplicationCredentialRow, MemberRow
+    for statement in (
+        delete(GrantRow).where(or_(GrantRow.user_id.in_(users), GrantRow.scope.in_(scopes))),
+        delete(GroupGrantRow).where(
+            or_(GroupGrantRow.group_id.in_(groups), GroupGrantRow.scope.in_(scopes))
+        ),
+        delete(credential).where(
+            or_(credential.user_id.in_(users), credential.project_id.in_(projects))
+        ),
+        delete(member).where(or_(member.user_id.in_(users), member.group_id.in_(groups))),
+        *(
+            delete(table).where(table.domain_id == domain_id)
+            for table in (UserRow, GroupRow, ProjectRow)
+        ),
+    ):
+        tx.execute(statement, execution_options={"synchronize_session": False})
+    rows.remove(tx, row)
+
+
+def _refuse_default(row: DomainRow, what: str) -> None:
+    if row.id == DEFAULT:
+        raise Forbidden(
+            f"Domain {row.id} cannot be {what}: the users of the cloud's own services are in it. "
+            "Nothing was changed."
+        )
+
+
+def _refuse_taken(tx: Session, name: str) -> None:
+    if tx.scalar(select(DomainRow.id).where(DomainRow.name == name)) is not None:
+        raise Conflict(f"Conflict occurred attempting to store domain: '{name}' exists already.")

@@ -1,0 +1,72 @@
+"""Roles that imply others: whoever has the one has the other.
+
+Source: facts/identity_image_placement.md 4.3 and 5.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from mooring.errors import Forbidden, Invalid, NotFound
+from mooring.identity import roles, rows
+from mooring.identity.tables import ImplicationRow, RoleRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.orm import Session
+
+_ADMIN = "admin"
+
+
+def create(tx: Session, prior_id: str, implied_id: str) -> None:
+    """Let a role imply another; it may do so already.
+
+    Raises NotFound; Invalid for a role that implies itself; Forbidden for `admin`, which nobody is
+    to get in passing.
+    """
+    roles.find(tx, prior_id)
+    implied = roles.find(tx, implied_id)
+    if prior_id == implied_id:
+        raise Invalid(f"The role '{implied.name}' cannot imply itself. Nothing was changed.")
+    if implied.name.lower() == _ADMIN:
+        raise Forbidden(
+            f"No role may imply '{implied.name}', which rules the cloud. Nothing was changed; "
+            "grant it by name."
+        )
+    tx.merge(ImplicationRow(prior_role_id=prior_id, implied_role_id=implied_id))
+    tx.flush()
+
+
+def find(tx: Session, prior_id: str, implied_id: str) -> tuple[RoleRow, RoleRow]:
+    """Return a role and one that it implies directly. Raises NotFound."""
+    prior, implied = roles.find(tx, prior_id), roles.find(tx, implied_id)
+    _row(tx, prior_id, implied_id)
+    return prior, implied
+
+
+def remove(tx: Session, prior_id: str, implied_id: str) -> None:
+    """Let a role no longer imply another. Raises NotFound when it does not."""
+    roles.find(tx, prior_id)
+    roles.find(tx, implied_id)
+    rows.remove(tx, _row(tx, prior_id, implied_id))
+
+
+def implied_by(tx: Session, prior_id: str) -> Sequence[RoleRow]:
+    """Return the roles that a role implies directly, by name."""
+    query = (
+        select(RoleRow)
+        .join(ImplicationRow, ImplicationRow.implied_role_id == RoleRow.id)
+        .where(ImplicationRow.prior_role_id == prior_id)
+        .order_by(RoleRow.name)
+    )
+    return tx.scalars(query).all()
+
+
+def _row(tx: Session, prior_id: str, implied_id: str) -> ImplicationRow:
+    row = tx.get(ImplicationRow, (prior_id, implied_id))
+    if row is None:
+        raise NotFound(f"{prior_id} does not imply {implied_id}.")
+    return row
