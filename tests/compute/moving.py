@@ -99,11 +99,13 @@ class Moving(Struct):
         assert await self.claims() == [{self.server_id}, set()]
 
 
-async def server_that_moves(cloud: ComputeCloud, *, volumes: int = 2, group: str = "") -> Moving:
+async def server_that_moves(
+    cloud: ComputeCloud, *, volumes: int = 2, group: str = "", flavor: str = "1"
+) -> Moving:
     """Make a server that boots from a volume, with so many volumes, as a member of a group."""
     root = await cloud.make_volume(bootable=True)
     mapping = {"source_type": "volume", "destination_type": "volume", "uuid": root}
-    wanted: dict[str, Any] = {"name": "s", "flavorRef": "1", "networks": "none"}
+    wanted: dict[str, Any] = {"name": "s", "flavorRef": flavor, "networks": "none"}
     wanted["block_device_mapping_v2"] = [{**mapping, "boot_index": 0}]
     hints = {"os:scheduler_hints": {"group": group}} if group else {}
     made = await cloud.ask("POST", "/servers", {"server": wanted, **hints})

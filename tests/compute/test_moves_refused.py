@@ -184,6 +184,18 @@ async def test_each_version_shows_moves_in_its_own_words(
     await settling
 
 
+async def test_a_flavor_without_a_number_has_none_in_the_list_of_moves(tmp_path: Path) -> None:
+    """Clients take a number or null there, and no text (facts/compute.md 11.4)."""
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        flavor = {"id": "slim", "name": "slim", "ram": 64, "vcpus": 1, "disk": 0}
+        made = await cloud.ask("POST", "/flavors", {"flavor": flavor}, user="admin")
+        assert made.status == 200
+        moving = await server_that_moves(cloud, volumes=1, flavor="slim")
+        await moving.move()
+        (shown,) = await moving.migrations()
+        assert (shown["old_instance_type_id"], shown["new_instance_type_id"]) == (None, None)
+
+
 async def test_asking_something_of_a_move_begins_with_its_own_version(moving: Moving) -> None:
     settling = await begun(moving)
     (shown,) = await moving.under_way()

@@ -313,3 +313,11 @@ async def test_of_deletions_at_once_one_goes_well_and_the_others_find_nothing(
             path = f"/images/{await cloud.make()}"
             answers = await asyncio.gather(*(cloud.ask("DELETE", path) for _ in range(6)))
             assert sorted(answer.status for answer in answers) == [204, 404, 404, 404, 404, 404]
+
+
+async def test_no_task_is_at_work_on_an_image(cloud: ImageCloud) -> None:
+    """Clients that wait for an image's tasks to end have nothing to wait for."""
+    image_id = (await cloud.ask("POST", "/images", {})).body["id"]
+    answer = await cloud.ask("GET", f"/images/{image_id}/tasks")
+    assert (answer.status, answer.body) == (200, {"tasks": []})
+    assert (await cloud.ask("GET", f"/images/{image_id}/tasks", user="stranger")).status == 404

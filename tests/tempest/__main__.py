@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.contract.clients import COMPUTE, MIB, Answer, Cloud
 from tests.tempest.api import API
 from tests.tempest.moves import MOVES
-from tests.tempest.network import CLOUD_PORT, PORT
+from tests.tempest.network import CLOUD_PORT, PORT, STAND_IN
 from tests.tempest.rescues import RESCUES
 from tests.tempest.settings import (
     MANAGER,
@@ -133,6 +133,15 @@ def prepare(cloud: Cloud, work: Path) -> tuple[str, str]:
         for user in (READER, MANAGER):
             admin.create_user(name=user, password=password, domain_id="default")
             admin.grant_role(user, user=user, project="demo")
+        # Where Tempest expects a network service it asks it for security groups of a project that
+        # it deletes, and takes it for none that there is nothing at this address.
+        network = admin.identity.create_service(type="network", name=STAND_IN)
+        admin.identity.create_endpoint(
+            service_id=network.id,
+            interface="public",
+            region_id="RegionOne",
+            url=f"http://127.0.0.1:{CLOUD_PORT}/{STAND_IN}",
+        )
         admin.block_storage.create_type(name=SHARED, extra_specs={"multiattach": "<is> True"})
         write_accounts(cloud, password, work / "accounts.yaml")
         demo = cloud.http("demo")

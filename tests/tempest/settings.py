@@ -177,7 +177,7 @@ def write_configuration(
     part: Part, url: str, images: tuple[str, str], users: Mapping[str, str], directory: Path
 ) -> Path:
     """Write the configuration of a part and return its file; `users` is what `whose` says."""
-    waiting = {"build_interval": "1", "build_timeout": "60"}
+    waiting = {"build_interval": "1", "build_timeout": "180"}
     sections: dict[str, dict[str, Any]] = {
         "DEFAULT": {"log_file": f"{directory / part.name}.log"},
         "oslo_concurrency": {"lock_path": str(directory / "locks")},

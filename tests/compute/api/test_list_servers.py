@@ -62,7 +62,15 @@ async def test_an_administrator_may_name_a_project(cloud: ComputeAlone) -> None:
     await write(cloud, {"name": "mine"}, {"name": "theirs", "project_id": OTHER_PROJECT})
     query = f"?all_tenants=1&project_id={OTHER_PROJECT}"
     assert await names(cloud, query, user="admin") == ["theirs"]
-    assert await names(cloud, f"?tenant_id={OTHER_PROJECT}", user="admin") == ["theirs"]
+    query = f"?all_tenants=&tenant_id={OTHER_PROJECT}"
+    assert await names(cloud, query, user="admin") == ["theirs"]
+
+
+async def test_a_project_that_is_named_alone_makes_no_difference(cloud: ComputeAlone) -> None:
+    """facts/compute.md 10.1: project_id and tenant_id go with all_tenants."""
+    await write(cloud, {"name": "mine"}, {"name": "theirs", "project_id": OTHER_PROJECT})
+    for key in ("project_id", "tenant_id"):
+        assert await names(cloud, f"?{key}={OTHER_PROJECT}", user="admin") == ["mine"]
     assert await names(cloud, f"?tenant_id={OTHER_PROJECT}") == ["mine"]
 
 

@@ -78,6 +78,15 @@ async def show_image(call: Call[Image]) -> Reply:
     return Reply(200, views.image(shown))
 
 
+@api.get("/images/{image_id}/tasks", policy=None)
+async def list_image_tasks(call: Call[Image]) -> Reply:
+    """List the tasks that are at work on an image: uploads are none, and imports are not built."""
+    image_id = call.path["image_id"]
+    shown = await call.service.store.read(lambda tx: images.visible(tx, call.who, image_id))
+    call.require("get_image", shown.target())
+    return Reply(200, {"tasks": []})
+
+
 @api.patch("/images/{image_id}", list[Any], policy=None, media=patch.MEDIA)
 async def change_image(call: Call[Image], body: list[Any]) -> Reply:
     """Change attributes and properties, all or none."""

@@ -195,6 +195,6 @@ def _newer(call: Call[Compute], row: Migration) -> dict[str, Any]:
     return body
 
 
-def _number(flavor_id: str) -> int | str:
-    """Return a flavor's number, as Nova shows it; a flavor that has none by its id."""
-    return int(flavor_id) if flavor_id.isascii() and flavor_id.isdecimal() else flavor_id
+def _number(flavor_id: str) -> int | None:
+    """Return a flavor's number, as Nova shows it; clients take nothing else but null."""
+    return int(flavor_id) if flavor_id.isascii() and flavor_id.isdecimal() else None

@@ -170,13 +170,11 @@ def _permitted(call: Call[Compute]) -> dict[str, str]:
 
 def _project(call: Call[Compute], asked: dict[str, str], rule: str) -> str | None:
     """Return the project to list, None for all of them. Raises Forbidden for other projects."""
-    own = call.who.project_id
     wanted = asked.pop("tenant_id", asked.pop("project_id", ""))
-    text = asked.pop("all_tenants", "" if not wanted or wanted == own else "1")
-    if not text and "all_tenants" not in call.query:
-        return own
-    if text and not read_truth(text, "all_tenants"):
-        return own
+    text = asked.pop("all_tenants", None)
+    if text is None or (text and not read_truth(text, "all_tenants")):
+        # Without it a project that is named makes no difference, as in Nova.
+        return call.who.project_id
     call.require(f"{rule}:get_all_tenants")
     return wanted or None
 
