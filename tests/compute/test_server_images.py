@@ -92,6 +92,16 @@ async def test_an_image_is_made_of_a_server_whatever_it_does(
     assert captures(cloud) == []
 
 
+async def test_an_image_is_of_the_type_that_the_user_gives_it(cloud: SimulatedCloud) -> None:
+    """What else it says of the server is the cloud's, whatever the user gives."""
+    server_id = await make_server(cloud, await make_base(cloud))
+    wish = {"name": "p", "metadata": {"image_type": "golden", "instance_uuid": "another"}}
+    answer = await act(cloud, server_id, "createImage", wish, version="2.45")
+    await cloud.settle()
+    image = (await cloud.ask("GET", f"{IMAGES}/{answer.key('image_id')}")).body
+    assert (image["image_type"], image["instance_uuid"]) == ("golden", server_id)
+
+
 async def test_a_server_is_made_from_an_image_of_another(cloud: SimulatedCloud) -> None:
     first = await make_server(cloud, await make_base(cloud))
     image_id = (await picture(cloud, first)).key("image_id")

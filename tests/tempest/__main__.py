@@ -21,8 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.contract.clients import COMPUTE, MIB, Answer, Cloud
-from tests.tempest.api import API
-from tests.tempest.moves import MOVES
+from tests.tempest.api import API, PICTURES
 from tests.tempest.network import CLOUD_PORT, PORT, STAND_IN
 from tests.tempest.rescues import RESCUES
 from tests.tempest.settings import (
@@ -201,7 +200,7 @@ def run_all(work: Path) -> int:
     with guests_cloud(guests) as cloud:
         code = run((REBUILD, OTHERS, RESCUES), cloud, guests, PORT)
     with hosts_cloud(hosts) as cloud:
-        code = run((MOVES, API), cloud, hosts, CLOUD_PORT) or code
+        code = run((API, PICTURES), cloud, hosts, CLOUD_PORT) or code
     with shares_cloud(shares) as cloud:
         return run((SHARES,), cloud, shares, CLOUD_PORT) or code
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.tempest.api import PICTURES
 from tests.tempest.guest_files import GuestFiles, run_command
-from tests.tempest.moves import MOVES
+from tests.tempest.rescues import RESCUES
 from tests.tempest.settings import OTHERS, REBUILD
 from tests.tempest.shares import SHARES
 
@@ -30,7 +31,7 @@ def test_a_guests_file_is_there_until_the_end_of_its_disk_is_replaced(tmp_path: 
 
 
 def test_each_test_is_run_once() -> None:
-    parts = (REBUILD, OTHERS, MOVES, SHARES)
+    parts = (REBUILD, OTHERS, RESCUES, PICTURES, SHARES)
     patterns = [pattern for part in parts for pattern in part.patterns()]
     assert len(patterns) == len(set(patterns))
 

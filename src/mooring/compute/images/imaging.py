@@ -132,15 +132,17 @@ async def _submit(
 
 
 def properties_of(server: Server, metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return what an image says of the server that it was made of; `metadata` is the user's."""
+    """Return what an image says of the server that it was made of; `metadata` is the user's.
+
+    A user may give the image a type of its own, as in Nova.
+    """
     own = {
         "base_image_ref": server.image_id,
-        "image_type": "snapshot",
         "instance_uuid": server.id,
         "user_id": server.user_id,
         "owner_id": server.project_id,
     }
-    found = {**inherited(server.image_properties), **metadata, **own}
+    found = {**inherited(server.image_properties), "image_type": "snapshot", **metadata, **own}
     return {key: value for key, value in found.items() if key not in GLANCES_OWN}
 
 
