@@ -129,6 +129,39 @@ async def test_a_project_with_a_user_is_set_up_and_taken_down(cloud: Cloud) -> N
     await admin.run("role", "delete", "sailor")
 
 
+async def test_a_domain_with_a_group_is_set_up_and_taken_down(cloud: Cloud) -> None:
+    """The commands of docs/domains.md."""
+    admin = cloud.shell("admin")
+    await admin.run("domain", "create", "blue")
+    await admin.run("project", "create", "--domain", "blue", "web")
+    await admin.run("group", "create", "--domain", "blue", "crew")
+    await admin.run("user", "create", "--domain", "blue", "--password", "secret", "ann")
+    whose = ("--group-domain", "blue", "--user-domain", "blue", "crew", "ann")
+    await admin.run("group", "add", "user", *whose)
+    await admin.run("role", "create", "operator")
+    await admin.run("implied", "role", "create", "operator", "--implied-role", "reader")
+    place = ("--group-domain", "blue", "--project-domain", "blue", "--group", "crew")
+    await admin.run("role", "add", *place, "--project", "web", "operator")
+    ann = cloud.shell("ann", "web", "secret")
+    ann.environment |= {"OS_USER_DOMAIN_NAME": "blue", "OS_PROJECT_DOMAIN_NAME": "blue"}
+    for name in ("OS_USER_DOMAIN_ID", "OS_PROJECT_DOMAIN_ID"):
+        del ann.environment[name]
+    token = await ann.ask("token", "issue")
+    assert "in group" in await admin.run("group", "contains", "user", *whose)
+    rows = await admin.ask("role", "assignment", "list", "--effective", "--names")
+    assert {row["Role"] for row in rows if row["Project"] == "web@blue"} == {"operator", "reader"}
+    [row] = await admin.ask("role", "assignment", "list", *place[:2], "--group", "crew", "--names")
+    assert (row["Group"], row["Role"]) == ("crew@blue", "operator")
+    with pytest.raises(Refused, match="is enabled"):
+        await admin.run("domain", "delete", "blue")
+    await admin.run("domain", "set", "--disable", "blue")
+    with pytest.raises(Refused, match="401"):
+        await ann.run("token", "issue")
+    await admin.run("domain", "delete", "blue")
+    with pytest.raises(Refused, match="No Project found"):
+        await admin.run("project", "show", token["project_id"])
+
+
 async def test_everything_is_listed(cloud: Cloud) -> None:
     admin = cloud.shell("admin")
     names = {row["Name"] for row in await admin.ask("user", "list")}

@@ -65,7 +65,6 @@ PICTURES = Part(
             "test_create_image_from_stopped_server",
             "test_create_image_from_suspended_server",
             "test_create_server_from_snapshot",
-            "test_delete_saving_image",
         ),
         f"{COMPUTE}.images.test_images_oneserver.ImagesOneServerTestJSON": (
             "test_create_delete_image",
