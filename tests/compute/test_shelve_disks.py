@@ -69,6 +69,22 @@ async def test_it_comes_back_with_what_its_disk_had(away: Kept) -> None:
     assert (await away.cloud.actions(away.moving.server_id))[-1] == ("unshelve", None)
 
 
+async def test_a_volume_that_it_got_meanwhile_has_another_name_than_its_root_disk(
+    away: Kept,
+) -> None:
+    volume_id = await away.cloud.make_volume()
+    server_id = away.moving.server_id
+    assert (await away.cloud.attach(server_id, volume_id, version=LATEST)).status == 200
+    await away.cloud.settle()
+    assert await away.act("unshelve") == 202
+    assert (await away.cloud.server(server_id))["status"] == "ACTIVE"
+    path = f"/servers/{server_id}/os-volume_attachments"
+    listed = (await away.cloud.ask("GET", path)).body["volumeAttachments"]
+    names = [one["device"] for one in listed]
+    assert len(set(names)) == len(names)
+    assert "/dev/vda" not in names
+
+
 async def test_it_waits_leaves_and_comes_back_on_each_database(on_both: Kept) -> None:
     kept, cloud = on_both, on_both.cloud
     cloud.wait_for_s(60.0)

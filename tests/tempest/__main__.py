@@ -125,22 +125,32 @@ def until_both_are_up(cloud: Cloud) -> None:
     cloud.http("admin").until(f"{COMPUTE}/os-hypervisors", up)
 
 
+def pretend_network(cloud: Cloud) -> None:
+    """Put a network service into the catalogue, whose address leads nowhere.
+
+    Where Tempest expects one it asks it for the security groups of a project that it deletes, and
+    takes a 404 for none.
+    """
+    admin, path = cloud.http("admin"), "/identity/v3"
+    service = {"service": {"type": "network", "name": STAND_IN}}
+    made = admin.ask("POST", f"{path}/services", service).key("service")
+    endpoint = {
+        "service_id": made["id"],
+        "interface": "public",
+        "region_id": "RegionOne",
+        "url": f"http://127.0.0.1:{CLOUD_PORT}/{STAND_IN}",
+    }
+    admin.ask("POST", f"{path}/endpoints", {"endpoint": endpoint}).key("endpoint")
+
+
 def prepare(cloud: Cloud, work: Path) -> tuple[str, str]:
     """Make what the tests need to find: users, a volume type, and the two images returned."""
     password = secrets.token_urlsafe()
+    pretend_network(cloud)
     with cloud.connect("mooring") as admin:
         for user in (READER, MANAGER):
             admin.create_user(name=user, password=password, domain_id="default")
             admin.grant_role(user, user=user, project="demo")
-        # Where Tempest expects a network service it asks it for security groups of a project that
-        # it deletes, and takes it for none that there is nothing at this address.
-        network = admin.identity.create_service(type="network", name=STAND_IN)
-        admin.identity.create_endpoint(
-            service_id=network.id,
-            interface="public",
-            region_id="RegionOne",
-            url=f"http://127.0.0.1:{CLOUD_PORT}/{STAND_IN}",
-        )
         admin.block_storage.create_type(name=SHARED, extra_specs={"multiattach": "<is> True"})
         write_accounts(cloud, password, work / "accounts.yaml")
         demo = cloud.http("demo")

@@ -255,7 +255,8 @@ def _check_wish(tx: Session, compute: Compute, zone: str | None, host: str | Non
 
 def _waiting(tx: Session, server: Server) -> list[MovingDisk]:
     """Return the volumes that wait for a server, each with the name that it will have."""
-    rows = [row for row in devices.of_server(tx, server.id) if row.volume_id]
+    every = devices.of_server(tx, server.id)
+    rows = [row for row in every if row.volume_id]
     checks.check_volumes(server, rows)
     if not server.image_id and not any(row.boot_index == 0 for row in rows):
         raise Conflict(
@@ -263,7 +264,8 @@ def _waiting(tx: Session, server: Server) -> list[MovingDisk]:
             "instance, too.",
             lasts=True,
         )
-    used, disks = [row.device_name for row in rows if row.device_name], list[MovingDisk]()
+    # The root disk that comes back from its image has kept its name, too.
+    used, disks = [row.device_name for row in every if row.device_name], list[MovingDisk]()
     for row in rows:
         disk = moving(row)
         if disk.device_name is None:
