@@ -6,6 +6,30 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "a domain that is enabled again lets old tokens of its users in",
+        "identity/domains.py",
+        "        for table in (UserRow, ProjectRow):\n            ended",
+        "        for table in (ProjectRow,):\n            ended",
+        "tests/identity/test_domains.py",
+        "test_a_disabled_domain_ends_all_tokens_for_good",
+    ),
+    Mutant(
+        "who is no longer in a group keeps its roles",
+        "identity/groups.py",
+        "where(MemberRow.group_id == group_id, MemberRow.user_id == user_id)",
+        "where(MemberRow.group_id == user_id, MemberRow.user_id == user_id)",
+        "tests/identity/test_groups.py",
+        "test_the_roles_of_a_group_are_those_of_its_users_for_as_long_as_they_are_in_it",
+    ),
+    Mutant(
+        "a role may bring admin along",
+        "identity/implications.py",
+        "    if implied.name.lower() == _ADMIN:",
+        "    if implied.name.lower() == prior_id:",
+        "tests/identity/test_implications.py",
+        "test_no_role_implies_itself_or_admin_or_what_is_not_there",
+    ),
+    Mutant(
         "passwords are not looked at",
         "identity/login.py",
         "    if not await callers.prove(identity, who, shown.password, hashed, caller):",

@@ -21,6 +21,7 @@ from mooring.identity.tables import (
 )
 
 if TYPE_CHECKING:
+    from sqlalchemy import Delete
     from sqlalchemy.orm import Session
 
 DEFAULT = "default"
@@ -98,13 +99,20 @@ def remove(tx: Session, domain_id: str) -> None:
             f"Domain {domain_id} is enabled: its users may be at work. Nothing was deleted; "
             "disable it first."
         )
+    grants.forget_scope(tx, f"domain:{domain_id}")
+    for statement in _forgetting(domain_id):
+        tx.execute(statement, execution_options={"synchronize_session": False})
+    rows.remove(tx, row)
+
+
+def _forgetting(domain_id: str) -> list[Delete]:
+    """Return what deletes all that is in a domain, each after what refers to it."""
     users = select(UserRow.id).where(UserRow.domain_id == domain_id)
     groups = select(GroupRow.id).where(GroupRow.domain_id == domain_id)
     projects = select(ProjectRow.id).where(ProjectRow.domain_id == domain_id)
     scopes = select(literal("project:") + ProjectRow.id).where(ProjectRow.domain_id == domain_id)
-    grants.forget_scope(tx, f"domain:{domain_id}")
     credential, member = ApplicationCredentialRow, MemberRow
-    for statement in (
+    return [
         delete(GrantRow).where(or_(GrantRow.user_id.in_(users), GrantRow.scope.in_(scopes))),
         delete(GroupGrantRow).where(
             or_(GroupGrantRow.group_id.in_(groups), GroupGrantRow.scope.in_(scopes))
@@ -117,9 +125,7 @@ def remove(tx: Session, domain_id: str) -> None:
             delete(table).where(table.domain_id == domain_id)
             for table in (UserRow, GroupRow, ProjectRow)
         ),
-    ):
-        tx.execute(statement, execution_options={"synchronize_session": False})
-    rows.remove(tx, row)
+    ]
 
 
 def _refuse_default(row: DomainRow, what: str) -> None:

@@ -66,6 +66,7 @@ def implied_by(tx: Session, prior_id: str) -> Sequence[RoleRow]:
 
 
 def _row(tx: Session, prior_id: str, implied_id: str) -> ImplicationRow:
+    # Both roles have been found: this says no more than that one implies the other.
     row = tx.get(ImplicationRow, (prior_id, implied_id))
     if row is None:
         raise NotFound(f"{prior_id} does not imply {implied_id}.")

@@ -24,12 +24,9 @@ def _serve(kind: str, holder: str) -> None:
     place = "/system" if kind == "system" else f"/{kind}s/{{scope_id}}"
     several = f"{place}/{holder}s/{{{holder}_id}}/roles"
     one = f"{several}/{{role_id}}"
-    rule, rules = "identity:{}_grant", "identity:list_grants"
-    if kind == "system":
-        rule = f"identity:{{}}_system_grant_for_{holder}"
-        rules = f"identity:list_system_grants_for_{holder}"
+    rule = "identity:{}_grant" if kind != "system" else f"identity:{{}}_system_grant_for_{holder}"
 
-    @api.get(several, policy=rules)
+    @api.get(several, policy=rule.format("list").replace("_grant", "_grants"))
     async def list_grants(call: Call[Identity]) -> Reply:
         """List the roles that were given there."""
 
