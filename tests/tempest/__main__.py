@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.contract.clients import COMPUTE, MIB, Answer, Cloud
-from tests.tempest.api import API, PICTURES
+from tests.tempest.api import API, PICTURES, RETYPES, TWO_POOLS
 from tests.tempest.network import CLOUD_PORT, PORT, STAND_IN
 from tests.tempest.rescues import RESCUES
 from tests.tempest.settings import (
@@ -103,10 +103,10 @@ def hosts_cloud(work: Path) -> Generator[Cloud]:
 
 
 @contextmanager
-def shares_cloud(work: Path) -> Generator[Cloud]:
-    """Start a cloud with simulated pools of shares, of both protocols; stop it in the end."""
+def stored_cloud(work: Path, pools: str) -> Generator[Cloud]:
+    """Start a cloud with the pools of a storage file; stop it in the end."""
     storage = work / "storage.toml"
-    storage.write_text(POOLS, "utf-8")
+    storage.write_text(pools, "utf-8")
     os.environ["MOORING_STORAGE"] = str(storage)
     cloud = Cloud(work / "state", work / "cloud.log", listen=f"127.0.0.1:{CLOUD_PORT}")
     del os.environ["MOORING_STORAGE"]
@@ -204,14 +204,18 @@ def run(parts: Sequence[Part], cloud: Cloud, work: Path, port: int) -> int:
 def run_all(work: Path) -> int:
     """Run everything, each cloud in a directory of its own; the first failure gives the code."""
     raise_loopback()
-    guests, hosts, shares = work / "guests", work / "hosts", work / "shares"
-    for directory in (guests, hosts, shares):
+    directories = guests, hosts, retypes, shares = [
+        work / name for name in ("guests", "hosts", "retypes", "shares")
+    ]
+    for directory in directories:
         directory.mkdir()
     with guests_cloud(guests) as cloud:
         code = run((REBUILD, OTHERS, RESCUES), cloud, guests, PORT)
     with hosts_cloud(hosts) as cloud:
         code = run((API, PICTURES), cloud, hosts, CLOUD_PORT) or code
-    with shares_cloud(shares) as cloud:
+    with stored_cloud(retypes, TWO_POOLS) as cloud:
+        code = run((RETYPES,), cloud, retypes, CLOUD_PORT) or code
+    with stored_cloud(shares, POOLS) as cloud:
         return run((SHARES,), cloud, shares, CLOUD_PORT) or code
 
 

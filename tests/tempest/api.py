@@ -9,7 +9,6 @@ from __future__ import annotations
 from tests.tempest.left_out import COMPUTE, VOLUME, by_case
 from tests.tempest.settings import Part
 
-_ACTIONS = f"{COMPUTE}.servers.test_server_actions"
 _SETTINGS = {
     "validation": {"run_validation": "false"},
     # No test of these asks for a network, and Tempest skips many where there is no such service.
@@ -82,3 +81,42 @@ PICTURES = Part(
     makes_users=True,
 )
 """What asks for images of servers: up to 2.35 Tempest looks for them through compute."""
+
+TWO_POOLS = """\
+[[pools]]
+name = "local"
+driver = "directory"
+format = "raw"
+
+[[pools]]
+name = "other"
+driver = "directory"
+format = "raw"
+"""
+"""The storage file of the cloud in which volumes move between pools."""
+
+_RETYPE = f"{VOLUME}.admin.test_volume_retype"
+RETYPES = Part(
+    "retypes",
+    {
+        f"{VOLUME}.admin.test_multi_backend.VolumeMultiBackendTest": (
+            "test_backend_name_distinction",
+            "test_backend_name_distinction_with_prefix",
+            "test_backend_name_reporting",
+            "test_backend_name_reporting_with_prefix",
+        ),
+        f"{_RETYPE}.VolumeRetypeMultiattachTest": ("test_volume_retype_multiattach",),
+        f"{_RETYPE}.VolumeRetypeWithMigrationTest": (
+            "test_available_volume_retype_with_migration",
+            "test_volume_from_snapshot_retype_with_migration",
+        ),
+        f"{_RETYPE}.VolumeRetypeWithoutMigrationTest": ("test_available_volume_retype",),
+    },
+    {
+        **_SETTINGS,
+        "volume": {"backend_names": "local,other"},
+        "volume-feature-enabled": {"multi_backend": "true"},
+    },
+    makes_users=True,
+)
+"""What wants a second pool."""

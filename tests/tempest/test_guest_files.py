@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.tempest.api import PICTURES
+from tests.tempest.api import PICTURES, RETYPES
 from tests.tempest.guest_files import GuestFiles, run_command
 from tests.tempest.rescues import RESCUES
 from tests.tempest.settings import OTHERS, REBUILD
@@ -31,7 +31,7 @@ def test_a_guests_file_is_there_until_the_end_of_its_disk_is_replaced(tmp_path: 
 
 
 def test_each_test_is_run_once() -> None:
-    parts = (REBUILD, OTHERS, RESCUES, PICTURES, SHARES)
+    parts = (REBUILD, OTHERS, RESCUES, PICTURES, RETYPES, SHARES)
     patterns = [pattern for part in parts for pattern in part.patterns()]
     assert len(patterns) == len(set(patterns))
 
