@@ -11,18 +11,22 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, delete, select
 
 from mooring.errors import NotFound
-from mooring.identity import rows
+from mooring.identity import losses, rows
 from mooring.identity.tables import (
     DomainRow,
     GrantRow,
     GroupGrantRow,
     GroupRow,
+    MemberRow,
     ProjectRow,
     RoleRow,
     UserRow,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from sqlalchemy.orm import Session
 
 USER, GROUP = "user", "group"
@@ -44,8 +48,13 @@ class Grant(Struct, frozen=True):
 
 
 def give(tx: Session, grant: Grant) -> None:
-    """Give a role on a scope; it may have been given already. Raises NotFound."""
+    """Give a role on a scope; it may have been given already. Raises NotFound.
+
+    Where it was taken while tokens of before may still come, these end: they would have it again.
+    """
     _check(tx, grant)
+    # Whoever may give roles may end what comes from them.
+    losses.end_tokens(tx, *_words(grant), of=_users(tx, grant.holder))
     holder_id, scope, role_id = grant.holder.id, grant.scope, grant.role_id
     if grant.holder.kind == GROUP:
         tx.merge(GroupGrantRow(group_id=holder_id, scope=scope, role_id=role_id))
@@ -61,8 +70,11 @@ def has(tx: Session, grant: Grant) -> bool:
     return tx.get(_table(grant.holder), key) is not None
 
 
-def take(tx: Session, grant: Grant) -> None:
-    """Take a role. Raises NotFound when it was not given there."""
+def take(tx: Session, grant: Grant, *, until: datetime) -> None:
+    """Take a role. Raises NotFound when it was not given there.
+
+    `until`: when every token of now is worth nothing any more. They lose the role at once.
+    """
     if not has(tx, grant):
         raise unknown(grant)
     table = _table(grant.holder)
@@ -71,6 +83,7 @@ def take(tx: Session, grant: Grant) -> None:
             _is(grant.holder), table.scope == grant.scope, table.role_id == grant.role_id
         )
     )
+    losses.remember(tx, *_words(grant), until=until)
 
 
 def held(tx: Session, holder: Holder, scope: str) -> list[RoleRow]:
@@ -99,6 +112,17 @@ def unknown(grant: Grant) -> NotFound:
     return NotFound(
         f"Could not find role assignment with role: {grant.role_id}, {holder.kind}: {holder.id}."
     )
+
+
+def _words(grant: Grant) -> tuple[str, ...]:
+    return "role", grant.holder.kind, grant.holder.id, grant.scope, grant.role_id
+
+
+def _users(tx: Session, holder: Holder) -> Sequence[str]:
+    """Return the ids of all who have what a holder has."""
+    if holder.kind == USER:
+        return [holder.id]
+    return tx.scalars(select(MemberRow.user_id).where(MemberRow.group_id == holder.id)).all()
 
 
 def _table(holder: Holder) -> type[GrantRow | GroupGrantRow]:

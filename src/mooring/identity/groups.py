@@ -11,10 +11,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
 from mooring.errors import Conflict, NotFound
-from mooring.identity import bodies, domains, rows, users
+from mooring.identity import bodies, domains, losses, rows, users
 from mooring.identity.tables import GroupGrantRow, GroupRow, MemberRow
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from sqlalchemy.orm import Session
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]
@@ -76,9 +78,13 @@ def remove(tx: Session, group_id: str) -> None:
 
 
 def add(tx: Session, group_id: str, user_id: str) -> None:
-    """Put a user into a group; it may be in it already. Raises NotFound."""
+    """Put a user into a group; it may be in it already. Raises NotFound.
+
+    Of one who was taken out while tokens of before may still come, these end.
+    """
     find(tx, group_id)
     users.find(tx, user_id)
+    losses.end_tokens(tx, "member", group_id, user_id, of=[user_id])
     tx.merge(MemberRow(group_id=group_id, user_id=user_id))
     tx.flush()
 
@@ -91,12 +97,16 @@ def check_member(tx: Session, group_id: str, user_id: str) -> None:
         raise NotFound(f"User '{user_id}' not found in group '{group_id}'.")
 
 
-def take_out(tx: Session, group_id: str, user_id: str) -> None:
-    """Take a user out of a group. Raises NotFound when it is not in it."""
+def take_out(tx: Session, group_id: str, user_id: str, *, until: datetime) -> None:
+    """Take a user out of a group. Raises NotFound when it is not in it.
+
+    `until`: when every token of now is worth nothing any more. They lose its roles at once.
+    """
     check_member(tx, group_id, user_id)
     tx.execute(
         delete(MemberRow).where(MemberRow.group_id == group_id, MemberRow.user_id == user_id)
     )
+    losses.remember(tx, "member", group_id, user_id, until=until)
 
 
 def _refuse_taken(tx: Session, name: str, domain_id: str) -> None:

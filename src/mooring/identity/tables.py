@@ -208,7 +208,7 @@ class EndpointRow(Base):
 class RevocationRow(Base):
     """A token that was ended, by its audit id; those made from it end with it.
 
-    So is a role that was taken from a user (`roles.take`), as long as tokens of before may come.
+    So is a role or a membership that was taken (`losses`), as long as tokens of before may come.
     """
 
     __tablename__ = "revocations"

@@ -56,7 +56,8 @@ def _serve(kind: str, holder: str) -> None:
     async def revoke_grant(call: Call[Identity]) -> Reply:
         """Take a role there."""
         grant = _grant(kind, holder, call)
-        await call.service.change(lambda tx: grants.take(tx, grant))
+        until = call.service.forget_at(call.service.clock.now())
+        await call.service.change(lambda tx: grants.take(tx, grant, until=until))
         return Reply(204)
 
 

@@ -100,7 +100,8 @@ async def add_member(call: Call[Identity]) -> Reply:
 @api.delete(_MEMBER, policy="identity:remove_user_from_group")
 async def remove_member(call: Call[Identity]) -> Reply:
     """Take a user out of a group."""
-    await call.service.change(lambda tx: groups.take_out(tx, *_member(call)))
+    until = call.service.forget_at(call.service.clock.now())
+    await call.service.change(lambda tx: groups.take_out(tx, *_member(call), until=until))
     return Reply(204)
 
 
