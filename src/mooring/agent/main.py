@@ -28,7 +28,7 @@ from mooring.agent.limits import AGENT_BACKLOG
 from mooring.agent.membership import Membership
 from mooring.agent.settings import AgentSettings
 from mooring.clock import RealClock
-from mooring.errors import Conflict, Unavailable
+from mooring.errors import Conflict, MooringError, Unavailable
 from mooring.limits import AGENT_STOP_S
 from mooring.probe import Probe
 
@@ -85,17 +85,7 @@ async def _serve(
     context: ssl.SSLContext | None = None,
     ready: Ready | None,
 ) -> None:
-    config = uvicorn.Config(
-        running.app,
-        http=protocol,
-        ssl_context_factory=None if context is None else lambda _config, _default: context,
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=AGENT_STOP_S,
-        backlog=AGENT_BACKLOG,
-    )
-    server = _Server(config)
+    server = _server(running, protocol, context)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
@@ -108,16 +98,33 @@ async def _serve(
     try:
         await server.serve(sockets=[listening])
     finally:
-        ended = [one.exception() for one in watching if one.done() and not one.cancelled()]
         for one in watching:
             one.cancel()
-        await asyncio.gather(*watching, return_exceptions=True)
-    for error in filter(None, ended):
-        raise error
+        ended = await asyncio.gather(*watching, return_exceptions=True)
+    for error in ended:
+        if isinstance(error, MooringError):
+            raise error
     if running.gone.is_set():
         raise Unavailable(
             "The libvirt daemon of this host ended; its guests go on. Start it, then this agent."
         )
+
+
+def _server(
+    running: RunningAgent, protocol: type[HttpToolsProtocol], context: ssl.SSLContext | None
+) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            running.app,
+            http=protocol,
+            ssl_context_factory=None if context is None else lambda _config, _default: context,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=AGENT_STOP_S,
+            backlog=AGENT_BACKLOG,
+        )
+    )
 
 
 async def _stop_without_libvirt(running: RunningAgent, server: _Server) -> None:

@@ -1,6 +1,6 @@
 """How long a machine runs, in the one line that `uptime` prints and clients of hypervisors show.
 
-Source: facts/compute.md 10.1 and 10.4 (`uptime` of a hypervisor is text), and proc(5).
+Source: facts/compute.md 10.1 (the `uptime` of a hypervisor is text), and proc(5).
 """
 
 from __future__ import annotations

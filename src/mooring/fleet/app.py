@@ -17,6 +17,8 @@ from mooring.limits import JOIN_BODY_BYTES
 from mooring.web.identity import TokenValidator, who_from_request
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from mooring.agent_api.client import Agents
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from mooring.fleet.tables import HostRow
     from mooring.web.audit import AuditLog
     from mooring.who import Who
+
+    _Answer = Callable[[Request, Who], Awaitable[tuple[int, object]]]
 
 PATH = "/mooring/hosts"
 _RENEWAL = "/renewal"
@@ -109,6 +113,12 @@ def build(
             request.state.host = asked.name
             return 201, Invited(*await fleet.invite(asked.name, asked.roles, joins_at))
         raise NotFound(f"There is no {request.method} of {PATH}.")
+
+    return _serving(answer, validator, audit)
+
+
+def _serving(answer: _Answer, validator: TokenValidator, audit: AuditLog | None) -> ASGIApp:
+    """Return the application that has requests answered, and tells of them."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         request, who, refused = Request(scope, receive), None, None
