@@ -380,4 +380,4 @@ SCENARIOS = [
     *SERVER_IMAGES,
     *OLD_AND_NEW,
 ]
-SCENARIOS += closed_gate(SCENARIOS)
+SCENARIOS.extend(closed_gate(SCENARIOS))

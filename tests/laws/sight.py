@@ -144,7 +144,9 @@ def _set_apart(seen: dict[str, list[Any]]) -> None:
     seen["error_backups"] = [row for row in backups if row["status"].startswith("error")]
     seen["backups"] = [row for row in backups if not row["status"].startswith("error")]
     # As upstream, `os-attach` says of a volume that it may be written to, where nobody said so.
-    everything = [{**row, "readonly": bool(row["readonly"])} for row in seen["volumes"]]
+    everything: list[dict[str, Any]] = [
+        {**row, "readonly": bool(row["readonly"])} for row in seen["volumes"]
+    ]
     seen["sound_volumes"] = [row for row in everything if not row["status"].startswith("error")]
     seen["volumes"] = [row for row in everything if row["status"].startswith("error")]
 
