@@ -189,6 +189,8 @@ CASES = [
     ),
     Case(route="POST /auth/tokens", before=(_PERSON,), body=_login("{case}")),
     Case(route="DELETE /auth/tokens", before=(), refused=True),
+    Case(route="POST /mooring/tokens/keys", before=()),
+    Case(route="DELETE /mooring/tokens", before=(), alone=True),
     Case(
         route="POST /users/{user_id}/application_credentials",
         path=_MINE,
