@@ -198,7 +198,7 @@ def revoke_all_tokens(state_dir: str | None) -> None:
 @token.command("rotate-keys")
 @state_dir_option
 def rotate_token_keys(state_dir: str | None) -> None:
-    """Make tokens with a new key; those that there are stand until their time ends."""
+    """Make tokens with a new key; those that there are stand, through two rotations at least."""
     from mooring import operator_tools
 
     on(state_dir, operator_tools.rotate_token_keys)
