@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.kill.harness import Answer, KilledCloud
+from tests.kill.snapshot_workload import taken
 
 BACKUPS = "/volume/v3/backups"
 Act = Callable[[], Answer]
@@ -15,6 +16,8 @@ def backup_operations(cloud: KilledCloud, volume: str) -> dict[str, list[Act]]:
     """Return, by saga, what to do besides with a volume that nobody has."""
     return {
         "volume.create_backup": [lambda: _back_up(cloud, volume)],
+        "volume.back_up_snapshot": [lambda: _back_up_snapshot(cloud, volume)],
+        "volume.store_backup": [lambda: _back_up_snapshot(cloud, volume)],
         "volume.delete_backup": [lambda: _delete(cloud, volume)],
         "volume.restore_backup": [lambda: _restore(cloud, volume, volume_id=volume)],
         "volume.create_volume_from_backup": [lambda: _restore(cloud, volume)],
@@ -23,6 +26,11 @@ def backup_operations(cloud: KilledCloud, volume: str) -> dict[str, list[Act]]:
 
 def _back_up(cloud: KilledCloud, volume: str) -> Answer:
     return cloud.ask("POST", BACKUPS, {"backup": {"volume_id": volume}})
+
+
+def _back_up_snapshot(cloud: KilledCloud, volume: str) -> Answer:
+    body = {"volume_id": volume, "snapshot_id": taken(cloud, volume) or None}
+    return cloud.ask("POST", BACKUPS, {"backup": body})
 
 
 def _backed_up(cloud: KilledCloud, volume: str) -> str:

@@ -52,7 +52,7 @@ def _take(cloud: KilledCloud, volume: str) -> Answer:
     return cloud.ask("POST", f"{VOLUME}/snapshots", body, version="3.66")
 
 
-def _taken(cloud: KilledCloud, volume: str) -> str:
+def taken(cloud: KilledCloud, volume: str) -> str:
     """Return the id of a new snapshot; empty when the process is dead."""
     answer: Any = _take(cloud, volume)
     if not answer.status or answer.status >= 300:
@@ -63,13 +63,13 @@ def _taken(cloud: KilledCloud, volume: str) -> str:
 
 
 def _take_and_delete(cloud: KilledCloud, volume: str) -> Answer:
-    return cloud.ask("DELETE", f"{VOLUME}/snapshots/{_taken(cloud, volume) or 'none'}")
+    return cloud.ask("DELETE", f"{VOLUME}/snapshots/{taken(cloud, volume) or 'none'}")
 
 
 def _delete_while_it_leaves(cloud: KilledCloud, server: str) -> Answer:
     """Delete a snapshot while its volume leaves a server, which takes until the process died."""
     volume = used(cloud, server)
-    snapshot = _taken(cloud, volume)
+    snapshot = taken(cloud, volume)
     with cloud.agent_frozen():
         cloud.ask("DELETE", f"{SERVERS}/{server}/os-volume_attachments/{volume}")
         answer = cloud.ask("DELETE", f"{VOLUME}/snapshots/{snapshot or 'none'}")
@@ -82,7 +82,7 @@ def _shown(cloud: KilledCloud, server: str) -> int:
 
 
 def _copy(cloud: KilledCloud, volume: str) -> Answer:
-    body = {"volume": {"size": 1, "snapshot_id": _taken(cloud, volume)}}
+    body = {"volume": {"size": 1, "snapshot_id": taken(cloud, volume)}}
     return cloud.ask("POST", f"{VOLUME}/volumes", body)
 
 
@@ -111,7 +111,7 @@ def _has_pool(cloud: KilledCloud, name: str) -> bool:
 
 
 def _revert(cloud: KilledCloud, volume: str) -> Answer:
-    path, value = f"{VOLUME}/volumes/{volume}/action", {"snapshot_id": _taken(cloud, volume)}
+    path, value = f"{VOLUME}/volumes/{volume}/action", {"snapshot_id": taken(cloud, volume)}
     return cloud.ask("POST", path, {"revert": value}, version="3.40")
 
 

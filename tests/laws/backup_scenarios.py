@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from mooring.volume.backups.sagas.back_up_snapshot import BACK_UP_SNAPSHOT
 from mooring.volume.backups.sagas.create_backup import CREATE_BACKUP
 from mooring.volume.backups.sagas.create_from_backup import CREATE_VOLUME_FROM_BACKUP
 from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP
 from mooring.volume.backups.sagas.restore_backup import RESTORE_BACKUP
+from mooring.volume.backups.sagas.store_backup import STORE_BACKUP
 from tests.laws.sites import VOLUME, Do, Scenario, Site
 from tests.laws.volume_snapshot_scenarios import a_snapshot
 
@@ -37,15 +39,12 @@ async def a_backup(site: Site, *, of: Do) -> None:
 
 def of(a_volume: Do) -> list[Scenario]:
     """Return the scenarios, which stand on a volume."""
-    kept = partial(a_backup, of=a_volume)
+    kept, pictured = partial(a_backup, of=a_volume), partial(a_snapshot, of=a_volume)
+    of_snapshot = partial(back_up, snapshot_id="{snapshot}")
     return [
         Scenario("create backup", CREATE_BACKUP, a_volume, back_up),
-        Scenario(
-            "create backup of a snapshot",
-            CREATE_BACKUP,
-            partial(a_snapshot, of=a_volume),
-            partial(back_up, snapshot_id="{snapshot}"),
-        ),
+        Scenario("create backup of a snapshot", BACK_UP_SNAPSHOT, pictured, of_snapshot),
+        Scenario("store backup", STORE_BACKUP, pictured, of_snapshot),
         Scenario("delete backup", DELETE_BACKUP, kept, delete_backup),
         Scenario("restore backup", RESTORE_BACKUP, kept, partial(restore, volume_id="{volume}")),
         Scenario("restore to a new volume", CREATE_VOLUME_FROM_BACKUP, kept, restore),

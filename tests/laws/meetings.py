@@ -155,6 +155,7 @@ WANTS = {
     "copy snapshot": Wants("volume snapshot", "volume", "snapshot"),
     "create backup": Wants("volume", "volume"),
     "create backup of a snapshot": Wants("volume snapshot", "volume", "snapshot"),
+    "store backup": Wants("volume snapshot", "volume", "snapshot"),
     "delete backup": Wants("volume backup", "backup"),
     "restore backup": Wants("volume backup", "volume backup"),
     "restore to a new volume": Wants("volume backup", "backup"),

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from mooring.errors import Conflict
 from mooring.saga import laws
+from mooring.volume.backups.sagas.back_up_snapshot import BACK_UP_SNAPSHOT
 from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
 from tests.laws.meddlers import Meddling
 from tests.laws.scenarios import SCENARIOS, create_elsewhere
@@ -125,11 +126,11 @@ def may_be_taken_back(case: Calls) -> bool:
     """Whether no saga of the scenario is past its pivot when it calls.
 
     Behind a pivot a call is made until it is answered, and so is one that takes something back, as
-    on the way to another host. The turn that is awaited for a busy server is that of a snapshot's
-    deletion, which has a pivot.
+    on the way to another host. What goes on with a snapshot's deletion, or its backup, has a pivot.
     """
     saga = case.scenario.saga
-    return not saga.pivot and saga is not AWAIT_TURN and case.scenario.act is not create_elsewhere
+    goes_on = saga in {AWAIT_TURN, BACK_UP_SNAPSHOT}
+    return not saga.pivot and not goes_on and case.scenario.act is not create_elsewhere
 
 
 @pytest.mark.cases([case for case in cases_of("never") if may_be_taken_back(case)], 6)

@@ -40,7 +40,7 @@ STORIES = (
         "volume.create",
         "volume_id",
     ),
-    Story(frozenset({"volume.create_backup"}), "backup.create", "backup_id"),
+    Story(frozenset({"volume.create_backup", "volume.store_backup"}), "backup.create", "backup_id"),
     Story(frozenset({"volume.delete_backup"}), "backup.delete", "backup_id"),
     Story(
         frozenset({"volume.restore_backup", "volume.create_volume_from_backup"}),

@@ -12,7 +12,7 @@ MUTANTS = [
     Mutant(
         "a backup that failed keeps its data",
         CREATING,
-        "        undo=remove_data,\n",
+        "        undo=making.remove_data,\n",
         "",
         STEPS,
         f"{FAILING} and create_backup",
@@ -28,10 +28,18 @@ MUTANTS = [
     Mutant(
         "a backup whose volume was reset is creating for ever",
         CREATING,
-        'story=tell("create", "create_backup", absorbed=give_up)',
+        'story=tell("create", "create_backup", absorbed=making.give_up)',
         'story=tell("create", "create_backup")',
         "tests/laws/test_heirs.py",
         "create and backup and store_data and forward and reset_status",
+    ),
+    Mutant(
+        "the backup of a snapshot keeps its volume until all is stored",
+        "volume/backups/sagas/store_backup.py",
+        'exclusive(f"backup:{notes.backup_id}"),',
+        'exclusive(f"backup:{notes.backup_id}"), exclusive(f"volume:{notes.volume_id}"),',
+        BACKUPS,
+        "lets_its_volume_go",
     ),
     Mutant(
         "a reset lets go of a volume that its host still copies into",

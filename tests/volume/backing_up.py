@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from mooring.agent.drivers.simulated import SimulatedDriver
+from mooring.volume.app import SERVICE
+from mooring.volume.backups.stores.directory import DirectoryStore
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
 from tests.volume.test_uploading import UNKNOWN, VOLUMES, act, captures, make_volume, messages
 from tests.volume.test_uploading import status as status_of_volume
 
 __all__ = ["UNKNOWN", "VOLUMES", "act", "captures", "make_volume", "messages"]
-BACKUPS = "/volume/v3/backups"
+BACKUPS, SNAPSHOTS = "/volume/v3/backups", "/volume/v3/snapshots"
 
 
 async def back_up(cloud: SimulatedCloud, volume_id: str, **fields: Any) -> Answer:
@@ -63,6 +66,24 @@ def the_store(cloud: SimulatedCloud) -> Path:
 def stored(cloud: SimulatedCloud) -> list[str]:
     """Return the names of all that the store has."""
     return sorted(path.name for path in the_store(cloud).iterdir())
+
+
+class HeldStore(DirectoryStore):
+    """The store of a cloud, in which every piece waits until the test lets it in."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def put_piece(self, backup_id: str, sha256: str, data: bytes) -> None:
+        self.reached.set()
+        await self.go_on.wait()
+        await super().put_piece(backup_id, sha256, data)
+
+
+def hold_store(cloud: SimulatedCloud) -> HeldStore:
+    held = cloud.cloud[SERVICE].backups = HeldStore(the_store(cloud))
+    return held
 
 
 def damage(cloud: SimulatedCloud, backup_id: str, how: str) -> None:

@@ -12,6 +12,7 @@ from mooring.errors import NoCapacity
 from tests.cloud import SimulatedCloud
 from tests.volume.backing_up import (
     BACKUPS,
+    SNAPSHOTS,
     UNKNOWN,
     VOLUMES,
     act,
@@ -20,6 +21,7 @@ from tests.volume.backing_up import (
     begun,
     captures,
     damage,
+    hold_store,
     images,
     make_volume,
     messages,
@@ -111,6 +113,26 @@ async def test_a_snapshot_is_backed_up_also_of_a_volume_in_use(cloud: SimulatedC
     shown = await backup(cloud, backup_id)
     assert (shown["status"], shown["snapshot_id"]) == ("available", snapshot_id)
     assert (await cloud.ask("GET", path)).key("snapshot")["status"] == "available"
+    assert await cloud.unfinished() == []
+
+
+async def test_a_snapshot_that_is_stored_lets_its_volume_go(cloud: SimulatedCloud) -> None:
+    volume_id = await make_volume(cloud)
+    snapshot_id = await snapshot_of(cloud, volume_id)
+    held = hold_store(cloud)
+    backup_id = await begun(cloud, volume_id, snapshot_id=snapshot_id)
+    await held.reached.wait()
+    second = await cloud.ask("POST", SNAPSHOTS, {"snapshot": {"volume_id": volume_id}})
+    await cloud.pass_time(5.0)
+    path = f"{SNAPSHOTS}/{second.key('snapshot')['id']}"
+    assert (await cloud.ask("GET", path)).key("snapshot")["status"] == "available"
+    assert (await act(cloud, volume_id, "os-attach", ATTACHED)).status == 202
+    assert await status(cloud, volume_id) == "in-use"
+    assert (await backup(cloud, backup_id))["status"] == "creating"
+    held.go_on.set()
+    await cloud.settle()
+    assert (await backup(cloud, backup_id))["status"] == "available"
+    assert captures(cloud) == []
     assert await cloud.unfinished() == []
 
 

@@ -13,8 +13,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mooring.errors import Conflict, Invalid
 from mooring.volume.backups import backup_rows, notices
-from mooring.volume.backups.sagas.create_backup import CREATE_BACKUP, CreateBackup
+from mooring.volume.backups.sagas.back_up_snapshot import BACK_UP_SNAPSHOT
+from mooring.volume.backups.sagas.create_backup import CREATE_BACKUP
 from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP, DeleteBackup
+from mooring.volume.backups.sagas.making import CreateBackup
 from mooring.volume.quotas import quota
 from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.tables import BackupRow
@@ -74,7 +76,8 @@ async def create(asked: Asked, wanted: NewBackup) -> str:
             backend=backend,
             snapshot_id=wanted.snapshot_id or "",
         )
-        volume.sagas.start(tx, CREATE_BACKUP, notes, who=asked.who)
+        saga = CREATE_BACKUP if snapshot is None else BACK_UP_SNAPSHOT
+        volume.sagas.start(tx, saga, notes, who=asked.who)
         return made.id
 
     return await volume.sagas.submit(begin)

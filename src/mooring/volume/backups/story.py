@@ -23,12 +23,18 @@ Told = Callable[["Session", Any, Any], None]
 
 
 def tell(
-    event: str, failure: messages.Action, *, ends: bool = True, absorbed: Told | None = None
+    event: str,
+    failure: messages.Action,
+    *,
+    begins: bool = True,
+    ends: bool = True,
+    absorbed: Told | None = None,
 ) -> Story:
     """Return the story of a saga whose notes have a `backup_id`.
 
-    `event` is what its notifications are called before the phase; `ends` is off for one whose last
-    step tells its end. `failure` is what the message says that failed. `absorbed` says of a backup
+    `event` is what its notifications are called before the phase; `begins` is off for one that goes
+    on with what another one began, `ends` for one whose end is told by its last step, or by another
+    one. `failure` is what the message says that failed. `absorbed` says of a backup
     what became of it when the operation was given up.
     """
 
@@ -45,12 +51,15 @@ def tell(
             what: tuple[messages.Action, messages.Detail] = failure, "unknown"
             messages.add(tx, row, what, request_id=run.request_id, now=run.now())
 
-    story = Story(begun=begin, failed=fail)
-    if ends:
-        story = Story(begun=begin, ended=end, failed=fail)
-    if absorbed is not None:
-        story = Story(begun=story.begun, ended=story.ended, failed=story.failed, absorbed=absorbed)
-    return story
+    def say_nothing(tx: Session, notes: Any, run: Run[Volume]) -> None:
+        del tx, notes, run
+
+    return Story(
+        begun=begin if begins else say_nothing,
+        ended=end if ends else say_nothing,
+        failed=fail,
+        absorbed=absorbed or say_nothing,
+    )
 
 
 def both(of_volume: Story, of_backup: Story) -> Story:

@@ -1,0 +1,46 @@
+"""Back up a snapshot, whoever has its volume: have the host copy it, and let the volume go.
+
+Its volume's other snapshots stay as they are while the host reads, and no longer: what stores the
+copy is a saga of its own (`store_backup`), which needs the backup alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+from sqlalchemy.orm import Session
+
+from mooring.saga.define import Run, Saga, Step, exclusive, shared
+from mooring.volume.backups.sagas import making
+from mooring.volume.backups.sagas.making import CreateBackup
+from mooring.volume.backups.sagas.store_backup import STORE_BACKUP
+from mooring.volume.backups.story import tell
+
+if TYPE_CHECKING:
+    from mooring.volume.service import Volume
+
+
+def hand_over(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
+    """Have the copy stored; what does that has backup and snapshot from here on."""
+    user = run.user
+    # The token of whoever asked serves nothing here, so it is not kept.
+    who = replace(user, token="") if user else None
+    making.own(tx, notes, run.service.sagas.start(tx, STORE_BACKUP, notes, who=who))
+
+
+BACK_UP_SNAPSHOT = Saga(
+    "volume.back_up_snapshot",
+    CreateBackup,
+    Step("begin_backup", making.begin_backup, undo=making.show_failure),
+    Step(making.CAPTURE, making.capture_volume, undo=making.remove_capture, deadline_s=7500.0),
+    Step("hand_over", hand_over),
+    locks=lambda notes: (
+        shared(f"volume:{notes.volume_id}"),
+        exclusive(f"backup:{notes.backup_id}"),
+    ),
+    owes=(Step("give_up_capture", making.give_up_capture, may_be_forgone=True),),
+    # The backup itself goes over to those in `error`.
+    residue=("backups", "error_backups", "messages"),
+    story=tell("create", "create_backup", ends=False, absorbed=making.give_up),
+)
