@@ -82,5 +82,7 @@ pins: ## write the requirements files anew from pyproject.toml
 		--output-file requirements.txt pyproject.toml
 	$(PYTHON) -c '$(EXTRA)' vendors | $(PYTHON) -m piptools compile -q $(PINS) \
 		--constraint requirements.txt --output-file requirements-vendors.txt -
+	$(PYTHON) -c '$(EXTRA)' s3 | $(PYTHON) -m piptools compile -q $(PINS) \
+		--constraint requirements.txt --output-file requirements-s3.txt -
 	$(PYTHON) -c '$(EXTRA)' tempest | $(PYTHON) -m piptools compile -q $(PINS) \
 		--output-file requirements-tempest.txt -

@@ -217,6 +217,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             " `state_dir`, which is made, and lost together with the cloud."
         ),
     ] = ""
+    backup_s3: Annotated[
+        str,
+        Meta(
+            description="A TOML file, which its owner alone may read, with the S3 service that"
+            " [backups of volumes](backups.md#in-an-s3-service) lie in instead; it must have"
+            " `mooring[s3]` installed. Empty: none."
+        ),
+    ] = ""
     max_concurrent_live_migrations: Annotated[
         int, Meta(description="Running servers that leave a host at a time; 0: any.", ge=0, le=1000)
     ] = 1

@@ -22,6 +22,10 @@ def check(settings: Settings) -> None:
     _check_hosts(settings)
     _check_notifications(settings)
     _check_fence(settings)
+    if settings.backup_directory and settings.backup_s3:
+        raise Invalid(
+            "The settings backup_directory and backup_s3 name two stores for backups: give one."
+        )
 
 
 def _check_fence(settings: Settings) -> None:

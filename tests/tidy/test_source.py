@@ -19,6 +19,7 @@ ONLY_IN = {
     "os_brick": ("src/mooring/agent/brick/",),
     "netapp_ontap": ("src/mooring/agent/arrays/netapp.py",),
     "PyPowerStore": ("src/mooring/agent/arrays/powerstore.py",),
+    "minio": ("src/mooring/volume/backups/stores/s3.py",),
     "subprocess": ("src/mooring/agent/run.py",),
     "asyncio.subprocess": (
         "src/mooring/agent/run.py",

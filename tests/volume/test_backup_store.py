@@ -5,24 +5,92 @@ from __future__ import annotations
 import errno
 import hashlib
 import shutil
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from mooring.errors import Conflict, Unavailable
 from mooring.volume.backups.stores.base import BackupStore, Manifest, Piece
 from mooring.volume.backups.stores.directory import DirectoryStore
+from mooring.volume.backups.stores.s3 import S3Store
+from tests.volume.s3_service import S3Service, Wire
 
 pytestmark = pytest.mark.anyio
 ONE, OTHER = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 DATA = b"a piece of data"
 
 
+class Place(Protocol):
+    """Where a store has its backups, which somebody else may reach, too."""
+
+    store: BackupStore
+
+    def write(self, backup_id: str, name: str, data: bytes) -> None: ...
+    def files(self, backup_id: str) -> set[str]: ...
+    def go_away(self) -> None: ...
+    def come_back(self) -> None: ...
+
+
+class Directory:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.store: BackupStore = DirectoryStore(directory, makes=True)
+
+    def write(self, backup_id: str, name: str, data: bytes) -> None:
+        (self._directory / backup_id / name).write_bytes(data)
+
+    def files(self, backup_id: str) -> set[str]:
+        return {path.name for path in self._directory.glob(f"{backup_id}*/*")}
+
+    def go_away(self) -> None:
+        self._directory.rename(self._directory.with_name("away"))
+
+    def come_back(self) -> None:
+        self._directory.with_name("away").rename(self._directory)
+
+
+class Prefix:
+    def __init__(self, service: S3Service, wire: Wire) -> None:
+        self._service, self._wire, self._prefix = service, wire, uuid.uuid4().hex
+        self.store: BackupStore = S3Store(service.access(self._prefix, wire.port))
+
+    def write(self, backup_id: str, name: str, data: bytes) -> None:
+        self._service.put(f"{self._prefix}/{backup_id}/{name}", data)
+
+    def files(self, backup_id: str) -> set[str]:
+        found = self._service.names(f"{self._prefix}/{backup_id}/")
+        return {name.rpartition("/")[2] for name in found} - {"begun"}
+
+    def go_away(self) -> None:
+        self._wire.go_away()
+
+    def come_back(self) -> None:
+        self._wire.mend()
+
+
 @pytest.fixture
-async def store(tmp_path: Path, anyio_backend: str) -> BackupStore:
-    made = DirectoryStore(tmp_path / "backups", makes=True)
-    await made.setup()
+def wire(s3_service: S3Service) -> Iterator[Wire]:
+    made = Wire(s3_service.port)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["directory", "s3"])
+async def place(tmp_path: Path, anyio_backend: str, request: pytest.FixtureRequest) -> Place:
+    made: Place = Directory(tmp_path / "backups")
+    if request.param == "s3":
+        service: S3Service = request.getfixturevalue("s3_service")
+        made = Prefix(service, request.getfixturevalue("wire"))
+    await made.store.setup()
     return made
+
+
+@pytest.fixture
+def store(place: Place) -> BackupStore:
+    return place.store
 
 
 def digest(data: bytes) -> str:
@@ -87,31 +155,55 @@ async def test_a_deleted_backup_is_gone_and_nobody_writes_to_it_late(store: Back
     assert await store.find_piece(OTHER, digest(DATA)) == DATA
 
 
-async def test_a_manifest_that_makes_no_sense_is_told(store: BackupStore, tmp_path: Path) -> None:
-    await put(store, DATA)
-    (tmp_path / "backups" / ONE / "manifest.json").write_text("{}")
+@pytest.mark.parametrize("damaged", [b"{}", b"", b"\0" * 100])
+async def test_a_manifest_that_makes_no_sense_is_told(place: Place, damaged: bytes) -> None:
+    await put(place.store, DATA)
+    place.write(ONE, "manifest.json", damaged)
     with pytest.raises(Conflict, match="damaged"):
-        await store.find_manifest(ONE)
+        await place.store.find_manifest(ONE)
 
 
-async def test_a_directory_that_is_not_there_has_lost_nothing(
-    store: BackupStore, tmp_path: Path
-) -> None:
+async def test_a_piece_is_given_as_it_is_and_one_that_is_missing_as_none(place: Place) -> None:
+    await put(place.store, DATA)
+    place.write(ONE, digest(DATA), b"changed")
+    assert await place.store.find_piece(ONE, digest(DATA)) == b"changed"
+    assert await place.store.find_piece(ONE, digest(b"never put")) is None
+    assert await place.store.find_piece(OTHER, digest(DATA)) is None
+
+
+async def test_a_piece_that_is_there_in_part_is_put_again(place: Place) -> None:
+    await place.store.begin(ONE)
+    place.write(ONE, digest(DATA), DATA[:3])
+    await put(place.store, DATA)
+    assert await place.store.find_piece(ONE, digest(DATA)) == DATA
+
+
+async def test_a_store_that_is_away_has_lost_nothing(place: Place) -> None:
+    store = place.store
     await put(store, DATA)
-    (tmp_path / "backups").rename(tmp_path / "away")
+    place.go_away()
     with pytest.raises(Unavailable):
         await store.delete(ONE)
     with pytest.raises(Unavailable):
         await store.backups()
     with pytest.raises(Unavailable):
         await store.find_manifest(ONE)
-    (tmp_path / "away").rename(tmp_path / "backups")
+    with pytest.raises(Unavailable):
+        await store.find_piece(ONE, digest(DATA))
+    with pytest.raises(Unavailable):
+        await store.put_piece(ONE, digest(DATA), DATA)
+    with pytest.raises(Unavailable):
+        await store.begin(OTHER)
+    place.come_back()
     assert await store.backups() == {ONE: True}
+    assert place.files(ONE) == {digest(DATA), "manifest.json"}
 
 
-async def test_a_removal_that_was_killed_is_gone_on_with(
-    store: BackupStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_directorys_removal_that_was_killed_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    store = DirectoryStore(tmp_path / "backups", makes=True)
+    await store.setup()
     await put(store, DATA, b"more")
 
     def die(path: Path) -> None:

@@ -11,10 +11,10 @@ from mooring.volume.backups.backup_rows import TRANSITIONAL
 _RETRY = "Start the cloud; what it does not mend within a minute is a bug worth reporting."
 _RESET = "openstack volume backup set --state takes it back."
 _DELETE = "Delete the backup: it cannot be restored."
-_REACH = "Have the directory mounted where the control plane runs, and look again."
+_REACH = "See to it that the control plane reaches the store, and look again."
 _REPORT = (
     "Nothing was removed. It is of a backup that this cloud does not know any more: see what it is"
-    " before you remove the directory of that name by hand."
+    " before you remove the directory, or the objects, of that name by hand."
 )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mooring.errors import Unavailable
+from mooring.errors import MooringError
 from mooring.volume.backups.stores.directory import DirectoryStore
+from mooring.volume.backups.stores.s3 import S3Store
+from mooring.volume.backups.stores.s3_access import read_access
 
 if TYPE_CHECKING:
     from mooring.config import Settings
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def open_store(settings: Settings) -> BackupStore:
-    """Return the store of a cloud."""
+    """Return the store of a cloud. Raises Invalid for settings that cannot be."""
+    if settings.backup_s3:
+        return S3Store(read_access(settings.backup_s3))
     if settings.backup_directory:
         return DirectoryStore(Path(settings.backup_directory).expanduser().absolute())
     return DirectoryStore(settings.state_path / "backups", makes=True)
@@ -26,6 +30,6 @@ async def find_stored(settings: Settings) -> dict[str, dict[str, Any]]:
     try:
         await store.setup()
         found = await store.backups()
-    except Unavailable as error:
+    except MooringError as error:
         return {"": {"problem": error.public}}
     return {backup_id: {"whole": is_whole} for backup_id, is_whole in found.items()}
