@@ -57,8 +57,24 @@ def test_a_snapshot_is_backed_up(demo: Shell, member: Http) -> None:
     demo.run("volume", "delete", volume_id)
 
 
-def test_what_cannot_be_backed_up_is_refused(demo: Shell, member: Http) -> None:
+def test_an_incremental_one_builds_on_a_full_one(demo: Shell, member: Http) -> None:
     volume_id = member.volume("whole")
-    with pytest.raises(Refused, match="full backups only"):
-        demo.run("volume", "backup", "create", "--incremental", "whole")
+    create = ("volume", "backup", "create", "--incremental")
+    with pytest.raises(Refused, match="No backups available"):
+        demo.run(*create, "whole")
+    full = demo.ask("volume", "backup", "create", "whole")
+    until_available(member, full["id"])
+    member.until_volume(volume_id, "available")
+    # Forced or not: nobody has the volume.
+    later = demo.ask(*create, "--force", "--name", "later", "whole")
+    until_available(member, later["id"])
+    shown = demo.ask("volume", "backup", "show", full["id"])
+    assert (shown["is_incremental"], shown["has_dependent_backups"]) == (False, True)
+    assert demo.ask("volume", "backup", "show", "later")["is_incremental"]
+    with pytest.raises(Refused, match="Incremental backups exist"):
+        demo.run("volume", "backup", "delete", full["id"])
+    demo.run("volume", "backup", "delete", "later")
+    member.until(f"{VOLUME}/backups/{later['id']}", lambda answer: answer.status == 404)
+    demo.run("volume", "backup", "delete", full["id"])
+    member.until_volume(volume_id, "available")
     demo.run("volume", "delete", volume_id)

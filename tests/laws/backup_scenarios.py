@@ -16,7 +16,10 @@ from tests.laws.volume_snapshot_scenarios import a_snapshot
 
 
 async def back_up(site: Site, **fields: Any) -> Any:
-    named = {key: text.format(**site.names) for key, text in fields.items()}
+    named = {
+        key: value.format(**site.names) if isinstance(value, str) else value
+        for key, value in fields.items()
+    }
     body = {"backup": {"volume_id": site.names["volume"], "name": "new", **named}}
     return await site.ask("POST", f"{VOLUME}/backups", body)
 
@@ -43,6 +46,9 @@ def of(a_volume: Do) -> list[Scenario]:
     of_snapshot = partial(back_up, snapshot_id="{snapshot}")
     return [
         Scenario("create backup", CREATE_BACKUP, a_volume, back_up),
+        Scenario(
+            "create incremental backup", CREATE_BACKUP, kept, partial(back_up, incremental=True)
+        ),
         Scenario("create backup of a snapshot", BACK_UP_SNAPSHOT, pictured, of_snapshot),
         Scenario("store backup", STORE_BACKUP, pictured, of_snapshot),
         Scenario("delete backup", DELETE_BACKUP, kept, delete_backup),

@@ -154,6 +154,7 @@ WANTS = {
     "revert volume": Wants("volume snapshot", "volume", "snapshot"),
     "copy snapshot": Wants("volume snapshot", "volume", "snapshot"),
     "create backup": Wants("volume", "volume"),
+    "create incremental backup": Wants("volume backup", "volume"),
     "create backup of a snapshot": Wants("volume snapshot", "volume", "snapshot"),
     "store backup": Wants("volume snapshot", "volume", "snapshot"),
     "delete backup": Wants("volume backup", "backup"),

@@ -37,9 +37,9 @@ DEVICES = [
 def write_old_rows(connection: Connection) -> None:
     """Write servers and block devices as the first revision has them."""
     for server_id, host in SERVERS.items():
-        _insert(connection, "servers", id=server_id, host=host, vm_state="active")
+        insert(connection, "servers", id=server_id, host=host, vm_state="active")
     for name, server_id, destination, volume_id, attachment_id, state in DEVICES:
-        _insert(
+        insert(
             connection,
             "block_devices",
             id=name,
@@ -51,7 +51,7 @@ def write_old_rows(connection: Connection) -> None:
         )
 
 
-def _insert(connection: Connection, name: str, **values: Any) -> None:
+def insert(connection: Connection, name: str, **values: Any) -> None:
     """Insert a row; what must not be null and is not given gets something."""
     table = Table(name, MetaData(), autoload_with=connection)
     for column in table.columns:

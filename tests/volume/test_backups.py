@@ -142,7 +142,6 @@ async def test_what_cannot_be_backed_up_is_refused(cloud: SimulatedCloud) -> Non
     assert (await back_up(cloud, UNKNOWN)).status == 404
     assert (await back_up(cloud, volume_id, snapshot_id=UNKNOWN)).status == 404
     assert (await back_up(cloud, volume_id, snapshot_id=snapshot_id)).status == 400
-    assert (await back_up(cloud, volume_id, incremental=True)).status == 400
     assert (await back_up(cloud, volume_id, availability_zone="nowhere")).status == 400
     assert (await act(cloud, volume_id, "os-attach", ATTACHED)).status == 202
     assert (await back_up(cloud, volume_id)).status == 400

@@ -194,6 +194,7 @@ class BackupRow(Base):
     __table_args__ = (
         Index("backups_of_project", "project_id", "created_at", "id"),
         Index("backups_used", "project_id", "size_gib"),
+        Index("backups_of_parent", "parent_id"),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -203,6 +204,8 @@ class BackupRow(Base):
     description: Mapped[str | None]
     volume_id: Mapped[str]
     snapshot_id: Mapped[str | None]
+    parent_id: Mapped[str | None]
+    """The backup that this one builds on, which stays as long as this one; None: it is full."""
     size_gib: Mapped[int]
     status: Mapped[str]
     zone: Mapped[str]

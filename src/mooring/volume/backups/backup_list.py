@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
+from sqlalchemy.orm import aliased
 
 from mooring.errors import NotFound
 from mooring.store.pages import Column, page_of
@@ -35,7 +36,11 @@ COLUMNS: Mapping[str, Column] = {
 }
 """What backups are filtered and sorted by."""
 
-_ALL = tuple(BackupRow.__table__.columns)
+_later = aliased(BackupRow)
+_ALL = (
+    *BackupRow.__table__.columns,
+    exists().where(_later.parent_id == BackupRow.id).label("has_dependents"),
+)
 
 
 def backups(tx: Session, query: Query) -> Rows:

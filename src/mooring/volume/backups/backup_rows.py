@@ -10,7 +10,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import update
+from sqlalchemy import func, select, update
 
 from mooring.errors import Invalid, NotFound
 from mooring.volume.tables import BackupRow
@@ -31,6 +31,33 @@ def visible(tx: Session, who: Who, backup_id: str) -> BackupRow:
     if row is None or not (who.is_admin or row.project_id == who.project_id):
         raise NotFound(f"Backup {backup_id} could not be found.")
     return row
+
+
+def lock(tx: Session, row: BackupRow) -> None:
+    """Let nobody else change a backup, or begin to build on it, until this transaction ends."""
+    tx.get(BackupRow, row.id, populate_existing=True, with_for_update=True)
+
+
+def count_dependents(tx: Session, backup_id: str) -> int:
+    """Return how many backups build on one."""
+    counted = select(func.count()).select_from(BackupRow).where(BackupRow.parent_id == backup_id)
+    return tx.execute(counted).scalar_one()
+
+
+def find_parent(tx: Session, who: Who, volume_id: str, before: datetime | None) -> BackupRow | None:
+    """Return the newest backup of a volume that another one can build on; None where there is none.
+
+    `before`: when the snapshot was taken that is to be backed up, than which its data are older.
+    """
+    query = select(BackupRow).where(
+        BackupRow.volume_id == volume_id,
+        BackupRow.project_id == who.project_id,
+        BackupRow.status == "available",
+    )
+    if before is not None:
+        query = query.where(BackupRow.data_at < before)
+    newest = query.order_by(BackupRow.created_at.desc(), BackupRow.id).limit(1)
+    return tx.execute(newest.with_for_update()).scalar_one_or_none()
 
 
 def take(

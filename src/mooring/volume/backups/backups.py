@@ -54,11 +54,6 @@ class Changes(Struct, frozen=True, kw_only=True):
 async def create(asked: Asked, wanted: NewBackup) -> str:
     """Write a backup down, start what makes it, and return its id."""
     volume = asked.volume
-    if wanted.incremental:
-        raise Invalid(
-            "Invalid backup: This cloud makes full backups only, in which zeros take no room; "
-            "incremental must be false. Nothing was made; ask for a full backup."
-        )
 
     def begin(tx: Session) -> str:
         row = volumes.visible(tx, asked.who, wanted.volume_id)
@@ -69,12 +64,14 @@ async def create(asked: Asked, wanted: NewBackup) -> str:
         quota.claim_backup(tx, asked.who.project_id, size_gib)
         made = _add(tx, asked, wanted, row, snapshot)
         made.zone = zone
+        made.parent_id = _find_parent(tx, asked, wanted, snapshot)
         tx.flush()
         notes = CreateBackup(
             backup_id=made.id,
             volume_id=row.id,
             backend=backend,
             snapshot_id=wanted.snapshot_id or "",
+            parent_id=made.parent_id or "",
         )
         saga = CREATE_BACKUP if snapshot is None else BACK_UP_SNAPSHOT
         volume.sagas.start(tx, saga, notes, who=asked.who)
@@ -97,6 +94,22 @@ def _find_snapshot(tx: Session, asked: Asked, wanted: NewBackup) -> SnapshotRow:
             f'is "{found.status}". Nothing was made.'
         )
     return found
+
+
+def _find_parent(
+    tx: Session, asked: Asked, wanted: NewBackup, snapshot: SnapshotRow | None
+) -> str | None:
+    """Return the backup that an incremental one builds on. Raises Invalid when there is none."""
+    if not wanted.incremental:
+        return None
+    before = None if snapshot is None else snapshot.created_at
+    found = backup_rows.find_parent(tx, asked.who, wanted.volume_id, before)
+    if found is None:
+        raise Invalid(
+            "Invalid backup: No backups available to do an incremental backup. Nothing was made; "
+            "ask for a full backup first."
+        )
+    return found.id
 
 
 def _require(row: VolumeRow, snapshot: SnapshotRow | None, *, force: bool) -> str:
@@ -154,6 +167,12 @@ async def delete(asked: Asked, backup_id: str, *, force: bool = False) -> None:
         row = backup_rows.visible(tx, asked.who, backup_id)
         if row.saga_id and row.status == "deleting":
             return
+        backup_rows.lock(tx, row)
+        if backup_rows.count_dependents(tx, row.id):
+            raise Invalid(
+                "Invalid backup: Incremental backups exist for this backup. Nothing was changed; "
+                "delete those that build on it first, the newest one before the others."
+            )
         allowed = (row.status,) if force and not row.saga_id else backup_rows.DELETABLE
         now = asked.volume.clock.now()
         backup_rows.take(tx, row, allowed=allowed, status="deleting", now=now)

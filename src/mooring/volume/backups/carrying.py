@@ -14,6 +14,7 @@ from mooring.errors import Conflict, Invalid, MooringError
 from mooring.fence.threads import run_to_end
 from mooring.limits import IMAGE_BYTES
 from mooring.saga import ownership
+from mooring.volume.backups.pieces import Cutter
 from mooring.volume.backups.stores.base import ZEROS, Manifest, Piece
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ FORMAT: DiskFormat = "qcow2"
 
 
 async def store_capture(
-    run: Run[Volume], agent: AgentClient, volume_id: str, backup_id: str
+    run: Run[Volume], agent: AgentClient, volume_id: str, backup_id: str, parent_id: str = ""
 ) -> Manifest:
     """Store what a host has copied of a volume, or what of it is not stored yet.
 
-    Raises Conflict where there is no copy any more, NoCapacity.
+    With a parent, what that one has is not stored again. Raises Conflict where there is no copy any
+    more, or no sound parent; NoCapacity.
     """
     made = await agent.show_volume_capture(volume_id, backup_id)
     if made is None or not made.is_whole:
@@ -51,33 +53,63 @@ async def store_capture(
     known = await store.find_manifest(backup_id)
     if known is not None and known.sha256 == made.sha256:
         return known
+    storing = _Storing(backup_id, await _places_in(store, parent_id))
     await run.service.store.write(lambda tx: ownership.require_lease(tx, run))
     await store.begin(backup_id)
-    pieces = await _store_pieces(run, agent.read_volume_capture(volume_id, made), made)
+    await storing.store(run, agent.read_volume_capture(volume_id, made), made)
     manifest = Manifest(
         backup_id=backup_id,
         disk_format=FORMAT,
         size_bytes=made.size_bytes,
         sha256=made.sha256,
-        pieces=pieces,
+        pieces=storing.pieces,
+        sources=tuple(storing.sources),
     )
     await store.put_manifest(manifest)
     return manifest
 
 
-async def _store_pieces(run: Run[Volume], data: AsyncIterator[bytes], made: Capture) -> list[Piece]:
-    pieces: list[Piece] = []
-    told, done_bytes = 0, 0
-    async for piece in data:
-        digest = await run_to_end(lambda of=piece: _digest_of(of))
-        if digest != ZEROS:
-            await run.service.backups.put_piece(made.image_id, digest, piece)
-        pieces.append(Piece(len(piece), digest))
-        done_bytes += len(piece)
-        if (percent := 100 * done_bytes // made.size_bytes) > told:
-            told = percent
-            await run.progress(percent)
-    return pieces
+async def _places_in(store: BackupStore, parent_id: str) -> dict[str, str]:
+    """Return, by digest, which backup stores what a parent has. Raises Conflict."""
+    if not parent_id:
+        return {}
+    manifest = await store.find_manifest(parent_id)
+    if manifest is None:
+        raise Conflict(
+            f"The data of backup {parent_id}, which this one was to build on, are not there, or "
+            "not whole. Nothing was kept; ask for a full backup."
+        )
+    return manifest.places()
+
+
+class _Storing:
+    """A backup that is being stored: the pieces so far, and the backups that have some of them."""
+
+    def __init__(self, backup_id: str, elsewhere: dict[str, str]) -> None:
+        self._backup_id, self._elsewhere = backup_id, elsewhere
+        self.pieces: list[Piece] = []
+        self.sources: dict[str, int] = {}
+
+    async def store(self, run: Run[Volume], data: AsyncIterator[bytes], made: Capture) -> None:
+        """Store what is not stored elsewhere."""
+        cutter, told, done_bytes = Cutter(), 0, 0
+        async for portion in data:
+            for piece in await run_to_end(lambda of=portion: cutter.take(of)):
+                await self._put(run, piece)
+            done_bytes += len(portion)
+            if (percent := 100 * done_bytes // made.size_bytes) > told:
+                told = percent
+                await run.progress(percent)
+        for piece in cutter.rest():
+            await self._put(run, piece)
+
+    async def _put(self, run: Run[Volume], piece: bytes) -> None:
+        digest, source = await run_to_end(lambda: _digest_of(piece)), 0
+        if place := self._elsewhere.get(digest):
+            source = self.sources.setdefault(place, len(self.sources) + 1)
+        elif digest != ZEROS:
+            await run.service.backups.put_piece(self._backup_id, digest, piece)
+        self.pieces.append(Piece(len(piece), digest, source))
 
 
 async def bring(run: Run[Volume], agent: AgentClient, backup_id: str, image_id: str) -> None:
@@ -133,7 +165,8 @@ class _Reading:
         if piece.sha256 == ZEROS:
             return bytes(piece.size_bytes)
         backup_id = self._manifest.backup_id
-        data = await self._store.find_piece(backup_id, piece.sha256)
+        place = self._manifest.place_of(piece)
+        data = await self._store.find_piece(place, piece.sha256)
         if data is None:
             raise _damaged(backup_id, f"piece {number} is missing")
         if await run_to_end(lambda: hashlib.sha256(data).hexdigest()) != piece.sha256:

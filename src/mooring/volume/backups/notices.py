@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mooring.volume.backups import backup_rows
 from mooring.volume.tables import BackupRow
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def send(tx: Session, volume: Volume, backup_id: str, event: str) -> None:
         "service_metadata": None,
         "service": None,
         "fail_reason": row.fail_reason,
-        "parent_id": None,
-        "num_dependent_backups": 0,
+        "parent_id": row.parent_id,
+        "num_dependent_backups": backup_rows.count_dependents(tx, row.id),
     }
     volume.outbox.send(tx, f"backup.{event}", payload, publisher="backup")

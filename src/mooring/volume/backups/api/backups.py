@@ -188,8 +188,8 @@ def _show(call: Call[Volume], row: Row[Any]) -> dict[str, Any]:
         "description": row.description,
         "fail_reason": row.fail_reason,
         "volume_id": row.volume_id,
-        "is_incremental": False,
-        "has_dependent_backups": False,
+        "is_incremental": row.parent_id is not None,
+        "has_dependent_backups": bool(row.has_dependents),
         "snapshot_id": row.snapshot_id,
         "data_timestamp": views.time(row.data_at),
     }

@@ -29,12 +29,16 @@ CAPTURE = "capture_volume"
 
 
 class CreateBackup(Struct, frozen=True, kw_only=True):
-    """The notes. With a `snapshot_id` that is what is backed up, and what is shown to be."""
+    """The notes. With a `snapshot_id` that is what is backed up, and what is shown to be.
+
+    `parent_id` is the backup that it builds on; "" when it is full.
+    """
 
     backup_id: str
     volume_id: str
     backend: str
     snapshot_id: str = ""
+    parent_id: str = ""
 
 
 def begin_backup(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
@@ -70,7 +74,8 @@ async def remove_capture(notes: CreateBackup, run: Run[Volume]) -> None:
 async def store_data(notes: CreateBackup, run: Run[Volume]) -> Together:
     """Store the copy, or what of it is not stored yet."""
     agent = await _agent(notes, run)
-    manifest = await carrying.store_capture(run, agent, notes.volume_id, notes.backup_id)
+    of, parent_id = (notes.volume_id, notes.backup_id), notes.parent_id
+    manifest = await carrying.store_capture(run, agent, *of, parent_id)
     return Together(lambda tx: _count(tx, notes, manifest))
 
 

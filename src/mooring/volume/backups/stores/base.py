@@ -15,26 +15,43 @@ ZEROS = ""
 """The digest of a piece that has nothing but zeros, of whatever length: it is not stored."""
 
 
-class Piece(Struct, frozen=True):
-    """So many bytes of a backup, and their SHA-256; `ZEROS` for zeros alone."""
+class Piece(Struct, frozen=True, omit_defaults=True):
+    """So many bytes of a backup, and their SHA-256; `ZEROS` for zeros alone.
+
+    `source` says which of the manifest's `sources` stores it, from 1; 0: the backup itself.
+    """
 
     size_bytes: int
     sha256: str = ZEROS
+    source: int = 0
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What a backup consists of. `size_bytes` and `sha256` are those of all pieces together."""
+    """What a backup consists of. `size_bytes` and `sha256` are those of all pieces together.
+
+    `sources` are the ids of other backups that store pieces of it.
+    """
 
     backup_id: str
     disk_format: Literal["raw", "qcow2"]
     size_bytes: int
     sha256: str
     pieces: list[Piece]
+    sources: tuple[str, ...] = ()
 
     @property
     def stored(self) -> frozenset[str]:
-        """The digests of the pieces that are stored."""
-        return frozenset(piece.sha256 for piece in self.pieces if piece.sha256 != ZEROS)
+        """The digests of the pieces that the backup itself stores."""
+        mine = (piece.sha256 for piece in self.pieces if not piece.source)
+        return frozenset(digest for digest in mine if digest != ZEROS)
+
+    def place_of(self, piece: Piece) -> str:
+        """Return the id of the backup that stores a piece."""
+        return self.sources[piece.source - 1] if piece.source else self.backup_id
+
+    def places(self) -> dict[str, str]:
+        """Return, by digest, the id of the backup that stores it."""
+        return {each.sha256: self.place_of(each) for each in self.pieces if each.sha256 != ZEROS}
 
 
 class BackupStore(Protocol):

@@ -169,7 +169,6 @@ class S3Store:
         except Exception as error:
             if getattr(error, "code", None) not in _ABSENT:
                 raise
-            self._require_bucket()
             return None
         ends_at, found = time.monotonic() + limits.S3_READ_S, bytearray()
         try:
