@@ -35,7 +35,7 @@ def visible(tx: Session, who: Who, backup_id: str) -> BackupRow:
 
 def lock(tx: Session, row: BackupRow) -> None:
     """Let nobody else change a backup, or begin to build on it, until this transaction ends."""
-    tx.get(BackupRow, row.id, populate_existing=True, with_for_update=True)
+    tx.execute(select(BackupRow.id).where(BackupRow.id == row.id).with_for_update())
 
 
 def count_dependents(tx: Session, backup_id: str) -> int:

@@ -26,7 +26,9 @@ def hand_over(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
     user = run.user
     # The token of whoever asked serves nothing here, so it is not kept.
     who = replace(user, token="") if user else None
-    making.own(tx, notes, run.service.sagas.start(tx, STORE_BACKUP, notes, who=who))
+    # It waits for no more than the end of this very transaction, in which the backup is let go.
+    heir = run.service.sagas.start(tx, STORE_BACKUP, notes, who=who, wait_s=1.0)
+    making.own(tx, notes, heir)
 
 
 BACK_UP_SNAPSHOT = Saga(
