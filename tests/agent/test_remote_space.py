@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.agent import files
-from mooring.agent.drivers.file_volumes import RECORDS
+from mooring.agent.drivers.records import RECORDS
 from mooring.agent.drivers.remote_cache import CACHED
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Budget, Output, Runner

@@ -25,11 +25,13 @@ async def show_mirroring(call: Call[Agent]) -> Answer:
 async def mirror_disk(call: Call[Agent]) -> Answer:
     """Connect the new volume, and begin to copy the old one to it."""
     agent, (server_id, volume_id), spec = call.agent, _disk(call), call.body
-    if spec.volume_id == volume_id:
-        raise Invalid(f"Volume {volume_id} cannot take its own place. Nothing was changed.")
     if (guest := await agent.hypervisor.guest(server_id)) is None:
         raise NotFound(f"Host {agent.settings.name} has no guest {server_id}.")
-    if any(disk.attachment_id == spec.attachment_id for disk in guest.disks):
+    # By another attachment it is another file: of a volume that is migrated.
+    there = next((one for one in guest.disks if one.attachment_id == spec.attachment_id), None)
+    if there is not None and there.volume_id == volume_id:
+        raise Invalid(f"Volume {volume_id} cannot take its own place. Nothing was changed.")
+    if there is not None:
         raise is_switched(server_id, volume_id)
     size = await agent.hypervisor.disk_size(server_id, volume_id)
     plan = await agent.connections.plan(server_id, spec)

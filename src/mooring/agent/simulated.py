@@ -192,7 +192,7 @@ class SimulatedHypervisor(SimulatedMirrors):
     def _unplug(self, server_id: str, volume_id: str, attachment_id: str) -> None:
         guest = self._world.find(server_id)
         if guest is not None:
-            self._leave_mirrors(guest, volume_id)
+            self._leave_mirrors(guest, volume_id, attachment_id)
         known = guest and next((one for one in guest.disks if one.volume_id == volume_id), None)
         if guest is None or known is None or attachment_id not in {"", known.attachment_id}:
             return

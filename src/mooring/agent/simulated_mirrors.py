@@ -107,20 +107,26 @@ class SimulatedMirrors(SimulatedCaptures):
             raise is_switched(server_id, volume_id)
         self._end_mirrors(guest, volume_id)
 
-    def _end_mirrors(self, guest: SimulatedGuest, volume_id: str) -> None:
-        """End every copy from or to a volume."""
+    def _end_mirrors(self, guest: SimulatedGuest, volume_id: str, attachment_id: str = "") -> None:
+        """End every copy from or to a volume, by that attachment if one is named."""
         for disk in guest.disks:
-            if disk.mirror is not None and volume_id in {disk.volume_id, disk.mirror.volume_id}:
+            if disk.mirror is not None and (
+                _is(disk, volume_id, attachment_id) or _is(disk.mirror, volume_id, attachment_id)
+            ):
                 disk.mirror = None
         self._world.save(guest)
 
-    def _leave_mirrors(self, guest: SimulatedGuest, volume_id: str) -> None:
-        """End copies from or to a volume that is to go; one that is in step goes to its end."""
+    def _leave_mirrors(self, guest: SimulatedGuest, volume_id: str, attachment_id: str) -> None:
+        """End copies from or to a volume that is to go; one that is in step goes to its end.
+
+        Without an attachment both go, where the volume is copied to another file of its own.
+        """
         for disk in guest.disks:
             mirror = disk.mirror
-            if mirror is not None and disk.volume_id == volume_id and not self._lags(mirror):
+            leaves = mirror is not None and _is(disk, volume_id, attachment_id)
+            if mirror is not None and leaves and not self._lags(mirror):
                 _take_over(disk, mirror)
-        self._end_mirrors(guest, volume_id)
+        self._end_mirrors(guest, volume_id, attachment_id)
 
     def _switch(self, server_id: str, volume_id: str, new: DiskPlan) -> GuestDisk:
         guest = self._get(server_id)
@@ -150,6 +156,10 @@ class SimulatedMirrors(SimulatedCaptures):
         if found is None:
             raise no_disk(server_id, volume_id)
         return guest, found
+
+
+def _is(disk: SimulatedDisk | SimulatedMirror, volume_id: str, attachment_id: str) -> bool:
+    return disk.volume_id == volume_id and attachment_id in {"", disk.attachment_id}
 
 
 def _take_over(disk: SimulatedDisk, mirror: SimulatedMirror) -> None:

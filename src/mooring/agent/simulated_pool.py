@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS openers (
 CREATE TABLE IF NOT EXISTS chains (volume_id TEXT PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS exports (
     volume_id TEXT, attachment_id TEXT, host TEXT, since REAL NOT NULL, until REAL);
+CREATE TABLE IF NOT EXISTS becoming (volume_id TEXT PRIMARY KEY, new_id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (only INTEGER PRIMARY KEY, word TEXT NOT NULL);
 """
 SELECT = """
@@ -58,6 +59,15 @@ def identity(connection: sqlite3.Connection) -> str:
     return connection.execute("SELECT word FROM identity").fetchone()[0]
 
 
+def add(connection: sqlite3.Connection, row: tuple[str, int, str, str], becomes: str) -> None:
+    """Write a volume down: id, GiB, format, image; `becomes`: under what id it is reached."""
+    with connection:
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO volumes VALUES (?, ?, ?, ?)", row)
+        if becomes:
+            connection.execute("INSERT OR REPLACE INTO becoming VALUES (?, ?)", (row[0], becomes))
+
+
 def path_of(connection: sqlite3.Connection, file: Path, volume_id: str) -> str:
     """Return the device path of a volume: of its active file, when it has snapshots."""
     return f"simulated:{file}/{chain_of(connection, volume_id).active.file}"
@@ -71,7 +81,20 @@ def chain_of(connection: sqlite3.Connection, volume_id: str) -> Chain:
         return typed.decode(row[0], Chain)
     query = "SELECT format FROM volumes WHERE id = ?"
     found = connection.execute(query, (volume_id,)).fetchone()
-    return Chain((Layer(f"{PREFIX}{volume_id}", found[0] if found else "raw"),))
+    name = _reached_as(connection, volume_id)
+    return Chain((Layer(f"{PREFIX}{name}", found[0] if found else "raw"),))
+
+
+def new_id_of(connection: sqlite3.Connection, volume_id: str) -> str:
+    """Return the id that a volume was made to get, and has not got yet; "" for none."""
+    query = "SELECT new_id FROM becoming WHERE volume_id = ?"
+    row = connection.execute(query, (volume_id,)).fetchone()
+    return row[0] if row else ""
+
+
+def _reached_as(connection: sqlite3.Connection, volume_id: str) -> str:
+    """Return under what id guests have a volume: another one while it is to become that."""
+    return new_id_of(connection, volume_id) or volume_id
 
 
 def keep_chain(connection: sqlite3.Connection, volume_id: str, chain: Chain) -> None:
@@ -119,12 +142,14 @@ def note_opener(path: str, world_file: Path) -> None:
 
 def is_open(connection: sqlite3.Connection, volume_id: str) -> bool:
     """Return whether a running guest has a volume, as a lock on its file would tell."""
-    return any(world.is_written(file, volume_id) for file in _worlds(connection, volume_id))
+    name = _reached_as(connection, volume_id)
+    return any(world.is_written(file, name) for file in _worlds(connection, volume_id))
 
 
 def find_open_file(connection: sqlite3.Connection, volume_id: str) -> str:
     """Return the name of the file that a running guest writes to, "" when none does."""
-    found = (world.find_path(file, volume_id) for file in _worlds(connection, volume_id))
+    name = _reached_as(connection, volume_id)
+    found = (world.find_path(file, name) for file in _worlds(connection, volume_id))
     return next((path.rpartition("/")[2] for path in found if path), "")
 
 
@@ -135,11 +160,11 @@ def is_held(path: str, guest: tuple[Path, str], *, shareable: bool) -> bool:
     volume to share are in nobody's way.
     """
     with _found(path) as (connection, volume_id):
-        worlds = _worlds(connection, volume_id)
+        worlds, name = _worlds(connection, volume_id), _reached_as(connection, volume_id)
     return any(
         (file.resolve(), server_id) != (guest[0].resolve(), guest[1])
         for file in worlds
-        for server_id, shares in world.writers(file, volume_id)
+        for server_id, shares in world.writers(file, name)
         if not (shareable and shares)
     )
 
@@ -163,6 +188,7 @@ def forget(connection: sqlite3.Connection, volume_id: str) -> None:
         connection.execute("DELETE FROM grown WHERE volume_id = ?", (volume_id,))
         connection.execute("DELETE FROM openers WHERE volume_id = ?", (volume_id,))
         connection.execute("DELETE FROM chains WHERE volume_id = ?", (volume_id,))
+        connection.execute("DELETE FROM becoming WHERE volume_id = ?", (volume_id,))
 
 
 def rename(connection: sqlite3.Connection, volume_id: str, new_id: str) -> None:
@@ -171,7 +197,10 @@ def rename(connection: sqlite3.Connection, volume_id: str, new_id: str) -> None:
     with connection:
         connection.execute("BEGIN")
         connection.execute("UPDATE volumes SET id = ? WHERE id = ?", ids)
-        connection.execute("UPDATE grown SET volume_id = ? WHERE volume_id = ?", ids)
+        connection.execute("UPDATE OR REPLACE grown SET volume_id = ? WHERE volume_id = ?", ids)
+        connection.execute("UPDATE OR REPLACE openers SET volume_id = ? WHERE volume_id = ?", ids)
+        connection.execute("UPDATE exports SET volume_id = ? WHERE volume_id = ?", ids)
+        connection.execute("DELETE FROM becoming WHERE volume_id = ?", (volume_id,))
 
 
 @contextmanager
@@ -184,6 +213,8 @@ def _found(path: str) -> Generator[tuple[sqlite3.Connection, str]]:
         )
     connection = sqlite3.connect(found[1], isolation_level=None)
     try:
-        yield connection, found[2]
+        query = "SELECT volume_id FROM becoming WHERE new_id = ?"
+        row = connection.execute(query, (found[2],)).fetchone()
+        yield connection, row[0] if row else found[2]
     finally:
         connection.close()

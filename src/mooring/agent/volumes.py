@@ -83,7 +83,8 @@ async def put_volume(call: Call[Agent]) -> Answer:
     if spec.source_volume:
         where = call.agent.driver(spec.source_pool or spec.pool)
         source = await where.volume_source(spec.source_volume)
-    return Answer(body=await driver.create(wanted, source, call.operation_key))
+    made = await driver.create(wanted, source, call.operation_key, becomes=spec.becomes)
+    return Answer(body=made)
 
 
 @handlers.of(verbs.EXTEND_VOLUME)
@@ -134,13 +135,16 @@ async def forget_content(call: Call[Agent]) -> Answer:
 async def adopt_copy(call: Call[Agent]) -> Answer:
     """Give a copy the volume's place: what that was goes first, then the copy has its id.
 
-    Until the copy has it there is the copy, so that nothing is lost in between.
+    Until the copy has it there is the copy, so that nothing is lost in between. A guest may have
+    one that was made to become the volume, and nobody has what that was.
     """
     volume_id, copy_id = call.path["volume_id"], call.path["copy_id"]
     driver = call.agent.driver(call.body.pool)
-    if await driver.find(copy_id) is not None:
+    if (copy := await driver.find(copy_id)) is not None:
         former = call.agent.drivers.get(call.body.former, driver)
-        for each in {former, driver}:
+        if copy.becomes and former is not driver:
+            await _end_exports(former, volume_id)
+        for each in {former, driver} - ({driver} if copy.becomes else set()):
             await each.delete(volume_id)
         call.agent.probe.at("agent/adopt_copy/removed")
     await driver.rename(copy_id, volume_id)
@@ -201,6 +205,12 @@ async def lift_fence(call: Call[Agent]) -> Answer:
     for driver in await _reachable(call):
         await driver.lift_fence(call.path["volume_id"], call.path["attachment_id"])
     return Answer(status=204)
+
+
+async def _end_exports(driver: VolumeDriver, volume_id: str) -> None:
+    found = await driver.find(volume_id)
+    for attachment_id in found.exports if found else ():
+        await driver.unexport(volume_id, attachment_id)
 
 
 async def find_volume(call: Call[Agent]) -> tuple[VolumeDriver, VolumeFile]:

@@ -30,6 +30,9 @@ class VolumeSpec(Struct, frozen=True, kw_only=True):
     source_pool: str = ""
     """The pool of the same host where that lies; empty for the same pool."""
     format: Literal["", "raw", "qcow2"] = ""
+    becomes: str = ""
+    """The id that it is to get by `adopt_copy`: its file is named so from the start, since a guest
+    has it open by then."""
 
 
 class VolumeFile(Struct, frozen=True, kw_only=True):
@@ -46,6 +49,8 @@ class VolumeFile(Struct, frozen=True, kw_only=True):
     """Ids of the attachments it is exported to."""
     snapshots: list[str] = []
     """Ids of the snapshots that its files hold, oldest first."""
+    becomes: str = ""
+    """The id that it was made to get, and has not got yet."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):

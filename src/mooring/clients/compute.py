@@ -77,6 +77,26 @@ class ComputeClient:
         )
         return typed.convert(answer.json()["volumeAttachment"], VolumeAttachment)
 
+    async def swap_volume(
+        self,
+        caller: Caller,
+        server_id: str,
+        volume_id: str,
+        new_id: str,
+        *,
+        operation: Operation | None = None,
+    ) -> None:
+        """Ask that a server's guest go on with another volume, to which this one is copied.
+
+        The end is told by `os-migrate_volume_completion` where both volumes say that the one is
+        migrated to the other. Raises Conflict, Invalid, NotFound. Source: facts/compute.md 2.5.
+        """
+        path = f"/servers/{server_id}/os-volume_attachments/{volume_id}"
+        body = {"volumeAttachment": {"volumeId": new_id}}
+        await self.session.request(
+            "PUT", path, caller=caller, json=body, version="2.1", operation=operation
+        )
+
     async def send_events(
         self,
         caller: Caller,

@@ -78,6 +78,7 @@ class VolumeRow(Base):
 
     id: Mapped[str] = mapped_column(primary_key=True)
     project_id: Mapped[str]
+    """Empty for the copy of a volume in use, which is no project's while it is one."""
     user_id: Mapped[str]
     name: Mapped[str | None]
     description: Mapped[str | None]
@@ -120,7 +121,8 @@ class VolumeRow(Base):
     extend_answer: Mapped[str | None]
     """What compute completed with, done or failed, until the extending saga has read it."""
     extend_event: Mapped[str | None]
-    """The operation under which compute was told to make it grow, until it must not any more."""
+    """The operation under which compute was told to make it grow, until it must not any more; of
+    the copy of a volume in use, the one under which compute was asked to swap the volume for it."""
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
     launched_at: Mapped[datetime | None] = mapped_column(UtcTime)

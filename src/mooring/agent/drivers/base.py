@@ -83,9 +83,18 @@ class VolumeDriver(Protocol):
         ...
 
     async def create(
-        self, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+        self,
+        wanted: VolumeFile,
+        source: SourceImage | None,
+        operation_key: str,
+        *,
+        becomes: str = "",
     ) -> VolumeFile:
-        """Make a volume, empty or from an image, or find it. Raises NoCapacity, Invalid."""
+        """Make a volume, empty or from an image, or find it. Raises NoCapacity, Invalid.
+
+        `becomes`: the id that `rename` is to give it. It is reached under the name of that from the
+        start, also by who has it open meanwhile. Raises Conflict where that name is taken.
+        """
         ...
 
     async def delete(self, volume_id: str) -> None:
@@ -108,9 +117,10 @@ class VolumeDriver(Protocol):
         ...
 
     async def rename(self, volume_id: str, new_id: str) -> None:
-        """Give a volume without snapshots or exports another id; nothing when it has that.
+        """Give a volume without snapshots another id; nothing when it has that.
 
-        The pool has no volume of the other id, or what a call before this one began of that.
+        The pool has no volume of the other id, or what a call before this one began of that. One
+        that was made to become it keeps its exports, and whoever has it open goes on.
         """
         ...
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent import files
@@ -30,6 +29,7 @@ from mooring.agent.drivers.base import (
     require,
 )
 from mooring.agent.drivers.chains import Chain, Layer
+from mooring.agent.drivers.records import PREFIX, RECORDS, Record, Records
 from mooring.agent.image_locks import is_written
 from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.settings import PoolSettings
@@ -37,22 +37,6 @@ from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import Holder, Holders, VolumeFile
 from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
-
-RECORDS = ".mooring"
-PREFIX = "volume-"
-
-
-class Record(Struct, frozen=True):
-    """What a volume is, and the hosts that it is exported to, by attachment.
-
-    `chain` is there from its first snapshot on; before, the volume is one file of `format`.
-    `thin_from` is the byte from which on a thick volume has still to get its space, None for none.
-    """
-
-    format: str
-    exports: dict[str, str] = {}
-    chain: Chain | None = None
-    thin_from: int | None = None
 
 
 class FileVolumes(WithoutFence, ABC):
@@ -81,6 +65,10 @@ class FileVolumes(WithoutFence, ABC):
         """
 
     @property
+    def _paths(self) -> Records:
+        return Records(self.directory, self._host)
+
+    @property
     def directory(self) -> Path:
         """Where the volumes are."""
         return self._directory
@@ -95,7 +83,7 @@ class FileVolumes(WithoutFence, ABC):
 
     def path(self, volume_id: str) -> Path:
         """Return where a volume was made, or would be."""
-        return self.directory / f"{PREFIX}{volume_id}"
+        return self._paths.data_path(volume_id)
 
     def active_path(self, volume_id: str) -> Path:
         """Return the file that a guest opens and that grows, the top layer if there are several."""
@@ -119,7 +107,7 @@ class FileVolumes(WithoutFence, ABC):
 
     def record_path(self, volume_id: str) -> Path:
         """Return where a volume's record is, or would be."""
-        return self.directory / RECORDS / f"{PREFIX}{volume_id}.json"
+        return self._paths.path(volume_id)
 
     async def setup(self) -> None:
         try:
@@ -144,7 +132,12 @@ class FileVolumes(WithoutFence, ABC):
         return await run_to_end(lambda: self._find(volume_id))
 
     async def create(
-        self, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+        self,
+        wanted: VolumeFile,
+        source: SourceImage | None,
+        operation_key: str,
+        *,
+        becomes: str = "",
     ) -> VolumeFile:
         if (known := await self.find(wanted.volume_id)) is not None:
             return check_same(known, wanted)
@@ -152,12 +145,13 @@ class FileVolumes(WithoutFence, ABC):
         pool = await self.stats()
         check_room(pool, self._pool, wanted.size_gib)
         check_content(pool, source)
-        path = self.path(wanted.volume_id)
+        pool_name = self._pool.name
+        record = await run_to_end(lambda: self._paths.plan(wanted.format, becomes, pool_name))
         self._remove_partials(wanted.volume_id)
-        written = files.partial(path, operation_key, self._host)
+        written = files.partial(self.path(wanted.volume_id), operation_key, self._host)
+        path = self.path(becomes or wanted.volume_id)
         try:
             await self._write(written, wanted, source, operation_key)
-            record = Record(wanted.format)
             files.write_record(self.record_path(wanted.volume_id), record, host=self._host)
             await run_to_end(lambda: files.finish(written, path))
         finally:
@@ -206,15 +200,8 @@ class FileVolumes(WithoutFence, ABC):
 
     async def rename(self, volume_id: str, new_id: str) -> None:
         def rename() -> None:
-            record = files.read_record(self.record_path(volume_id), Record)
-            if record is None:
-                return
-            if self.path(volume_id).exists():
-                # Its data come last, as when it is made.
-                files.write_record(self.record_path(new_id), record, forced=True, host=self._host)
-                self.path(volume_id).replace(self.path(new_id))
-                files.sync_directory(self.directory)
-            self.record_path(volume_id).unlink(missing_ok=True)
+            with self._records:
+                self._paths.rename(volume_id, new_id)
 
         await run_to_end(rename)
 
@@ -335,6 +322,7 @@ class FileVolumes(WithoutFence, ABC):
             virtual_bytes=virtual_bytes,
             exports=sorted(record.exports),
             snapshots=chain.snapshots,
+            becomes=self._paths.new_id_of(volume_id, record),
         )
 
     def _chain_in(self, volume_id: str, record: Record) -> Chain:

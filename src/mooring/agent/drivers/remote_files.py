@@ -28,7 +28,7 @@ from mooring.agent.drivers.base import (
     require,
 )
 from mooring.agent.drivers.file_snapshots import FileSnapshots
-from mooring.agent.drivers.file_volumes import RECORDS, Record
+from mooring.agent.drivers.records import RECORDS, Record
 from mooring.agent.drivers.remote_cache import CACHED, ShareCache
 from mooring.agent.drivers.remote_options import Secure
 from mooring.agent.mounts import Mounts, Space, mount_point
@@ -150,11 +150,16 @@ class RemoteFiles(FileSnapshots):
         return await super().find(volume_id)
 
     async def create(
-        self, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+        self,
+        wanted: VolumeFile,
+        source: SourceImage | None,
+        operation_key: str,
+        *,
+        becomes: str = "",
     ) -> VolumeFile:
         if self._share.thick and await self.find(wanted.volume_id) is None:
             self._check_space(await self.stats(), wanted.size_gib)
-        return await super().create(wanted, source, operation_key)
+        return await super().create(wanted, source, operation_key, becomes=becomes)
 
     async def extend(self, volume_id: str, size_gib: int, operation_key: str) -> VolumeFile:
         known = require(await self.find(volume_id), volume_id)

@@ -107,18 +107,23 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         return None if row is None else self._show(row[0], row[1])
 
     async def create(
-        self, wanted: VolumeFile, source: SourceImage | None, operation_key: str
+        self,
+        wanted: VolumeFile,
+        source: SourceImage | None,
+        operation_key: str,
+        *,
+        becomes: str = "",
     ) -> VolumeFile:
         await self.knobs.at("create")
         if (known := await self.find(wanted.volume_id)) is not None:
             return check_same(known, wanted)
         check_source(wanted, source)
         check_room(await self.stats(), self._pool, wanted.size_gib)
+        if becomes and await self.find(becomes) is not None:
+            raise Conflict(f"Pool {self._pool.name} has a volume {becomes}. Nothing was made.")
         image_id = source.image_id if source else ""
-        self._db.execute(
-            "INSERT INTO volumes VALUES (?, ?, ?, ?)",
-            (wanted.volume_id, wanted.size_gib, wanted.format, image_id),
-        )
+        row = (wanted.volume_id, wanted.size_gib, wanted.format, image_id)
+        simulated_pool.add(self._db, row, becomes)
         return require(await self.find(wanted.volume_id), wanted.volume_id)
 
     async def delete(self, volume_id: str) -> None:
@@ -248,4 +253,5 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
             virtual_bytes=virtual_bytes,
             exports=[row[0] for row in self._db.execute(query, (volume_id,))],
             snapshots=chain.snapshots,
+            becomes=simulated_pool.new_id_of(self._db, volume_id),
         )

@@ -275,7 +275,7 @@ class LibvirtHypervisor(LibvirtMirrors):
 
         # Without the guest's lock: a guest that keeps one disk must not hold up the others.
         try:
-            await self._end_mirrors(server_id, volume_id)
+            await self._end_mirrors(server_id, volume_id, attachment_id)
             if not await self._let_go(server_id, volume_id, attachment_id):
                 raise Conflict(
                     f"The guest of server {server_id} keeps volume {volume_id}; it is attached as "

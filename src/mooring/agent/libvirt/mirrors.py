@@ -72,10 +72,10 @@ class LibvirtMirrors(LibvirtCaptures):
         async with self._lock(server_id):
             return await self._with(server_id, lambda domain: _switch(domain, volume_id, new))
 
-    async def _end_mirrors(self, server_id: str, volume_id: str) -> None:
+    async def _end_mirrors(self, server_id: str, volume_id: str, attachment_id: str) -> None:
         """End every copy from or to a volume that is to go. Raises NotFound without a guest."""
         async with self._lock(server_id):
-            await self._with(server_id, lambda domain: _end_all(domain, volume_id))
+            await self._with(server_id, lambda domain: _end_all(domain, volume_id, attachment_id))
 
 
 def _begin(domain: Any, volume_id: str, new: DiskPlan) -> None:
@@ -143,16 +143,21 @@ def _switch(domain: Any, volume_id: str, new: DiskPlan) -> GuestDisk:
     return next(disk for disk in shown if disk.volume_id == new.volume_id)
 
 
-def _end_all(domain: Any, volume_id: str) -> None:
+def _end_all(domain: Any, volume_id: str, attachment_id: str) -> None:
     live = devices.read(domain).live
     for disk in live.volumes if live else ():
         swap = swapped.find_pending(domain.XMLDesc(0), _target(disk))
-        if swap is None or swap.volume_id == disk.volume_id:
+        if swap is None or swap.attachment_id == disk.attachment_id:
             continue
-        if volume_id == disk.volume_id and _finish(domain, disk, swap):
+        leaves = _is(disk, volume_id, attachment_id)
+        if leaves and _finish(domain, disk, swap):
             continue
-        if volume_id in {disk.volume_id, swap.volume_id}:
+        if leaves or _is(swap, volume_id, attachment_id):
             _end(domain, disk)
+
+
+def _is(disk: DefinedDisk | Swap, volume_id: str, attachment_id: str) -> bool:
+    return disk.volume_id == volume_id and attachment_id in {"", disk.attachment_id}
 
 
 def _finish(domain: Any, live: DefinedDisk, swap: Swap) -> bool:

@@ -217,7 +217,8 @@ class BlockDevice(Base):
     """0 for the root disk; None never boots."""
     device_name: Mapped[str | None]
     source_id: Mapped[str | None]
-    """The image or snapshot it is made from."""
+    """The image or snapshot it is made from; of the copy of a volume that is migrated under the
+    guest, the volume."""
     volume_id: Mapped[str | None]
     volume_size_gib: Mapped[int | None]
     volume_type: Mapped[str | None]

@@ -64,6 +64,19 @@ def of_volume(tx: Session, volume_id: str) -> Sequence[BlockDevice]:
     return _of_volume.all(tx, of_volume=volume_id)
 
 
+def is_copy(row: BlockDevice) -> bool:
+    """Whether a block device keeps the copy of a volume that is migrated under its server's guest.
+
+    Or what the volume was before: `source_id` is the volume.
+    """
+    return row.source_type == "volume" and row.source_id is not None
+
+
+def known_as(row: BlockDevice) -> str:
+    """Return the id by which host and guest know the volume of a block device."""
+    return (row.source_id if is_copy(row) else row.volume_id) or ""
+
+
 def add(tx: Session, row: BlockDevice) -> BlockDevice:
     """Write a block device down. Raises IntegrityError when its volume or name is taken."""
     return _add(tx, row)

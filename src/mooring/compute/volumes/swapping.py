@@ -1,7 +1,8 @@
 """Another volume in the place of one, under a running guest: who may ask, and when.
 
-Source: specs 001, facts/compute.md 2.5 and 4.12. Whoever calls with a volume that the volume
-service migrates or retypes is that service, which would wait for an answer: not built.
+Source: specs 001, facts/compute.md 2.5 and 4.12. An administrator swaps a volume for another one.
+The volume service swaps one that it migrates or retypes for its copy, as the two say themselves: it
+keeps its id, and the volume service waits to be told of the end.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mooring.clients import migrations
 from mooring.compute.actions import actions
 from mooring.compute.hosts import hosts
 from mooring.compute.servers import servers, states
 from mooring.compute.volumes import devices, disk_places, volume_attachments
+from mooring.compute.volumes.sagas.swap_migrated import SWAP_MIGRATED
 from mooring.compute.volumes.sagas.swap_notes import SwapVolume, keep_spare
 from mooring.compute.volumes.sagas.swap_volume import SWAP_VOLUME
 from mooring.errors import Conflict, Invalid, NotFound
+from mooring.fence import table as fence
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from mooring.clients.volume import Volume
     from mooring.compute.service import Compute
     from mooring.compute.tables import BlockDevice, Server
+    from mooring.fence.operation import Operation
     from mooring.who import Who
 
 ACTION = "swap_volume"
@@ -32,21 +37,33 @@ _SWAPPED = frozenset({"active", "paused"})
 """vm_states in which the guest's own emulator can copy. One that was resized has two places."""
 _AT_REST = frozenset({None, "", "success", "error"})
 """What a migration leaves behind; such a volume is swapped as any other (facts/compute.md 4.12)."""
+_USED, _MIGRATED = ("in-use",), ("in-use", "retyping")
 _TRUE = "true"
 
 
-async def swap(compute: Compute, who: Who, server_id: str, old_id: str, new_id: str) -> None:
+async def swap(
+    compute: Compute,
+    who: Who,
+    ids: tuple[str, str, str],
+    operation: Operation | None = None,
+) -> None:
     """Begin to swap; answers once the old volume is detaching and the new one reserved.
 
+    `ids`: the server's, the old volume's, the new one's. Two calls of one operation are one.
     Raises NotFound, Conflict and Invalid as facts/compute.md 2.5 lists them.
     """
+    server_id, old_id, new_id = ids
     await compute.store.read(lambda tx: _require(tx, who, server_id))
     old = await compute.volumes.show(who, old_id)
     new = await _show_new(compute, who, new_id)
-    _check_volumes(old, new)
+    keeps_id = migrations.is_migrated_to(old, new)
+    _check_volumes(old, new, keeps_id=keeps_id)
     there = await compute.volumes.attachments(who, volume_id=new.id)
+    resource = f"volumes/{old.id}/swaps/{new.id}"
 
     def begin(tx: Session) -> str:
+        if (earlier := fence.admit(tx, operation, resource, verb="POST")) is not None:
+            return earlier.body
         server = _require(tx, who, server_id)
         now, down_after_s = compute.clock.now(), compute.settings.host_down_s
         host = hosts.require_up(tx, server.host, now, down_after_s)
@@ -68,8 +85,11 @@ async def swap(compute: Compute, who: Who, server_id: str, old_id: str, new_id: 
             new_size_gib=new.size_gib,
             new_type=new.volume_type,
             grows_to_gib=new.size_gib if new.size_gib > old.size_gib else 0,
+            keeps_id=keeps_id,
         )
-        return _start(tx, compute, who, notes)
+        saga_id = _start(tx, compute, who, notes)
+        fence.record(tx, operation, resource, fence.Answer(body=saga_id), [saga_id], verb="POST")
+        return saga_id
 
     saga_id = await volume_attachments.submit(compute, ACTION, (server_id, old.id, new.id), begin)
     await servers.until_answered(compute, saga_id)
@@ -80,7 +100,8 @@ def _start(tx: Session, compute: Compute, who: Who, notes: SwapVolume) -> str:
     keep_spare(tx, notes, now)
     action_id = actions.begin(tx, notes.server_id, ACTION, who, now, saga_id=saga_id)
     notes = replace(notes, action_id=action_id)
-    return compute.sagas.start(tx, SWAP_VOLUME, notes, who=who, saga_id=saga_id)
+    saga = SWAP_MIGRATED if notes.keeps_id else SWAP_VOLUME
+    return compute.sagas.start(tx, saga, notes, who=who, saga_id=saga_id)
 
 
 def _require(tx: Session, who: Who, server_id: str) -> Server:
@@ -100,21 +121,21 @@ async def _show_new(compute: Compute, who: Who, new_id: str) -> Volume:
         ) from error
 
 
-def _check_volumes(old: Volume, new: Volume) -> None:
-    for volume in (old, new):
+def _check_volumes(old: Volume, new: Volume, *, keeps_id: bool) -> None:
+    for volume in () if keeps_id else (old, new):
         moving = volume.migration_status not in _AT_REST
         if moving or volume.status == "retyping":
             what = f"is in migration_status {volume.migration_status}" if moving else "is retyping"
             raise Conflict(
-                f"Volume {volume.id} {what}. Swaps for the migration of volumes are not built: "
-                f"volume {old.id} was not swapped with {new.id}. Wait until that has ended."
+                f"Volume {volume.id} {what}, and the other one is not what it is migrated to or "
+                f"from: volume {old.id} was not swapped with {new.id}. Wait until that has ended."
             )
     if old.multiattach or new.multiattach:
         raise Invalid(
             f"Volume {old.id} was not swapped with {new.id}: volumes that several servers may have "
             "(multiattach) are not swapped. Nothing was changed."
         )
-    if old.status != "in-use":
+    if old.status not in (_MIGRATED if keeps_id else _USED):
         raise _invalid(f"volume {old.id} is {old.status}, not in-use")
     if new.status != "available":
         raise _invalid(f"volume {new.id} is {new.status}, not available")
@@ -140,7 +161,8 @@ def _check_new(tx: Session, compute: Compute, server: Server, new: Volume) -> No
     hosts.require_attachments(tx)
     if devices.of_volume(tx, new.id):
         raise _invalid(f"volume {new.id} is attached to a server")
-    if new.project_id not in {None, server.project_id}:
+    # The copy of a volume is no project's.
+    if new.project_id not in {None, "", server.project_id}:
         raise _invalid(f"volume {new.id} is of another project than server {server.id}")
     volume_attachments.check_zone(compute, server, new)
 

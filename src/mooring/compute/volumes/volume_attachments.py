@@ -66,7 +66,8 @@ def page(
 ) -> Sequence[BlockDevice]:
     """Return the volumes of a server, as many as this microversion shows."""
     servers.visible(tx, who, server_id)
-    rows = [row for row in devices.of_server(tx, server_id) if _is_shown(row, version)]
+    found = devices.of_server(tx, server_id)
+    rows = [row for row in found if _is_shown(row, version) and not devices.is_copy(row)]
     return rows[offset : offset + limit]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from sqlalchemy import and_, bindparam, delete, func, or_, select, union_all
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from mooring.errors import Conflict, Invalid, NoCapacity
 from mooring.fence import debts
@@ -44,6 +44,7 @@ _pools = Loaded(BackendRow, order_by=lambda columns: [columns.name])
 _pools_to_hold = select(BackendRow).order_by(BackendRow.name).with_for_update()
 _held_gib = select(total_gib()).where(VolumeRow.backend == BackendRow.name).scalar_subquery()
 _COMES_THERE = and_(VolumeRow.moves_to == BackendRow.name, VolumeRow.moves_to != VolumeRow.backend)
+_copies = aliased(VolumeRow)
 _grows_in = select(VolumeRow.backend).where(VolumeRow.id == ReservationRow.volume_id)
 # What grows counts with the size that it may reach, and what is migrated in both pools; in one
 # statement, as `quotas.usage.sum_up`. Not by joins: SQLite would go through all volumes to find
@@ -52,7 +53,10 @@ _promised = Prepared[tuple[str, int]](
     union_all(
         select(BackendRow.name, _held_gib),
         select(VolumeRow.moves_to, VolumeRow.size_gib).where(
-            VolumeRow.moves_to > "", VolumeRow.moves_to != VolumeRow.backend
+            VolumeRow.moves_to > "",
+            VolumeRow.moves_to != VolumeRow.backend,
+            # The copy of one in use has a row of its own, which counts there.
+            ~select(_copies.id).where(_copies.id == VolumeRow.copy_id).exists(),
         ),
         select(_grows_in.scalar_subquery(), ReservationRow.delta_gib),
     )
@@ -70,6 +74,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """The only pool that will do, by its full name; empty when any may."""
     comes_from: str = ""
     """The pool that the volume is in, which another one must be told apart from."""
+    reached_by: str = ""
+    """The host that must reach it, of a server that has the volume; empty when none has."""
 
 
 class Room(Struct, frozen=True):
@@ -248,6 +254,8 @@ def _room(row: BackendRow, provisioned_gib: int, settings: VolumeSettings) -> Ro
 def _suits(room: Room, wanted: Wanted, settings: VolumeSettings) -> bool:
     row = room.row
     if row.disabled or row.zone != wanted.zone or room.left_gib < wanted.size_gib:
+        return False
+    if wanted.reached_by and row.hosts is not None and wanted.reached_by not in row.hosts:
         return False
     return wanted.pool in {"", row.name} and _offers(room, wanted, settings)
 

@@ -14,6 +14,7 @@ from mooring.agent_api.volumes import AdoptRequest
 from mooring.errors import NotFound, Unavailable
 from mooring.saga.define import Together
 from mooring.volume.backends import backends
+from mooring.volume.migration import arrival
 from mooring.volume.tables import VolumeRow
 from mooring.volume.volumes import statuses
 
@@ -97,7 +98,9 @@ def end(tx: Session, row: VolumeRow, now: datetime) -> Move | None:
     move = find(row)
     if move is None or has_switched(row):
         return move
-    _change(tx, row.id, now, {"migration_status": "error", **NONE})
+    # Of one in use nobody knows yet what its guest has.
+    left = {} if tx.get(VolumeRow, move.copy_id) is not None else NONE
+    _change(tx, row.id, now, {"migration_status": "error", **left})
     return None
 
 
@@ -109,14 +112,21 @@ async def arrive(
     `was_deleting`: a deletion that was given up may have removed the volume and its copy.
     """
     values: dict[str, Any] = {"migration_status": word_of(shown or "success"), **NONE}
+    now, renewed = run.now(), None
     try:
         await adopt(run, volume_id, move)
+        renewed = await arrival.renew(run, volume_id, move.target)
     except NotFound:
         if not was_deleting:
             raise
         values |= {"status": "error_deleting", **statuses.RETURNED}
-    now = run.now()
-    return Together(lambda tx: _change(tx, volume_id, now, values))
+
+    def show(tx: Session) -> None:
+        if renewed is not None:
+            renewed.write(tx)
+        _change(tx, volume_id, now, values)
+
+    return Together(show)
 
 
 def _change(tx: Session, volume_id: str, now: datetime, values: dict[str, Any]) -> None:
@@ -124,6 +134,9 @@ def _change(tx: Session, volume_id: str, now: datetime, values: dict[str, Any]) 
 
 
 async def remove(run: Run[Volume], move: Move) -> None:
-    """Remove the copy from its pool, whole or not."""
+    """Remove the copy from its pool, whole or not, and end what it is exported for."""
     agent = await backends.agent_of(run, move.target)
+    copy = await agent.show_volume(move.copy_id)
+    for attachment_id in copy.exports if copy else ():
+        await agent.unexport_volume(move.copy_id, attachment_id, operation=run.operation)
     await agent.delete_volume(move.copy_id, operation=run.operation)

@@ -13,7 +13,10 @@ from msgspec.structs import replace
 
 from mooring.errors import Invalid, NoCapacity
 from mooring.volume.backends import apart, backends
+from mooring.volume.migration import in_use
 from mooring.volume.migration.copies import Move
+from mooring.volume.migration.sagas.in_use_notes import MigrateInUse
+from mooring.volume.migration.sagas.migrate_in_use import MIGRATE_IN_USE
 from mooring.volume.migration.sagas.migrate_notes import MigrateVolume
 from mooring.volume.migration.sagas.migrate_volume import MIGRATE_VOLUME
 from mooring.volume.snapshots import snapshot_rows
@@ -67,27 +70,27 @@ def start(
     shown: str,
     new_type: TypeRow | None = None,
 ) -> None:
-    """Choose the pool, and start to bring a volume there; `shown` is its status meanwhile."""
+    """Choose the pool, and start to bring a volume there; `shown` is its status meanwhile.
+
+    One in use is kept from nobody, so that nothing shows it as `maintenance`.
+    """
     volume = asked.volume
     source = _require_free(tx, row)
-    try:
-        wanted = replace(wanted, comes_from=source)
-        chosen = backends.choose(tx, wanted, volume.settings, volume.clock.now())
-    except NoCapacity as error:
-        where = wanted.pool or "No pool"
-        raise Invalid(
-            f"Invalid input received: {where} cannot take volume {row.id} with its "
-            f"{wanted.size_gib} GiB: it must work, have room, be in zone {wanted.zone} and have "
-            "what the volume type wants, and no other host may have the storage of both. Nothing "
-            "was changed.",
-            private=str(error),
-        ) from error
-    notes = MigrateVolume(
-        volume_id=row.id,
-        move=Move(str(uuid.uuid4()), source, chosen.name),
-        size_gib=row.size_gib,
-        shown=shown,
-    )
+    user = in_use.find_user(tx, row) if row.status == "in-use" else None
+    wanted = replace(wanted, comes_from=source, reached_by=user.host if user else "")
+    move = Move(str(uuid.uuid4()), source, _choose(tx, asked, row, wanted))
+    if user is not None:
+        moving = MigrateInUse(
+            volume_id=row.id,
+            server_id=user.server_id,
+            move=move,
+            size_gib=row.size_gib,
+            shown=shown if new_type else "",
+            type_id=new_type.id if new_type else "",
+        )
+        volume.sagas.start(tx, MIGRATE_IN_USE, moving, who=asked.who)
+        return
+    notes = MigrateVolume(volume_id=row.id, move=move, size_gib=row.size_gib, shown=shown)
     if new_type is not None:
         notes = replace(
             notes,
@@ -96,6 +99,23 @@ def start(
             former_multiattach=row.multiattach,
         )
     volume.sagas.start(tx, MIGRATE_VOLUME, notes, who=asked.who)
+
+
+def _choose(tx: Session, asked: Asked, row: VolumeRow, wanted: backends.Wanted) -> str:
+    """Return the name of the pool that takes a volume. Raises Invalid when none does."""
+    volume = asked.volume
+    try:
+        return backends.choose(tx, wanted, volume.settings, volume.clock.now()).name
+    except NoCapacity as error:
+        where = wanted.pool or "No pool"
+        reached = f", host {wanted.reached_by} must reach it" if wanted.reached_by else ""
+        raise Invalid(
+            f"Invalid input received: {where} cannot take volume {row.id} with its "
+            f"{wanted.size_gib} GiB: it must work, have room, be in zone {wanted.zone} and have "
+            f"what the volume type wants{reached}, and no other host may have the storage of both. "
+            "Nothing was changed.",
+            private=str(error),
+        ) from error
 
 
 def _require_apart(tx: Session, asked: Asked, source: str, target: str) -> None:
@@ -117,16 +137,19 @@ def _require_apart(tx: Session, asked: Asked, source: str, target: str) -> None:
 
 
 def _require_free(tx: Session, row: VolumeRow) -> str:
-    """Return where a volume lies that can be moved now. Raises Invalid.
-
-    One in use is not: its guest would have to be switched over to the copy.
-    """
-    if row.status != "available" or row.backend is None or volumes.is_migrating(row):
+    """Return where a volume lies that can be moved now. Raises Invalid."""
+    if (
+        row.status not in ("available", "in-use")
+        or row.backend is None
+        or row.copy_id is not None
+        or volumes.is_migrating(row)
+    ):
         on_its_way = f" and its migration {row.migration_status}" if row.migration_status else ""
+        left = f"; its copy {row.copy_id} is still there" if row.copy_id else ""
         raise Invalid(
-            f"Invalid volume: Volume {row.id} status must be available, and it must not be "
-            f"migrating, to come to another pool; it is {row.status}{on_its_way}. Nothing was "
-            "changed; detach one in use first, or swap it for another volume."
+            f"Invalid volume: Volume {row.id} status must be available or in-use, and it must not "
+            f"be migrating, to come to another pool; it is {row.status}{on_its_way}{left}. Nothing "
+            "was changed; an administrator's reset of its status ends what is left of a migration."
         )
     if snapshot_rows.of_volume(tx, row.id):
         raise Invalid(

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from mooring import labels
 from mooring.errors import Invalid, NotFound
+from mooring.volume.migration import copy_rows
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import notices, volumes
 from mooring.volume.volumes.sagas.reset_notes import ResetStatus
@@ -135,6 +136,7 @@ async def reset_status(asked: Asked, volume_id: str, reset: Reset) -> None:
 
     def begin(tx: Session) -> str:
         row = volumes.visible(tx, who, volume_id)
+        copy_rows.refuse_copy(row)
         if reset.status == "in-use" and not _has_attachment(tx, volume_id):
             raise Invalid(
                 f"Invalid volume: Volume {volume_id} has no attachments and cannot be reset to "

@@ -169,5 +169,6 @@ async def _attach(call: Call[Compute], wanted: NewAttachment) -> Reply:
 
 async def _swap(call: Call[Compute], new_id: str) -> Reply:
     server_id, volume_id = call.path["server_id"], call.path["volume_id"]
-    await swapping.swap(call.service, call.who, server_id, volume_id, new_id)
+    ids = (server_id, volume_id, new_id)
+    await swapping.swap(call.service, call.who, ids, call.operation)
     return Reply(202)

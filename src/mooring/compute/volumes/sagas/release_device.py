@@ -29,6 +29,7 @@ class ReleaseDevice(Struct, frozen=True, kw_only=True):
 
     attachment_id  None for a volume that came by the old calls
     elsewhere      where the volume is besides `host`
+    is_copy        the guest may have the volume by another attachment, too, which it keeps
     """
 
     server_id: str
@@ -37,6 +38,7 @@ class ReleaseDevice(Struct, frozen=True, kw_only=True):
     host: str | None
     attachment_id: str | None
     elsewhere: list[Place] = []
+    is_copy: bool = False
 
 
 def begin_release(tx: Session, run: Run[Compute], block_device_id: str) -> None:
@@ -50,7 +52,8 @@ def begin_release(tx: Session, run: Run[Compute], block_device_id: str) -> None:
     place, others = disk_places.split(tx, block_device_id, server.host)
     notes = ReleaseDevice(
         server_id=row.server_id,
-        volume_id=row.volume_id,
+        volume_id=devices.known_as(row),
+        is_copy=devices.is_copy(row),
         block_device_id=block_device_id,
         host=place.host or None,
         attachment_id=place.attachment_id,
@@ -89,11 +92,17 @@ def give_back(tx: Session, notes: ReleaseDevice, run: Run[Compute]) -> None:
         states.give_back(tx, notes.server_id, run.now())
 
 
+async def unplug_disk(notes: ReleaseDevice, run: Run[Compute]) -> None:
+    """Take the volume from the guest; of one that it has by two attachments, this one alone."""
+    disk = everywhere.find(notes)
+    await (disks.take(run, disk) if notes.is_copy else disks.unplug(run, disk))
+
+
 _steps = disks.Steps(everywhere.find)
 RELEASE_DEVICE = Saga(
     "compute.release_device",
     ReleaseDevice,
-    Step("unplug_disk", _steps.unplug),
+    Step("unplug_disk", unplug_disk),
     Each(
         "places",
         everywhere.places,

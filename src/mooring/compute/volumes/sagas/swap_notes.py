@@ -35,6 +35,7 @@ class SwapVolume(Struct, frozen=True, kw_only=True):
     switched      the new volume is the server's
     is_presumed   the host was lost in the middle of that
     left          what was left undone although the swap went well
+    keeps_id      the volume service migrates the old volume to the new one, which gets its id
     """
 
     server_id: str
@@ -57,6 +58,7 @@ class SwapVolume(Struct, frozen=True, kw_only=True):
     switched: bool = False
     is_presumed: bool = False
     left: str = ""
+    keeps_id: bool = False
 
 
 def old_disk(notes: SwapVolume) -> Disk:
@@ -70,6 +72,15 @@ def new_disk(notes: SwapVolume) -> Disk:
     return replace(old, volume_id=notes.new_volume_id, attachment_id=notes.made, known=notes.known)
 
 
+def host_disk(notes: SwapVolume) -> Disk:
+    """Return the volume that comes, as host and guest know it: by the id that it has in the end.
+
+    That of a migrated volume lies there, empty, before anybody is asked for it.
+    """
+    new = new_disk(notes)
+    return replace(new, volume_id=notes.volume_id, has_data=True) if notes.keeps_id else new
+
+
 def keep_spare(tx: Session, notes: SwapVolume, now: datetime) -> None:
     """Write the spare block device down, with the new volume."""
     _add_spare(tx, notes, notes.new_volume_id, "reserving", now)
@@ -80,18 +91,17 @@ def exchange(tx: Session, notes: SwapVolume, now: datetime) -> None:
     row = devices.find(tx, notes.block_device_id)
     if row is None or row.volume_id != notes.volume_id:
         return
+    if notes.keeps_id and row.attachment_id == notes.made:
+        return
     devices.remove(tx, notes.spare_id)
-    changed = {
-        "volume_id": notes.new_volume_id,
-        "volume_size_gib": notes.new_size_gib,
-        "volume_type": notes.new_type,
-        "source_type": "volume",
-        "source_id": None,
-    }
+    changed = {"volume_size_gib": notes.new_size_gib, "volume_type": notes.new_type}
+    if not notes.keeps_id:
+        changed |= {"volume_id": notes.new_volume_id, "source_type": "volume", "source_id": None}
     devices.change(tx, notes.block_device_id, now, **changed)
     here = {"attachment_id": notes.made, "state": "attached"}
     disk_places.change(tx, notes.block_device_id, notes.host, now, **here)
-    _add_spare(tx, notes, notes.volume_id, "released", now)
+    left_id = notes.new_volume_id if notes.keeps_id else notes.volume_id
+    _add_spare(tx, notes, left_id, "released", now)
     disk_places.add(tx, notes.spare_id, notes.host, notes.attachment_id, now)
 
 
@@ -103,6 +113,7 @@ def _add_spare(tx: Session, notes: SwapVolume, volume_id: str, state: str, now: 
         source_type="volume",
         destination_type="volume",
         volume_id=volume_id,
+        source_id=notes.volume_id if notes.keeps_id else None,
         created_at=now,
         updated_at=now,
     )

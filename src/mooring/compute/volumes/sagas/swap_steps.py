@@ -9,7 +9,12 @@ from msgspec.structs import replace
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import disks, mirroring
 from mooring.compute.volumes.sagas.extend_notes import GIB
-from mooring.compute.volumes.sagas.swap_notes import SwapVolume, new_disk, old_disk
+from mooring.compute.volumes.sagas.swap_notes import (
+    SwapVolume,
+    host_disk,
+    new_disk,
+    old_disk,
+)
 from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
 from mooring.fence.rules import is_fenced
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
@@ -32,7 +37,7 @@ async def reserve(notes: SwapVolume, run: Run[Compute]) -> SwapVolume:
 
 async def begin_copy(notes: SwapVolume, run: Run[Compute]) -> None:
     """Give the new volume to the host, and let the guest's emulator copy the old one to it."""
-    await mirroring.begin(run, old_disk(notes), new_disk(notes))
+    await mirroring.begin(run, old_disk(notes), host_disk(notes))
 
 
 async def await_copy(notes: SwapVolume, run: Run[Compute]) -> None:
@@ -42,12 +47,12 @@ async def await_copy(notes: SwapVolume, run: Run[Compute]) -> None:
 
 async def end_copy(notes: SwapVolume, run: Run[Compute]) -> None:
     """Let the guest have the old volume alone, and take the new one from the host."""
-    await mirroring.stop(run, old_disk(notes), new_disk(notes))
+    await mirroring.stop(run, old_disk(notes), host_disk(notes))
 
 
 async def switch(notes: SwapVolume, run: Run[Compute]) -> SwapVolume:
     """Let the guest have the new volume alone."""
-    is_known = await mirroring.switch(run, old_disk(notes), new_disk(notes))
+    is_known = await mirroring.switch(run, old_disk(notes), host_disk(notes))
     return replace(notes, is_presumed=not is_known)
 
 

@@ -74,7 +74,8 @@ def leave_rows(tx: Session, notes: SwapVolume, run: Run[Compute]) -> None:
         exchange(tx, notes, run.now())
 
 
-def _locks(notes: SwapVolume) -> list[Lock]:
+def locks_of(notes: SwapVolume) -> list[Lock]:
+    """Return the locks: the server is shared with what is done to its other volumes."""
     return [
         shared(f"server:{notes.server_id}"),
         exclusive(f"volume:{notes.volume_id}"),
@@ -82,7 +83,8 @@ def _locks(notes: SwapVolume) -> list[Lock]:
     ]
 
 
-def _describe(notes: SwapVolume) -> Told:
+def describe(notes: SwapVolume) -> Told:
+    """Tell of it."""
     return Told(
         event="compute_swap_volume",
         host=notes.host,
@@ -115,7 +117,7 @@ SWAP_VOLUME = Saga(
     Step("disconnect_old", swap_steps.disconnect_old),
     Step("delete_attachment", _old.end),
     Step("forget_spare", forget_spare),
-    locks=_locks,
+    locks=locks_of,
     answered_after="save_attachment",
     # A client may see the new volume while the rest still waits for its answers.
     visible_after="record_switched",
@@ -127,5 +129,5 @@ SWAP_VOLUME = Saga(
         Step("grow_owed", swap_ends.grow_owed, may_be_forgone=True),
     ),
     residue=("faults", "instance_actions"),
-    story=tell(_describe, from_answer=True, leave=leave_rows),
+    story=tell(describe, from_answer=True, leave=leave_rows),
 )

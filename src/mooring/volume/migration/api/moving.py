@@ -8,11 +8,11 @@ from msgspec import Meta, Struct
 
 from mooring import limits
 from mooring.errors import Invalid
-from mooring.volume.migration import migrating, retyping
+from mooring.volume.migration import completing, migrating, retyping
 from mooring.volume.migration.retyping import Policy, Retype
 from mooring.volume.service import Volume
 from mooring.volume.wire.api import values
-from mooring.volume.wire.api.values import Flag, asked
+from mooring.volume.wire.api.values import Flag, Uuid, asked
 from mooring.web.api import Api, Call, Reply
 from mooring.web.bodies import Since
 
@@ -36,6 +36,13 @@ class MigrateBody(Struct, frozen=True, forbid_unknown_fields=True):
     cluster: Annotated[_Name | None, Since(3, 16)] = None
     force_host_copy: Flag = False
     lock_volume: Flag = False
+
+
+class CompletionBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The value of `os-migrate_volume_completion`: the copy, and whether it came to nothing."""
+
+    new_volume: Uuid
+    error: Flag = False
 
 
 @api.action(_PATH, "os-retype", RetypeBody, policy="volume:retype")
@@ -67,3 +74,18 @@ async def migrate(call: Call[Volume], body: MigrateBody) -> Reply:
         )
     await migrating.migrate(asked(call), call.path["volume_id"], body.host, lock=lock)
     return Reply(202)
+
+
+@api.action(
+    _PATH,
+    "os-migrate_volume_completion",
+    CompletionBody,
+    policy="volume_extension:volume_admin_actions:migrate_volume_completion",
+)
+async def complete(call: Call[Volume], body: CompletionBody) -> Reply:
+    """Tell how it went to let a guest go on with the copy; answers what the volume is called."""
+    failed = values.flag(body.error, "error")
+    kept = await completing.complete(
+        asked(call), call.path["volume_id"], body.new_volume, failed=failed
+    )
+    return Reply(200, {"save_volume_id": kept})

@@ -34,6 +34,10 @@ class ResetStatus(Struct, frozen=True, kw_only=True):
     """Whether the storage may have removed the volume already."""
     arriving: Move | None = None
     """A migration behind its switch that this one has absorbed, and goes on with."""
+    swapping: Move | None = None
+    """A migration of a volume in use that this one has absorbed: compute may be at work on it."""
+    swap_event: str = ""
+    """The operation under which compute was asked for that; empty when it was not."""
 
 
 def wanted(notes: ResetStatus, now: datetime) -> dict[str, Any]:

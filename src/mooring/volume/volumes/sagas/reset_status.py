@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from mooring.errors import MooringError, Unavailable
 from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.extend import growing
-from mooring.volume.migration import copies
+from mooring.volume.migration import copies, copy_rows, resetting
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import absorbed, filling, notices, statuses
 from mooring.volume.volumes.sagas.reset_notes import ResetStatus, wanted
@@ -31,14 +32,15 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     absorbed.forget_connecting(tx, notes.volume_id)
     absorbed.end_snapshots(tx, notes.volume_id, now)
     left = growing.forget(tx, row, now)
-    was_moving = copies.find(row) is not None
+    was_moving, copy = copies.find(row), copy_rows.find(tx, row)
+    event = (copy.extend_event if copy else None) or ""
     arriving = copies.end(tx, row, now)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **wanted(notes, now))
     if notes.attach_status == "detached":
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
     elif not notes.status:
-        absorbed.give_rest(tx, notes.volume_id, status, now, was_moving=was_moving)
+        absorbed.give_rest(tx, notes.volume_id, status, now, was_moving=was_moving is not None)
     _notify(tx, notes, run, "end")
     if arriving is not None:
         # Whatever was asked for, it is not there yet.
@@ -51,6 +53,8 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
         copies=status in filling.REPLACING and row.launched_at is not None,
         was_deleting=status == "deleting",
         arriving=arriving,
+        swapping=was_moving if copy is not None else None,
+        swap_event=event,
     )
 
 
@@ -86,6 +90,23 @@ async def end_copy(notes: ResetStatus, run: Run[Volume]) -> None:
 async def give_up_copy(notes: ResetStatus, run: Run[Volume]) -> None:
     """End it also when another operation has taken the volume."""
     await end_copy(notes, run)
+
+
+async def settle_swap(notes: ResetStatus, run: Run[Volume]) -> Together | None:
+    """See which of the two a guest has under which the volume was migrated."""
+    if (move := notes.swapping) is None:
+        return None
+    settled = await resetting.settle(run, notes.volume_id, move, notes.swap_event)
+    if settled is not None:
+        return settled
+    shown = "" if notes.status and not notes.attach_status else "retyping"
+    rest = partial(copy_rows.let_rest, volume_id=notes.volume_id, shown=shown, now=run.now())
+    return Together(rest if shown else _leave, replace(notes, arriving=move))
+
+
+def _leave(tx: Session) -> None:
+    """Leave the rows: the status is what was asked for."""
+    del tx
 
 
 async def find_storage(notes: ResetStatus, run: Run[Volume]) -> Together | None:
@@ -148,6 +169,7 @@ RESET_STATUS = Saga(
         Step("settle_size", settle_size, may_be_forgone=True),
     ),
     Step("end_copy", end_copy, may_be_forgone=True),
+    Step("settle_swap", settle_swap, may_be_forgone=True),
     Step("find_storage", find_storage, may_be_forgone=True),
     Each(
         "exports", lambda notes: notes.exports, Step("end_export", end_export, may_be_forgone=True)

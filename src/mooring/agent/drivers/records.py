@@ -1,0 +1,90 @@
+"""What a pool of files writes down of each volume, and how one gets another id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.agent import files
+from mooring.agent.drivers.chains import Chain, Layer
+from mooring.errors import Conflict
+
+RECORDS = ".mooring"
+PREFIX = "volume-"
+
+
+class Record(Struct, frozen=True):
+    """What a volume is, and the hosts that it is exported to, by attachment.
+
+    `chain` is there from its first snapshot on, and where its file has another name than its own;
+    else the volume is one file of `format`. `thin_from` is the byte from which on a thick volume
+    has still to get its space, None for none.
+    """
+
+    format: str
+    exports: dict[str, str] = {}
+    chain: Chain | None = None
+    thin_from: int | None = None
+
+
+class Records:
+    """Where the files of a pool's volumes are. Not for two threads at a time."""
+
+    def __init__(self, directory: Path, host: str) -> None:
+        self.directory, self._host = directory, host
+
+    def data_path(self, volume_id: str) -> Path:
+        """Return where a volume is made, or would be."""
+        return self.directory / f"{PREFIX}{volume_id}"
+
+    def path(self, volume_id: str) -> Path:
+        """Return where a volume's record is, or would be."""
+        return self.directory / RECORDS / f"{PREFIX}{volume_id}.json"
+
+    def read(self, volume_id: str) -> Record | None:
+        """Return what is written down of a volume."""
+        return files.read_record(self.path(volume_id), Record)
+
+    def plan(self, disk_format: str, becomes: str, pool: str) -> Record:
+        """Return the record of a new volume whose file has the name of what it `becomes`.
+
+        Raises Conflict where that is taken: a file without a record is what another call began of
+        it, or a stranger's.
+        """
+        if not becomes:
+            return Record(disk_format)
+        if self.data_path(becomes).exists() or self.path(becomes).exists():
+            raise Conflict(
+                f"Pool {pool} has something of volume {becomes} already. Nothing was made; see "
+                "what it is, and remove it, before the volume comes here."
+            )
+        return Record(disk_format, chain=Chain((Layer(self.data_path(becomes).name, disk_format),)))
+
+    def new_id_of(self, volume_id: str, record: Record) -> str:
+        """Return the id that a volume was made to get, and has not got yet; "" for none."""
+        names = record.chain.files if record.chain else []
+        # The lowest file of every other volume has its own name, with or without a suffix.
+        if len(names) != 1 or names[0].startswith(self.data_path(volume_id).name):
+            return ""
+        return names[0].removeprefix(PREFIX)
+
+    def rename(self, volume_id: str, new_id: str) -> None:
+        """Give a volume another id; nothing when there is none. It may be repeated."""
+        record = self.read(volume_id)
+        if record is None:
+            return
+        own, new = self.data_path(volume_id), self.data_path(new_id)
+        if record.chain is not None and record.chain.files == [new.name]:
+            # Its file has the name already, and somebody may have that open.
+            self._write(new_id, replace(record, chain=None))
+        elif own.exists():
+            # Its data come last, as when it is made.
+            self._write(new_id, record)
+            own.replace(new)
+            files.sync_directory(self.directory)
+        self.path(volume_id).unlink(missing_ok=True)
+
+    def _write(self, volume_id: str, record: Record) -> None:
+        files.write_record(self.path(volume_id), record, forced=True, host=self._host)

@@ -1,0 +1,66 @@
+"""Bring a volume to another pool under the guest that has it (facts/block_storage.md 1.6).
+
+An empty copy is made there, with a row of its own. Compute is asked to swap the volume for it, and
+tells by `os-migrate_volume_completion` how that went: in that request the copy becomes the volume.
+Then it gets the volume's id at its host, where its file has had the volume's name from the start,
+and what the volume was goes. Up to the completion all can be taken back; where it comes too late
+for that, the migration goes on to its end (`undo_ends`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mooring.saga.define import Lock, Run, Saga, Step, exclusive, shared
+from mooring.volume.migration.sagas import in_use_steps as steps
+from mooring.volume.migration.sagas.in_use_notes import MigrateInUse
+from mooring.volume.migration.sagas.migrate_volume import clear_target
+from mooring.volume.volumes import notices
+from mooring.volume.volumes.story import tell
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from mooring.volume.service import Volume
+
+
+def _locks(notes: MigrateInUse) -> list[Lock]:
+    # Whoever connects the copy shares it.
+    return [exclusive(f"volume:{notes.volume_id}"), shared(f"volume:{notes.move.copy_id}")]
+
+
+def _tell_retyped(tx: Session, notes: MigrateInUse, run: Run[Volume]) -> None:
+    if notes.type_id and notes.switched:
+        notices.send(tx, run.service, notes.volume_id, "retype")
+
+
+MIGRATE_IN_USE = Saga(
+    "volume.migrate_in_use",
+    MigrateInUse,
+    Step("begin_moving", steps.begin_moving, undo=steps.come_back),
+    Step("clear_target", clear_target),
+    Step("make_copy", steps.make_copy, undo=steps.remove_copy, deadline_s=7500.0),
+    Step("offer_copy", steps.offer_copy),
+    Step(steps.ASK, steps.ask_compute, undo=steps.give_up_swap),
+    Step("await_completion", steps.await_completion),
+    Step("adopt_copy", steps.adopt_copy),
+    Step("renew_connections", steps.renew_connections),
+    Step("show_success", steps.show_success),
+    Step("remove_former", steps.remove_former, may_be_forgone=True),
+    locks=_locks,
+    visible_after="show_success",
+    pivot="adopt_copy",
+    undo_ends=(
+        Step("look_again", steps.look_again),
+        Step("adopt_late", steps.adopt_copy),
+        Step("renew_late", steps.renew_connections),
+        Step("show_late", steps.show_success),
+        Step("remove_late", steps.remove_former, may_be_forgone=True),
+    ),
+    owes=(Step("give_up_former", steps.give_up_former, may_be_forgone=True),),
+    # One that failed says so in its `migration_status`.
+    residue=("volumes", "sound_volumes"),
+    story=replace(tell(), ended=_tell_retyped, failed=_tell_retyped),
+)
