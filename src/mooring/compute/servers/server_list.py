@@ -190,7 +190,12 @@ def _volumes(tx: Session, ids: Sequence[str]) -> dict[str, list[tuple[str, bool]
     found: dict[str, list[tuple[str, bool]]] = {}
     query = select(
         BlockDevice.server_id, BlockDevice.volume_id, BlockDevice.delete_on_termination
-    ).where(BlockDevice.server_id.in_(ids), BlockDevice.volume_id.is_not(None))
+    ).where(
+        BlockDevice.server_id.in_(ids),
+        BlockDevice.volume_id.is_not(None),
+        # The copy of a volume that is migrated under the guest is no volume of its user's.
+        or_(BlockDevice.source_type != "volume", BlockDevice.source_id.is_(None)),
+    )
     for server_id, volume_id, delete in tx.execute(query.order_by(BlockDevice.position)):
         found.setdefault(server_id, []).append((cast("str", volume_id), delete))
     return found

@@ -59,40 +59,44 @@ async def swap(
     keeps_id = migrations.is_migrated_to(old, new)
     _check_volumes(old, new, keeps_id=keeps_id)
     there = await compute.volumes.attachments(who, volume_id=new.id)
+    known = [found.id for found in there]
     resource = f"volumes/{old.id}/swaps/{new.id}"
 
     def begin(tx: Session) -> str:
         if (earlier := fence.admit(tx, operation, resource, verb="POST")) is not None:
             return earlier.body
         server = _require(tx, who, server_id)
-        now, down_after_s = compute.clock.now(), compute.settings.host_down_s
-        host = hosts.require_up(tx, server.host, now, down_after_s)
-        row = _find_row(tx, server, old)
-        _check_new(tx, compute, server, new)
-        place, _ = disk_places.split(tx, row.id, host.name)
-        notes = SwapVolume(
-            server_id=server_id,
-            host=host.name,
-            action_id=0,
-            block_device_id=row.id,
-            spare_id=str(uuid.uuid4()),
-            volume_id=old.id,
-            new_volume_id=new.id,
-            attachment_id=place.attachment_id,
-            device_name=row.device_name,
-            boot_index=row.boot_index,
-            known=[found.id for found in there],
-            new_size_gib=new.size_gib,
-            new_type=new.volume_type,
-            grows_to_gib=new.size_gib if new.size_gib > old.size_gib else 0,
-            keeps_id=keeps_id,
-        )
+        notes = replace(_plan(tx, compute, server, old, new), known=known, keeps_id=keeps_id)
         saga_id = _start(tx, compute, who, notes)
         fence.record(tx, operation, resource, fence.Answer(body=saga_id), [saga_id], verb="POST")
         return saga_id
 
     saga_id = await volume_attachments.submit(compute, ACTION, (server_id, old.id, new.id), begin)
     await servers.until_answered(compute, saga_id)
+
+
+def _plan(tx: Session, compute: Compute, server: Server, old: Volume, new: Volume) -> SwapVolume:
+    """Return the notes of a swap, once nothing speaks against it."""
+    now, down_after_s = compute.clock.now(), compute.settings.host_down_s
+    host = hosts.require_up(tx, server.host, now, down_after_s)
+    row = _find_row(tx, server, old)
+    _check_new(tx, compute, server, new)
+    place, _ = disk_places.split(tx, row.id, host.name)
+    return SwapVolume(
+        server_id=server.id,
+        host=host.name,
+        action_id=0,
+        block_device_id=row.id,
+        spare_id=str(uuid.uuid4()),
+        volume_id=old.id,
+        new_volume_id=new.id,
+        attachment_id=place.attachment_id,
+        device_name=row.device_name,
+        boot_index=row.boot_index,
+        new_size_gib=new.size_gib,
+        new_type=new.volume_type,
+        grows_to_gib=new.size_gib if new.size_gib > old.size_gib else 0,
+    )
 
 
 def _start(tx: Session, compute: Compute, who: Who, notes: SwapVolume) -> str:

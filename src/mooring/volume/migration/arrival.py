@@ -58,5 +58,6 @@ async def remove_former(run: Run[Volume], volume_id: str, move: Move) -> None:
 
 async def has_come(run: Run[Volume], volume_id: str, move: Move) -> bool:
     """Whether a volume is in its new pool, or gone: nobody needs what it was before."""
+    # For sagas of the volume alone.
     row = await run.service.store.read(lambda tx: tx.get(VolumeRow, volume_id))
     return row is None or row.backend == move.moves_to

@@ -101,7 +101,16 @@ def look(tx: Session, volume_id: str, move: Move) -> Outcome:
 
 def refuse(tx: Session, move: Move, now: datetime) -> None:
     """Let nobody complete a migration any more: the volume stays where it is."""
-    statuses.change(tx, move.copy_id, allowed=None, now=now, status="error")
+    values = {"status": "error", "extend_event": None}
+    statuses.change(tx, move.copy_id, allowed=None, now=now, **values)
+
+
+def close(tx: Session, volume_id: str, move: Move, now: datetime) -> bool:
+    """Let nobody complete a migration any more; tell whether somebody has."""
+    if look(tx, volume_id, move) == "switched":
+        return True
+    refuse(tx, move, now)
+    return False
 
 
 def attachments_of(tx: Session, move: Move) -> list[str]:
@@ -124,6 +133,9 @@ def take_over(tx: Session, row: VolumeRow, copy: VolumeRow, now: datetime) -> No
         "attached_mode": copy.attached_mode,
     }
     statuses.change(tx, row.id, allowed=None, now=now, **values)
+    if row.status == "available":
+        # A reset had it follow the attachment that has just ended.
+        statuses.recompute(tx, row.id, now)
     forget(tx, copy.id)
 
 
@@ -141,6 +153,7 @@ def come_back(tx: Session, volume_id: str, move: Move, now: datetime, **shown: A
 
 def let_rest(tx: Session, volume_id: str, shown: str, now: datetime) -> None:
     """Let a volume's status follow its attachments again, from `shown` or from what it was."""
+    # For sagas of the volume alone.
     row = tx.get(VolumeRow, volume_id, populate_existing=True)
     if row is not None:
         settles = bool(shown) and row.status == shown

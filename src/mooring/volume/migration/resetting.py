@@ -8,10 +8,6 @@ from mooring.saga.define import Together
 from mooring.volume.migration import copies, copy_rows, swaps
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from sqlalchemy.orm import Session
-
     from mooring.saga.define import Run
     from mooring.volume.migration.copies import Move
     from mooring.volume.service import Volume
@@ -25,15 +21,7 @@ async def settle(run: Run[Volume], volume_id: str, move: Move, event: str) -> To
     """
     await swaps.give_up(run, volume_id, move, event)
     now = run.now()
-    if await run.service.store.write(lambda tx: _close(tx, volume_id, move, now)):
+    if await run.service.store.write(lambda tx: copy_rows.close(tx, volume_id, move, now)):
         return None
     await copies.remove(run, move)
     return Together(lambda tx: copy_rows.come_back(tx, volume_id, move, now))
-
-
-def _close(tx: Session, volume_id: str, move: Move, now: datetime) -> bool:
-    """Let nobody complete the migration any more; tell whether somebody has."""
-    if copy_rows.look(tx, volume_id, move) == "switched":
-        return True
-    copy_rows.refuse(tx, move, now)
-    return False

@@ -15,6 +15,8 @@ from mooring.saga.journal import is_unavailable
 from mooring.volume.migration import copy_rows
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from mooring.saga.define import Run
     from mooring.volume.migration.copies import Move
     from mooring.volume.service import Volume
@@ -29,8 +31,9 @@ async def ask(run: Run[Volume], server_id: str, volume_id: str, move: Move) -> N
     So does a compute service that is busy with the server: whoever it is busy for may wait for this
     volume. One that answered and was not heard has reserved the copy.
     """
-    store = run.service.store
-    if may_be_repeated(run) and await store.read(lambda tx: copy_rows.attachments_of(tx, move)):
+    if may_be_repeated(run) and await run.service.store.read(
+        lambda tx: _is_at_work(tx, volume_id, move)
+    ):
         return
     try:
         await run.service.compute.swap_volume(
@@ -38,6 +41,12 @@ async def ask(run: Run[Volume], server_id: str, volume_id: str, move: Move) -> N
         )
     except Conflict as error:
         raise Conflict(error.public, private=error.private) from error
+
+
+def _is_at_work(tx: Session, volume_id: str, move: Move) -> bool:
+    """Whether compute has reserved the copy, or has even said how it went."""
+    is_open = copy_rows.look(tx, volume_id, move) == "open"
+    return not is_open or bool(copy_rows.attachments_of(tx, move))
 
 
 async def wait(run: Run[Volume], server_id: str, volume_id: str, move: Move) -> None:

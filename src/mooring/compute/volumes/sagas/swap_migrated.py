@@ -54,6 +54,7 @@ SWAP_MIGRATED = Saga(
         Step("release_spare", swap_ends.release_spare),
     ),
     owes=(Step("report_owed", migrated.report_owed, may_be_forgone=True),),
-    residue=("faults", "instance_actions"),
+    # The volume service says of a failure in the volume's `migration_status`.
+    residue=("faults", "instance_actions", "volumes", "sound_volumes"),
     story=tell(swap_volume.describe, from_answer=True, leave=swap_volume.leave_rows),
 )

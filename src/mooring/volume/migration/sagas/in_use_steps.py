@@ -51,13 +51,21 @@ def come_back(tx: Session, notes: MigrateInUse, run: Run[Volume]) -> None:
 
 
 async def make_copy(notes: MigrateInUse, run: Run[Volume]) -> None:
-    """Make the copy, empty, in a file that has the volume's name."""
+    """Make the copy, empty, in a file that has the volume's name.
+
+    Raises Conflict where the host's agent does not know how to: one of an earlier release.
+    """
     move = notes.move
     agent = await backends.agent_of(run, move.target)
     spec = VolumeSpec(
         pool=backends.split(move.moves_to)[2], size_gib=notes.size_gib, becomes=notes.volume_id
     )
-    await agent.put_volume(move.copy_id, spec, operation=run.operation)
+    made = await agent.put_volume(move.copy_id, spec, operation=run.operation)
+    if made.becomes != notes.volume_id:
+        raise Conflict(
+            f"The agent of host {move.target} makes no copies for volumes in use. The volume is "
+            "where it was; upgrade that host first, or detach the volume."
+        )
 
 
 async def remove_copy(notes: MigrateInUse, run: Run[Volume]) -> None:
@@ -75,21 +83,25 @@ async def ask_compute(notes: MigrateInUse, run: Run[Volume]) -> None:
     await swaps.ask(run, notes.server_id, notes.volume_id, notes.move)
 
 
-async def give_up_swap(notes: MigrateInUse, run: Run[Volume]) -> Together:
-    """See that compute leaves the copy alone. Raises Conflict when the guest goes on with it."""
-    move, volume_id = notes.move, notes.volume_id
+async def settle_swap(notes: MigrateInUse, run: Run[Volume]) -> Together | None:
+    """In a bad end: see which of the two the guest has, and let nobody complete any more."""
+    if notes.switched:
+        return None
+    move, volume_id, now = notes.move, notes.volume_id, run.now()
     await swaps.give_up(run, volume_id, move, f"{run.saga_id}.{ASK}")
-    now = run.now()
+    closing = run.service.store.write(lambda tx: copy_rows.close(tx, volume_id, move, now))
+    return Together(lambda _: None, replace(notes, switched=await closing))
 
-    def close(tx: Session) -> None:
-        if copy_rows.look(tx, volume_id, move) == "switched":
-            raise Conflict(
-                f"The guest of server {notes.server_id} has volume {volume_id} in {move.moves_to} "
-                "by now, so the migration is brought to its end."
-            )
-        copy_rows.refuse(tx, move, now)
 
-    return Together(close)
+async def remove_refused(notes: MigrateInUse, run: Run[Volume]) -> None:
+    """In a bad end: remove the copy that no guest has."""
+    if not notes.switched:
+        await copies.remove(run, notes.move)
+
+
+def show_outcome(tx: Session, notes: MigrateInUse, run: Run[Volume]) -> None:
+    """In a bad end: say that the volume has arrived after all, or that it is where it was."""
+    (show_success if notes.switched else come_back)(tx, notes, run)
 
 
 async def await_completion(notes: MigrateInUse, run: Run[Volume]) -> MigrateInUse:
@@ -112,14 +124,9 @@ async def renew_connections(notes: MigrateInUse, run: Run[Volume]) -> Together |
 
 
 def show_success(tx: Session, notes: MigrateInUse, run: Run[Volume]) -> None:
-    """Say that it has arrived, or that it has not."""
-    now = run.now()
-    if notes.switched:
-        values = {"migration_status": "success", **copies.NONE}
-        statuses.change(tx, notes.volume_id, allowed=None, now=now, **values)
-    else:
-        # The storage keeps the copy: a reset of the volume's status tries again to remove it.
-        statuses.change(tx, notes.volume_id, allowed=None, now=now, migration_status="error")
+    """Say that it has arrived."""
+    now, values = run.now(), {"migration_status": "success", **copies.NONE}
+    statuses.change(tx, notes.volume_id, allowed=None, now=now, **values)
     copy_rows.let_rest(tx, notes.volume_id, notes.shown, now)
 
 
@@ -127,13 +134,6 @@ async def remove_former(notes: MigrateInUse, run: Run[Volume]) -> None:
     """Remove what the volume was at another host; where that sees the new one, it stays."""
     if notes.switched:
         await arrival.remove_former(run, notes.volume_id, notes.move)
-
-
-def look_again(tx: Session, notes: MigrateInUse, run: Run[Volume]) -> MigrateInUse:
-    """See what the guest has, where the migration could not be taken back."""
-    del run
-    outcome = copy_rows.look(tx, notes.volume_id, notes.move)
-    return replace(notes, switched=outcome == "switched")
 
 
 async def give_up_former(notes: MigrateInUse, run: Run[Volume]) -> None:

@@ -3,8 +3,8 @@
 An empty copy is made there, with a row of its own. Compute is asked to swap the volume for it, and
 tells by `os-migrate_volume_completion` how that went: in that request the copy becomes the volume.
 Then it gets the volume's id at its host, where its file has had the volume's name from the start,
-and what the volume was goes. Up to the completion all can be taken back; where it comes too late
-for that, the migration goes on to its end (`undo_ends`).
+and what the volume was goes. Until compute is asked all is undone; from then on it says what the
+guest has, and a bad end goes by that: the copy goes, or is the volume after all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MIGRATE_IN_USE = Saga(
     Step("clear_target", clear_target),
     Step("make_copy", steps.make_copy, undo=steps.remove_copy, deadline_s=7500.0),
     Step("offer_copy", steps.offer_copy),
-    Step(steps.ASK, steps.ask_compute, undo=steps.give_up_swap),
+    Step(steps.ASK, steps.ask_compute),
     Step("await_completion", steps.await_completion),
     Step("adopt_copy", steps.adopt_copy),
     Step("renew_connections", steps.renew_connections),
@@ -51,16 +51,18 @@ MIGRATE_IN_USE = Saga(
     Step("remove_former", steps.remove_former, may_be_forgone=True),
     locks=_locks,
     visible_after="show_success",
-    pivot="adopt_copy",
-    undo_ends=(
-        Step("look_again", steps.look_again),
-        Step("adopt_late", steps.adopt_copy),
-        Step("renew_late", steps.renew_connections),
-        Step("show_late", steps.show_success),
-        Step("remove_late", steps.remove_former, may_be_forgone=True),
+    # Whether there is a way back is compute's to say from here on.
+    pivot=steps.ASK,
+    failed_end=(
+        Step("settle_swap", steps.settle_swap),
+        Step("remove_refused", steps.remove_refused),
+        Step("adopt_settled", steps.adopt_copy),
+        Step("renew_settled", steps.renew_connections),
+        Step("show_outcome", steps.show_outcome),
+        Step("remove_settled", steps.remove_former, may_be_forgone=True),
     ),
     owes=(Step("give_up_former", steps.give_up_former, may_be_forgone=True),),
-    # One that failed says so in its `migration_status`.
-    residue=("volumes", "sound_volumes"),
+    # One that failed says so in its `migration_status`, and so does its server.
+    residue=("volumes", "sound_volumes", "faults", "instance_actions"),
     story=replace(tell(), ended=_tell_retyped, failed=_tell_retyped),
 )
