@@ -258,7 +258,7 @@ async def test_a_volume_that_is_migrated_is_409(
     ids = await prepare(cloud)
     reset = {"os-reset_status": {"migration_status": status}}
     await cloud.volume_api("POST", f"/volumes/{ids[which]}/action", reset, user="admin")
-    await refused(cloud, ids, 409, "not built")
+    await refused(cloud, ids, 409, "is not what it is migrated to")
 
 
 @pytest.mark.parametrize("action", ["os-stop", "suspend", "shelve"])

@@ -16,7 +16,7 @@ from tests.kill.fence_workload import FENCE
 from tests.kill.harness import Answer
 from tests.kill.move_workload import COLD, DELETE_MOVING, HELD, IN_VAIN, MOVES, REVERT, STAYS
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
-from tests.kill.snapshot_workload import MIGRATE
+from tests.kill.snapshot_workload import MIGRATE, MIGRATE_IN_USE, SWAP_MIGRATED
 
 _WAITING_FOR = {DELETE_MOVING: HELD} | dict.fromkeys(
     ("compute.reset_state/unmount_share", "compute.reset_state/revoke_access"),
@@ -53,7 +53,8 @@ class SagaPoint(Struct, frozen=True):
     @property
     def kill_other_at(self) -> str | None:
         """What that of the other host must say; None when one host is enough."""
-        moves = self.saga.name in {*MOVES, shared_move_workload.RELEASE, FENCE, MIGRATE}
+        volumes = {MIGRATE, MIGRATE_IN_USE, SWAP_MIGRATED}
+        moves = self.saga.name in {*MOVES, shared_move_workload.RELEASE, FENCE, *volumes}
         if not moves and self.step != DELETE_MOVING:
             return None
         return IN_VAIN if self.step in STAYS | shared_move_workload.STAYS else ""

@@ -9,7 +9,8 @@ from tests.kill.harness import OTHER, Answer, KilledCloud
 
 VOLUME = "/volume/v3"
 SERVERS = "/compute/v2.1/servers"
-MIGRATE = "volume.migrate_volume"
+MIGRATE, MIGRATE_IN_USE = "volume.migrate_volume", "volume.migrate_in_use"
+SWAP_MIGRATED = "compute.swap_migrated_volume"
 Act = Callable[[], Answer]
 
 
@@ -20,6 +21,7 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
         lambda: _take_and_delete(cloud, free),
         lambda: _take_and_delete(cloud, used(cloud, server)),
     ]
+    carried = [lambda: _migrate(cloud, used(cloud, server))]
     return {
         "volume.create_snapshot": taken,
         "compute.snapshot_volume": taken,
@@ -31,6 +33,7 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
         "volume.clone_volume": [lambda: _clone(cloud, free)],
         "volume.upload_volume": [lambda: _upload(cloud, free)],
         MIGRATE: [lambda: _migrate(cloud, free)],
+        **dict.fromkeys((MIGRATE_IN_USE, SWAP_MIGRATED), carried),
     }
 
 

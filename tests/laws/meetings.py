@@ -150,6 +150,8 @@ WANTS = {
     "clone volume": Wants("volume", "volume"),
     "upload volume": Wants("volume", "volume"),
     "migrate volume": Wants("volume store", "volume", "store"),
+    "migrate volume in use": Wants("server volume store", _BOTH, "store"),
+    "let a guest go on with a copy": Wants("server volume store", _BOTH, "store"),
     "upload volume with a snapshot": Wants("volume snapshot", "volume"),
     "revert volume": Wants("volume snapshot", "volume", "snapshot"),
     "copy snapshot": Wants("volume snapshot", "volume", "snapshot"),

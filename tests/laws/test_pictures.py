@@ -57,6 +57,12 @@ PAGES = [
         "swap for a larger one",
     ),
     Page(
+        "migrate-volume",
+        "Migrate a volume under its guest (spec 001.8)",
+        "POST /volumes/{volume}/action (os-migrate_volume)",
+        "migrate volume in use",
+    ),
+    Page(
         "attach-share",
         "Attach a share to a server",
         "POST /servers/{server}/shares",

@@ -70,7 +70,10 @@ STORIES = (
     ),
     Story(frozenset({"compute.detach_volume"}), "instance.volume_detach", "volume_id"),
     Story(
-        frozenset({"compute.swap_volume"}), "instance.volume_swap", "new_volume_id", has_error=True
+        frozenset({"compute.swap_volume", "compute.swap_migrated_volume"}),
+        "instance.volume_swap",
+        "new_volume_id",
+        has_error=True,
     ),
     Story(frozenset({"compute.attach_share"}), "instance.share_attach", "share_id", has_error=True),
     Story(frozenset({"compute.detach_share"}), "instance.share_detach", "share_id", has_error=True),

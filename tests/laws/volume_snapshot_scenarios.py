@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from mooring.compute.volumes.sagas.swap_migrated import SWAP_MIGRATED
+from mooring.volume.migration.sagas.migrate_in_use import MIGRATE_IN_USE
 from mooring.volume.migration.sagas.migrate_volume import MIGRATE_VOLUME
 from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
@@ -90,5 +92,19 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
         Scenario("clone volume", CLONE_VOLUME, a_volume, clone_volume),
         Scenario("upload volume", UPLOAD_VOLUME, a_volume, upload_volume),
         Scenario("migrate volume", MIGRATE_VOLUME, a_volume, migrate_volume, hosts=(STORE,)),
+        Scenario(
+            "migrate volume in use",
+            MIGRATE_IN_USE,
+            a_server_with_volume,
+            migrate_volume,
+            hosts=(STORE,),
+        ),
+        Scenario(
+            "let a guest go on with a copy",
+            SWAP_MIGRATED,
+            a_server_with_volume,
+            migrate_volume,
+            hosts=(STORE,),
+        ),
         Scenario("upload volume with a snapshot", UPLOAD_VOLUME, copied, upload_volume),
     ]

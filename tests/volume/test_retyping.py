@@ -149,14 +149,14 @@ async def test_what_cannot_be_is_refused_at_once(cloud: Movers, case: str) -> No
     assert await kind(cloud, volume_id) == ("available", "__DEFAULT__", SLOW)
 
 
-async def test_one_in_use_does_not_come_to_another_pool(cloud: Movers) -> None:
+async def test_one_in_use_by_no_server_does_not_come_to_another_pool(cloud: Movers) -> None:
     await make_fast(cloud)
     volume_id = await cloud.make()
     value = {"mountpoint": "/dev/vdb", "host_name": "h1"}
     await cloud.act(volume_id, "os-attach", value)
     answer = await retype(cloud, volume_id, "fast", migration_policy="on-demand")
     assert answer.status == 400
-    assert b"must be available" in answer.content
+    assert b"attached to no server" in answer.content
     assert await kind(cloud, volume_id) == ("in-use", "__DEFAULT__", SLOW)
 
 
