@@ -201,11 +201,8 @@ TOKEN_CACHE_S = 60.0
 TOKEN_CACHE_ENTRIES = 1000
 """Tokens that are remembered; the one that was checked longest ago goes first."""
 
-COMPUTE_SNAPSHOT_FIRST_POLL_S = 0.5
-"""After how long compute asks for the first time how far a snapshot is at the volume service."""
-
 COMPUTE_SNAPSHOT_POLL_S = 30.0
-"""How often, at least, it asks of one that takes longer, or whose host is silent."""
+"""How often, at least, compute asks how far a snapshot is that takes long at the volume service."""
 
 COMPUTE_SNAPSHOT_RECORD_S = 600.0
 """How long the volume service may take to accept it; then the guest gets its former file."""

@@ -204,3 +204,24 @@ async def test_what_is_deleted_leaves_its_groups(cloud: IdentityCloud, kind: str
 async def test_who_is_no_admin_is_refused(cloud: IdentityCloud, method: str, path: str) -> None:
     body = {path.strip("/")[:-1]: {"name": "a"}} if method == "POST" else None
     assert (await cloud.ask(method, path, body, user="demo")).status == 403
+
+
+@pytest.mark.parametrize("taken", ["the role", "the membership"])
+async def test_what_a_group_gives_again_comes_back_to_no_token_of_before(
+    cloud: IdentityCloud, taken: str
+) -> None:
+    user_id = await cloud.add_user("ann", "secret", role="member", project="demo")
+    group_id, project_id = await make_group(cloud), await cloud.id_of("projects", "demo")
+    member = f"/groups/{group_id}/users/{user_id}"
+    role = f"/projects/{project_id}/groups/{group_id}/roles/{await cloud.id_of('roles', 'service')}"
+    again = role if taken == "the role" else member
+    for path in (member, role):
+        assert await write(cloud, "PUT", path) == 204
+    tokens: list[str] = []
+    for method in ("DELETE", "PUT"):
+        answer = await cloud.log_in("ann", project="demo")
+        tokens.append(answer.headers["x-subject-token"])
+        assert await write(cloud, method, again) == 204
+    assert [(await cloud.show(token)).status for token in tokens] == [404, 404]
+    now = await cloud.log_in("ann", project="demo")
+    assert "service" in {one["name"] for one in now.body["token"]["roles"]}

@@ -26,6 +26,7 @@ def remember(tx: Session, *what: str, until: datetime) -> None:
 
 def end_tokens(tx: Session, *what: str, of: Collection[str]) -> None:
     """End all tokens of the users who are given again what was taken from them."""
+    # By a name that the caller made of what is given, and who may give that was asked before.
     taken = tx.get(RevocationRow, _name(what))
     if taken is None:
         return

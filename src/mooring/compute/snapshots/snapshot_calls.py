@@ -9,7 +9,6 @@ from mooring.clients.snapshots import Snapshot, SnapshotClient, Told
 from mooring.compute.hosts import guests
 from mooring.errors import Conflict, Invalid, MooringError, NotFound
 from mooring.limits import (
-    COMPUTE_SNAPSHOT_FIRST_POLL_S,
     COMPUTE_SNAPSHOT_POLL_S,
     COMPUTE_SNAPSHOT_RECORD_S,
 )
@@ -19,6 +18,8 @@ from mooring.saga.journal import is_unavailable
 if TYPE_CHECKING:
     from mooring.compute.service import Compute
     from mooring.saga.define import Run
+
+_FIRST_LOOK_S = 0.5
 
 
 async def report_created(run: Run[Compute], snapshot_id: str) -> None:
@@ -42,6 +43,11 @@ async def is_taken(run: Run[Compute], snapshot_id: str) -> bool:
     return found is not None and found.is_accepted
 
 
+def pause_s(run: Run[Compute]) -> float:
+    """Return how long to rest before the next look at a snapshot: most are taken within seconds."""
+    return look_again_s(run, _FIRST_LOOK_S, COMPUTE_SNAPSHOT_POLL_S)
+
+
 async def wait_until_recorded(run: Run[Compute], snapshot_id: str) -> None:
     """Rest until the volume service has noted which file is written to.
 
@@ -54,8 +60,7 @@ async def wait_until_recorded(run: Run[Compute], snapshot_id: str) -> None:
     if found is not None and is_open and (found.is_accepted or not run.given_up):
         # What was accepted is recorded, however long its host stays away.
         patience_s = math.inf if found.is_accepted else COMPUTE_SNAPSHOT_RECORD_S
-        pause_s = look_again_s(run, COMPUTE_SNAPSHOT_FIRST_POLL_S, COMPUTE_SNAPSHOT_POLL_S)
-        raise Park(seconds=pause_s, timeout_s=patience_s)
+        raise Park(seconds=pause_s(run), timeout_s=patience_s)
     if found is None or not found.is_accepted:
         raise _given_up(snapshot_id)
 

@@ -22,18 +22,9 @@ from mooring.compute.images.sagas.volume_picture_notes import (
     new_snapshot,
     with_snapshot,
 )
+from mooring.compute.snapshots import snapshot_calls
 from mooring.errors import Conflict, NotFound
-from mooring.limits import COMPUTE_SNAPSHOT_FIRST_POLL_S, COMPUTE_SNAPSHOT_POLL_S
-from mooring.saga.define import (
-    Each,
-    Park,
-    Run,
-    Saga,
-    Step,
-    exclusive,
-    look_again_s,
-    may_be_repeated,
-)
+from mooring.saga.define import Each, Park, Run, Saga, Step, exclusive, may_be_repeated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -85,8 +76,7 @@ async def await_snapshot(notes: PictureVolumes, volume_id: str, run: Run[Compute
         status = "deleted"
     if status == "creating":
         # The volume service gives a snapshot up long before this does.
-        pause_s = look_again_s(run, COMPUTE_SNAPSHOT_FIRST_POLL_S, COMPUTE_SNAPSHOT_POLL_S)
-        raise Park(seconds=pause_s)
+        raise Park(seconds=snapshot_calls.pause_s(run))
     if status not in _THERE:
         raise Conflict(
             f"The snapshot of volume {volume_id} is in status {status}. No image was made of "
