@@ -97,6 +97,7 @@ async def test_the_roles_of_a_group_are_those_of_its_users_for_as_long_as_they_a
     assert await write(cloud, "DELETE", member) == 204
     assert (await cloud.show(token)).status == 404
     assert await write(cloud, "PUT", member) == 204
+    token = (await cloud.log_in("ann", "secret", project="demo")).headers["x-subject-token"]
     assert (await cloud.show(token)).status == 200
     assert await write(cloud, "DELETE", f"{grants}/{role_id}") == 204
     assert await write(cloud, "DELETE", f"{grants}/{role_id}") == 404
