@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring import limits
-from mooring.volume.backups.pieces import CLUSTER_BYTES, Cutter
+from mooring.volume.backups.limits import MANIFEST_BYTES
+from mooring.volume.backups.pieces import CLUSTER_BYTES, LEAST_BYTES, Cutter
+from mooring.volume.backups.stores.base import Manifest, Piece
 from tests.cloud import SimulatedCloud
 from tests.volume.backing_up import (
     BACKUPS,
@@ -202,3 +206,26 @@ def test_a_cluster_more_changes_the_pieces_around_it_alone() -> None:
 
 def test_zeros_are_cut_in_whole_pieces() -> None:
     assert [len(piece) for piece in cut(bytes(9 * MIB), MIB)] == [4 * MIB, 4 * MIB, MIB]
+
+
+@pytest.mark.parametrize("fill", [2, 65, 167, 228])
+def test_one_cluster_over_and_over_makes_no_more_pieces_than_anything_else(fill: int) -> None:
+    """Behind each of these a piece may end: 43 GiB of them had a manifest that S3 gave back cut."""
+    sizes = [len(piece) for piece in cut(bytes([fill]) * (40 * MIB), MIB)]
+    assert min(sizes[:-1]) >= LEAST_BYTES
+
+
+def test_the_manifest_of_the_largest_backup_can_be_read() -> None:
+    places = tuple(str(uuid.uuid4()) for _ in range(999))
+    piece = Piece(limits.CAPTURE_PIECE_BYTES - CLUSTER_BYTES, "0" * 64, len(places))
+    most = -(-limits.IMAGE_BYTES // LEAST_BYTES)
+    made = Manifest(
+        backup_id=places[0],
+        disk_format="qcow2",
+        size_bytes=limits.IMAGE_BYTES,
+        sha256="0" * 64,
+        pieces=[],
+        sources=places,
+    )
+    total = len(msgspec.json.encode(made)) + most * (len(msgspec.json.encode(piece)) + 1)
+    assert total <= MANIFEST_BYTES

@@ -17,4 +17,4 @@ S3_LOOK_S = 1.0
 S3_PAGE = 1000
 """How many objects are removed before more are listed."""
 MANIFEST_BYTES = 64 << 20
-"""Most bytes of a manifest: one of 1 TiB has 24 MiB."""
+"""Most bytes of a manifest: one of 1 TiB, the largest backup, has 58 MiB at most."""
