@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -71,6 +73,34 @@ async def test_whatever_is_lost_of_a_directory_is_noticed(lost: str, tmp_path: P
     with pytest.raises(Unavailable, match="removed or replaced"):
         await watching
     held.release()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("trouble", ["nothing", "an error"])
+async def test_a_directory_that_cannot_be_listed_has_lost_nothing(
+    trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a storage that does not answer, or below a mode that somebody changed."""
+    state, clock = tmp_path / "state", SimulatedClock()
+    held = state_dir.hold(state)
+    (state / "identity.sqlite").touch()
+    known = state_dir.seen(state)
+
+    def glob(path: Path, pattern: str) -> list[Path]:
+        if trouble == "an error":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path / pattern))
+        return []
+
+    monkeypatch.setattr(Path, "glob", glob)
+    watching = asyncio.create_task(state_dir.until_lost(state, known, clock))
+    for _ in range(3):
+        await asyncio.sleep(0.05)
+        clock.advance(STATE_LOOK_S)
+    done, _ = await asyncio.wait([watching], timeout=0.2)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    held.release()
+    assert not done
 
 
 @pytest.mark.anyio

@@ -12,6 +12,8 @@ from mooring.errors import Conflict, Invalid, Unavailable
 from mooring.row_limits import STATE_LOOK_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mooring.clock import Clock
 
 _MODE = 0o700
@@ -70,8 +72,12 @@ def seen(path: Path) -> dict[Path, int]:
 
     What cannot be looked at, as on a storage that does not answer, has the number `_UNKNOWN`.
     """
+    return _numbers((path, *path.glob("*.sqlite"), path / _LOCK))
+
+
+def _numbers(files: Iterable[Path]) -> dict[Path, int]:
     found: dict[Path, int] = {}
-    for one in (path, *path.glob("*.sqlite"), path / _LOCK):
+    for one in files:
         try:
             found[one] = one.stat().st_ino
         except FileNotFoundError:
@@ -99,7 +105,8 @@ async def until_lost(
     """
     while True:
         await clock.sleep(STATE_LOOK_S)
-        now = await asyncio.to_thread(seen, path)
+        # Each by its name: a directory that cannot be listed just now has lost nothing.
+        now = await asyncio.to_thread(_numbers, before)
         lost = sorted(
             str(one)
             for one, number in before.items()
