@@ -39,6 +39,7 @@ HAS: dict[str, Any] = {
         ({"storage_protocol": "s>= nfs"}, True),
         ({"compression": "<is> True"}, False),
         ({"netapp:thin": "true"}, True),
+        ({"capabilities:netapp:thin": "true"}, False),
         ({"RESKEY:availability_zones": "nova"}, True),
         ({"replication_enabled": "<is> True"}, True),
     ],

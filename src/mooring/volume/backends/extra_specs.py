@@ -39,7 +39,7 @@ def suits(has: Mapping[str, Any], extra_specs: Mapping[str, str]) -> bool:
     """
     for key, value in extra_specs.items():
         name = key.removeprefix(_SCOPE)
-        if ":" in name or key.startswith(_SPECIAL):
+        if (":" in key and name == key) or key.startswith(_SPECIAL):
             continue
         if name not in has or not _meets(has[name], value):
             return False
