@@ -171,6 +171,18 @@ async def test_a_piece_is_given_as_it_is_and_one_that_is_missing_as_none(place: 
     assert await place.store.find_piece(OTHER, digest(DATA)) is None
 
 
+async def test_the_pieces_that_are_there_are_listed(place: Place) -> None:
+    await put(place.store, DATA, b"more")
+    await put(place.store, b"of another", backup_id=OTHER)
+    assert await place.store.find_pieces(ONE) == {digest(DATA), digest(b"more")}
+    await place.store.delete(ONE)
+    assert await place.store.find_pieces(ONE) == frozenset()
+    place.go_away()
+    with pytest.raises(Unavailable):
+        await place.store.find_pieces(OTHER)
+    place.come_back()
+
+
 async def test_a_piece_that_is_there_in_part_is_put_again(place: Place) -> None:
     await place.store.begin(ONE)
     place.write(ONE, digest(DATA), DATA[:3])

@@ -126,6 +126,20 @@ async def test_a_damaged_piece_of_its_parent_is_found(cloud: SimulatedCloud) -> 
     assert storage(cloud).content(target) == ""
 
 
+async def test_what_its_parent_misses_is_stored_anew(cloud: SimulatedCloud) -> None:
+    volume_id = await make_volume(cloud)
+    full = await made(cloud, volume_id, incremental=False)
+    damage(cloud, full, "missing")
+    backup_id = await made(cloud, volume_id, incremental=True)
+    shown = await backup(cloud, backup_id)
+    assert (shown["status"], shown["object_count"]) == ("available", 1)
+    target = await make_volume(cloud)
+    assert (await restore(cloud, backup_id, volume_id=target)).status == 202
+    await cloud.settle()
+    assert await status(cloud, target) == "available"
+    assert storage(cloud).content(target) != ""
+
+
 async def test_its_parent_is_told_of(tmp_path: Path) -> None:
     async with SimulatedCloud(tmp_path, notifications=("keep",)) as cloud:
         volume_id = await make_volume(cloud)

@@ -70,7 +70,10 @@ async def store_capture(
 
 
 async def _places_in(store: BackupStore, parent_id: str) -> dict[str, str]:
-    """Return, by digest, which backup stores what a parent has. Raises Conflict."""
+    """Return, by digest, which backup stores what a parent has. Raises Conflict.
+
+    What is missing there, as after a disk failed, is stored anew.
+    """
     if not parent_id:
         return {}
     manifest = await store.find_manifest(parent_id)
@@ -79,7 +82,9 @@ async def _places_in(store: BackupStore, parent_id: str) -> dict[str, str]:
             f"The data of backup {parent_id}, which this one was to build on, are not there, or "
             "not whole. Nothing was kept; ask for a full backup."
         )
-    return manifest.places()
+    places = await run_to_end(manifest.places)
+    there = {place: await store.find_pieces(place) for place in {*places.values()}}
+    return {digest: place for digest, place in places.items() if digest in there[place]}
 
 
 class _Storing:

@@ -91,6 +91,10 @@ class BackupStore(Protocol):
         """Return a piece as it is stored now, damaged or not; None where it is not."""
         ...
 
+    async def find_pieces(self, backup_id: str) -> frozenset[str]:
+        """Return the digests of all pieces that are stored of a backup, damaged or not."""
+        ...
+
     async def delete(self, backup_id: str) -> None:
         """Remove all there is of a backup, also of one whose removal was interrupted."""
         ...

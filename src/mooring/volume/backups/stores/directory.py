@@ -77,6 +77,14 @@ class DirectoryStore:
     async def find_piece(self, backup_id: str, sha256: str) -> bytes | None:
         return await self._run(lambda: _read(self._folder(backup_id) / sha256))
 
+    async def find_pieces(self, backup_id: str) -> frozenset[str]:
+        def find() -> frozenset[str]:
+            # One that is put just now is beside them under another name.
+            found = self._folder(backup_id).glob("*")
+            return frozenset(path.name for path in found if not path.suffix)
+
+        return await self._run(find)
+
     async def delete(self, backup_id: str) -> None:
         folder = self._folder(backup_id)
         leaving = folder.with_name(f"{backup_id}{_LEAVING}")

@@ -116,6 +116,13 @@ class S3Store:
         # One that is longer was changed, which its digest tells.
         return await self._run(lambda: self._get(name, CAPTURE_PIECE_BYTES + 1))
 
+    async def find_pieces(self, backup_id: str) -> frozenset[str]:
+        def find() -> frozenset[str]:
+            names = self._names(self._access.folder(backup_id))
+            return frozenset(name.rpartition("/")[2] for name in names) - {_BEGUN, _MANIFEST}
+
+        return await self._run(find)
+
     async def delete(self, backup_id: str) -> None:
         def delete() -> None:
             for last in (_BEGUN, _MANIFEST):
