@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.orm import Session
 
+from mooring.identity import grants
+from mooring.identity.grants import USER, Grant, Holder
 from tests.identity.cloud import IdentityCloud
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -63,3 +67,30 @@ async def test_a_domain_with_a_group_works_and_goes(cloud: IdentityCloud) -> Non
     assert (await cloud.ask("PATCH", f"/domains/{domain_id}", body, user="admin")).status == 200
     assert (await cloud.ask("DELETE", f"/domains/{domain_id}", user="admin")).status == 204
     assert (await cloud.ask("GET", f"/groups/{group_id}", user="admin")).status == 404
+
+
+async def test_no_role_outlives_the_domain_of_its_project(cloud: IdentityCloud) -> None:
+    """Given while the domain is being deleted: its user could list no projects any more."""
+    domain_id = (await cloud.make("/domains", {"domain": {"name": "blue", "enabled": False}}))["id"]
+    body = {"project": {"name": "p", "domain_id": domain_id}}
+    project_id = (await cloud.make("/projects", body))["id"]
+    user_id, role_id = await cloud.id_of("users", "compute"), await cloud.id_of("roles", "reader")
+    grant = Grant(Holder(USER, user_id), f"project:{project_id}", role_id)
+    given, may_end = threading.Event(), threading.Event()
+
+    def give(tx: Session) -> None:
+        grants.give(tx, grant)
+        given.set()
+        assert may_end.wait(30.0)
+
+    giving = asyncio.create_task(cloud.cloud.stores["identity"].write(give))
+    assert await asyncio.to_thread(given.wait, 30.0)
+    path = f"/domains/{domain_id}"
+    deleting = asyncio.create_task(cloud.ask("DELETE", path, user="admin"))
+    await asyncio.wait([deleting], timeout=1.0)
+    may_end.set()
+    await giving
+    assert (await deleting).status == 204
+    assert (await cloud.ask("GET", f"/users/{user_id}/projects", user="admin")).status == 200
+    found = await cloud.get(f"/role_assignments?user.id={user_id}&scope.project.id={project_id}")
+    assert found["role_assignments"] == []

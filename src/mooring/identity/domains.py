@@ -99,6 +99,8 @@ def remove(tx: Session, domain_id: str) -> None:
             f"Domain {domain_id} is enabled: its users may be at work. Nothing was deleted; "
             "disable it first."
         )
+    # Held until the end: a role that is being given on one of them is there to be taken by then.
+    tx.scalars(select(ProjectRow).where(ProjectRow.domain_id == domain_id)).all()
     grants.forget_scope(tx, f"domain:{domain_id}")
     for statement in _forgetting(domain_id):
         tx.execute(statement, execution_options={"synchronize_session": False})
