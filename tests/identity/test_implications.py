@@ -54,3 +54,11 @@ async def test_no_role_implies_itself_or_admin_or_what_is_not_there(cloud: Ident
         path = f"/roles/{role}/implies/{implied}"
         assert (await write(cloud, "PUT", path)).status == status
     assert (await cloud.get(f"/roles/{role}/implies"))["role_inference"]["implies"] == []
+
+
+async def test_no_role_that_another_implies_gets_the_name_of_admin(cloud: IdentityCloud) -> None:
+    prior, implied = await make_role(cloud, "captain"), await make_role(cloud, "sailor")
+    assert (await write(cloud, "PUT", f"/roles/{prior}/implies/{implied}")).status == 201
+    body = {"role": {"name": "Admin"}}
+    assert (await cloud.ask("PATCH", f"/roles/{implied}", body, user="admin")).status == 403
+    assert (await cloud.ask("PATCH", f"/roles/{prior}", body, user="admin")).status == 200

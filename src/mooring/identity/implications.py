@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-_ADMIN = "admin"
-
 
 def create(tx: Session, prior_id: str, implied_id: str) -> None:
     """Let a role imply another; it may do so already.
@@ -31,7 +29,7 @@ def create(tx: Session, prior_id: str, implied_id: str) -> None:
     implied = roles.find(tx, implied_id)
     if prior_id == implied_id:
         raise Invalid(f"The role '{implied.name}' cannot imply itself. Nothing was changed.")
-    if implied.name.lower() == _ADMIN:
+    if implied.name.lower() == roles.ADMIN:
         raise Forbidden(
             f"No role may imply '{implied.name}', which rules the cloud. Nothing was changed; "
             "grant it by name."

@@ -14,6 +14,8 @@ from mooring.identity.tables import GrantRow, GroupGrantRow, ImplicationRow, Rol
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+ADMIN = "admin"
+"""The role that rules the cloud, whatever the case of its letters."""
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S")]
 
 
@@ -71,6 +73,7 @@ def change(tx: Session, role_id: str, changes: RoleChange, extra: dict[str, Any]
         raise _immutable(row)
     if given.get("name", row.name) != row.name:
         _refuse_taken(tx, given["name"])
+        _refuse_ruling(tx, role_id, given["name"])
     if options.immutable is not None:
         given["immutable"] = options.immutable
     return rows.change(tx, row, given, extra)
@@ -95,6 +98,16 @@ def _immutable(row: RoleRow) -> Forbidden:
     return Forbidden(
         f"The role '{row.name}' is immutable. Set its option immutable to false first."
     )
+
+
+def _refuse_ruling(tx: Session, role_id: str, name: str) -> None:
+    """Raise Forbidden where a role that another one implies would rule the cloud by its name."""
+    implied = select(ImplicationRow.prior_role_id).where(ImplicationRow.implied_role_id == role_id)
+    if name.lower() == ADMIN and tx.scalars(implied).first() is not None:
+        raise Forbidden(
+            f"Other roles imply this one, and none may imply '{name}', which rules the cloud. "
+            "Nothing was changed."
+        )
 
 
 def _refuse_taken(tx: Session, name: str) -> None:
