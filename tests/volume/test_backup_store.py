@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import hashlib
 import shutil
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import pytest
 
+from mooring import typed
 from mooring.errors import Conflict, Unavailable
 from mooring.volume.backups.stores.base import BackupStore, Manifest, Piece
 from mooring.volume.backups.stores.directory import DirectoryStore
@@ -161,6 +164,22 @@ async def test_a_manifest_that_makes_no_sense_is_told(place: Place, damaged: byt
     place.write(ONE, "manifest.json", damaged)
     with pytest.raises(Conflict, match="damaged"):
         await place.store.find_manifest(ONE)
+
+
+async def test_a_manifest_is_read_beside_requests(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(place.store, DATA)
+    readers = list[str]()
+
+    def decode(content: bytes, form: type[Manifest]) -> Manifest:
+        readers.append(threading.current_thread().name)
+        return msgspec.json.decode(content, type=form)
+
+    monkeypatch.setattr(typed, "decode", decode)
+    assert await place.store.find_manifest(ONE) is not None
+    assert readers != []
+    assert threading.current_thread().name not in readers
 
 
 async def test_a_piece_is_given_as_it_is_and_one_that_is_missing_as_none(place: Place) -> None:

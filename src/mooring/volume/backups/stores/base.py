@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
+import msgspec
 from msgspec import Struct
+
+from mooring import typed
+from mooring.errors import Conflict
 
 ZEROS = ""
 """The digest of a piece that has nothing but zeros, of whatever length: it is not stored."""
@@ -52,6 +56,18 @@ class Manifest(Struct, frozen=True, kw_only=True):
     def places(self) -> dict[str, str]:
         """Return, by digest, the id of the backup that stores it."""
         return {each.sha256: self.place_of(each) for each in self.pieces if each.sha256 != ZEROS}
+
+
+def read_manifest(backup_id: str, content: bytes | None) -> Manifest | None:
+    """Return what a file or object says; for a thread, as one may have 58 MiB. Raises Conflict."""
+    try:
+        return None if content is None else typed.decode(content, Manifest)
+    except msgspec.DecodeError as error:
+        raise Conflict(
+            f"The manifest of backup {backup_id} is damaged, so its data cannot be read. "
+            "Restore another backup.",
+            private=str(error),
+        ) from error
 
 
 class BackupStore(Protocol):

@@ -14,11 +14,10 @@ from typing import TypeVar
 
 import msgspec
 
-from mooring import typed
 from mooring.errors import Conflict, MooringError, NoCapacity, Unavailable
 from mooring.fence.threads import run_to_end
 from mooring.secret_file import put, sync_names
-from mooring.volume.backups.stores.base import Manifest
+from mooring.volume.backups.stores.base import Manifest, read_manifest
 
 T = TypeVar("T")
 _MANIFEST = "manifest.json"
@@ -64,15 +63,8 @@ class DirectoryStore:
         await self._run(put_manifest)
 
     async def find_manifest(self, backup_id: str) -> Manifest | None:
-        found = await self._run(lambda: _read(self._folder(backup_id) / _MANIFEST))
-        try:
-            return None if found is None else typed.decode(found, Manifest)
-        except msgspec.DecodeError as error:
-            raise Conflict(
-                f"The manifest of backup {backup_id} is damaged, so its data cannot be read. "
-                "Restore another backup.",
-                private=str(error),
-            ) from error
+        path = self._folder(backup_id) / _MANIFEST
+        return await self._run(lambda: read_manifest(backup_id, _read(path)))
 
     async def find_piece(self, backup_id: str, sha256: str) -> bytes | None:
         return await self._run(lambda: _read(self._folder(backup_id) / sha256))

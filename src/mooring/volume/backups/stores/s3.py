@@ -22,12 +22,11 @@ from xml.etree.ElementTree import ParseError
 import msgspec
 import structlog
 
-from mooring import typed
 from mooring.errors import Conflict, Invalid, MooringError, NoCapacity, Unavailable
 from mooring.fence.threads import run_to_end
 from mooring.limits import CAPTURE_PIECE_BYTES
 from mooring.volume.backups import limits
-from mooring.volume.backups.stores.base import Manifest
+from mooring.volume.backups.stores.base import Manifest, read_manifest
 
 if TYPE_CHECKING:
     from minio import Minio
@@ -101,15 +100,11 @@ class S3Store:
 
     async def find_manifest(self, backup_id: str) -> Manifest | None:
         name = self._access.name(backup_id, _MANIFEST)
-        found = await self._run(lambda: self._get(name, limits.MANIFEST_BYTES))
-        try:
-            return None if found is None else typed.decode(found, Manifest)
-        except msgspec.DecodeError as error:
-            raise Conflict(
-                f"The manifest of backup {backup_id} is damaged, so its data cannot be read. "
-                "Restore another backup.",
-                private=str(error),
-            ) from error
+
+        def find() -> Manifest | None:
+            return read_manifest(backup_id, self._get(name, limits.MANIFEST_BYTES))
+
+        return await self._run(find)
 
     async def find_piece(self, backup_id: str, sha256: str) -> bytes | None:
         name = self._access.name(backup_id, sha256)
