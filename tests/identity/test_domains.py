@@ -103,6 +103,17 @@ async def test_an_enabled_domain_is_not_deleted_and_the_default_one_never(
     assert (await cloud.log_in("demo")).status == 201
 
 
+async def test_nobody_of_a_disabled_domain_changes_a_password(cloud: IdentityCloud) -> None:
+    domain_id = await make_domain(cloud)
+    path = f"/users/{(await furnish(cloud, domain_id))['users']}/password"
+    body = {"user": {"original_password": "secret", "password": "another secret"}}
+    await disable(cloud, domain_id)
+    assert (await cloud.ask("POST", path, body)).status == 401
+    enabled = {"domain": {"enabled": True}}
+    assert await write(cloud, "PATCH", f"/domains/{domain_id}", enabled) == 200
+    assert (await cloud.ask("POST", path, body)).status == 204
+
+
 async def test_a_deleted_domain_takes_along_what_is_in_it(cloud: IdentityCloud) -> None:
     domain_id = await make_domain(cloud)
     made = await furnish(cloud, domain_id)

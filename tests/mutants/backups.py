@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant(
         "pieces end where they stand, so that all behind a new cluster are others",
         "volume/backups/pieces.py",
-        "            is_last = not zlib.crc32(self._held[self._looked_at : end]) & _ENDS\n",
+        "            is_last = end >= LEAST_BYTES and self._ends_at(end)\n",
         "            is_last = False\n",
         "tests/volume/test_incremental_backups.py",
         "only_what_changed",

@@ -24,7 +24,7 @@ MUTANTS = [
     Mutant(
         "a role may bring admin along",
         "identity/implications.py",
-        "    if implied.name.lower() == _ADMIN:",
+        "    if implied.name.lower() == roles.ADMIN:",
         "    if implied.name.lower() == prior_id:",
         "tests/identity/test_implications.py",
         "test_no_role_implies_itself_or_admin_or_what_is_not_there",

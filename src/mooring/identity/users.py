@@ -10,7 +10,13 @@ from sqlalchemy import delete, select
 from mooring.errors import Conflict, Unauthenticated
 from mooring.identity import bodies, domains, rows
 from mooring.identity.standing import INVALID
-from mooring.identity.tables import ApplicationCredentialRow, GrantRow, MemberRow, UserRow
+from mooring.identity.tables import (
+    ApplicationCredentialRow,
+    DomainRow,
+    GrantRow,
+    MemberRow,
+    UserRow,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -56,8 +62,9 @@ def generation(tx: Session, user_id: str) -> int:
 
 
 def password_hash(tx: Session, user_id: str) -> str | None:
-    """Return the hash of an enabled user's password; None for anybody else."""
-    return tx.scalar(select(UserRow.password_hash).where(UserRow.id == user_id, UserRow.enabled))
+    """Return the hash of an enabled user's password; None for anybody else, as in its domain."""
+    query = select(UserRow.password_hash).join(DomainRow, DomainRow.id == UserRow.domain_id)
+    return tx.scalar(query.where(UserRow.id == user_id, UserRow.enabled, DomainRow.enabled))
 
 
 def create(
