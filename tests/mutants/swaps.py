@@ -19,8 +19,8 @@ MUTANTS = [
     Mutant(
         "the old volume stays the disk's in the books",
         NOTES,
-        '        "volume_id": notes.new_volume_id,\n',
-        "",
+        '{"volume_id": notes.new_volume_id, "source_type"',
+        '{"source_type"',
         SWAPS,
         "takes_the_place",
     ),

@@ -64,8 +64,9 @@ MUTANTS = [
     Mutant(
         "a volume on its way takes no room in the pool that it goes to",
         "volume/backends/backends.py",
-        '            VolumeRow.moves_to > "", VolumeRow.moves_to != VolumeRow.backend\n',
-        '            VolumeRow.moves_to == ""\n',
+        '            VolumeRow.moves_to > "",\n'
+        "            VolumeRow.moves_to != VolumeRow.backend,\n",
+        '            VolumeRow.moves_to == "",\n',
         MIGRATED,
         "fills_up",
     ),
