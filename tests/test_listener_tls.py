@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import ssl
 import threading
@@ -19,6 +20,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mooring import certificates, config, listener_tls
+from mooring.clients.transport import Network, Request
+from mooring.clock import SimulatedClock
 from mooring.config import Settings
 from mooring.errors import Invalid
 from tests.kill.processes import CommandProcess, run_forked
@@ -169,3 +172,45 @@ def test_clients_know_a_certificate_by_its_authority(tmp_path: Path) -> None:
     named = Settings(tls_certificate=str(chain), tls_key=str(key), tls_authority=str(key))
     assert listener_tls.authority(named) == key
     assert listener_tls.authority(Settings()) is None
+
+
+@pytest.mark.anyio
+async def test_calls_go_on_when_a_certificate_that_is_its_own_authority_is_replaced(
+    tmp_path: Path,
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 204 \r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    chain, key = certify(tmp_path)
+    settings = Settings(tls_certificate=str(chain), tls_key=str(key))
+    shown, before = listener_tls.context(settings), listener_tls.seen(settings)
+    network, clock = Network(str(chain)), SimulatedClock()
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=shown)
+    port = server.sockets[0].getsockname()[1]
+    asked = Request("GET", f"https://127.0.0.1:{port}/", {}, b"")
+    fresh = listener_tls.keep_fresh(settings, shown, before, clock, network.trust)
+    keeping = asyncio.create_task(fresh)
+    try:
+        assert (await network.send(asked)).status == 204
+        certify(tmp_path)
+        trusting = ssl.create_default_context(cafile=str(chain))
+        assert not await is_shown(asked.target, trusting)
+        while not keeping.done() and not await is_shown(asked.target, trusting):
+            clock.advance(listener_tls.TLS_LOOK_S)
+        assert (await network.send(asked)).status == 204
+    finally:
+        keeping.cancel()
+        await network.aclose()
+        server.close()
+
+
+async def is_shown(url: str, trusting: ssl.SSLContext) -> bool:
+    """Whether who trusts a certificate alone gets in."""
+    async with httpx2.AsyncClient(verify=trusting) as client:
+        try:
+            return (await client.get(url)).status_code == 204
+        except httpx2.ConnectError:
+            return False

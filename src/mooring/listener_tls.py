@@ -14,6 +14,8 @@ from cryptography import x509
 from mooring.errors import Invalid, MooringError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mooring.clock import Clock
     from mooring.config import Settings
 
@@ -56,9 +58,9 @@ def context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def seen(settings: Settings) -> Seen:
-    """Return what there is of the certificate and its key, by which another one is told apart."""
+    """Return what there is of certificate, key and authority, by which others are told apart."""
     found: list[tuple[int, int, int]] = []
-    for one in (settings.tls_certificate, settings.tls_key):
+    for one in (settings.tls_certificate, settings.tls_key, settings.tls_authority):
         try:
             status = Path(one).expanduser().stat()
         except OSError:
@@ -68,34 +70,47 @@ def seen(settings: Settings) -> Seen:
 
 
 async def keep_fresh(
-    settings: Settings, shown: ssl.SSLContext | None, before: Seen, clock: Clock
+    settings: Settings,
+    shown: ssl.SSLContext | None,
+    before: Seen,
+    clock: Clock,
+    trust: Callable[[str], None],
 ) -> None:
     """Show another certificate as soon as its files are there, until cancelled.
 
     `before` is what was seen of those that are shown. Connections that are open keep what they
     have. Files that are no certificate and its key, as in the middle of a change, are said once and
-    looked at again when they are others; what was shown stays.
+    looked at again when they are others; what was shown stays. `trust` is given the file that
+    certifies it: other processes of the cloud show the same.
     """
     while True:
         await clock.sleep(TLS_LOOK_S)
-        if shown is None:
-            continue
         now = await asyncio.to_thread(seen, settings)
-        if now != before:
-            await asyncio.to_thread(_show, settings, shown)
-            before = now
+        if now == before:
+            continue
+        before = now
+        try:
+            known = await asyncio.to_thread(_check, settings)
+            # Here and not there: connections are made from it on this thread.
+            _show(settings, shown)
+            trust(known)
+        except (MooringError, OSError, ValueError) as error:
+            log.warning("the new certificate is not shown, the one of before is", reason=str(error))
+            continue
+        log.info("another certificate is shown from now on", file=settings.tls_certificate)
 
 
-def _show(settings: Settings, shown: ssl.SSLContext) -> None:
-    try:
-        # Into one of its own first: a key that does not fit would leave the other one half changed.
-        context(settings)
+def _check(settings: Settings) -> str:
+    """Return the file that certifies what settings name. Raises what `context` does, ValueError."""
+    # Into one of its own: a key that does not fit would leave the shown one half changed.
+    context(settings)
+    return str(authority(settings) or "")
+
+
+def _show(settings: Settings, shown: ssl.SSLContext | None) -> None:
+    if shown is not None:
         certificate, key = Path(settings.tls_certificate), Path(settings.tls_key)
         shown.load_cert_chain(certificate.expanduser(), key.expanduser(), password=_no_password)
-    except (MooringError, OSError, ValueError) as error:
-        log.warning("the new certificate is not shown, the one of before is", reason=str(error))
-        return
-    log.info("another certificate is shown from now on", file=settings.tls_certificate)
 
 
 def authority(settings: Settings) -> Path | None:

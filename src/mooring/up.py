@@ -206,7 +206,7 @@ async def _serve(
         gc.collect()
         gc.freeze()
         there = state_dir.until_lost(settings.state_path, known, cloud.clock)
-        fresh = listener_tls.keep_fresh(settings, tls, shown, cloud.clock)
+        fresh = listener_tls.keep_fresh(settings, tls, shown, cloud.clock, outside.network.trust)
         tasks = [asyncio.create_task(one) for one in (cloud.run(), there, fresh)]
         await _until_first([served, *tasks])
         await cloud.stop()

@@ -41,6 +41,7 @@ class Network(httpx2.AsyncBaseTransport):
         self._authority = authority
         self._near: dict[str, _Way] = {}
         self._away: _Socket | None = None
+        self._left: list[_Socket] = []
 
     def serve(self, url: str, application: Application) -> None:
         """Hand calls to `url` and below it to an application of this process."""
@@ -49,6 +50,18 @@ class Network(httpx2.AsyncBaseTransport):
     def connect(self, url: str, socket: Path) -> None:
         """Hand calls to `url` and below it to the server that listens on a Unix socket."""
         self._near[url.rstrip("/")] = _Socket(str(socket))
+
+    def trust(self, authority: str) -> None:
+        """Take what another file certifies instead, from the next call on; empty for none.
+
+        Raises OSError for a file that is no certificate.
+        """
+        # Without the one of before: of two of one name, OpenSSL believes the first.
+        away = _Socket(None, authority)
+        if self._away is not None:
+            # Calls that are on their way end there.
+            self._left.append(self._away)
+        self._authority, self._away = authority, away
 
     def abandon(self) -> None:
         """End the calls that run in this process where they stand, as its death would."""
@@ -75,8 +88,9 @@ class Network(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         for way in self._near.values():
             await way.aclose()
-        if self._away is not None:
-            await self._away.aclose()
+        for left in (self._away, *self._left):
+            if left is not None:
+                await left.aclose()
 
     async def _forward(self, request: Request) -> Response:
         url = request.target.partition("?")[0]
