@@ -19,25 +19,28 @@ _ROLES = {
     "member": {"member", "reader"},
     "manager": {"manager", "member", "reader"},
     "stranger": {"member", "reader"},
+    "domain": {"member", "reader"},
     "admin": {"admin", "member", "reader"},
     "volume": {"admin", "service"},
     "compute": {"admin", "service"},
     "service": {"service"},
 }
+_PROJECTS = {"stranger": OTHER_PROJECT, "service": OTHER_PROJECT, "domain": ""}
 
 
 class Tokens:
     """A validator that knows a few tokens by name: `<user>` or `expired-<user>`.
 
-    `stranger` is a member of another project; `volume` and `compute` are services, and `service`
-    is one that may do nothing else.
+    `stranger` is a member of another project, and `domain` one of a domain, whose token is for no
+    project; `volume` and `compute` are services, and `service` is one that may do nothing else.
     """
 
     def __init__(self) -> None:
         self.known = {
             name: TokenInfo(
                 user_id=name,
-                project_id=OTHER_PROJECT if name in {"stranger", "service"} else PROJECT,
+                project_id=_PROJECTS.get(name, PROJECT),
+                domain_id="default" if name == "domain" else "",
                 roles=frozenset(roles),
                 expires_at=FAR,
             )

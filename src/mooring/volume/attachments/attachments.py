@@ -57,7 +57,7 @@ _of_volume = Loaded(
 def visible(tx: Session, who: Who, attachment_id: str) -> AttachmentRow:
     """Return the attachment that this caller may see. Raises NotFound."""
     row = _by_id.find(tx, attachment_id)
-    if row is None or not (who.is_admin or row.project_id == who.project_id):
+    if row is None or not (who.is_admin or row.project_id == who.project_id != ""):
         raise NotFound(f"VolumeAttachment {attachment_id} could not be found.")
     return row
 

@@ -136,7 +136,7 @@ def sum_volumes(tx: Session, query: Query) -> Totals:
 def volume(tx: Session, who: Who, volume_id: str) -> tuple[Any, Surroundings]:
     """Return a volume that this caller may see, with its `type_name`. Raises NotFound."""
     row = _by_id.first(tx, of_id=volume_id)
-    if row is None or not (who.is_admin or row.project_id == who.project_id):
+    if row is None or not (who.is_admin or row.project_id == who.project_id != ""):
         raise NotFound(f"Volume {volume_id} could not be found.")
     attached = {volume_id: _attached_to.all(tx, of_id=volume_id)}
     return row, _around(tx, attached)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mooring.web.api import Call
     from mooring.web.paging import Page
 
+_NO_PROJECT = "-"
+"""What no project is called."""
 _PAGING = frozenset(
     ("limit", "marker", "offset", "sort", "sort_key", "sort_dir", "all_tenants", "with_count")
 )
@@ -85,7 +87,8 @@ def attachments(call: Call[Volume]) -> Query:
 
 def _project(call: Call[Volume]) -> str | None:
     if not call.who.is_admin:
-        return call.who.project_id
+        # A token for no project must not find the copies of volumes, which are no project's.
+        return call.who.project_id or _NO_PROJECT
     named = call.query.get("project_id")
     if named is not None:
         return named
