@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
 
 
-async def end_copy(notes: SwapVolume, run: Run[Compute]) -> Together | None:
-    """Take the new volume from the host, of a guest that kept the old one; the host knows which."""
+async def end_copy(notes: SwapVolume, run: Run[Compute]) -> Together | SwapVolume | None:
+    """Take the new volume from the host, of a guest that kept the old one; the host knows which.
+
+    From then on whoever takes the place of this finds the old one at the server: it has gone on
+    with that, maybe for long, and the new one has what it had when the copy ended.
+    """
     if notes.switched:
         return None
     try:
@@ -37,7 +41,7 @@ async def end_copy(notes: SwapVolume, run: Run[Compute]) -> Together | None:
             raise
         now, switched = run.now(), replace(notes, switched=True)
         return Together(lambda tx: exchange(tx, notes, now), switched)
-    return None
+    return replace(notes, switching=False)
 
 
 async def finish_new(notes: SwapVolume, run: Run[Compute]) -> SwapVolume | None:

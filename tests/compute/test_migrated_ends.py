@@ -1,0 +1,110 @@
+"""Volumes under guests whose migration ends in an unusual way: none loses what its guest wrote."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mooring.errors import Conflict, Unavailable
+from tests.answers import Answer
+from tests.compute.moving_volumes import FAST, SLOW, MovingVolumes
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path, database: str) -> AsyncIterator[MovingVolumes]:
+    async with MovingVolumes(tmp_path, database=database) as opened:
+        yield opened
+
+
+async def complete(cloud: MovingVolumes, volume_id: str, *, error: bool) -> Answer:
+    value = {"new_volume": await cloud.copy_of(volume_id), "error": error}
+    return await cloud.act_on(volume_id, "os-migrate_volume_completion", value, user="admin")
+
+
+async def attachment_of_copy(cloud: MovingVolumes, volume_id: str) -> str:
+    path = f"/attachments?all_tenants=1&volume_id={await cloud.copy_of(volume_id)}"
+    [made] = (await cloud.volume_api("GET", path, user="admin"))["attachments"]
+    return made["id"]
+
+
+async def test_nobody_completes_it_before_the_guest_has_the_copy(cloud: MovingVolumes) -> None:
+    server_id, volume_id = await cloud.prepare()
+    cloud.hypervisor().lagging.add(volume_id)
+    await cloud.migrate(volume_id, FAST)
+    await cloud.pass_time(10.0)
+    answer = await complete(cloud, volume_id, error=False)
+    assert answer.status == 400
+    assert b"no server has its copy yet" in answer.content
+    assert await cloud.stands(volume_id) == ("in-use", "migrating", SLOW)
+    cloud.hypervisor().lagging.clear()
+    await cloud.settle()
+    await cloud.check(server_id, volume_id, "success", FAST)
+
+
+async def test_a_guest_that_kept_its_volume_keeps_it_when_its_server_is_reset(
+    cloud: MovingVolumes,
+) -> None:
+    server_id, volume_id = await cloud.prepare()
+    cloud.hypervisor().knobs.fail("switch_disk", Conflict("The copy has ended."))
+    pool = cloud.pool(FAST)
+    pool.knobs.fail("unexport", Unavailable("The pool is silent."), times=40)
+    await cloud.migrate(volume_id, FAST)
+    while pool.knobs.passed.get("unexport", 0) < 5:
+        await cloud.pass_time(5.0)
+    # Its host has said that the guest keeps it, and the copy's pool does not answer.
+    path, body = f"/servers/{server_id}/action", {"os-resetState": {"state": "active"}}
+    answer = await cloud.do("POST", path, body, user="admin")
+    assert answer is not None
+    assert answer.status == 202, answer.text
+    await cloud.settle()
+    await cloud.check(server_id, volume_id, "error", SLOW)
+
+
+async def test_what_ends_an_attachment_of_the_copy_ends_before_it_is_the_volume(
+    cloud: MovingVolumes,
+) -> None:
+    server_id, volume_id = await cloud.prepare()
+    cloud.hypervisor().lagging.add(volume_id)
+    await cloud.migrate(volume_id, FAST)
+    await cloud.pass_time(10.0)
+    made = await attachment_of_copy(cloud, volume_id)
+    path, how = f"/volume/v3/attachments/{made}", {"user": "compute", "version": "3.67"}
+    completed = await cloud.ask("POST", f"{path}/action", {"os-complete": None}, **how)
+    assert completed.status == 204, completed.text
+    knobs = cloud.pool(FAST).knobs
+    knobs.hold("unexport")
+    deleting = await cloud.meanwhile(cloud.ask("DELETE", path, **how))
+    await knobs.held("unexport")
+    answer = await complete(cloud, volume_id, error=False)
+    knobs.release("unexport")
+    assert (await deleting).status == 200
+    assert answer.status == 409, answer.text
+    assert (await complete(cloud, volume_id, error=True)).status == 200
+    await cloud.settle()
+    await cloud.check(server_id, volume_id, "error", SLOW)
+
+
+async def test_a_token_for_no_project_shows_no_copy(cloud: MovingVolumes) -> None:
+    server_id, volume_id = await cloud.prepare()
+    cloud.hypervisor().lagging.add(volume_id)
+    await cloud.migrate(volume_id, FAST)
+    await cloud.pass_time(10.0)
+    copy_id = await cloud.copy_of(volume_id)
+    made = await attachment_of_copy(cloud, volume_id)
+    for path in (f"volumes/{copy_id}", f"attachments/{made}"):
+        answer = await cloud.ask("GET", f"/volume/v3/{path}", user="domain", version="3.67")
+        assert answer.status == 404, answer.text
+    for kind in ("volumes", "volumes/detail", "attachments"):
+        answer = await cloud.ask("GET", f"/volume/v3/{kind}", user="domain", version="3.67")
+        assert answer.body[kind.partition("/")[0]] == [], answer.text
+    deleting = await cloud.ask(
+        "DELETE", f"/volume/v3/attachments/{made}", user="domain", version="3.67"
+    )
+    assert deleting.status == 404, deleting.text
+    cloud.hypervisor().lagging.clear()
+    await cloud.settle()
+    await cloud.check(server_id, volume_id, "success", FAST)
