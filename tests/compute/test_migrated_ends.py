@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -72,12 +73,15 @@ async def test_what_ends_an_attachment_of_the_copy_ends_before_it_is_the_volume(
     await cloud.migrate(volume_id, FAST)
     await cloud.pass_time(10.0)
     made = await attachment_of_copy(cloud, volume_id)
-    path, how = f"/volume/v3/attachments/{made}", {"user": "compute", "version": "3.67"}
-    completed = await cloud.ask("POST", f"{path}/action", {"os-complete": None}, **how)
+    path, mine = (
+        f"/volume/v3/attachments/{made}",
+        partial(cloud.ask, user="compute", version="3.67"),
+    )
+    completed = await mine("POST", f"{path}/action", {"os-complete": None})
     assert completed.status == 204, completed.text
     knobs = cloud.pool(FAST).knobs
     knobs.hold("unexport")
-    deleting = await cloud.meanwhile(cloud.ask("DELETE", path, **how))
+    deleting = await cloud.meanwhile(mine("DELETE", path))
     await knobs.held("unexport")
     answer = await complete(cloud, volume_id, error=False)
     knobs.release("unexport")
