@@ -26,6 +26,12 @@ async def complete(cloud: MovingVolumes, volume_id: str, *, error: bool) -> Answ
     return await cloud.act_on(volume_id, "os-migrate_volume_completion", value, user="admin")
 
 
+async def until_copied(cloud: MovingVolumes) -> None:
+    """Return once the guest's emulator copies, and compute has asked how far that is."""
+    while not cloud.hypervisor().knobs.passed.get("mirroring"):
+        await cloud.pass_time(5.0)
+
+
 async def attachment_of_copy(cloud: MovingVolumes, volume_id: str) -> str:
     path = f"/attachments?all_tenants=1&volume_id={await cloud.copy_of(volume_id)}"
     [made] = (await cloud.volume_api("GET", path, user="admin"))["attachments"]
@@ -36,7 +42,7 @@ async def test_nobody_completes_it_before_the_guest_has_the_copy(cloud: MovingVo
     server_id, volume_id = await cloud.prepare()
     cloud.hypervisor().lagging.add(volume_id)
     await cloud.migrate(volume_id, FAST)
-    await cloud.pass_time(10.0)
+    await until_copied(cloud)
     answer = await complete(cloud, volume_id, error=False)
     assert answer.status == 400
     assert b"no server has its copy yet" in answer.content
@@ -71,7 +77,7 @@ async def test_what_ends_an_attachment_of_the_copy_ends_before_it_is_the_volume(
     server_id, volume_id = await cloud.prepare()
     cloud.hypervisor().lagging.add(volume_id)
     await cloud.migrate(volume_id, FAST)
-    await cloud.pass_time(10.0)
+    await until_copied(cloud)
     made = await attachment_of_copy(cloud, volume_id)
     path, mine = (
         f"/volume/v3/attachments/{made}",
@@ -96,7 +102,7 @@ async def test_a_token_for_no_project_shows_no_copy(cloud: MovingVolumes) -> Non
     server_id, volume_id = await cloud.prepare()
     cloud.hypervisor().lagging.add(volume_id)
     await cloud.migrate(volume_id, FAST)
-    await cloud.pass_time(10.0)
+    await until_copied(cloud)
     copy_id = await cloud.copy_of(volume_id)
     made = await attachment_of_copy(cloud, volume_id)
     for path in (f"volumes/{copy_id}", f"attachments/{made}"):
