@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mooring.clients.transport import Forward, Request, Response
 from mooring.errors import Conflict, Unavailable
 from tests.answers import Answer
 from tests.compute.moving_volumes import FAST, SLOW, MovingVolumes
 
 pytestmark = pytest.mark.anyio
+REFUSALS, JSON = 3, {"content-type": "application/json"}
 
 
 @pytest.fixture
@@ -118,3 +120,23 @@ async def test_a_token_for_no_project_shows_no_copy(cloud: MovingVolumes) -> Non
     cloud.hypervisor().lagging.clear()
     await cloud.settle()
     await cloud.check(server_id, volume_id, "success", FAST)
+
+
+async def test_a_word_that_the_volume_service_does_not_take_is_said_again(
+    cloud: MovingVolumes,
+) -> None:
+    server_id, volume_id = await cloud.prepare()
+    cloud.hypervisor().knobs.fail("switch_disk", Conflict("The copy has ended."))
+    forward, refused = cloud.deliver, list[str]()
+
+    async def deliver(request: Request, onward: Forward) -> Response:
+        if len(refused) < REFUSALS and b"os-migrate_volume_completion" in request.content:
+            refused.append(request.path)
+            return Response(403, b'{"forbidden": {"message": "No.", "code": 403}}', JSON)
+        return await forward(request, onward)
+
+    cloud.deliver = deliver
+    await cloud.migrate(volume_id, FAST)
+    await cloud.settle()
+    assert len(refused) == REFUSALS
+    await cloud.check(server_id, volume_id, "error", SLOW)

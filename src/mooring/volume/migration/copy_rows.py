@@ -101,8 +101,8 @@ def look(tx: Session, volume_id: str, move: Move) -> Outcome:
 
 def refuse(tx: Session, move: Move, now: datetime) -> None:
     """Let nobody complete a migration any more: the volume stays where it is."""
-    values = {"status": "error", "extend_event": None}
-    statuses.change(tx, move.copy_id, allowed=None, now=now, **values)
+    # What was asked of compute stays known: whoever ends the copy has to call that back first.
+    statuses.change(tx, move.copy_id, allowed=None, now=now, status="error")
 
 
 def close(tx: Session, volume_id: str, move: Move, now: datetime) -> bool:

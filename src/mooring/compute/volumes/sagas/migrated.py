@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mooring.clients import migrations
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices
-from mooring.errors import Conflict, Invalid, MooringError, NotFound
+from mooring.errors import Conflict, Forbidden, Invalid, MooringError, NotFound, Unavailable
 from mooring.saga.define import Together, may_be_repeated
 from mooring.saga.journal import is_unavailable
 
@@ -65,6 +65,13 @@ async def report_owed(notes: SwapVolume, run: Run[Compute]) -> None:
 async def _tell(notes: SwapVolume, run: Run[Compute], *, error: bool) -> None:
     try:
         await _complete(notes, run, error=error)
+    except Forbidden as refusal:
+        # It waits for this word without end, so one that is not taken is said again.
+        raise Unavailable(
+            f"The volume service does not let compute's own user complete the migration of volume "
+            f"{notes.volume_id}, which it waits for. Let that user have the role that its policy "
+            "asks for (volume_extension:volume_admin_actions:migrate_volume_completion)."
+        ) from refusal
     except MooringError as refusal:
         if is_unavailable(refusal):
             raise
