@@ -45,6 +45,8 @@ async def cloud(tmp_path: Path, database: str, anyio_backend: str) -> AsyncItera
 
 
 async def made(cloud: SimulatedCloud, volume_id: str, *, incremental: bool, **fields: str) -> str:
+    # Which is the newest is told by their times.
+    await cloud.pass_time(1.0)
     backup_id = await begun(cloud, volume_id, incremental=incremental, **fields)
     await cloud.settle()
     return backup_id

@@ -75,7 +75,7 @@ async def test_the_read_only_flag_is_changed_while_available_only(cloud: VolumeC
     assert answer.status == 400
 
 
-@pytest.mark.parametrize("action", ["os-migrate_volume_completion", "os-unmanage"])
+@pytest.mark.parametrize("action", ["os-unmanage"])
 async def test_actions_that_are_not_built_are_refused_by_name(
     cloud: VolumeCloud, action: str
 ) -> None:

@@ -112,10 +112,7 @@ VOLUME = Unbuilt(
         "types/*/encryption": "Encrypted volumes",
         "workers": "Clean-ups by hand (every operation ends by itself)",
     },
-    actions=(
-        "os-migrate_volume_completion",
-        "os-unmanage",
-    ),
+    actions=("os-unmanage",),
 )
 SHARE = Unbuilt(
     {

@@ -223,7 +223,7 @@ async def terminate_connection(
     volume = asked.volume
     if not is_service(asked.who):
         await _choose(asked, volume_id, attachment_id)
-    host = (connector or {}).get("host")
+    host = connections.check_connector(connector) if connector and "host" in connector else ""
 
     def begin(tx: Session) -> list[str]:
         if host:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from mooring.errors import Conflict, MooringError, Unavailable
+from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
 from mooring.fence.operation import Operation
 from mooring.saga.define import Park, may_be_repeated
 from mooring.saga.journal import is_unavailable
@@ -31,16 +31,24 @@ async def ask(run: Run[Volume], server_id: str, volume_id: str, move: Move) -> N
     So does a compute service that is busy with the server: whoever it is busy for may wait for this
     volume. One that answered and was not heard has reserved the copy.
     """
-    if may_be_repeated(run) and await run.service.store.read(
-        lambda tx: _is_at_work(tx, volume_id, move)
-    ):
+    if may_be_repeated(run) and await _was_heard(run, volume_id, move):
         return
     try:
         await run.service.compute.swap_volume(
             None, server_id, volume_id, move.copy_id, operation=run.operation
         )
-    except Conflict as error:
-        raise Conflict(error.public, private=error.private) from error
+    except (Conflict, Invalid, NotFound) as error:
+        # A call of before may have come to its end, though nobody took that down.
+        if await _was_heard(run, volume_id, move):
+            return
+        if isinstance(error, Conflict):
+            raise Conflict(error.public, private=error.private) from error
+        raise
+
+
+async def _was_heard(run: Run[Volume], volume_id: str, move: Move) -> bool:
+    """Whether compute works on what it was asked before, or has even said how that went."""
+    return await run.service.store.read(lambda tx: _is_at_work(tx, volume_id, move))
 
 
 def _is_at_work(tx: Session, volume_id: str, move: Move) -> bool:
