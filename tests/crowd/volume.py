@@ -176,7 +176,7 @@ _ACTIONS = [
         look="/volumes/{v#}",
         kept="{spare}",
     ),
-    _action("os-migrate_volume_completion", {"new_volume": "{v}", "error": True}, look=_AT),
+    _action("os-migrate_volume_completion", {"new_volume": "{v}"}, refused=True),
     _action("os-reimage", {"image_id": "{image}"}, look=_AT, kept='"available"'),
 ]
 _ATTACHMENTS = [
