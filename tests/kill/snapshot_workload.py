@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.kill.harness import OTHER, Answer, KilledCloud
+from tests.kill.harness import FIRST, OTHER, Answer, KilledCloud
 
 VOLUME = "/volume/v3"
 SERVERS = "/compute/v2.1/servers"
@@ -101,9 +101,13 @@ def _upload(cloud: KilledCloud, volume: str) -> Answer:
 
 
 def _migrate(cloud: KilledCloud, volume: str) -> Answer:
-    """Bring the volume to the other host, once that has a pool for it."""
-    target = f"{OTHER}@simulated#local"
-    cloud.until(lambda: _has_pool(cloud, target), "the other host has a pool")
+    """Bring the volume to that of the two hosts that it is not at, once both have their pools."""
+    first, other = (f"{host}@simulated#local" for host in (FIRST, OTHER))
+    cloud.until(lambda: _has_pool(cloud, other), "the other host has a pool")
+    # A new volume goes where there is more room, which is at the other host.
+    shown = cloud.ask("GET", f"{VOLUME}/volumes/{volume or 'none'}", user="admin")
+    lies = shown.body["volume"]["os-vol-host-attr:host"] if shown.status == 200 else ""
+    target = first if lies == other else other
     path, value = f"{VOLUME}/volumes/{volume}/action", {"host": target}
     return cloud.ask("POST", path, {"os-migrate_volume": value}, user="admin")
 
