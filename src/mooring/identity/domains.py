@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, literal, or_, select, update
 
-from mooring.errors import Conflict, Forbidden
+from mooring.errors import Forbidden
 from mooring.identity import bodies, grants, rows
 from mooring.identity.tables import (
     ApplicationCredentialRow,
@@ -54,7 +54,7 @@ def find(tx: Session, domain_id: str) -> DomainRow:
 
 def create(tx: Session, new: NewDomain, extra: dict[str, Any]) -> DomainRow:
     """Make a domain. Raises Conflict for a name that is taken."""
-    _refuse_taken(tx, new.name)
+    rows.refuse_taken(tx, DomainRow, "domain", new.name)
     return rows.keep(
         tx,
         DomainRow(
@@ -75,7 +75,7 @@ def change(tx: Session, domain_id: str, changes: DomainChange, extra: dict[str, 
     row = find(tx, domain_id)
     given = bodies.given(changes)
     if given.get("name", row.name) != row.name:
-        _refuse_taken(tx, given["name"])
+        rows.refuse_taken(tx, DomainRow, "domain", given["name"])
     values = {name: "" if value is None else value for name, value in given.items()}
     if given.get("enabled") is False:
         _refuse_default(row, "disabled")
@@ -136,8 +136,3 @@ def _refuse_default(row: DomainRow, what: str) -> None:
             f"Domain {row.id} cannot be {what}: the users of the cloud's own services are in it. "
             "Nothing was changed."
         )
-
-
-def _refuse_taken(tx: Session, name: str) -> None:
-    if tx.scalar(select(DomainRow.id).where(DomainRow.name == name)) is not None:
-        raise Conflict(f"Conflict occurred attempting to store domain: '{name}' exists already.")

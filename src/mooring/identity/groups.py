@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from sqlalchemy import delete, select
+from sqlalchemy import delete
 
-from mooring.errors import Conflict, NotFound
+from mooring.errors import NotFound
 from mooring.identity import bodies, domains, losses, rows, users
 from mooring.identity.tables import GroupGrantRow, GroupRow, MemberRow
 
@@ -46,7 +46,7 @@ def find(tx: Session, group_id: str) -> GroupRow:
 def create(tx: Session, new: NewGroup, extra: dict[str, Any], *, domain_id: str) -> GroupRow:
     """Make a group, in `domain_id` unless `new` says otherwise. Raises NotFound, Conflict."""
     domain = domains.find(tx, new.domain_id or domain_id)
-    _refuse_taken(tx, new.name, domain.id)
+    rows.refuse_taken(tx, GroupRow, "group", new.name, GroupRow.domain_id == domain.id)
     return rows.keep(
         tx,
         GroupRow(
@@ -64,7 +64,7 @@ def change(tx: Session, group_id: str, changes: GroupChange, extra: dict[str, An
     row = find(tx, group_id)
     given = bodies.given(changes)
     if given.get("name", row.name) != row.name:
-        _refuse_taken(tx, given["name"], row.domain_id)
+        rows.refuse_taken(tx, GroupRow, "group", given["name"], GroupRow.domain_id == row.domain_id)
     values = {name: "" if value is None else value for name, value in given.items()}
     return rows.change(tx, row, values, extra)
 
@@ -107,9 +107,3 @@ def take_out(tx: Session, group_id: str, user_id: str, *, until: datetime) -> No
         delete(MemberRow).where(MemberRow.group_id == group_id, MemberRow.user_id == user_id)
     )
     losses.remember(tx, "member", group_id, user_id, until=until)
-
-
-def _refuse_taken(tx: Session, name: str, domain_id: str) -> None:
-    taken = select(GroupRow.id).where(GroupRow.name == name, GroupRow.domain_id == domain_id)
-    if tx.scalar(taken) is not None:
-        raise Conflict(f"Conflict occurred attempting to store group: '{name}' exists already.")

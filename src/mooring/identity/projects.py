@@ -60,7 +60,7 @@ def create(tx: Session, new: NewProject, extra: dict[str, Any], *, domain_id: st
         raise Conflict(
             "This cloud has no trees of projects. Leave parent_id out, or name the domain."
         )
-    _refuse_taken(tx, new.name, domain.id)
+    rows.refuse_taken(tx, ProjectRow, "project", new.name, ProjectRow.domain_id == domain.id)
     return rows.keep(
         tx,
         ProjectRow(
@@ -85,7 +85,9 @@ def change(
     row = find(tx, project_id)
     given = bodies.given(changes)
     if given.get("name", row.name) != row.name:
-        _refuse_taken(tx, given["name"], row.domain_id)
+        rows.refuse_taken(
+            tx, ProjectRow, "project", given["name"], ProjectRow.domain_id == row.domain_id
+        )
     values = {name: "" if value is None else value for name, value in given.items()}
     if given.get("enabled") is False:
         values["token_generation"] = row.token_generation + 1
@@ -135,8 +137,3 @@ def by_name(tx: Session, name: str, domain_id: str) -> ProjectRow | None:
     return tx.scalar(
         select(ProjectRow).where(ProjectRow.name == name, ProjectRow.domain_id == domain_id)
     )
-
-
-def _refuse_taken(tx: Session, name: str, domain_id: str) -> None:
-    if by_name(tx, name, domain_id) is not None:
-        raise Conflict(f"Conflict occurred attempting to store project: '{name}' exists already.")

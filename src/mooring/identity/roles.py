@@ -51,7 +51,7 @@ def create(tx: Session, new: NewRole, extra: dict[str, Any]) -> RoleRow:
     """Make a role. Raises Conflict."""
     if new.domain_id is not None:
         raise Conflict("Roles belong to no domain here. Leave domain_id out.")
-    _refuse_taken(tx, new.name)
+    rows.refuse_taken(tx, RoleRow, "role", new.name)
     return rows.keep(
         tx,
         RoleRow(
@@ -72,7 +72,7 @@ def change(tx: Session, role_id: str, changes: RoleChange, extra: dict[str, Any]
     if row.immutable and options.immutable is not False:
         raise _immutable(row)
     if given.get("name", row.name) != row.name:
-        _refuse_taken(tx, given["name"])
+        rows.refuse_taken(tx, RoleRow, "role", given["name"])
         _refuse_ruling(tx, role_id, given["name"])
     if options.immutable is not None:
         given["immutable"] = options.immutable
@@ -108,8 +108,3 @@ def _refuse_ruling(tx: Session, role_id: str, name: str) -> None:
             f"Other roles imply this one, and none may imply '{name}', which rules the cloud. "
             "Nothing was changed."
         )
-
-
-def _refuse_taken(tx: Session, name: str) -> None:
-    if tx.scalar(select(RoleRow.id).where(RoleRow.name == name)) is not None:
-        raise Conflict(f"Conflict occurred attempting to store role: '{name}' exists already.")

@@ -1,12 +1,13 @@
-"""What is done alike with the rows of every kind: finding, keeping, changing and removing one."""
+"""What is done alike with the rows of every kind, from a free name to the end of one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sqlalchemy import select
 from sqlalchemy.orm import DeclarativeBase
 
-from mooring.errors import NotFound
+from mooring.errors import Conflict, NotFound
 from mooring.identity.tables import (
     DomainRow,
     EndpointRow,
@@ -21,6 +22,7 @@ from mooring.identity.tables import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sqlalchemy import ColumnElement
     from sqlalchemy.orm import Session
 
 R = TypeVar("R", bound=DeclarativeBase)
@@ -43,6 +45,18 @@ def find(tx: Session, table: type[R], kind: str, row_id: str) -> R:
     if row is None:
         raise NotFound(f"Could not find {kind}: {row_id}.")
     return row
+
+
+def refuse_taken(
+    tx: Session,
+    table: type[DomainRow | GroupRow | ProjectRow | RoleRow | UserRow],
+    kind: str,
+    name: str,
+    *where: ColumnElement[bool],
+) -> None:
+    """Raise Conflict when a row has a name already, of those that meet all conditions."""
+    if tx.scalar(select(table.id).where(table.name == name, *where)) is not None:
+        raise Conflict(f"Conflict occurred attempting to store {kind}: '{name}' exists already.")
 
 
 def keep(tx: Session, row: R) -> R:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
-from mooring.errors import Conflict, Unauthenticated
+from mooring.errors import Unauthenticated
 from mooring.identity import bodies, domains, rows
 from mooring.identity.standing import INVALID
 from mooring.identity.tables import (
@@ -78,7 +78,7 @@ def create(
 ) -> UserRow:
     """Make a user, in `domain_id` unless `new` says otherwise. Raises NotFound, Conflict."""
     domain = domains.find(tx, new.domain_id or domain_id)
-    _refuse_taken(tx, new.name, domain.id)
+    rows.refuse_taken(tx, UserRow, "user", new.name, UserRow.domain_id == domain.id)
     return rows.keep(
         tx,
         UserRow(
@@ -109,7 +109,7 @@ def change(
     row = find(tx, user_id)
     given = bodies.given(changes)
     if given.get("name", row.name) != row.name:
-        _refuse_taken(tx, given["name"], row.domain_id)
+        rows.refuse_taken(tx, UserRow, "user", given["name"], UserRow.domain_id == row.domain_id)
     if "password" in given:
         given["password_hash"] = password_hash
         del given["password"]
@@ -142,8 +142,3 @@ def remove(tx: Session, user_id: str) -> None:
     tx.execute(delete(GrantRow).where(GrantRow.user_id == user_id))
     tx.execute(delete(ApplicationCredentialRow).where(ApplicationCredentialRow.user_id == user_id))
     rows.remove(tx, row)
-
-
-def _refuse_taken(tx: Session, name: str, domain_id: str) -> None:
-    if by_name(tx, name, domain_id) is not None:
-        raise Conflict(f"Conflict occurred attempting to store user: '{name}' exists already.")
