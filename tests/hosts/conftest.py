@@ -15,7 +15,7 @@ from mooring.lab.namespaces import check_able
 from tests.agent.hosts import CHECKOUT, GUEST_IMAGE, why_no_real_guests
 from tests.contract.clients import IMAGE
 from tests.hosts.moving_cloud import MovingCloud, two_real_hosts
-from tests.hosts.real_cloud import RealCloud, tended
+from tests.hosts.real_cloud import Guest, RealCloud, tended
 
 
 def require_guests() -> None:
@@ -68,6 +68,16 @@ def image(cloud: RealCloud, guest_image: bytes) -> Generator[str]:
     """The id of the test guest's image."""
     image_id = cloud.demo.image("guest", guest_image, "qcow2")
     yield image_id
+    cloud.delete(f"{IMAGE}/images/{image_id}")
+
+
+@pytest.fixture
+def guest(cloud: RealCloud, guest_image: bytes) -> Generator[Guest]:
+    """A guest that has booted from an image, for one test."""
+    image_id = cloud.demo.image("guest", guest_image, "qcow2")
+    guest = cloud.boot("writer", imageRef=image_id)
+    yield guest
+    cloud.delete(guest.path)
     cloud.delete(f"{IMAGE}/images/{image_id}")
 
 

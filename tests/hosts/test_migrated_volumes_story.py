@@ -29,16 +29,6 @@ def cloud(directory: Path) -> Generator[PooledCloud]:
 
 
 @pytest.fixture
-def guest(cloud: PooledCloud, guest_image: bytes) -> Generator[Guest]:
-    """A guest that has booted from an image."""
-    image_id = cloud.demo.image("guest", guest_image, "qcow2")
-    guest = cloud.boot("writer", imageRef=image_id)
-    yield guest
-    cloud.delete(guest.path)
-    cloud.delete(f"{IMAGE}/images/{image_id}")
-
-
-@pytest.fixture
 def volume_id(cloud: PooledCloud, guest: Guest) -> Generator[str]:
     """A volume to which the guest writes."""
     image_id = cloud.demo.image("label", LABEL.ljust(MIB, b"\0"))

@@ -26,16 +26,6 @@ def cloud(directory: Path) -> Generator[PooledCloud]:
 
 
 @pytest.fixture
-def guest(cloud: PooledCloud, guest_image: bytes) -> Generator[Guest]:
-    """A guest that has booted from an image."""
-    image_id = cloud.demo.image("guest", guest_image, "qcow2")
-    guest = cloud.boot("writer", imageRef=image_id)
-    yield guest
-    cloud.delete(guest.path)
-    cloud.delete(f"{IMAGE}/images/{image_id}")
-
-
-@pytest.fixture
 def volumes(cloud: PooledCloud, guest: Guest) -> Generator[list[str]]:
     """A volume to which the guest writes, and two to take its place; the last is larger."""
     image_id = cloud.demo.image("label", LABEL.ljust(MIB, b"\0"))
