@@ -33,10 +33,19 @@ BUCKET, ACCESS_KEY, SECRET_KEY = (
 _START_S, _CHUNK = 90.0, 1 << 16
 
 
+WITHOUT_LIBRARY = "the library for S3 is missing: run scripts/setup test"
+"""Why tests are skipped where Python has not what a cloud needs with such a store alone."""
+
+
+def has_library() -> bool:
+    """Whether Python has the library for S3."""
+    return find_spec("minio") is not None
+
+
 def why_no_s3() -> str:
     """Return what keeps this machine from running it, "" when nothing does."""
-    if find_spec("minio") is None:
-        return "the library for S3 is missing: run scripts/setup test"
+    if not has_library():
+        return WITHOUT_LIBRARY
     if shutil.which("radosgw") is None:
         return "radosgw is missing: run scripts/setup test"
     return why_no_ceph()

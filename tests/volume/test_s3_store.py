@@ -7,7 +7,6 @@ import json
 import sys
 import time
 import uuid
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,7 @@ from tests.volume.backing_up import (
     status,
     storage,
 )
-from tests.volume.s3_service import S3Service, Wire
+from tests.volume.s3_service import WITHOUT_LIBRARY, S3Service, Wire, has_library
 from tests.volume.test_backup_store import DATA, ONE, OTHER, digest, manifest, put, wire
 
 pytestmark = pytest.mark.anyio
@@ -262,7 +261,8 @@ secret_key = "s"
 """
 
 
-@pytest.mark.skipif(find_spec("minio") is None, reason="the library for S3 is missing")
+# Its file is looked at after the library was.
+@pytest.mark.skipif(not has_library(), reason=WITHOUT_LIBRARY)
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -284,6 +284,15 @@ def test_a_file_that_cannot_be_is_named_at_the_start(
     file.chmod(0o600)
     with pytest.raises(Invalid, match=words):
         opening.open_store(Settings(backup_s3=str(file)))
+
+
+def test_what_logs_show_of_it_tells_nobody_the_key(tmp_path: Path) -> None:
+    file = tmp_path / "s3.toml"
+    file.write_text(FILE.replace('secret_key = "s"', 'secret_key = "Open, Sesame"'))
+    file.chmod(0o600)
+    access = read_access(str(file))
+    assert access.secret_key == "Open, Sesame"
+    assert "Sesame" not in f"{access!r} {access} {[access]}"
 
 
 def test_a_library_that_is_missing_is_named_at_the_start(

@@ -36,6 +36,10 @@ class S3Access(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     authority: str = ""
     path_style: bool = True
 
+    def __repr__(self) -> str:
+        """Say where, and not how one gets in: tracebacks in logs show what is at hand."""
+        return f"S3Access({self.endpoint}, {self.bucket})"
+
     @property
     def address(self) -> str:
         """Host and port."""
