@@ -48,12 +48,7 @@ async def report_failed(notes: SwapVolume, run: Run[Compute]) -> Together:
 
 
 async def report_outcome(notes: SwapVolume, run: Run[Compute]) -> None:
-    """Say which of the two the guest has, at a bad end."""
-    await _tell(notes, run, error=not notes.switched)
-
-
-async def report_refused(notes: SwapVolume, run: Run[Compute]) -> None:
-    """Say the same where its host, or the volume service, holds on to the other one."""
+    """Say which of the two the guest has, at a bad end, whoever holds on to the other one."""
     await _tell(notes, run, error=not notes.switched)
 
 

@@ -50,7 +50,7 @@ SWAP_MIGRATED = Saga(
     ),
     undo_ends=(
         Step("hold_new", swap_ends.hold_new),
-        Step("report_refused", migrated.report_refused),
+        Step("report_refused", migrated.report_outcome),
         Step("release_spare", swap_ends.release_spare),
     ),
     owes=(Step("report_owed", migrated.report_owed, may_be_forgone=True),),
