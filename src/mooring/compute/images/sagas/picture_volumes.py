@@ -120,7 +120,8 @@ PICTURE_VOLUMES = Saga(
     Step("activate_image", activate_image),
     locks=lambda notes: [exclusive(f"image:{notes.image_id}")],
     answered_after="create_record",
-    # A guest whose disk had a snapshot for a while writes to a file of another name since.
-    residue=("faults", "instance_actions", "former_images", "connections", "guests"),
+    # A guest whose disk had a snapshot for a while writes to a file of another name since; a
+    # snapshot that failed has its message for the user.
+    residue=("faults", "instance_actions", "former_images", "connections", "guests", "messages"),
     story=tell(_describe),
 )
