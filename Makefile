@@ -43,9 +43,9 @@ kill: ## kill processes at every kill point, not only at the sample of make test
 	@scripts/setup test
 	$(PYTEST) $(ON_MORE) -m kill --every
 
-guests: ## run every test with real guests
+guests: ## run every test with real guests or stock clients
 	@scripts/setup test
-	$(PYTEST) $(ON_EVERY_CORE) --every -m hosts
+	$(PYTEST) $(ON_EVERY_CORE) --every -m "hosts or contract"
 
 fuzz: ## send 100,000 requests that make little sense, half of them with each database
 	@scripts/setup test

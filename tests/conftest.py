@@ -19,7 +19,7 @@ from tests.postgres import (
     postgres_wire,
     wired_url,
 )
-from tests.sampling import choose, choose_guests
+from tests.sampling import choose, leave_out, spread
 
 __all__ = ["database", "location", "postgres_server", "postgres_url", "postgres_wire", "wired_url"]
 
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--brief",
         action="store_true",
-        help="of the tests with real guests run only those that the commit chooses",
+        help="of tests with real guests or stock clients run only those that the commit chooses",
     )
 
 
@@ -50,15 +50,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.golden)
     if config.getoption("--brief") and not config.getoption("--every"):
-        left = choose_guests(items)
+        left = leave_out(items)
         config.hook.pytest_deselected(items=[item for item in items if item in left])
-        items[:] = [item for item in items if item not in left]
+        items[:] = spread([item for item in items if item not in left])
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say what a brief run leaves out: `make guests` leaves out nothing."""
     is_brief = config.getoption("--brief") and not config.getoption("--every")
-    return "real guests: those that the commit chooses; make guests: all" if is_brief else ""
+    what = "real guests, stock clients: those that the commit chooses; make guests: all"
+    return what if is_brief else ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,13 +1,13 @@
 """Which cases run: all of them with `--every`, else a sample that the commit chooses.
 
-With `--brief`, the same of the tests that start real guests.
+With `--brief`, the same of the tests that start real guests or run stock clients.
 """
 
 from __future__ import annotations
 
 import random
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,27 +33,60 @@ def choose(config: pytest.Config, what: str, cases: Sequence[T], count: int) -> 
     return [cases[index] for index in sorted(chosen)]
 
 
-def choose_guests(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Return those of the tests with real guests that a short run leaves out.
+def leave_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return what a short run leaves out of the tests that take longest.
 
-    Of single tests two in three; of those that share a cloud (tests/hosts) every other module, as
-    making the cloud takes longest.
+    Of single tests with real guests three in four; of those that share a cloud (tests/hosts) two
+    modules in three, as making the cloud takes longest; of those of stock clients every other
+    module. What is marked `long` it always leaves out.
     """
-    alone = {item.nodeid: [item] for item in _with_guests(items) if not _shares_cloud(item)}
-    shared: dict[str, list[pytest.Item]] = {}
-    for item in _with_guests(items):
-        if _shares_cloud(item):
-            shared.setdefault(item.path.name, []).append(item)
-    left: set[pytest.Item] = set()
-    for groups, run in ((alone, len(alone) // 3), (shared, len(shared) // 2)):
-        names = sorted(groups)
-        random.Random(f"{seed()} guests").shuffle(names)
-        left.update(item for name in names[run:] for item in groups[name])
-    return left
+    guests = [item for item in items if item.get_closest_marker("hosts")]
+    alone = [item for item in guests if not _shares_cloud(item)]
+    sharing = [item for item in guests if _shares_cloud(item)]
+    commands = [item for item in items if item.get_closest_marker("contract")]
+    left = {item for item in items if item.get_closest_marker("long")}
+    left |= _leave(alone, lambda item: item.nodeid, 1 / 4)
+    left |= _leave(sharing, _module_of, 1 / 3)
+    return left | _leave(commands, _module_of, 1 / 2)
 
 
-def _with_guests(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    return [item for item in items if item.get_closest_marker("hosts")]
+def spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the same tests, modules with real guests evenly among the others.
+
+    So that no process of tests is left alone with them at the end, while the others are done.
+    """
+    modules = _groups(items, _module_of)
+    heavy = {_module_of(item) for item in items if item.get_closest_marker("hosts")}
+    slow = [found for name, found in modules.items() if name in heavy]
+    quick = [found for name, found in modules.items() if name not in heavy]
+    # Which of them are next to each other: no process begins with all the long ones.
+    random.Random(seed()).shuffle(slow)
+    places = [((2 * at + 1) * len(slow), found) for at, found in enumerate(quick)]
+    places += [((2 * at + 1) * len(quick), found) for at, found in enumerate(slow)]
+    return [item for _, found in sorted(places, key=lambda one: one[0]) for item in found]
+
+
+def _leave(
+    items: Sequence[pytest.Item], key: Callable[[pytest.Item], str], share: float
+) -> set[pytest.Item]:
+    """Return all but a share of the groups that a key makes of tests; the commit chooses."""
+    groups = _groups(items, key)
+    names = sorted(groups)
+    random.Random(f"{seed()} guests").shuffle(names)
+    return {item for name in names[round(len(names) * share) :] for item in groups[name]}
+
+
+def _groups(
+    items: Sequence[pytest.Item], key: Callable[[pytest.Item], str]
+) -> dict[str, list[pytest.Item]]:
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def _module_of(item: pytest.Item) -> str:
+    return str(item.path)
 
 
 def _shares_cloud(item: pytest.Item) -> bool:

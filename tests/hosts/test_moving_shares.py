@@ -235,7 +235,7 @@ async def outlives_its_agent(moving: Moving, share: GuestShare, lines: int) -> N
         assert (left.share_mounts, left.leftovers) == ([], [])
 
 
-@pytest.mark.parametrize("pool", ["shared", "ceph"])
+@pytest.mark.parametrize("pool", ["shared", pytest.param("ceph", marks=pytest.mark.long)])
 async def test_a_guest_moves_cold_with_its_share(
     tmp_path: Path, several_hosts: None, pool: Pool
 ) -> None:

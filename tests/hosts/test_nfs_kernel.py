@@ -13,7 +13,7 @@ from tests.hosts.conftest import require_guests
 from tests.hosts.kernel import make_disk, run_in_kernel, why_no_kernel
 from tests.hosts.nfs_agent import FORMATS, Sleeper, export, leave_asleep
 
-pytestmark = [pytest.mark.hosts, pytest.mark.anyio]
+pytestmark = [pytest.mark.hosts, pytest.mark.long, pytest.mark.anyio]
 
 CHECKOUT = Path(__file__).parents[2]
 IN_KERNEL = Path(__file__).parent / "in_kernel"
