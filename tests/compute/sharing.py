@@ -54,6 +54,13 @@ class SharingCloud(ComputeCloud):
         assert isinstance(driver, SimulatedShares)
         return driver
 
+    def storages(self) -> list[SimulatedShares]:
+        """Return the drivers of all hosts' pools."""
+        drivers = [
+            each for agent in self.agents.values() for each in agent.agent.share_drivers.values()
+        ]
+        return [driver for driver in drivers if isinstance(driver, SimulatedShares)]
+
     async def share_api(self, method: str, path: str, body: Any = None, **how: Any) -> Answer:
         """Ask the share service."""
         how = {"version": "2.82", **how}

@@ -16,6 +16,7 @@ from mooring.clients.share import NewRule
 from mooring.compute.hosts import draining
 from mooring.compute.shares import access_rules
 from mooring.compute.shares.loops import sweep_shares
+from mooring.errors import Invalid
 from tests.compute.shared_moves import (
     OLD,
     Refusal,
@@ -129,6 +130,19 @@ async def test_what_cannot_be_undone_at_the_destination_holds_up_no_server(
     await sharing.cloud.settle()
     await sharing.has(rules="s", mounts="s", guest="s")
     assert await sharing.cloud.complaints() == []
+
+
+async def test_access_that_was_granted_only_at_the_second_try_is_revoked_with_the_move(
+    cloud: SharingCloud,
+) -> None:
+    sharing = await server_with_shares(cloud, await cloud.make_share(), await cloud.make_share())
+    for storage in cloud.storages():
+        storage.knobs.fail("grant", Invalid("not here"))
+    refuse(sharing, "mount")
+    await sharing.act("migrate", {"host": sharing.destination})
+    assert (await sharing.status(), await sharing.host()) == ("ACTIVE", sharing.source)
+    await sharing.has(rules="s", mounts="s", guest="s")
+    assert await cloud.complaints() == []
 
 
 async def test_a_source_that_was_forced_down_owes_its_unmount_and_loses_its_access(

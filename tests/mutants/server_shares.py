@@ -81,4 +81,12 @@ MUTANTS = [
         _SHARES,
         "bad_requests",
     ),
+    Mutant(
+        "a rule that was made at the second try stays when it is taken back",
+        "compute/shares/doors.py",
+        "    if made and place.state == GRANTING:\n",
+        "    if made:\n",
+        "tests/compute/test_left_shares.py",
+        "second_try",
+    ),
 ]

@@ -261,7 +261,8 @@ async def _bury(run: Run[Compute], folder: Folder, place: Place) -> bool:
         found = await run.service.shares.session.bury(_allowing(run, tried))
         is_known = is_known and found is not None
         made += found or []
-    if made:
+    # Of a host that was let in it is known by which rule, and that may be the second one it had.
+    if made and place.state == GRANTING:
         await run.service.store.write(
             partial(_note_rule, run=run, folder=folder, client=place.access_to, rule_id=made[-1])
         )
