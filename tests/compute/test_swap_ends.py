@@ -160,6 +160,21 @@ async def test_a_host_that_is_lost_in_the_switch_leaves_the_new_volume(
     assert [one["volumeId"] for one in await cloud.attachments(server_id)] == [new]
 
 
+async def test_a_host_that_refuses_the_switch_and_falls_silent_keeps_both_volumes_until_it_answers(
+    cloud: ComputeCloud,
+) -> None:
+    ids = server_id, old, new = await prepare(cloud)
+    cloud.hypervisor().knobs.fail("switch_disk", Conflict("The emulator will not."))
+    cloud.silent = ("DELETE", f"/servers/{server_id}/disks/{old}/mirror")
+    await swap(cloud, *ids)
+    await cloud.compute.sagas.settle(1800.0)
+    assert "available" not in [await cloud.volume_status(one) for one in (old, new)]
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    cloud.silent = None
+    await cloud.settle()
+    await Stand(cloud, ids).check_undone()
+
+
 @pytest.mark.parametrize("step", ["mirror", "mirror/switch"])
 async def test_a_deletion_in_the_middle_frees_both_volumes(cloud: ComputeCloud, step: str) -> None:
     server_id, old, new = await prepare(cloud)

@@ -41,4 +41,12 @@ MUTANTS = [
         ENDS,
         "ends_before_its_time",
     ),
+    Mutant(
+        "one of two volumes is freed before anybody knows which the guest has",
+        "compute/volumes/sagas/swap_ends.py",
+        '    Step("stop_copy", end_copy),\n',
+        '    Step("stop_copy", end_copy, undo_attempts=12),\n',
+        ENDS,
+        "falls_silent",
+    ),
 ]

@@ -17,7 +17,6 @@ from mooring.compute.volumes.sagas import detaching, swap_steps
 from mooring.compute.volumes.sagas.release_device import begin_release
 from mooring.compute.volumes.sagas.swap_notes import SwapVolume, exchange, new_disk
 from mooring.errors import Conflict
-from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Run, Step, Together
 
 if TYPE_CHECKING:
@@ -97,14 +96,19 @@ def _has_new(tx: Session, notes: SwapVolume) -> bool:
     return row is not None and (row.volume_id, row.state) == (notes.new_volume_id, "attached")
 
 
-FAILED = (
-    Step("stop_copy", end_copy, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
+FREED = (
+    # For as long as it takes: where nobody knows what the guest has, neither may go.
+    Step("stop_copy", end_copy),
     Step("free_new", free_new),
     Step("finish_new", finish_new),
+)
+"""What becomes of the two volumes behind the switch, or what should have been one."""
+FAILED = (
+    *FREED,
     Step("return_volume", detaching.return_volume),
     Step("settle_spare", settle_spare),
 )
-"""Behind the switch, or what should have been one."""
+"""Behind the switch, of a swap that somebody asked for."""
 REFUSED = (
     Step("hold_new", hold_new),
     Step("return_old", detaching.return_volume),

@@ -41,10 +41,7 @@ SWAP_MIGRATED = Saga(
     visible_after="report_done",
     pivot="begin_switch",
     failed_end=(
-        # For as long as it takes: where nobody knows what the guest has, neither may go.
-        Step("stop_copy", swap_ends.end_copy),
-        Step("free_new", swap_ends.free_new),
-        Step("finish_new", swap_ends.finish_new),
+        *swap_ends.FREED,
         Step("report_outcome", migrated.report_outcome),
         Step("settle_spare", swap_ends.settle_spare),
     ),
