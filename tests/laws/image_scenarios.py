@@ -65,5 +65,5 @@ SERVER_IMAGES = [
     Scenario("make image of one that is off", CREATE_IMAGE, a_server_that_is_off, make_image),
     Scenario("make backup", CREATE_BACKUP, a_server_with_a_backup, make_backup),
     Scenario("make image of volumes", PICTURE_VOLUMES, a_booted_server, make_image),
-    Scenario("create from a picture", CREATE_SERVER, a_picture, create_from_picture),
+    Scenario("create from a picture", CREATE_SERVER, a_picture, create_from_picture, ("messages",)),
 ]

@@ -103,8 +103,8 @@ async def detach(site: Site) -> Any:
     return await site.ask("DELETE", f"{_VOLUMES}/{{data}}", version=_VERSION)
 
 
-def _of(name: str, saga: Any, arrange: Do, act: Do) -> Scenario:
-    return Scenario(name, saga, arrange, act, hosts=(THIRD,))
+def _of(name: str, saga: Any, arrange: Do, act: Do, **more: Any) -> Scenario:
+    return Scenario(name, saga, arrange, act, hosts=(THIRD,), **more)
 
 
 SHELVINGS = [
@@ -113,7 +113,14 @@ SHELVINGS = [
     _of("attach while away", ATTACH_WAITING, one_that_is_away_and_a_volume, attach),
     _of("detach while away", DETACH_WAITING, a_server_that_is_away, detach),
     _of("shelve a disk", SHELVE_SERVER, one_that_is_off, shelve),
-    _of("shelve a disk at once", SHELVE_SERVER, one_that_is_off, shelve_at_once),
+    # It is shelved, whatever becomes of giving its host back.
+    _of(
+        "shelve a disk at once",
+        SHELVE_SERVER,
+        one_that_is_off,
+        shelve_at_once,
+        outlives=(OFFLOAD_SERVER.name,),
+    ),
     _of("offload", OFFLOAD_SERVER, one_that_is_shelved, offload),
     _of("unshelve a disk", UNSHELVE_SERVER, one_whose_disk_is_away, unshelve),
     _of("unshelve here", UNSHELVE_HERE, one_that_is_shelved, unshelve_here),
