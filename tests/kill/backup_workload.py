@@ -6,17 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.kill.harness import Answer, KilledCloud
-from tests.kill.snapshot_workload import taken
+from tests.kill.snapshot_workload import taken, used
 
 BACKUPS = "/volume/v3/backups"
 Act = Callable[[], Answer]
 
 
-def backup_operations(cloud: KilledCloud, volume: str) -> dict[str, list[Act]]:
-    """Return, by saga, what to do besides with a volume that nobody has."""
+def backup_operations(cloud: KilledCloud, volume: str, server: str) -> dict[str, list[Act]]:
+    """Return, by saga, what to do besides: nobody has the volume, and the server has none yet."""
     return {
         "volume.create_backup": [lambda: _back_up(cloud, volume)],
         "volume.back_up_snapshot": [lambda: _back_up_snapshot(cloud, volume)],
+        "volume.back_up_in_use": [lambda: _back_up(cloud, used(cloud, server), force=True)],
         "volume.store_backup": [lambda: _back_up_snapshot(cloud, volume)],
         "volume.delete_backup": [lambda: _delete(cloud, volume)],
         "volume.restore_backup": [lambda: _restore(cloud, volume, volume_id=volume)],
@@ -24,8 +25,8 @@ def backup_operations(cloud: KilledCloud, volume: str) -> dict[str, list[Act]]:
     }
 
 
-def _back_up(cloud: KilledCloud, volume: str) -> Answer:
-    return cloud.ask("POST", BACKUPS, {"backup": {"volume_id": volume}})
+def _back_up(cloud: KilledCloud, volume: str, **fields: Any) -> Answer:
+    return cloud.ask("POST", BACKUPS, {"backup": {"volume_id": volume, **fields}})
 
 
 def _back_up_snapshot(cloud: KilledCloud, volume: str) -> Answer:

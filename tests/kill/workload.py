@@ -140,7 +140,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **shelve_operations(cloud, project.booted, server, volume),
         **image_operations(cloud, server, project.booted),
         **swap_operations(cloud, server),
-        **backup_operations(cloud, volume),
+        **backup_operations(cloud, volume, server),
         "compute.start_server": [_act_on_server(cloud, project.stopped, {"os-start": None})],
         "compute.insist_on_reboot": [lambda: _insist(cloud, server)],
         "compute.reset_state": [_reset(cloud, server)],

@@ -1,18 +1,22 @@
-"""Scenarios of backups: of a volume that nobody has and of a snapshot, and what is made of them."""
+"""Scenarios of backups: of volumes, used or not, and of a snapshot, and what is made of them."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
+from mooring.volume.backups.sagas.back_up_in_use import BACK_UP_IN_USE
 from mooring.volume.backups.sagas.back_up_snapshot import BACK_UP_SNAPSHOT
 from mooring.volume.backups.sagas.create_backup import CREATE_BACKUP
 from mooring.volume.backups.sagas.create_from_backup import CREATE_VOLUME_FROM_BACKUP
 from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP
 from mooring.volume.backups.sagas.restore_backup import RESTORE_BACKUP
 from mooring.volume.backups.sagas.store_backup import STORE_BACKUP
+from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
 from tests.laws.sites import VOLUME, Do, Scenario, Site
 from tests.laws.volume_snapshot_scenarios import a_snapshot
+
+_DELETES = (DELETE_SNAPSHOT.name, "compute.delete_volume_snapshot")
 
 
 async def back_up(site: Site, **fields: Any) -> Any:
@@ -40,8 +44,8 @@ async def a_backup(site: Site, *, of: Do) -> None:
     site.names["backup"] = made["backup"]["id"]
 
 
-def of(a_volume: Do) -> list[Scenario]:
-    """Return the scenarios, which stand on a volume."""
+def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
+    """Return the scenarios, which stand on a volume and on a server that has one."""
     kept, pictured = partial(a_backup, of=a_volume), partial(a_snapshot, of=a_volume)
     of_snapshot = partial(back_up, snapshot_id="{snapshot}")
     return [
@@ -49,7 +53,22 @@ def of(a_volume: Do) -> list[Scenario]:
         Scenario(
             "create incremental backup", CREATE_BACKUP, kept, partial(back_up, incremental=True)
         ),
-        Scenario("create backup of a snapshot", BACK_UP_SNAPSHOT, pictured, of_snapshot),
+        Scenario(
+            "create backup of a snapshot",
+            BACK_UP_SNAPSHOT,
+            pictured,
+            of_snapshot,
+            # It ends as it has the copy stored, whatever becomes of that.
+            outlives=(STORE_BACKUP.name,),
+        ),
+        Scenario(
+            "create backup in use",
+            BACK_UP_IN_USE,
+            a_server_with_volume,
+            partial(back_up, force=True),
+            # It ends as it begins the snapshot's backup, whatever becomes of that.
+            outlives=(BACK_UP_SNAPSHOT.name, STORE_BACKUP.name, *_DELETES),
+        ),
         Scenario("store backup", STORE_BACKUP, pictured, of_snapshot),
         Scenario("delete backup", DELETE_BACKUP, kept, delete_backup),
         Scenario("restore backup", RESTORE_BACKUP, kept, partial(restore, volume_id="{volume}")),

@@ -158,6 +158,7 @@ WANTS = {
     "create backup": Wants("volume", "volume"),
     "create incremental backup": Wants("volume backup", "volume"),
     "create backup of a snapshot": Wants("volume snapshot", "volume", "snapshot"),
+    "create backup in use": Wants(_SERVER, _BOTH),
     "store backup": Wants("volume snapshot", "volume", "snapshot"),
     "delete backup": Wants("volume backup", "backup"),
     "restore backup": Wants("volume backup", "volume backup"),

@@ -365,7 +365,7 @@ SCENARIOS = [
     *assisted_scenarios.scenarios(a_server_with_volume),
     *EVENT_SCENARIOS,
     *volume_snapshot_scenarios.of(a_volume, a_server_with_volume),
-    *backup_scenarios.of(a_volume),
+    *backup_scenarios.of(a_volume, a_server_with_volume),
     *SHARES,
     *GUEST_SHARES,
     *SHARED_MOVES,

@@ -42,6 +42,22 @@ MUTANTS = [
         "lets_its_volume_go",
     ),
     Mutant(
+        "a snapshot that was taken for a backup stays",
+        "volume/backups/sagas/making.py",
+        " and notes.is_temporary:\n        row",
+        " and not notes.snapshot_id:\n        row",
+        "tests/volume/test_forced_backups.py",
+        "by_a_snapshot_that_goes",
+    ),
+    Mutant(
+        "a backup whose snapshot failed leaves that",
+        "volume/backups/sagas/back_up_in_use.py",
+        "    if row is not None:\n        deleting.begin",
+        "    if row is not None and not run.error:\n        deleting.begin",
+        "tests/volume/test_forced_backups.py",
+        "snapshot_that_fails",
+    ),
+    Mutant(
         "a reset lets go of a volume that its host still copies into",
         "volume/volumes/sagas/reset_status.py",
         '    Step("end_copy", end_copy, may_be_forgone=True),\n',

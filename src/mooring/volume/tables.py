@@ -187,9 +187,9 @@ class TransferRow(Base):
 class BackupRow(Base):
     """One backup of a volume, which it outlives: nothing in here refers to another row.
 
-    `size_gib`, `bootable` and `image_metadata` are the volume's when it was made, `data_at` is when
-    its data were so. `saga_id` names the saga that is at work on it. `borrowed_by` is who set a
-    transitional status by hand.
+    `size_gib`, `bootable`, `image_metadata` and `volume_labels` are the volume's when it was made,
+    `data_at` is when its data were so. `saga_id` names the saga that is at work on it.
+    `borrowed_by` is who set a transitional status by hand.
     """
 
     __tablename__ = "backups"
@@ -220,6 +220,8 @@ class BackupRow(Base):
     """What the API calls metadata."""
     bootable: Mapped[bool] = mapped_column(default=False)
     image_metadata: Mapped[dict[str, str]] = mapped_column(Json, default=dict)
+    volume_labels: Mapped[dict[str, str] | None] = mapped_column(Json)
+    """The volume's metadata; None of a backup that an earlier release made."""
     saga_id: Mapped[str] = mapped_column(default="")
     borrowed_by: Mapped[str] = mapped_column(default="")
     data_at: Mapped[datetime] = mapped_column(UtcTime)

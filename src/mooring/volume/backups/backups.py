@@ -13,12 +13,13 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mooring.errors import Conflict, Invalid
 from mooring.volume.backups import backup_rows, notices
+from mooring.volume.backups.sagas.back_up_in_use import BACK_UP_IN_USE
 from mooring.volume.backups.sagas.back_up_snapshot import BACK_UP_SNAPSHOT
 from mooring.volume.backups.sagas.create_backup import CREATE_BACKUP
 from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP, DeleteBackup
 from mooring.volume.backups.sagas.making import CreateBackup
 from mooring.volume.quotas import quota
-from mooring.volume.snapshots import snapshot_rows
+from mooring.volume.snapshots import snapshot_rows, snapshots
 from mooring.volume.tables import BackupRow
 from mooring.volume.volumes import volumes
 
@@ -58,7 +59,8 @@ async def create(asked: Asked, wanted: NewBackup) -> str:
     def begin(tx: Session) -> str:
         row = volumes.visible(tx, asked.who, wanted.volume_id)
         snapshot = _find_snapshot(tx, asked, wanted) if wanted.snapshot_id else None
-        backend = _require(row, snapshot, force=wanted.force)
+        is_used = wanted.force and snapshot is None and row.status == "in-use"
+        backend = _require(row, snapshot, is_used=is_used)
         size_gib = row.size_gib if snapshot is None else snapshot.size_gib
         zone = volumes.check_zone(tx, volume, wanted.zone or row.zone)
         quota.claim_backup(tx, asked.who.project_id, size_gib)
@@ -70,10 +72,12 @@ async def create(asked: Asked, wanted: NewBackup) -> str:
             backup_id=made.id,
             volume_id=row.id,
             backend=backend,
-            snapshot_id=wanted.snapshot_id or "",
+            snapshot_id=_begin_snapshot(tx, asked, made) if is_used else wanted.snapshot_id or "",
             parent_id=made.parent_id or "",
+            is_temporary=is_used,
         )
-        saga = CREATE_BACKUP if snapshot is None else BACK_UP_SNAPSHOT
+        of_snapshot = BACK_UP_IN_USE if is_used else BACK_UP_SNAPSHOT
+        saga = of_snapshot if notes.snapshot_id else CREATE_BACKUP
         volume.sagas.start(tx, saga, notes, who=asked.who)
         return made.id
 
@@ -112,19 +116,25 @@ def _find_parent(
     return found.id
 
 
-def _require(row: VolumeRow, snapshot: SnapshotRow | None, *, force: bool) -> str:
+def _begin_snapshot(tx: Session, asked: Asked, backup: BackupRow) -> str:
+    """Have a snapshot taken for a backup of a volume in use. Raises Invalid, OverQuota."""
+    wanted = snapshots.NewSnapshot(
+        volume_id=backup.volume_id,
+        name=f"for backup {backup.id}",
+        description="It is deleted as soon as the backup needs it no more.",
+        force=True,
+    )
+    return snapshots.begin(tx, asked, wanted).id
+
+
+def _require(row: VolumeRow, snapshot: SnapshotRow | None, *, is_used: bool) -> str:
     """Return where lies what can be backed up now. Raises Invalid."""
-    if snapshot is None and row.status == "in-use" and force:
-        raise Invalid(
-            f"Invalid volume: Volume {row.id} is in-use, and this cloud backs up what a guest "
-            "writes to by a snapshot alone. Nothing was made; take a snapshot of the volume, and "
-            "give its id as snapshot_id."
-        )
-    if snapshot is None and (row.status != "available" or volumes.is_migrating(row)):
+    is_free = row.status == "available" and not volumes.is_migrating(row)
+    if snapshot is None and not is_used and not is_free:
         raise Invalid(
             f"Invalid volume: Volume {row.id} to be backed up must be available, but the current "
-            f'status is "{row.status}". Nothing was made; of a volume in use take a snapshot, and '
-            "back that up."
+            f'status is "{row.status}". Nothing was made; of a volume in use ask for a backup with '
+            "force, which takes a snapshot for it."
         )
     if row.backend is None:
         raise Invalid(f"Invalid volume: Volume {row.id} has no storage. Delete it.")
@@ -151,6 +161,7 @@ def _add(
         labels=wanted.metadata,
         bootable=row.bootable,
         image_metadata=row.image_metadata,
+        volume_labels=row.labels,
         saga_id="",
         borrowed_by="",
         data_at=now if snapshot is None else snapshot.created_at,

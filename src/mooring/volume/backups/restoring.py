@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.errors import Invalid
 from mooring.fence import table as fence
@@ -100,6 +101,7 @@ def _begin_restoring(tx: Session, asked: Asked, backup: BackupRow, row: VolumeRo
         backend=row.backend,
         bootable=backup.bootable,
         image_metadata=backup.image_metadata,
+        labels=backup.volume_labels,
     )
     asked.volume.sagas.start(tx, RESTORE_BACKUP, notes, who=asked.who)
 
@@ -108,6 +110,7 @@ def _begin_creating(
     tx: Session, asked: Asked, backup: BackupRow, wanted: NewVolume, *, is_restored: bool
 ) -> VolumeRow:
     _take(tx, asked, backup)
+    wanted = replace(wanted, metadata={**(backup.volume_labels or {}), **wanted.metadata})
     row = volumes.add(tx, asked, wanted, None, _source_of(tx, asked, backup))
     notes = CreateFromBackup(
         volume_id=row.id, size_gib=row.size_gib, backup_id=backup.id, is_restored=is_restored

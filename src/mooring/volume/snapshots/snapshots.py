@@ -19,9 +19,8 @@ from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.volume.quotas import quota
 from mooring.volume.snapshots import uses
-from mooring.volume.snapshots.sagas import assisted
+from mooring.volume.snapshots.sagas import assisted, deleting
 from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT, CreateSnapshot
-from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT, DeleteSnapshot
 from mooring.volume.snapshots.snapshot_rows import visible
 from mooring.volume.tables import SnapshotRow, TypeRow, VolumeRow
 from mooring.volume.volumes import volumes
@@ -33,7 +32,6 @@ T = TypeVar("T")
 
 TRANSITIONAL = ("creating", "deleting")
 """Statuses that a saga, or who set them by hand, leads out of."""
-_DELETABLE = ("available", "error", "error_deleting")
 _AT_REST = (None, "success", "error")
 _TOLD: Mapping[str, tuple[str, ...]] = {
     "creating": ("creating", "available", "error"),
@@ -64,22 +62,28 @@ async def create(asked: Asked, wanted: NewSnapshot) -> str:
     volume = asked.volume
     resource = f"saga:{asked.operation.saga}" if asked.operation else ""
 
-    def begin(tx: Session) -> str:
+    def act(tx: Session) -> str:
         earlier = fence.admit(tx, asked.operation, resource, verb="POST")
         if earlier is not None:
             return earlier.body
-        row = volumes.visible(tx, asked.who, wanted.volume_id)
-        _check_volume(row, force=wanted.force)
-        volume_type = tx.get_one(TypeRow, row.volume_type_id)
-        quota.claim_snapshot(tx, row.project_id, volume_type, row.size_gib)
-        uses.require_clear(tx, row.id)
-        made = _add(tx, asked, row, wanted)
-        notes = CreateSnapshot(snapshot_id=made.id, volume_id=row.id)
-        made.saga_id = volume.sagas.start(tx, CREATE_SNAPSHOT, notes, who=asked.who)
+        made = begin(tx, asked, wanted)
         fence.record(tx, asked.operation, resource, Answer(body=made.id), [made.id], verb="POST")
         return made.id
 
-    return await volume.sagas.submit(begin)
+    return await volume.sagas.submit(act)
+
+
+def begin(tx: Session, asked: Asked, wanted: NewSnapshot) -> SnapshotRow:
+    """Write a snapshot down, and start what takes it, in the caller's transaction."""
+    row = volumes.visible(tx, asked.who, wanted.volume_id)
+    _check_volume(row, force=wanted.force)
+    volume_type = tx.get_one(TypeRow, row.volume_type_id)
+    quota.claim_snapshot(tx, row.project_id, volume_type, row.size_gib)
+    uses.require_clear(tx, row.id)
+    made = _add(tx, asked, row, wanted)
+    notes = CreateSnapshot(snapshot_id=made.id, volume_id=row.id)
+    made.saga_id = asked.volume.sagas.start(tx, CREATE_SNAPSHOT, notes, who=asked.who)
+    return made
 
 
 def _check_volume(row: VolumeRow, *, force: bool) -> None:
@@ -117,26 +121,20 @@ def _add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewSnapshot) -> Snap
 async def delete(asked: Asked, snapshot_id: str, *, force: bool = False) -> None:
     """Start to delete a snapshot; with `force` in any status that nobody is at work on."""
 
-    def begin(tx: Session) -> None:
+    def act(tx: Session) -> None:
         row = visible(tx, asked.who, snapshot_id)
         if row.saga_id and row.status == "deleting":
             return
-        if row.saga_id or not (force or row.status in _DELETABLE):
-            states = " or ".join(_DELETABLE)
+        if row.saga_id or not (force or row.status in deleting.DELETABLE):
+            states = " or ".join(deleting.DELETABLE)
             raise Invalid(
                 f"Invalid snapshot: Snapshot {row.id} status must be {states} and it must not be "
                 f"part of a group snapshot; it is {row.status}. Nothing was changed.",
             )
         uses.require_clear(tx, row.volume_id)
-        former = row.status if row.status in _DELETABLE else "error"
-        notes = DeleteSnapshot(snapshot_id=row.id, volume_id=row.volume_id, former=former)
-        row.status, row.told, row.progress = "deleting", "", 0
-        row.borrowed_by, row.borrowed_at = "", None
-        row.updated_at = asked.volume.clock.now()
-        tx.flush()
-        row.saga_id = asked.volume.sagas.start(tx, DELETE_SNAPSHOT, notes, who=asked.who)
+        deleting.begin(tx, asked.volume, row, asked.who)
 
-    await asked.volume.sagas.submit(begin)
+    await asked.volume.sagas.submit(act)
 
 
 async def update(asked: Asked, snapshot_id: str, changes: Changes) -> None:

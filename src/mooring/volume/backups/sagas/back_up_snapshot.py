@@ -1,14 +1,14 @@
 """Back up a snapshot, whoever has its volume: have the host copy it, and let the volume go.
 
 Its volume's other snapshots stay as they are while the host reads, and no longer: what stores the
-copy is a saga of its own (`store_backup`), which needs the backup alone.
+copy is a saga of its own (`store_backup`), which needs the backup alone. A snapshot that was taken
+for the backup goes then, too.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from mooring.saga.define import Run, Saga, Step, exclusive, shared
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 def hand_over(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
     """Have the copy stored; what does that has backup and snapshot from here on."""
-    user = run.user
-    # The token of whoever asked serves nothing here, so it is not kept.
-    who = replace(user, token="") if user else None
+    who = making.without_token(run)
     # It waits for no more than the end of this very transaction, in which the backup is let go.
     heir = run.service.sagas.start(tx, STORE_BACKUP, notes, who=who, wait_s=1.0)
     making.own(tx, notes, heir)
+    if notes.is_temporary:
+        making.release(tx, notes, run)
 
 
 BACK_UP_SNAPSHOT = Saga(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
@@ -17,12 +18,14 @@ from mooring.errors import MooringError, Unavailable
 from mooring.saga.define import Run, Together
 from mooring.volume.backends import backends
 from mooring.volume.backups import backup_rows, carrying
+from mooring.volume.snapshots.sagas import deleting
 from mooring.volume.tables import BackupRow, SnapshotRow
 from mooring.volume.volumes import filling, statuses
 
 if TYPE_CHECKING:
     from mooring.volume.backups.stores.base import Manifest
     from mooring.volume.service import Volume
+    from mooring.who import Who
 
 BACKING_UP = "backing-up"
 CAPTURE = "capture_volume"
@@ -31,7 +34,8 @@ CAPTURE = "capture_volume"
 class CreateBackup(Struct, frozen=True, kw_only=True):
     """The notes. With a `snapshot_id` that is what is backed up, and what is shown to be.
 
-    `parent_id` is the backup that it builds on; "" when it is full.
+    `parent_id` is the backup that it builds on; "" when it is full. A snapshot that `is_temporary`
+    was taken for this backup alone, and is deleted once it is not needed.
     """
 
     backup_id: str
@@ -39,6 +43,7 @@ class CreateBackup(Struct, frozen=True, kw_only=True):
     backend: str
     snapshot_id: str = ""
     parent_id: str = ""
+    is_temporary: bool = False
 
 
 def begin_backup(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
@@ -88,6 +93,11 @@ def own(tx: Session, notes: CreateBackup, saga_id: str) -> None:
     tx.execute(mine.values(saga_id=saga_id))
 
 
+def release(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
+    """Let go of what was backed up."""
+    _show(tx, notes, run, BACKING_UP, "available")
+
+
 def begin_storing(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
     """Go on with what was copied."""
     own(tx, notes, run.saga_id)
@@ -122,17 +132,16 @@ def show_left(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
 
 def show_available(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
     """Say that there is a backup; what was backed up can be used again."""
-    _show(tx, notes, run, BACKING_UP, "available")
+    release(tx, notes, run)
     backup_rows.end(tx, notes.backup_id, run.saga_id, run.now(), status="available")
 
 
 def give_up(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
     """Say that nothing comes of a backup whose volume another operation took; delete it."""
     if notes.snapshot_id:
-        _show(tx, notes, run, BACKING_UP, "available")
+        release(tx, notes, run)
     why = f"Another operation took volume {notes.volume_id} before it was backed up. Delete this."
-    values = {"status": "error", "fail_reason": why}
-    backup_rows.end(tx, notes.backup_id, run.saga_id, run.now(), **values)
+    say_why(tx, notes, run, why)
 
 
 async def give_up_data(notes: CreateBackup, run: Run[Volume]) -> None:
@@ -148,10 +157,15 @@ async def give_up_capture(notes: CreateBackup, run: Run[Volume]) -> None:
     await agent.delete_volume_capture(notes.volume_id, notes.backup_id, operation=operation)
 
 
-def _fail(tx: Session, notes: CreateBackup, run: Run[Volume], why: str) -> None:
-    _show(tx, notes, run, BACKING_UP, "available")
+def say_why(tx: Session, notes: CreateBackup, run: Run[Volume], why: str) -> None:
+    """Say why there is no backup."""
     values = {"status": "error", "fail_reason": why}
     backup_rows.end(tx, notes.backup_id, run.saga_id, run.now(), **values)
+
+
+def _fail(tx: Session, notes: CreateBackup, run: Run[Volume], why: str) -> None:
+    release(tx, notes, run)
+    say_why(tx, notes, run, why)
 
 
 def _show(tx: Session, notes: CreateBackup, run: Run[Volume], before: str, status: str) -> None:
@@ -163,7 +177,16 @@ def _show(tx: Session, notes: CreateBackup, run: Run[Volume], before: str, statu
     shown = update(SnapshotRow).where(
         SnapshotRow.id == notes.snapshot_id, SnapshotRow.status == before
     )
-    tx.execute(shown.values(status=status, saga_id=owner, updated_at=run.now()))
+    values = {"status": status, "saga_id": owner, "updated_at": run.now()}
+    changed = tx.execute(shown.values(values).returning(SnapshotRow.id)).first()
+    if changed is not None and status != BACKING_UP and notes.is_temporary:
+        row = tx.get_one(SnapshotRow, notes.snapshot_id, populate_existing=True)
+        deleting.begin(tx, run.service, row, without_token(run))
+
+
+def without_token(run: Run[Volume]) -> Who | None:
+    """Return who asked, for what needs no token of theirs: it is not kept then."""
+    return replace(run.user, token="") if run.user else None
 
 
 def _count(tx: Session, notes: CreateBackup, manifest: Manifest) -> None:

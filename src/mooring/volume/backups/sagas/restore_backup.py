@@ -27,13 +27,17 @@ _BRING, _REPLACE = "bring_backup", "replace_content"
 
 
 class RestoreBackup(Struct, frozen=True, kw_only=True):
-    """The notes. `bootable` and `image_metadata` are what the volume is to have of the backup."""
+    """The notes. `bootable` and what follows is what the volume is to have of the backup.
+
+    `labels` is its metadata; None where the backup knows of none.
+    """
 
     backup_id: str
     volume_id: str
     backend: str
     bootable: bool = False
     image_metadata: dict[str, str] = {}
+    labels: dict[str, str] | None = None
 
 
 def begin_restoring(tx: Session, notes: RestoreBackup, run: Run[Volume]) -> None:
@@ -78,6 +82,8 @@ async def end_copy(notes: RestoreBackup, run: Run[Volume]) -> None:
 def show_restored(tx: Session, notes: RestoreBackup, run: Run[Volume]) -> None:
     """Say that the volume has the content, and what belongs to it."""
     values: dict[str, Any] = {"bootable": notes.bootable, "image_metadata": notes.image_metadata}
+    if notes.labels is not None:
+        values["labels"] = notes.labels
     change = {"status": "available", **values}
     statuses.change(tx, notes.volume_id, allowed=(RESTORING,), now=run.now(), **change)
     free_backup(tx, notes, run)
