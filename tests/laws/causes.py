@@ -58,7 +58,10 @@ class Causes:
     def _is_late(self, error: dict[str, Any]) -> bool:
         if error["public"].startswith(self._excused):
             return False
-        return error["kind"] == "unavailable" or bool(error["detail"].get("busy"))
+        # One that is told to ask again at once, for something else than before, waited for nobody.
+        is_told = error["kind"] == "conflict" and error["detail"].get("final")
+        busy = bool(error["detail"].get("busy")) and not is_told
+        return error["kind"] == "unavailable" or busy
 
     async def _look(self) -> None:
         """See whether those who wait have all looked again and found nothing new."""

@@ -30,6 +30,8 @@ class Wants(Struct, frozen=True):
     """Whether it wants a server that can go to another host."""
     waits: bool = False
     """Whether its server was put away, and its volumes wait with it."""
+    bare: bool = False
+    """Whether it is refused where its volume has a snapshot."""
 
     def can_meet(self, first: Wants) -> bool:
         """Whether this one can be asked for where the first one is, and wants one lock with it."""
@@ -149,9 +151,9 @@ WANTS = {
     "await a busy server": Wants("server volume snapshot", _BOTH, "snapshot"),
     "clone volume": Wants("volume", "volume"),
     "upload volume": Wants("volume", "volume"),
-    "migrate volume": Wants("volume store", "volume", "store"),
-    "migrate volume in use": Wants("server volume store", _BOTH, "store"),
-    "let a guest go on with a copy": Wants("server volume store", _BOTH, "store"),
+    "migrate volume": Wants("volume", "volume", "store", bare=True),
+    "migrate volume in use": Wants(_SERVER, _BOTH, "store", bare=True),
+    "let a guest go on with a copy": Wants(_SERVER, _BOTH, "store", bare=True),
     "upload volume with a snapshot": Wants("volume snapshot", "volume"),
     "revert volume": Wants("volume snapshot", "volume", "snapshot"),
     "copy snapshot": Wants("volume snapshot", "volume", "snapshot"),
@@ -246,7 +248,7 @@ def furnish(first: Scenario, second: Wants) -> Scenario | None:
     wants = WANTS[first.name]
     if second.can_meet(wants):
         return first
-    if wants.waits:
+    if wants.waits or wants.bare:
         # No snapshot is taken of a volume that waits, and no server moves that is away.
         return None
     with_snapshot = replace(wants, stands=f"{wants.stands} snapshot")

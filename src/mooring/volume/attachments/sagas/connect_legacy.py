@@ -40,6 +40,7 @@ def check_host(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> ConnectLe
             f"Resource conflict: Volume {notes.volume_id} has come to another host meanwhile. "
             "Nothing was connected; ask again.",
             busy=True,
+            final=True,  # Asking again helps the caller, who is told of the other host then.
         )
     if notes.made or tx.get(ExportRow, notes.export_id) is not None:
         return None
