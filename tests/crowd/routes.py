@@ -23,11 +23,15 @@ def api_modules(service: str) -> Iterator[ModuleType]:
 
 def routes_of(service: str) -> list[Route]:
     """Return every route of a service."""
+    return [route for module in api_modules(service) for route in routes_in(module)]
+
+
+def routes_in(module: ModuleType) -> list[Route]:
+    """Return the routes of a module."""
     found: list[Route] = []
-    for module in api_modules(service):
-        for api in vars(module).values():
-            if isinstance(api, Api):
-                found += cast("Api[Any]", api).routes
+    for api in vars(module).values():
+        if isinstance(api, Api):
+            found += cast("Api[Any]", api).routes
     return found
 
 

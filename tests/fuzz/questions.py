@@ -8,14 +8,19 @@ is asked for without being listed here.
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pkgutil
 import re
 from collections.abc import Mapping
 from functools import cache
 from random import Random
+from types import ModuleType
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct, field
+from sqlalchemy.orm import InstrumentedAttribute
 
 from tests.crowd.case import Case
 from tests.crowd.routes import api_modules, routes_of
@@ -64,7 +69,7 @@ def ask(chance: Random, service: str, root: str, case: Case, names: Mapping[str,
         headers = {"content-type": case.media or "application/json", **headers}
     return Question(
         method=method,
-        path=root + _bend_path(chance, path, 0.05) + query,
+        path=root + _bend_path(chance, path, 0.1) + query,
         body=body,
         user=case.user if chance.random() < 0.7 else chance.choice(_USERS),
         version=_version(chance, service, case.version),
@@ -96,8 +101,9 @@ def _bend_path(chance: Random, path: str, often: float) -> str:
 def _query(chance: Random, service: str, often: float) -> str:
     if chance.random() >= often:
         return ""
-    words, pairs = words_of(service), list[tuple[str, str]]()
+    pairs = list[tuple[str, str]]()
     for _ in range(chance.choice((1, 1, 2, 4))):
+        words = chance.choice((words_of(service), columns_of(service) or words_of(service)))
         pairs.append((chance.choice(words), chance.choice(odd.TEXTS)))
     return "?" + urlencode(pairs, errors="surrogatepass")
 
@@ -128,12 +134,33 @@ def reading_routes(service: str) -> list[str]:
 @cache
 def words_of(service: str) -> list[str]:
     """Return the texts in a service's routes that could be the name of a filter."""
+    return sorted(set[str]().union(*map(words_in, api_modules(service))))
+
+
+def words_in(module: ModuleType) -> set[str]:
+    """Return the texts in a module that could be the name of a filter."""
     found: set[str] = set()
-    for module in api_modules(service):
-        for node in ast.walk(ast.parse(inspect.getsource(module))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if _WORD.fullmatch(node.value):
-                    found.add(node.value)
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                found.add(node.target.id)
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if _WORD.fullmatch(node.value):
+                found.add(node.value)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return found
+
+
+@cache
+def columns_of(service: str) -> list[str]:
+    """Return what the lists of a service call the columns that they filter and sort by."""
+    package = importlib.import_module(f"mooring.{service}")
+    found: set[str] = set()
+    for one in pkgutil.walk_packages(package.__path__, f"mooring.{service}."):
+        for value in vars(importlib.import_module(one.name)).values():
+            if isinstance(value, Mapping):
+                columns = cast("Mapping[Any, Any]", value)
+                found |= {
+                    str(name)
+                    for name, column in columns.items()
+                    if isinstance(column, InstrumentedAttribute)
+                }
     return sorted(found)

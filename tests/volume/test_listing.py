@@ -106,6 +106,19 @@ async def test_an_unknown_filter_is_ignored_below_3_31(cloud: VolumeCloud) -> No
     assert len(await names(cloud, "colour=red", version="3.30")) == 3
 
 
+@pytest.mark.parametrize("kind", ["volumes", "snapshots", "backups"])
+async def test_times_and_numbers_are_read_as_such_for_every_list(
+    cloud: VolumeCloud, kind: str
+) -> None:
+    for query in ("created_at=x", "updated_at=x", "created_at=gt:noon"):
+        assert (await cloud.ask("GET", f"/{kind}?{query}", user="admin")).status == 400
+    of_size = {"snapshots": "volume_size"}.get(kind, "size")
+    assert (await cloud.ask("GET", f"/{kind}?{of_size}=big", user="admin")).status == 400
+    then = "created_at=gte:2026-01-01T00:00:01,lt:2026-01-01T00:00:02"
+    for query in (then, f"{of_size}=1"):
+        assert (await cloud.ask("GET", f"/{kind}?{query}", user="admin")).status == 200
+
+
 async def test_only_an_administrator_sees_all_projects(cloud: VolumeCloud) -> None:
     await cloud.make(name="mine")
     await cloud.make(name="theirs", user="stranger")

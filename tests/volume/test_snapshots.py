@@ -301,6 +301,16 @@ async def test_lists_have_pages_filters_and_an_order(cloud: VolumeCloud) -> None
     assert paged["count"] == 4
     assert paged["snapshots_links"][0]["rel"] == "next"
     assert (await cloud.ask("GET", "/snapshots?nonsense=1")).status == 400
+    for query, found in (
+        ("volume_size=1", 4),
+        ("volume_size=2", 0),
+        ("progress=100%25", 4),
+        ("progress=0%25", 0),
+        ("created_at=gt:2020-01-01", 4),
+        ("created_at=lt:2020-01-01", 0),
+    ):
+        listed = await cloud.ask("GET", f"/snapshots?{query}", user="admin")
+        assert len(listed.body["snapshots"]) == found, query
     assert (await cloud.ask("GET", f"/snapshots?marker={UNKNOWN}")).status == 404
 
 

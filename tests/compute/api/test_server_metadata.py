@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -92,6 +93,18 @@ async def test_tags_are_added_replaced_and_removed(cloud: ComputeAlone) -> None:
     assert await cloud.get(path, version="2.26") == {"tags": ["b"]}
     assert (await cloud.ask("DELETE", path, version="2.26")).status == 204
     assert await cloud.get(path, version="2.26") == {"tags": []}
+
+
+@pytest.mark.parametrize("tag", ["\u20ac", "100%", "a b", "\r\nx: 1"])
+async def test_a_tag_of_any_letters_is_added_and_named_in_the_answer(
+    cloud: ComputeAlone, tag: str
+) -> None:
+    path = f"/servers/{await cloud.server()}/tags"
+    added = await cloud.ask("PUT", f"{path}/{quote(tag, safe='')}", version="2.26")
+    assert added.status == 201
+    named = added.headers["location"].removeprefix(f"{URL}/v2.1")
+    assert (await cloud.ask("GET", named, version="2.26")).status == 204
+    assert await cloud.get(path, version="2.26") == {"tags": [tag]}
 
 
 async def test_tags_came_with_226(cloud: ComputeAlone) -> None:

@@ -216,7 +216,6 @@ def _of_volumes(tx: Session, query: Query) -> list[ColumnElement[bool]]:
         found.append(VolumeRow.project_id == query.project_id)
     for name, text in query.like.items():
         found.append(type_coerce(VOLUME_COLUMNS[name], Text).icontains(text, autoescape=True))
-    found += [_compare(moment) for moment in query.moments]
     for column, pairs in (
         (VolumeRow.labels, query.metadata),
         (VolumeRow.image_metadata, query.image_metadata),
@@ -242,16 +241,16 @@ def found_by(
 
 
 def equal_to(query: Query, columns: Mapping[str, Column]) -> list[ColumnElement[bool]]:
-    """Return the conditions of a query's `equal` and `nothing`."""
+    """Return the conditions of a query's `equal`, `moments` and `nothing`."""
     found: list[ColumnElement[bool]] = [false()] if query.nothing else []
     for name, value in query.equal.items():
         column = columns[name]
         found.append(column == value)
-    return found
+    return found + [_compare(columns[moment.column], moment) for moment in query.moments]
 
 
-def _compare(moment: Moment) -> ColumnElement[bool]:
-    column, time = VOLUME_COLUMNS[moment.column], moment.time
+def _compare(column: Column, moment: Moment) -> ColumnElement[bool]:
+    time = moment.time
     made: dict[Compare, ColumnElement[bool]] = {
         "gt": column > time,
         "gte": column >= time,

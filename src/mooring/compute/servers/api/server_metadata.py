@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import quote
 
 from msgspec import Meta
 from sqlalchemy.orm import Session
@@ -136,7 +137,9 @@ async def add_tag(call: Call[Compute]) -> Reply:
     )
     if not added:
         return Reply(204)
-    return Reply(201, headers={"location": call.url(f"/servers/{server_id}/tags/{tag}")})
+    return Reply(
+        201, headers={"location": call.url(f"/servers/{server_id}/tags/{quote(tag, safe='')}")}
+    )
 
 
 @api.delete("/servers/{server_id}/tags/{tag}", policy=f"{_TAGS}delete", since=_TAGS_SINCE)

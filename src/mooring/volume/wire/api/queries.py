@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
+from sqlalchemy import Boolean, Integer
 
 from mooring import limits
 from mooring.errors import Invalid
+from mooring.store.types import UtcTime
 from mooring.volume.backups import backup_list
 from mooring.volume.snapshots import snapshot_list
 from mooring.volume.transfers import transfer_list
@@ -17,6 +19,7 @@ from mooring.volume.wire.api import values
 from mooring.web import paging
 
 if TYPE_CHECKING:
+    from mooring.store.pages import Column
     from mooring.volume.service import Volume
     from mooring.web.api import Call
     from mooring.web.paging import Page
@@ -130,7 +133,7 @@ def _filter_snapshots(call: Call[Volume], query: Query, key: str, value: str) ->
     if key == "consumes_quota":
         return replace(query, nothing=query.nothing or not values.flag(value, key))
     if key in _OF_SNAPSHOTS or (call.who.is_admin and key in snapshot_list.COLUMNS):
-        return replace(query, equal={**query.equal, key: value})
+        return _equal(call, query, snapshot_list.COLUMNS[key], key, value)
     if call.version >= (3, 31) and not (key == "project_id" and call.who.is_admin):
         raise Invalid(f"Invalid input received: Invalid filters {key} are found in query options.")
     return query
@@ -143,7 +146,7 @@ def _filter_backups(call: Call[Volume], query: Query, key: str, value: str) -> Q
     if key == "metadata" and call.version >= (3, 43):
         return replace(query, metadata=values.pairs(value, key))
     if key in _OF_BACKUPS or (call.who.is_admin and key in backup_list.COLUMNS):
-        return replace(query, equal={**query.equal, key: _read(key, value)})
+        return _equal(call, query, backup_list.COLUMNS[key], key, value)
     if call.version >= (3, 31) and not (key == "project_id" and call.who.is_admin):
         raise Invalid(f"Invalid input received: Invalid filters {key} are found in query options.")
     return query
@@ -152,20 +155,23 @@ def _filter_backups(call: Call[Volume], query: Query, key: str, value: str) -> Q
 def _filter_known(call: Call[Volume], query: Query, key: str, value: str) -> Query:
     if key == "metadata":
         return replace(query, metadata=values.pairs(value, key))
-    if key in {"created_at", "updated_at"}:
-        comparisons = call.version >= (3, 60)
-        found = values.moments(value, key, comparisons=comparisons)
-        return replace(query, moments=[*query.moments, *found])
     if key == "group_id":
         return replace(query, nothing=query.nothing or value.lower() not in {"", "none", "null"})
     if key == "consumes_quota":
         return replace(query, nothing=query.nothing or not values.flag(value, key))
-    return replace(query, equal={**query.equal, key: _read(key, value)})
+    return _equal(call, query, listing.VOLUME_COLUMNS[key], key, value)
 
 
-def _read(key: str, value: str) -> Any:
-    if key == "bootable":
-        return values.flag(value, key)
-    if key == "size":
-        return values.whole_number(value, key, least=0, most=limits.VOLUME_SIZE_GIB)
-    return value
+def _equal(call: Call[Volume], query: Query, column: Column, key: str, value: str) -> Query:
+    """Ask for the rows whose column is this, read as what the column holds. Raises Invalid."""
+    if isinstance(column.type, UtcTime):
+        comparisons = call.version >= (3, 60)
+        found = values.moments(value, key, comparisons=comparisons)
+        return replace(query, moments=[*query.moments, *found])
+    if isinstance(column.type, Boolean):
+        return replace(query, equal={**query.equal, key: values.flag(value, key)})
+    if isinstance(column.type, Integer):
+        number = value.removesuffix("%") if key == "progress" else value
+        read = values.whole_number(number, key, least=0, most=limits.VOLUME_SIZE_GIB)
+        return replace(query, equal={**query.equal, key: read})
+    return replace(query, equal={**query.equal, key: value})
