@@ -13,6 +13,13 @@ from msgspec.structs import replace
 
 from mooring.agent.device_names import assign_devices, choose_device
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
+from mooring.agent.rescues import RescuePlan
+from mooring.agent.sources import Address, FileSource, NetworkSource
+from mooring.agent_api.moves import Arrival
+from mooring.errors import NoCapacity
+
+pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
+
 from mooring.agent.libvirt import drive_devices
 from mooring.agent.libvirt.domain_xml import (
     Machine,
@@ -29,12 +36,6 @@ from mooring.agent.libvirt.open_files import (
     read_files,
 )
 from mooring.agent.libvirt.start_disks import replace_start, replace_volumes
-from mooring.agent.rescues import RescuePlan
-from mooring.agent.sources import Address, FileSource, NetworkSource
-from mooring.agent_api.moves import Arrival
-from mooring.errors import NoCapacity
-
-pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
 
 SERVER = "6a1b5c1e-8f0a-4c57-9d53-0c1b8c2f0001"
 TCG = Machine(

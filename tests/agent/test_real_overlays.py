@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from mooring.agent.app import RunningAgent
-from mooring.agent.libvirt.overlays import look
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import PowerRequest
@@ -23,7 +22,12 @@ from mooring.errors import Invalid, NotFound
 from mooring.fence.threads import run_to_end
 from tests.agent.hosts import TestHost, new_id, open_host, operation, why_no_real_guests
 
-libvirt_qemu = pytest.importorskip("libvirt_qemu", reason="libvirt's Python binding is missing")
+pytest.importorskip("libvirt_qemu", reason="libvirt's Python binding is missing")
+
+import libvirt_qemu
+
+from mooring.agent.libvirt.overlays import look
+
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 HUMAN = 1
 """The monitor's language for people."""

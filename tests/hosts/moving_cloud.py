@@ -7,6 +7,7 @@ real, as both run on one kernel. Source: facts/real_hosts.md 4.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import re
 import signal
 import threading
@@ -15,8 +16,6 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import libvirt
 
 from mooring.lab.real_hosts import RealHost, RealHosts
 from mooring.lab.residents import end_residents, find_residents
@@ -137,7 +136,7 @@ class MovingCloud(PooledCloud):
     def pace(self, host: str, server_id: str, mib_s: int) -> None:
         """Let a guest leave its host only so fast."""
         socket = self.state_dir / "hosts" / host / "run/libvirt/libvirt-sock"
-        binding: Any = libvirt
+        binding: Any = importlib.import_module("libvirt")
         connection = binding.open(f"qemu+unix:///system?socket={socket}")
         try:
             connection.lookupByName(f"mooring-{server_id}").migrateSetMaxSpeed(mib_s)

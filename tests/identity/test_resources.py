@@ -127,6 +127,32 @@ async def test_a_project_has_tags_of_its_own_one_by_one(cloud: IdentityCloud) ->
     assert (await cloud.ask("PUT", "/projects/none/tags/a", user="admin")).status == 404
 
 
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("tags=red", ["r", "rb"]),
+        ("tags=red,blue", ["rb"]),
+        ("tags-any=red,blue", ["b", "r", "rb"]),
+        ("not-tags=red,blue", ["R", "b", "none", "odd", "r"]),
+        ("not-tags-any=red,blue", ["R", "none", "odd"]),
+        ("tags=red&not-tags-any=blue", ["r"]),
+        ("tags=RED", ["R"]),
+        ("tags=%E2%82%AC%22%5Bred", ["odd"]),
+        ("tags=green", []),
+    ],
+)
+async def test_projects_are_found_by_their_tags(
+    cloud: IdentityCloud, query: str, names: list[str]
+) -> None:
+    domain = await cloud.make("/domains", {"domain": {"name": "tagged"}})
+    marks = {"r": ["red"], "b": ["blue"], "rb": ["red", "blue"], "R": ["RED"], "none": []}
+    for name, tags in {**marks, "odd": ['\u20ac"[red', '%red"']}.items():
+        project = {"name": name, "domain_id": domain["id"], "tags": tags}
+        await cloud.make("/projects", {"project": project})
+    found = await cloud.get(f"/projects?domain_id={domain['id']}&{query}", user="admin")
+    assert sorted(one["name"] for one in found["projects"]) == names
+
+
 async def test_tags_have_bounds_and_are_an_administrator_s(cloud: IdentityCloud) -> None:
     project_id = await cloud.id_of("projects", "demo")
     path = f"/projects/{project_id}/tags"

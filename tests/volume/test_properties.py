@@ -166,3 +166,6 @@ async def test_encryption_is_none(cloud: VolumeCloud) -> None:
     answer = await cloud.ask("GET", f"/volumes/{volume_id}/encryption")
     assert (answer.status, answer.body) == (200, {"encryption_key_id": None})
     assert SERVER not in answer.content.decode()
+    path = f"/volumes/{volume_id}/encryption"
+    assert (await cloud.ask("GET", f"{path}/encryption_key_id")).body is None
+    assert (await cloud.ask("GET", f"{path}/cipher")).status == 404

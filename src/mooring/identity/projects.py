@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, Text, and_, delete, func, not_, or_, select, type_coerce
 
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.identity import bodies, domains, grants, rows
 from mooring.identity.tables import ApplicationCredentialRow, ProjectRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from sqlalchemy.orm import Session
 
@@ -92,6 +93,34 @@ def change(
     if given.get("enabled") is False:
         values["token_generation"] = row.token_generation + 1
     return rows.change(tx, row, values, extra)
+
+
+def tagged(query: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    """Return what holds for projects with these tags: `tags`, `tags-any` and their opposites.
+
+    Each is a list with commas, as in facts/compute.md 10.1.
+    """
+
+    def has(key: str) -> list[ColumnElement[bool]]:
+        return [_has(tag) for tag in query.get(key, "").split(",") if tag]
+
+    found = has("tags")
+    if some := has("tags-any"):
+        found.append(or_(*some))
+    if every := has("not-tags"):
+        found.append(not_(and_(*every)))
+    if none := has("not-tags-any"):
+        found.append(not_(or_(*none)))
+    return found
+
+
+def _has(tag: str) -> ColumnElement[bool]:
+    """Find a tag in the JSON of all: no tag has a comma, and a quote within one has a backslash.
+
+    By `replace`, which tells letters apart by their case on both databases, as LIKE does not.
+    """
+    tags, word = type_coerce(ProjectRow.tags, Text), msgspec.json.encode(tag).decode()
+    return or_(*(func.replace(tags, f"{before}{word}", "") != tags for before in ("[", ",")))
 
 
 def set_tags(tx: Session, project_id: str, tags: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from mooring.identity import listing
@@ -37,9 +37,9 @@ class Kind(Struct, Generic[R], frozen=True):
     """Those that a list may be filtered by, and `id`."""
     view: Callable[[Call[Identity], R], dict[str, Any]]
 
-    async def page(self, call: Call[Identity]) -> Reply:
-        """Answer a list."""
-        found, more = await self.find(call, lambda _: select(self.table))
+    async def page(self, call: Call[Identity], *where: ColumnElement[bool]) -> Reply:
+        """Answer a list, of those for which all of this holds."""
+        found, more = await self.find(call, lambda _: select(self.table).where(*where))
         return self._listed(call, found, more=more)
 
     async def find(

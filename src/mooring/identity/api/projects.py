@@ -32,7 +32,7 @@ async def list_projects(call: Call[Identity]) -> Reply:
     """List projects."""
     if listing.is_true(call.query, "is_domain"):
         return _PROJECTS.none(call)
-    return await _PROJECTS.page(call)
+    return await _PROJECTS.page(call, *projects.tagged(call.query))
 
 
 @api.post("/projects", dict[str, Any], key="project", policy="identity:create_project")

@@ -131,9 +131,24 @@ async def delete_volume(call: Call[Volume]) -> Reply:
 @api.get("/volumes/{volume_id}/encryption", policy="volume_extension:volume_encryption_metadata")
 async def show_encryption(call: Call[Volume]) -> Reply:
     """Show how it is encrypted; Nova asks before it connects a volume."""
+    return Reply(200, await _encryption(call))
+
+
+@api.get(
+    "/volumes/{volume_id}/encryption/{key}", policy="volume_extension:volume_encryption_metadata"
+)
+async def show_encryption_key(call: Call[Volume]) -> Reply:
+    """Show one word of it, by itself."""
+    found, key = await _encryption(call), call.path["key"]
+    if key not in found:
+        raise NotFound(f"Of a volume's encryption nothing is called {key}.")
+    return Reply(200, found[key])
+
+
+async def _encryption(call: Call[Volume]) -> dict[str, Any]:
     volume_id = call.path["volume_id"]
     await call.service.store.read(lambda tx: volumes.visible(tx, call.who, volume_id).id)
-    return Reply(200, {"encryption_key_id": None})
+    return {"encryption_key_id": None}
 
 
 def _read_wanted(call: Call[Volume], body: VolumeBody) -> volumes.NewVolume:

@@ -1,0 +1,36 @@
+"""Every test is collected where libvirt's Python binding is missing: those that need it say so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.tidy.tree import CHECKOUT
+
+_WITHOUT_LIBVIRT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"libvirt", "libvirt_qemu", "libvirtmod", "libvirtmod_qemu"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def test_tests_are_collected_without_libvirt_s_binding(tmp_path: Path) -> None:
+    (tmp_path / "no_libvirt.py").write_text(_WITHOUT_LIBVIRT)
+    command = (sys.executable, "-m", "pytest", "-p", "no_libvirt", "--collect-only", "-q", "-qq")
+    collected = subprocess.run(
+        command,
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert collected.returncode == 0, collected.stdout[-3000:] + collected.stderr[-3000:]
+    assert "tests/agent/test_domain_xml.py:" in collected.stdout
