@@ -7,6 +7,7 @@ kernel, on real ones: to boot there would take minutes.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import libvirt
 import msgspec
 import pytest
 from msgspec import Struct
@@ -110,7 +110,7 @@ async def _make_disk(client: AgentClient, disk_format: str) -> DiskSpec:
 
 def _save(state_dir: Path, server_id: str) -> None:
     """Let libvirt write down all that the guest is, and end it: its next start goes on there."""
-    binding: Any = libvirt
+    binding: Any = importlib.import_module("libvirt")
     root = state_dir / "libvirt"
     # Where the path is too long for QEMU's sockets, the agent has made a short link to it.
     links = [link for link in Path("/run").glob("mooring-*") if link.is_symlink()]
