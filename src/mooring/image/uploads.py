@@ -202,6 +202,7 @@ def _begin(
     tx.execute(
         insert(UploadRow).values(id=upload_id, image_id=image_id, owner=service.owner, beat_at=beat)
     )
+    quotas.check_uploading(tx, service.settings, image.owner)
     room = quotas.room_bytes(tx, service.settings, image.owner)
     if room == 0:
         raise quotas.over(service.settings, image.owner)
