@@ -26,7 +26,7 @@ EVACUATION = f"/compute/v2.1/mooring/evacuations/{DEAD}"
 
 async def say(cloud: Inside, body: dict[str, object], *, dead: bool) -> None:
     """Change the service of the host that is to die, or those of all others."""
-    listed = await cloud.ask("GET", SERVICES, user="admin")
+    listed = await cloud.ask("GET", f"{SERVICES}?binary=nova-compute", user="admin")
     for one in listed["services"]:
         if (one["host"] == DEAD) is dead:
             await cloud.ask("PUT", f"{SERVICES}/{one['id']}", body, user="admin")

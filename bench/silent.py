@@ -59,7 +59,7 @@ async def second_host(cloud: Inside, directory: Path) -> AsyncGenerator[Ice]:
 
 async def allow(cloud: Inside, *, new_servers: bool) -> None:
     """Let the first host take new servers, or not."""
-    found = (await cloud.ask("GET", SERVICES, user="admin"))["services"]
+    found = (await cloud.ask("GET", f"{SERVICES}?binary=nova-compute", user="admin"))["services"]
     (service,) = [one for one in found if one["host"] == HOST]
     body = {"status": "enabled" if new_servers else "disabled"}
     await cloud.ask("PUT", f"{SERVICES}/{service['id']}", body, user="admin")

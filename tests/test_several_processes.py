@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy.orm import Session
 
 from mooring import access, installation
 from mooring.errors import Invalid
@@ -15,6 +17,8 @@ from mooring.identity import renewal
 from mooring.identity.app import SERVICE as IDENTITY
 from mooring.identity.keys import TOKEN_KEYS
 from mooring.limits import IDENTITY_CACHE_S
+from mooring.saga import engines
+from mooring.saga.tables import EngineRow
 from tests.cloud import SimulatedCloud
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -79,6 +83,46 @@ async def test_two_that_start_at_once_on_an_empty_database_both_come_up(
             assert (await cloud.ask("GET", _ASKED)).status == 200
     finally:
         await asyncio.gather(first.close(), second.close())
+
+
+async def test_a_process_of_the_control_plane_is_up_while_it_renews_its_leases(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with (
+        process(tmp_path, "a", postgres_url) as first,
+        process(tmp_path, "b", postgres_url) as second,
+    ):
+        for cloud in (first, second):
+            for engine in cloud.cloud.engines.values():
+                await engine.schedule.share()
+        assert await schedulers(first) == {"a-1": "up", "b-1": "up"}
+        # One that is gone is silent, and stays to be seen: nothing else lives on its machine.
+        for name in ("compute", "volume"):
+            await first.cloud.stores[name].write(silence)
+        assert await schedulers(first) == {"a-1": "up", "b-1": "down"}
+        for engine in second.cloud.engines.values():
+            await engine.schedule.share()
+        assert await schedulers(first) == {"a-1": "up", "b-1": "up"}
+
+
+def silence(tx: Session) -> None:
+    """Let b be as one that has not renewed for a while."""
+    row = tx.get_one(EngineRow, "b-1")
+    row.beat_at -= timedelta(seconds=engines.SHOWN_DOWN_S + 1)
+
+
+async def schedulers(cloud: SimulatedCloud) -> dict[str, str]:
+    """Return the state of each scheduler, which compute and volume tell alike."""
+    told: list[dict[str, str]] = []
+    for path in (
+        "/compute/v2.1/os-services?binary=nova-scheduler",
+        "/volume/v3/os-services?binary=cinder-scheduler",
+    ):
+        answer = await cloud.ask("GET", path, user="admin")
+        assert answer.status == 200, answer.text
+        told.append({one["host"]: one["state"] for one in answer.body["services"]})
+    assert told[0] == told[1]
+    return told[0]
 
 
 async def test_a_process_with_another_key_is_refused_and_changes_nothing(

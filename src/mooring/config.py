@@ -160,6 +160,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int,
         Meta(description="MiB beside images that uploads leave free, for databases.", ge=0),
     ] = 256
+    image_count_uploading: Annotated[
+        int, Meta(description="Most uploads of images that a project has at a time; 0: any.", ge=0)
+    ] = 100
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Meta(description="The least urgent messages that reach the log, which is standard error."),

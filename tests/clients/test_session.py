@@ -133,6 +133,7 @@ async def test_version_and_operation_go_with_the_call(bench: Bench) -> None:
         (429, Unavailable),
         (500, Unavailable),
         (503, Unavailable),
+        (507, Unavailable),
         (302, Unavailable),
     ],
 )

@@ -18,6 +18,8 @@ from mooring.neighbour import NoAnswer
 from tests.answers import Answer
 from tests.compute.sharing import SharingCloud
 
+_HOSTS = "/os-services?binary=nova-compute"
+
 HOSTS = ("host1", "host2")
 NEW, OLD = "2.106", "2.105"
 
@@ -242,7 +244,7 @@ def refuse_mount(sharing: Sharing, share: str) -> None:
 
 async def switch(cloud: SharingCloud, host: str, status: str) -> None:
     """Let a host have new servers (`enabled`), or not (`disabled`)."""
-    listed = await cloud.ask("GET", "/os-services", user="admin", version="2.100")
+    listed = await cloud.ask("GET", _HOSTS, user="admin", version="2.100")
     services = {one["host"]: one["id"] for one in listed.body["services"]}
     path, body = f"/os-services/{services[host]}", {"status": status}
     assert (await cloud.ask("PUT", path, body, user="admin", version="2.100")).status == 200

@@ -18,6 +18,7 @@ from tests.compute.cloud import ComputeCloud
 from tests.compute.snapshot_desk import SnapshotDesk, is_of_snapshot
 
 pytestmark = pytest.mark.anyio
+_HOSTS = "/os-services?binary=nova-compute"
 SNAPSHOT = "5c0b1f5e-4a54-4a39-8d0a-0d6c1f0a9a51"
 PATH = "/os-assisted-volume-snapshots"
 
@@ -383,7 +384,7 @@ async def test_a_lost_host_keeps_the_new_file_for_it_reads_the_same(stage: Stage
     stage.cloud.hypervisor().knobs.fail("snapshot_disk", Unavailable("It says nothing."))
     stage.cloud.silent = ("PUT", f"/servers/{stage.server_id}/disks")
     await stage.create()
-    listed = await stage.cloud.ask("GET", "/os-services", user="admin", version="2.53")
+    listed = await stage.cloud.ask("GET", _HOSTS, user="admin", version="2.53")
     (service,) = [one for one in listed.body["services"] if one["host"] == "host1"]
     path, body = f"/os-services/{service['id']}", {"forced_down": True}
     await stage.cloud.ask("PUT", path, body, user="admin", version="2.53")

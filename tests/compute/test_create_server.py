@@ -92,6 +92,18 @@ async def test_volumes_are_made_for_the_server_and_go_with_it(cloud: ComputeClou
     assert await cloud.volume_status(dropped_id) == "gone"
 
 
+async def test_the_image_of_a_root_volume_names_its_type(cloud: ComputeCloud) -> None:
+    kind = {"volume_type": {"name": "fast", "extra_specs": {}}}
+    await cloud.volume_api("POST", "/types", kind, user="admin")
+    cloud.shelf.images[IMAGE]["cinder_img_volume_type"] = "fast"
+    root = {"source_type": "image", "destination_type": "volume", "uuid": IMAGE}
+    root |= {"boot_index": 0, "volume_size": 1}
+    server_id = await cloud.make_server(block_device_mapping_v2=[root])
+    (volume_id,) = await cloud.disks(server_id)
+    shown = await cloud.volume_api("GET", f"/volumes/{volume_id}")
+    assert shown["volume"]["volume_type"] == "fast"
+
+
 async def test_refused_volume_leaves_nothing_of_the_server(cloud: ComputeCloud) -> None:
     good, bad = await cloud.make_volume(bootable=True), await cloud.make_volume()
     await cloud.volume_api("POST", f"/volumes/{bad}/action", {"os-reserve": None})

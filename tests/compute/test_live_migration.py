@@ -344,7 +344,7 @@ async def test_a_server_does_not_move_to_where_it_is_nor_to_a_host_that_is_down(
     moving: Moving,
 ) -> None:
     assert await moving.migrate(host=moving.source) == 400
-    answer = await moving.cloud.ask("GET", "/os-services", user="admin")
+    answer = await moving.cloud.ask("GET", "/os-services?binary=nova-compute", user="admin")
     service = next(one for one in answer.body["services"] if one["host"] == moving.destination)
     path = f"/os-services/{service['id']}"
     await moving.cloud.ask("PUT", path, {"forced_down": True}, user="admin")

@@ -11,6 +11,7 @@ from mooring.errors import Forbidden, Invalid, Unavailable
 from tests.compute.sharing import SharingCloud, at
 
 pytestmark = pytest.mark.anyio
+_HOSTS = "/os-services?binary=nova-compute"
 ADDRESS = "192.0.2.1"
 
 
@@ -183,7 +184,7 @@ async def test_a_reset_of_state_ends_a_detach_that_waits(cloud: SharingCloud) ->
 
 
 async def force_down(cloud: SharingCloud, host: str) -> None:
-    listed = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
+    listed = (await cloud.ask("GET", _HOSTS, user="admin")).body["services"]
     [service] = [one for one in listed if one["host"] == host]
     body = {"forced_down": True}
     answer = await cloud.ask("PUT", f"/os-services/{service['id']}", body, user="admin")

@@ -26,7 +26,8 @@ def fence(cloud: Cloud, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def _services(cloud: Cloud) -> dict[str, dict[str, Any]]:
-    answer = cloud.http("admin").ask("GET", f"{COMPUTE}/os-services", version="2.53")
+    path = f"{COMPUTE}/os-services?binary=nova-compute"
+    answer = cloud.http("admin").ask("GET", path, version="2.53")
     return {one["host"]: one for one in answer.key("services")}
 
 

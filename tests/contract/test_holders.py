@@ -62,3 +62,27 @@ async def test_a_file_is_taken_from_nobody_who_has_it_open(host: TestHost) -> No
     assert (await host.client.show_holders(disk.volume_id)).held
     with pytest.raises(NotFound):
         await host.client.fence_holder(new_id(), disk.attachment_id, operation=operation())
+
+
+async def test_guests_that_share_a_file_take_no_lock_on_it(host: TestHost) -> None:
+    """It grows behind them: nothing tells of that danger but attachments, which volume looks at."""
+    made = await host.make_disk(disk_format="raw")
+    disk = replace(made, boot_index=0, shareable=True)
+    spec = ServerSpec(name="x", vcpus=1, memory_mib=64, disks=[disk])
+    first, second = new_id(), new_id()
+    for server_id in (first, second):
+        guest = await host.client.put_server(server_id, spec, operation=operation())
+        assert guest.state == "running"
+    name = (await host.client.host()).name
+    holder = Holder(attachment_id=disk.attachment_id, host=name)
+    held = await host.client.show_holders(disk.volume_id)
+    assert held == Holders(held=True, holders=[holder]), "they have it open all the same"
+    grown = await host.client.extend_volume(disk.volume_id, 2, operation=operation())
+    assert not grown.needs_compute
+    found = await host.client.show_volume(disk.volume_id)
+    assert found is not None
+    assert found.virtual_bytes == 2 << 30
+    # Who wants it for itself alone finds them in the way.
+    alone = replace(spec, disks=[replace(disk, shareable=False)])
+    with pytest.raises(Conflict, match="in use by another program or guest"):
+        await host.client.put_server(new_id(), alone, operation=operation())

@@ -50,7 +50,8 @@ class Crowd:
         [pool] = (await self.ask("GET", "/share/v2/services")).key("services")
         self.names["shares_at"] = pool["host"]
         [backend, *_] = (await self.ask("GET", "/volume/v3/os-services")).key("services")
-        [service] = (await self.ask("GET", "/compute/v2.1/os-services")).key("services")
+        hosts = await self.ask("GET", "/compute/v2.1/os-services?binary=nova-compute")
+        [service] = hosts.key("services")
         self.names |= {"backend": backend["host"], "host": "h1", "service": service["id"]}
         server = compute.SERVER
         made = await self.ask("POST", "/compute/v2.1/servers", self.filled(server.body))

@@ -188,7 +188,7 @@ def test_a_host_is_removed_when_it_is_empty_and_comes_back_as_another(site: Site
     site.start()
     while "No host on another machine" not in site.say("host", "list"):
         pass
-    assert site.ask("/compute/v2.1/os-services", "services") == []
+    assert site.ask("/compute/v2.1/os-services?binary=nova-compute", "services") == []
     assert site.ask("/volume/v3/scheduler-stats/get_pools", "pools") == []
     # Its agent runs on with what it was certified for, and nobody asks it.
     agent = site.join(site.token(), "another")

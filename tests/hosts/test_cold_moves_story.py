@@ -79,7 +79,9 @@ class ColdWriter(Writer):
 
     def _switch(self, host: str, status: str) -> None:
         services = f"{COMPUTE}/os-services"
-        listed = self.cloud.admin.ask("GET", f"{services}?host={host}", version="2.53")
+        listed = self.cloud.admin.ask(
+            "GET", f"{services}?host={host}&binary=nova-compute", version="2.53"
+        )
         [service] = [one["id"] for one in listed.key("services")]
         answer = self.cloud.admin.ask(
             "PUT", f"{services}/{service}", {"status": status}, version="2.53"

@@ -81,3 +81,44 @@ async def test_an_upload_leaves_the_reserve_free(cloud: ImageCloud) -> None:
     assert await is_as_before(cloud, image_id)
     allow(cloud, reserve_bytes=1 << 20)
     assert (await cloud.upload(image_id, b"data")).status == 204
+
+
+async def test_usage_and_limits_are_told(any_cloud: ImageCloud) -> None:
+    allow(any_cloud, total_bytes=3 << 20, count_total=5, count_uploading=1)
+    await any_cloud.filled(b"x" * ((1 << 20) + 1))
+    other = await any_cloud.make()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"12"
+        begun.set()
+        await go_on.wait()
+
+    upload = asyncio.create_task(any_cloud.upload(other, slow()))
+    await begun.wait()
+    third = await any_cloud.make()
+    refused = await any_cloud.upload(third, b"x")
+    assert (refused.status, "image_count_uploading" in refused.text) == (413, True)
+    assert (await any_cloud.show(third))["status"] == "queued"
+    assert await usage(any_cloud) == {
+        "image_size_total": {"limit": 3, "usage": 2},
+        "image_stage_total": {"limit": 0, "usage": 0},
+        "image_count_total": {"limit": 5, "usage": 3},
+        "image_count_uploading": {"limit": 1, "usage": 1},
+    }
+    go_on.set()
+    assert (await upload).status == 204
+    assert (await usage(any_cloud))["image_count_uploading"]["usage"] == 0
+    assert (await any_cloud.upload(third, b"x")).status == 204
+    assert (await usage(any_cloud, user="stranger"))["image_count_total"]["usage"] == 0
+
+
+async def test_no_limit_is_told_as_minus_one(cloud: ImageCloud) -> None:
+    shown = await usage(cloud)
+    assert [shown[name]["limit"] for name in sorted(shown)] == [-1, -1, -1, 0]
+
+
+async def usage(cloud: ImageCloud, user: str = "member") -> Any:
+    answer = await cloud.ask("GET", "/info/usage", user=user)
+    assert answer.status == 200, answer.text
+    return answer.body["usage"]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
+import io
 import os
 import resource
 import signal
+import tarfile
 from collections.abc import AsyncIterator
 from uuid import uuid4
 
@@ -12,6 +15,7 @@ import pytest
 
 from mooring.errors import Forbidden, NotFound
 from mooring.image import uploads
+from mooring.image.attributes import CONTAINER_FORMATS
 from mooring.limits import IMAGE_CHUNK_BYTES
 from mooring.who import Who
 from tests.image.cloud import PROJECT, ImageCloud, is_as_before, pieces, qcow2
@@ -132,6 +136,47 @@ async def test_data_that_are_not_what_they_are_said_to_be_are_415(
     image_id = await cloud.make(disk_format=disk_format)
     assert (await cloud.upload(image_id, content)).status == 415
     assert await is_as_before(cloud, image_id)
+
+
+@pytest.mark.parametrize(
+    ("container_format", "disk_format", "content"),
+    [
+        *((each, "qcow2", b"text") for each in ("ami", "ari", "aki", "ovf", "ova", "docker")),
+        *((each, "raw", qcow2()) for each in CONTAINER_FORMATS),
+        *((each, "qcow2", qcow2(backing=400)) for each in CONTAINER_FORMATS),
+        ("ova", "vmdk", b"KDMV..."),
+        ("compressed", "qcow2", qcow2()),
+    ],
+)
+async def test_a_container_hides_no_data_that_are_something_else(
+    cloud: ImageCloud, container_format: str, disk_format: str, content: bytes
+) -> None:
+    image_id = await cloud.make(disk_format=disk_format, container_format=container_format)
+    assert (await cloud.upload(image_id, content)).status == 415
+    assert await is_as_before(cloud, image_id)
+
+
+async def test_containers_that_are_what_they_say_are_taken(cloud: ImageCloud) -> None:
+    taken: dict[tuple[str, str], int | None] = {}
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("disk.qcow2"))
+    for container, kind, content in (
+        ("ovf", "qcow2", qcow2(5 << 30)),
+        ("aki", "raw", b"kernel"),
+        ("ova", "qcow2", archive.getvalue()),
+        ("docker", "raw", archive.getvalue()),
+        ("compressed", "qcow2", gzip.compress(qcow2())),
+    ):
+        image_id = await cloud.filled(content, container_format=container, disk_format=kind)
+        taken[container, kind] = (await cloud.show(image_id))["virtual_size"]
+    assert taken == {
+        ("ovf", "qcow2"): 5 << 30,
+        ("aki", "raw"): 6,
+        ("ova", "qcow2"): None,
+        ("docker", "raw"): None,
+        ("compressed", "qcow2"): None,
+    }
 
 
 async def test_other_formats_are_kept_as_they_come(cloud: ImageCloud) -> None:

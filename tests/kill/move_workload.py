@@ -95,7 +95,9 @@ def _evacuate(cloud: KilledCloud, *servers: str) -> Answer:
         cloud.until(partial(shows, cloud, path, "server", "VERIFY_RESIZE"), "the server has moved")
         cloud.ask("POST", f"{path}/action", {"confirmResize": None})
         cloud.until(partial(shows, cloud, path, "server", "ACTIVE"), "it stays there")
-    listed = cloud.ask("GET", f"{COMPUTE}/os-services", user="admin", version="2.94")
+    listed = cloud.ask(
+        "GET", f"{COMPUTE}/os-services?binary=nova-compute", user="admin", version="2.94"
+    )
     (service,) = [one["id"] for one in listed.body["services"] if one["host"] == OTHER]
     path, down = f"{COMPUTE}/os-services/{service}", {"forced_down": True}
     cloud.ask("PUT", path, down, user="admin", version="2.94")
@@ -132,7 +134,7 @@ def await_other(cloud: KilledCloud) -> None:
 
 
 def _is_up(cloud: KilledCloud) -> bool:
-    listed = cloud.ask("GET", f"{COMPUTE}/os-services", user="admin")
+    listed = cloud.ask("GET", f"{COMPUTE}/os-services?binary=nova-compute", user="admin")
     known: list[dict[str, str]] = listed.body["services"] if listed.status else []
     return not listed.status or (OTHER, "up") in {(one["host"], one["state"]) for one in known}
 

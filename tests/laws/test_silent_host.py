@@ -172,7 +172,10 @@ async def give_to(cloud: SimulatedCloud, numbers: str) -> None:
             status = "enabled" if number in numbers else "disabled"
             path = f"{COMPUTE}/os-services/{one['id']}"
             assert (await cloud.ask("PUT", path, {"status": status}, **BY_ADMIN)).status == 200
-    for services, version in ((f"{VOLUME}/os-services", ""), (f"{SHARE}/services", "2.82")):
+    for services, version in (
+        (f"{VOLUME}/os-services?binary=cinder-volume", ""),
+        (f"{SHARE}/services", "2.82"),
+    ):
         by_admin: dict[str, Any] = {"user": "admin", "version": version}
         listed = await cloud.ask("GET", services, **by_admin)
         for one in listed.key("services"):
@@ -180,7 +183,8 @@ async def give_to(cloud: SimulatedCloud, numbers: str) -> None:
             name: str = host.partition("@")[0]
             verb = "enable" if PAIRS.get(name, name[1:]) in numbers else "disable"
             body = {"host": host, "binary": one["binary"]}
-            assert (await cloud.ask("PUT", f"{services}/{verb}", body, **by_admin)).status == 200
+            path = f"{services.partition('?')[0]}/{verb}"
+            assert (await cloud.ask("PUT", path, body, **by_admin)).status == 200
 
 
 @pytest.fixture(scope="module")

@@ -220,8 +220,8 @@ def test_a_revision_is_numbered_after_the_last_one(
     (tree / "common").mkdir(parents=True)
     (tree / "common" / "__init__.py").write_text('"""The revisions."""\n')
     (tree / "env.py").write_text((migrate.MIGRATIONS / "env.py").read_text())
-    first = 'revision = "common_0005"\ndown_revision = None\n\n\ndef upgrade(): pass\n'
-    (tree / "common" / "0005_first.py").write_text(first)
+    first = 'revision = "common_0006"\ndown_revision = None\n\n\ndef upgrade(): pass\n'
+    (tree / "common" / "0006_first.py").write_text(first)
     monkeypatch.setattr(migrate, "MIGRATIONS", tree)
     path = revise.write_revision("common", "more tables", remake=False)
-    assert path == tree / "common" / "0006_more_tables.py"
+    assert path == tree / "common" / "0007_more_tables.py"

@@ -12,7 +12,11 @@ SERVICE = "host1@simulated"
 
 async def test_services_are_up_while_their_host_answers(cloud: VolumeCloud) -> None:
     answer = await cloud.ask("GET", "/os-services", user="admin")
-    (shown,) = answer.body["services"]
+    shown, scheduler = answer.body["services"]
+    assert (scheduler["binary"], scheduler["host"]) == ("cinder-scheduler", "control-1")
+    assert (scheduler["status"], scheduler["state"]) == ("enabled", "up")
+    found = await cloud.ask("GET", "/os-services?binary=cinder-scheduler", user="admin")
+    assert [one["binary"] for one in found.body["services"]] == ["cinder-scheduler"]
     assert (shown["binary"], shown["host"]) == ("cinder-volume", SERVICE)
     assert (shown["status"], shown["state"], shown["zone"]) == ("enabled", "up", "nova")
     assert (await cloud.ask("GET", "/os-services")).status == 403

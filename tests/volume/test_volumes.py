@@ -117,6 +117,30 @@ async def test_an_image_that_does_not_fit_is_refused(
     assert answer.status == 400
 
 
+async def test_an_image_names_the_type_unless_the_caller_does(cloud: VolumeCloud) -> None:
+    named, other = await cloud.type_with(a="1"), await cloud.type_with(b="2")
+    types = (await cloud.ask("GET", "/types", user="admin")).body["volume_types"]
+    ids = {one["name"]: one["id"] for one in types}
+    for given, more, expected in (
+        (named, {}, named),
+        (ids[named], {}, named),
+        (named, {"volume_type": other}, other),
+        ("nobody's", {"volume_type": other}, other),
+        ("", {}, "__DEFAULT__"),
+    ):
+        cloud.shelf.images[IMAGE]["cinder_img_volume_type"] = given
+        volume_id = await cloud.make(imageRef=IMAGE, **more)
+        assert (await cloud.show(volume_id))["volume_type"] == expected, (given, more)
+
+
+async def test_an_image_that_names_an_unknown_type_is_400(cloud: VolumeCloud) -> None:
+    cloud.shelf.images[IMAGE]["cinder_img_volume_type"] = "nobody's"
+    answer = await cloud.ask("POST", "/volumes", {"volume": {"size": 1, "imageRef": IMAGE}})
+    assert answer.status == 400
+    assert "nobody's" in answer.body["badRequest"]["message"]
+    assert await cloud.count_volumes() == 0
+
+
 async def test_others_volumes_look_absent_but_to_an_administrator(cloud: VolumeCloud) -> None:
     volume_id = await cloud.make()
     for method, path, body in (

@@ -141,9 +141,19 @@ def note_opener(path: str, world_file: Path) -> None:
 
 
 def is_open(connection: sqlite3.Connection, volume_id: str) -> bool:
-    """Return whether a running guest has a volume, as a lock on its file would tell."""
+    """Return whether a running guest has a volume open to write to, alone or with others."""
     name = _reached_as(connection, volume_id)
     return any(world.is_written(file, name) for file in _worlds(connection, volume_id))
+
+
+def is_locked(connection: sqlite3.Connection, volume_id: str) -> bool:
+    """Return whether a running guest keeps a volume to itself, as the lock by which qemu-img fails.
+
+    QEMUs that share a raw image (`share-rw`) take none: it can be made longer behind them.
+    """
+    name = _reached_as(connection, volume_id)
+    found = (world.writers(file, name) for file in _worlds(connection, volume_id))
+    return any(not shares for writers in found for _, shares in writers)
 
 
 def find_open_file(connection: sqlite3.Connection, volume_id: str) -> str:

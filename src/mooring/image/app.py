@@ -21,6 +21,7 @@ def _open(near: Surroundings) -> Image:
         probe=near.probe,
         settings=ImageSettings(
             count_total=near.settings.image_count_total,
+            count_uploading=near.settings.image_count_uploading,
             total_bytes=near.settings.image_size_total << 20,
             reserve_bytes=near.settings.image_reserve_mib << 20,
         ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from sqlalchemy import func, select
 
 from mooring.errors import OverQuota
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from mooring.image.service import ImageSettings
 
 _MIB = 1 << 20
+
+
+class Used(Struct, frozen=True):
+    """What a project has of something, and what it may have: -1 for any."""
+
+    usage: int
+    limit: int
 
 
 def check_count(tx: Session, settings: ImageSettings, owner: str | None) -> None:
@@ -41,6 +49,45 @@ def room_bytes(tx: Session, settings: ImageSettings, owner: str | None) -> int |
     _take_turn(tx, owner)
     query = select(func.coalesce(func.sum(ImageRow.size_bytes), 0)).where(ImageRow.owner == owner)
     return max(0, settings.total_bytes - int(tx.scalar(query) or 0))
+
+
+def check_uploading(tx: Session, settings: ImageSettings, owner: str | None) -> None:
+    """Raise OverQuota when a project has more uploads under way than it may, the new one too."""
+    if not settings.count_uploading:
+        return
+    _take_turn(tx, owner)
+    if _uploading(tx, owner) > settings.count_uploading:
+        raise OverQuota(
+            f"Project {owner} is over a limit for image_count_uploading: it may have "
+            f"{settings.count_uploading} uploads at a time. The image is queued again; upload it "
+            "when another upload has ended."
+        )
+
+
+def find_usage(tx: Session, settings: ImageSettings, owner: str) -> dict[str, Used]:
+    """Return what a project has and may have, under the names of Glance's limits.
+
+    Sizes in MiB. Nothing is staged here, and nothing can
+    be. Source: facts/identity_image_placement.md 6 and 8.3.
+    """
+    query = select(func.count(), func.coalesce(func.sum(ImageRow.size_bytes), 0))
+    count, size_bytes = tx.execute(query.where(ImageRow.owner == owner)).one()
+    return {
+        "image_size_total": Used(-(-int(size_bytes) // _MIB), _shown(settings.total_bytes // _MIB)),
+        "image_stage_total": Used(0, 0),
+        "image_count_total": Used(count, _shown(settings.count_total)),
+        "image_count_uploading": Used(_uploading(tx, owner), _shown(settings.count_uploading)),
+    }
+
+
+def _shown(limit: int) -> int:
+    """Return a limit as unified limits write it: -1 for any."""
+    return limit or -1
+
+
+def _uploading(tx: Session, owner: str | None) -> int:
+    query = select(func.count()).where(ImageRow.owner == owner, ImageRow.status == "saving")
+    return tx.scalar(query) or 0
 
 
 def _take_turn(tx: Session, owner: str | None) -> None:

@@ -26,6 +26,8 @@ class ImageSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Most images of a project; 0: any."""
     total_bytes: int = 0
     """Most data of a project's images in all; 0: any."""
+    count_uploading: int = 0
+    """Most uploads of a project at a time; 0: any."""
     reserve_bytes: int = 0
     """How much of the file system uploads leave free: databases may be on it."""
 

@@ -19,7 +19,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from mooring import qcow2
 from mooring.errors import Conflict, Invalid, MooringError, OverQuota
-from mooring.image import files, images, quotas
+from mooring.image import contents, files, images, quotas
 from mooring.image.tables import ImageRow, UploadRow
 from mooring.limits import IMAGE_BEAT_S, IMAGE_CHUNK_BYTES, IMAGE_IDLE_S, IMAGE_LEASE_S
 
@@ -79,7 +79,9 @@ async def receive(
         service.probe.at("image.upload/file/opened")
         await _fill(writer, chunks, upload, service.settings)
         written = await asyncio.to_thread(writer.flush)
-        virtual_size = read_virtual_size(upload, written)
+        virtual_size = contents.read_virtual_size(
+            upload.disk_format, upload.container_format, written
+        )
         await asyncio.to_thread(writer.publish)
         service.probe.at("image.upload/file/published")
         await service.store.write(lambda tx: _settle(tx, service, upload, written, virtual_size))
@@ -87,31 +89,6 @@ async def receive(
         await asyncio.shield(_abandon(service, image_id, upload_id, writer))
         raise
     service.uploads.discard(upload_id)
-
-
-def read_virtual_size(upload: Upload, written: Written) -> int | None:
-    """Return the size in bytes of the disk in the data; None where it cannot be told.
-
-    Raises Invalid (415) when the data are not in the declared format, or refer to other files.
-    """
-    if upload.container_format != "bare":
-        return None
-    if upload.disk_format == "qcow2":
-        try:
-            return qcow2.read_alone(written.start)
-        except Invalid as error:
-            raise Invalid(
-                f"The image was refused. {error.public} It is queued again.", status=415
-            ) from error
-    if upload.disk_format == "raw":
-        if written.start.startswith(qcow2.MAGIC):
-            raise Invalid(
-                "The image was refused: it is declared raw, and its data are qcow2. It is queued "
-                "again; set disk_format to qcow2, or convert the data.",
-                status=415,
-            )
-        return written.size_bytes or None
-    return None
 
 
 async def recover(service: Image) -> None:
@@ -225,6 +202,7 @@ def _begin(
     tx.execute(
         insert(UploadRow).values(id=upload_id, image_id=image_id, owner=service.owner, beat_at=beat)
     )
+    quotas.check_uploading(tx, service.settings, image.owner)
     room = quotas.room_bytes(tx, service.settings, image.owner)
     if room == 0:
         raise quotas.over(service.settings, image.owner)

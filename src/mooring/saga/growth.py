@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import delete, exists
 from sqlalchemy.orm import Session, aliased
 
-from mooring.saga.tables import CounterRow, HistoryRow, LockRow, SagaRow, SignalRow
+from mooring.saga import engines
+from mooring.saga.tables import CounterRow, EngineRow, HistoryRow, LockRow, SagaRow, SignalRow
 from mooring.store import limits
 from mooring.store.growth import Aged, Bound, Newest
 
@@ -46,6 +47,11 @@ BOUNDS: tuple[Bound[Any], ...] = (
         Newest(HistoryRow, "saga_id", limits.SAGA_LINES),
     ),
     Bound(LockRow, "with their saga's end"),
+    Bound(
+        EngineRow,
+        "one for each process of the control plane; of one that is silent for a day",
+        Aged(EngineRow, "beat_at", engines.KEEP_S, most=1000, least_s=engines.SHOWN_DOWN_S),
+    ),
     Bound(CounterRow, "one"),
     Bound(
         SignalRow,

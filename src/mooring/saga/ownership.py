@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, DateTime, Table, func, literal_column, sel
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
-from mooring.saga import locks
+from mooring.saga import engines, locks
 from mooring.saga.tables import SagaRow
 from mooring.store.base import Store
 
@@ -76,9 +76,11 @@ def claim(tx: Session, store: Store, owner: str, *, everything: bool, now: datet
 
 
 def renew(tx: Session, store: Store, owner: str, now: datetime) -> None:
-    """Prolong the leases of all unfinished sagas of this owner."""
+    """Prolong the leases of all unfinished sagas of this owner, and say that it lives."""
     mine = update(_sagas).where(_sagas.c.owner == owner, _sagas.c.state != "ended")
     tx.execute(mine.values(lease_until=lease_end(store, now)))
+    if is_shared(store):
+        engines.beat(tx, owner)
 
 
 def runnable(tx: Session, owner: str) -> list[str]:

@@ -75,6 +75,18 @@ class SagaRow(Base):
     ended_at: Mapped[datetime | None] = mapped_column(UtcTime)
 
 
+class EngineRow(Base):
+    """A process of the control plane that advances sagas, where several may; `beat_at`: said when.
+
+    It says so whenever it renews its leases, by the database's clock.
+    """
+
+    __tablename__ = "saga_engines"
+
+    owner: Mapped[str] = mapped_column(String(64), primary_key=True)
+    beat_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
 class LockRow(Base):
     """A key that a saga holds or waits for.
 

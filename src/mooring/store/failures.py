@@ -45,6 +45,7 @@ class NoRoom(Unavailable):
     """The disk below the database is full. Nothing was changed, and it passes as others do.
 
     It is no NoCapacity: services answer that as a refusal for good, and an operation ends by it.
+    Why it is answered 503 and not 507: docs/adr/0016-a-full-database-is-503.md.
     """
 
 

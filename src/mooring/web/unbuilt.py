@@ -84,7 +84,6 @@ IMAGE = Unbuilt(
         "images/*/import": "Imports of images (upload the file)",
         "images/*/stage": "Imports of images (upload the file)",
         "info/stores/detail": "Several stores",
-        "info/usage": "Reports of usage",
         "metadefs": "Catalogues of metadata",
         "schemas/metadefs/*": "Catalogues of metadata",
         "stores": "Several stores",

@@ -123,6 +123,7 @@ async def test_hosts_are_in_the_zone_of_their_aggregate(cloud: ComputeAlone) -> 
     assert {zone["zoneName"]: list(zone["hosts"]) for zone in zones} == {
         "left": ["host1"],
         "nova": ["host2"],
+        "internal": ["control-1"],
     }
     renamed = {"aggregate": {"availability_zone": "right"}}
     assert (await cloud.ask("PUT", f"{PATH}/{at}", renamed, user="admin")).status == 200

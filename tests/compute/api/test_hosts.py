@@ -64,9 +64,9 @@ def _second(listed: Any) -> str:
 
 async def test_services_are_found_by_host_and_binary(cloud: ComputeAlone) -> None:
     await furnish(cloud)
-    assert [one["host"] for one in await services(cloud)] == ["host1", "host2"]
+    assert [one["host"] for one in await services(cloud)][:2] == ["host1", "host2"]
     assert [one["host"] for one in await services(cloud, "?host=host2")] == ["host2"]
-    assert await services(cloud, "?binary=nova-scheduler") == []
+    assert await services(cloud, "?binary=nova-cert") == []
     assert await services(cloud, "?host=nope") == []
 
 
@@ -180,6 +180,38 @@ async def test_a_host_in_use_or_up_is_not_forgotten(cloud: ComputeAlone) -> None
     for service_id, version, code in (("x", "2.52", 400), ("9", "2.52", 404), ("9", "2.53", 400)):
         path = f"/os-services/{service_id}"
         assert fault_of(await cloud.ask("DELETE", path, version=version, user="admin"))[0] == code
+
+
+async def test_the_control_plane_is_shown_as_upstreams_services(cloud: ComputeAlone) -> None:
+    await furnish(cloud)
+    for version, more in (
+        ("2.1", set[str]()),
+        ("2.11", {"forced_down"}),
+        ("2.53", {"forced_down"}),
+    ):
+        (shown,) = await services(cloud, "?binary=nova-scheduler", version)
+        known = {
+            name: shown[name] for name in ("host", "zone", "status", "state", "disabled_reason")
+        }
+        assert known == {
+            "host": "control-1",
+            "zone": "internal",
+            "status": "enabled",
+            "state": "up",
+            "disabled_reason": None,
+        }
+        assert more <= shown.keys()
+    every = await services(cloud)
+    assert [one["binary"] for one in every[2:]] == ["nova-conductor", "nova-scheduler"]
+    assert len({one["id"] for one in every}) == 4
+    path = f"/os-services/{shown['id']}"
+    for method, body in (("PUT", {"status": "disabled"}), ("DELETE", None)):
+        answer = await cloud.ask(method, path, body, version="2.53", user="admin")
+        assert (answer.status, "nova-scheduler" in answer.text) == (400, True)
+    detail = await cloud.get("/os-availability-zone/detail", user="admin")
+    internal = detail["availabilityZoneInfo"][-1]
+    assert (internal["zoneName"], internal["zoneState"]) == ("internal", {"available": True})
+    assert set(internal["hosts"]["control-1"]) == {"nova-conductor", "nova-scheduler"}
 
 
 async def test_hosts_are_for_administrators(cloud: ComputeAlone) -> None:

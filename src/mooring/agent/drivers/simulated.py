@@ -140,7 +140,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
             return known
         check_room(await self.stats(), self._pool, size_gib - known.size_gib)
         alone = self._pool.online_extend == "storage"
-        if not alone and simulated_pool.is_open(self._db, volume_id):
+        if not alone and simulated_pool.is_locked(self._db, volume_id):
             raise ExtendNeedsCompute(known)
         simulated_pool.grow_in(self._db, volume_id, size_gib * GIB)
         return require(await self.find(volume_id), volume_id)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.errors import NotFound
-from mooring.image import schemas
+from mooring.errors import Forbidden, NotFound
+from mooring.image import quotas, schemas
 from mooring.image.service import Image
 from mooring.web.api import Api, Call, Reply
 
@@ -43,3 +43,14 @@ async def show_import(call: Call[Image]) -> Reply:
 async def show_stores(call: Call[Image]) -> Reply:
     """Say that there is one store, as Glance does where it has only one."""
     raise NotFound("Multi backend is not supported at this site.")
+
+
+@api.get("/info/usage", policy=None)
+async def show_usage(call: Call[Image]) -> Reply:
+    """Show what the caller's project has of what is limited, and what it may have."""
+    service, project_id = call.service, call.who.project_id
+    if not project_id:
+        raise Forbidden("Usage is a project's. Ask with a token for a project.")
+    found = await service.store.read(lambda tx: quotas.find_usage(tx, service.settings, project_id))
+    shown = {name: {"limit": one.limit, "usage": one.usage} for name, one in found.items()}
+    return Reply(200, {"usage": shown})

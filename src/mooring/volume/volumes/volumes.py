@@ -51,6 +51,8 @@ _DELETABLE = (
     "error_managing",
     "error_deleting",
 )
+IMAGE_TYPE = "cinder_img_volume_type"
+"""The property of an image that names the type of volumes made from it."""
 _NOT_MIGRATING = ("deleting", "error", "success")
 
 
@@ -144,8 +146,7 @@ def add(
 ) -> VolumeRow:
     """Write a new volume down. Raises Invalid, Forbidden, OverQuota."""
     volume, who = asked.volume, asked.who
-    usual = volume.settings.default_type if source is None else source.type_name
-    volume_type = types.named(tx, who, wanted.volume_type or usual)
+    volume_type = _find_type(tx, asked, wanted, image, source)
     multiattach = types.is_multiattach(volume_type)
     if multiattach and not wanted.may_multiattach:
         raise Forbidden("Policy doesn't allow volume:multiattach to be performed.")
@@ -176,6 +177,28 @@ def add(
     tx.add(row)
     tx.flush()
     return row
+
+
+def _find_type(
+    tx: Session, asked: Asked, wanted: NewVolume, image: Image | None, source: Source | None
+) -> TypeRow:
+    """Return the type of a new volume: the one asked for, its image's, its source's, the usual.
+
+    Raises NotFound for one asked for, Invalid for one that the image names. Source:
+    facts/identity_image_placement.md 8.9.
+    """
+    named = image.properties.get(IMAGE_TYPE) if image and not wanted.volume_type else None
+    if image is None or not named:
+        usual = asked.volume.settings.default_type if source is None else source.type_name
+        return types.named(tx, asked.who, wanted.volume_type or usual)
+    try:
+        return types.named(tx, asked.who, named)
+    except NotFound as error:
+        raise Invalid(
+            f"Invalid input received: Image {image.id} names the volume type {named} in "
+            f"{IMAGE_TYPE}, which could not be found. Nothing was made; name a volume type "
+            "yourself, or change the image's property.",
+        ) from error
 
 
 def _check_size(wanted: NewVolume, image: Image | None, source: Source | None) -> int:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mooring.compute.hosts import hosts
-from mooring.compute.hosts.api.services import BINARY
+from mooring.compute.hosts.api.services import BINARY, CONTROL, INTERNAL
 from mooring.compute.service import Compute
 from mooring.compute.tables import Host
 from mooring.compute.wire.api.values import microsecond
+from mooring.saga import engines
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Compute]()
@@ -30,7 +31,9 @@ async def list_zones_detail(call: Call[Compute]) -> Reply:
 
 
 async def _list(call: Call[Compute], *, detail: bool) -> Reply:
-    rows = await call.service.store.read(hosts.find_all)
+    rows, processes = await call.service.store.read(
+        lambda tx: (hosts.find_all(tx), engines.find(tx, call.service.sagas))
+    )
     names = sorted({row.zone for row in rows} | {call.service.settings.default_zone})
     zones = [
         {
@@ -40,7 +43,26 @@ async def _list(call: Call[Compute], *, detail: bool) -> Reply:
         }
         for name in names
     ]
+    if detail:
+        state = {"available": any(one.is_up for one in processes)}
+        control = {"zoneName": INTERNAL, "zoneState": state, "hosts": _control(processes)}
+        zones.append(control)
     return Reply(200, {"availabilityZoneInfo": zones})
+
+
+def _control(processes: Sequence[engines.Process]) -> dict[str, Any]:
+    """Show the machines of the control plane."""
+    return {
+        one.host: {
+            word: {
+                "available": one.is_up,
+                "active": True,
+                "updated_at": microsecond(one.seen_at),
+            }
+            for word in CONTROL
+        }
+        for one in processes
+    }
 
 
 def _hosts(call: Call[Compute], zone: str, rows: Sequence[Host]) -> dict[str, Any]:

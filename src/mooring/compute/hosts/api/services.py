@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -14,11 +15,16 @@ from mooring.compute.tables import Host
 from mooring.compute.wire.api import queries
 from mooring.compute.wire.api.values import Truth, canonical_uuid, microsecond, truth
 from mooring.errors import Invalid, NotFound
+from mooring.saga import engines
 from mooring.web.api import Api, Call, Reply, Version
 
 api = Api[Compute]()
 
 BINARY = "nova-compute"
+CONTROL = ("nova-conductor", "nova-scheduler")
+"""What upstream has processes of their own for: one of the control plane's does their work."""
+INTERNAL = "internal"
+"""The zone of what is no host, as upstream calls it."""
 _RULE = "os_compute_api:os-services:"
 _UUID_SINCE: Version = (2, 53)
 _FORCED_SINCE: Version = (2, 11)
@@ -45,12 +51,16 @@ class OldChange(Struct, frozen=True, forbid_unknown_fields=True):
 
 @api.get("/os-services", policy=f"{_RULE}list")
 async def list_services(call: Call[Compute]) -> Reply:
-    """List every host's service; by host and binary when they are given."""
+    """List every host's service, then those of the control plane; by host and binary if given."""
     queries.check_keys(call, ("host", "binary"))
     name, binary = call.query.get("host", ""), call.query.get("binary", "")
-    rows = await call.service.store.read(hosts.find_all)
-    wanted = [row for row in rows if name in {"", row.name} and binary in {"", BINARY}]
-    return Reply(200, {"services": [_show(row, call) for row in wanted]})
+    rows, processes = await call.service.store.read(
+        lambda tx: (hosts.find_all(tx), engines.find(tx, call.service.sagas))
+    )
+    shown = [_show(row, call) for row in rows]
+    shown += [show_process(one, word, call) for word in CONTROL for one in processes]
+    found = [one for one in shown if name in {"", one["host"]} and binary in {"", one["binary"]}]
+    return Reply(200, {"services": found})
 
 
 @api.put("/os-services/{service_id}", Change, policy=f"{_RULE}update", since=_UUID_SINCE)
@@ -72,6 +82,7 @@ async def change_service(call: Call[Compute], body: Change) -> Reply:
     )
 
     def change(tx: Session) -> Host:
+        _refuse_control(tx, call, service_id)
         row = host_changes.by_service(tx, service_id)
         now, by = call.service.clock.now(), call.who.user_id
         return host_changes.change(tx, row, changes, now, by=by)
@@ -111,6 +122,8 @@ async def delete_service(call: Call[Compute]) -> Reply:
     service_id = canonical_uuid(text) if by_uuid else text if _is_number(text) else None
     if service_id is None:
         raise Invalid(f"Invalid service id {text}")
+    if by_uuid:
+        await call.service.store.read(lambda tx: _refuse_control(tx, call, service_id))
     await host_changes.remove(call.service, service_id, by_uuid=by_uuid)
     return Reply(204)
 
@@ -134,6 +147,40 @@ def _read_old(action: str, body: OldChange) -> tuple[HostChanges, dict[str, Any]
     reason = body.disabled_reason
     changes = HostChanges(disabled=True, disabled_reason=reason)
     return changes, {"status": "disabled", "disabled_reason": reason}
+
+
+def _refuse_control(tx: Session, call: Call[Compute], service_id: str) -> None:
+    """Raise Invalid for a service of the control plane."""
+    for one in engines.find(tx, call.service.sagas):
+        for word in CONTROL:
+            if one.id_of(word) == service_id:
+                raise Invalid(
+                    f"Service {service_id} is the {word} of {one.host}, and only {BINARY} is "
+                    "changed or deleted here: one that is silent is forgotten after a day, or "
+                    "once another lives on its machine. Nothing was changed."
+                )
+
+
+def show_process(one: engines.Process, word: str, call: Call[Compute]) -> dict[str, Any]:
+    """Show a process of the control plane as one of the services that upstream has for it."""
+    body: dict[str, Any] = {
+        "id": one.id_of(word) if call.version >= _UUID_SINCE else _number_of(one, word),
+        "binary": word,
+        "host": one.host,
+        "zone": INTERNAL,
+        "status": "enabled",
+        "state": "up" if one.is_up else "down",
+        "updated_at": microsecond(one.seen_at),
+        "disabled_reason": None,
+    }
+    if call.version >= _FORCED_SINCE:
+        body["forced_down"] = False
+    return body
+
+
+def _number_of(one: engines.Process, word: str) -> int:
+    """Return a number for old clients, far above those of hosts."""
+    return 1 << 48 | uuid.UUID(one.id_of(word)).int >> 80
 
 
 def _show(row: Host, call: Call[Compute]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Invalid, NotFound
+from mooring.saga import engines
 from mooring.volume.backends import backends
 from mooring.volume.service import Volume
 from mooring.volume.tables import BackendRow
@@ -20,6 +21,8 @@ from mooring.web.api import Api, Call, Reply
 api = Api[Volume]()
 
 _BINARY = "cinder-volume"
+_SCHEDULER = "cinder-scheduler"
+"""What upstream has a process of its own for; here each of the control plane's does its work."""
 _UPDATE = "volume_extension:services:update"
 
 
@@ -33,16 +36,20 @@ class ServiceBody(Struct, frozen=True):
 
 @api.get("/os-services", policy="volume_extension:services:index")
 async def list_services(call: Call[Volume]) -> Reply:
-    """List the volume services: one for each driver of each host."""
-    rows = await call.service.store.read(_backends)
+    """List the volume services, one for each driver of each host, and the schedulers."""
+    rows, processes = await call.service.store.read(
+        lambda tx: (_backends(tx), engines.find(tx, call.service.sagas))
+    )
     shown: dict[str, dict[str, Any]] = {}
     for row in rows:
         shown.setdefault(_service_of(row), _show_service(call, row))
     host, binary = call.query.get("host"), call.query.get("binary")
+    every = [*shown.values(), *(_show_process(call, one) for one in processes)]
     found = [
         service
-        for name, service in shown.items()
-        if host in (None, name, name.partition("@")[0]) and binary in (None, _BINARY)
+        for service in every
+        if host in (None, service["host"], service["host"].partition("@")[0])
+        and binary in (None, service["binary"])
     ]
     return Reply(200, {"services": found})
 
@@ -127,6 +134,21 @@ def _backends(tx: Session) -> list[BackendRow]:
 
 def _service_of(row: BackendRow) -> str:
     return f"{row.host}@{row.driver}"
+
+
+def _show_process(call: Call[Volume], one: engines.Process) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "binary": _SCHEDULER,
+        "host": one.host,
+        "zone": call.service.settings.default_zone,
+        "status": "enabled",
+        "state": "up" if one.is_up else "down",
+        "updated_at": views.time(one.seen_at),
+        "disabled_reason": None,
+    }
+    if call.version >= (3, 7):
+        shown["cluster"] = None
+    return shown
 
 
 def _show_service(call: Call[Volume], row: BackendRow) -> dict[str, Any]:
