@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import func, select
 
-from mooring import access
+from mooring import access, logs
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api.client import Agents
@@ -172,8 +172,10 @@ async def open_inside(
 ) -> AsyncGenerator[Inside]:
     """Start a cloud in a directory, until the block ends; `inline` without threads of stores.
 
-    It has the given `hosts`, else a single one.
+    It has the given `hosts`, else a single one. What is logged goes to standard error, as standard
+    output has the rows alone (`bench/__main__.py`).
     """
+    logs.configure("info")
     settings = Settings(state_dir=str(directory))
     async with AsyncExitStack() as stack:
         agents = Agents()

@@ -222,6 +222,35 @@ async def test_a_server_whose_host_is_lost_while_its_guest_stops_is_in_error_the
 # -- while it waits ----------------------------------------------------------------------------
 
 
+async def test_until_its_user_s_word_no_volume_is_swapped_migrated_or_retyped(
+    moving: Moving,
+) -> None:
+    """Swap, migrate and retype are 409 in VERIFY_RESIZE (design section 4)."""
+    await migrate(moving)
+    cloud, volume_id = moving.cloud, moving.volumes[1]
+    new = await cloud.make_volume()
+    await cloud.volume_api("POST", "/types", {"volume_type": {"name": "other"}}, user="admin")
+    pool = (await cloud.volume_api("GET", f"/volumes/{volume_id}", user="admin"))["volume"][
+        "os-vol-host-attr:host"
+    ]
+    actions = {
+        "os-retype": {"new_type": "other", "migration_policy": "never"},
+        "os-migrate_volume": {"host": pool.replace("#", "#not-")},
+    }
+    swap = {"volumeAttachment": {"volumeId": new}}
+    path = f"/servers/{moving.server_id}/os-volume_attachments/{volume_id}"
+    answers = [await cloud.ask("PUT", path, swap, user="admin", version="2.90")]
+    for action, value in actions.items():
+        path = f"/volume/v3/volumes/{volume_id}/action"
+        answers.append(await cloud.ask("POST", path, {action: value}, user="admin"))
+    assert [answer.status for answer in answers] == [409] * 3
+    await is_to_be_verified(moving)
+    assert await ask(moving, "confirmResize") == 204
+    await is_confirmed(moving)
+    retype = {"os-retype": actions["os-retype"]}
+    assert (await cloud.ask("POST", path, retype, user="admin")).status == 202
+
+
 async def test_a_volume_attached_meanwhile_is_at_one_host_and_goes_back_with_its_server(
     moving: Moving,
 ) -> None:

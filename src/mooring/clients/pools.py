@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 class _Capabilities(Struct, frozen=True):
     reached_by: list[str] | None = None
+    backend_state: str = "up"
 
 
 class Pool(Struct, frozen=True):
@@ -32,6 +33,11 @@ class Pool(Struct, frozen=True):
     def reached_by(self) -> list[str] | None:
         """The hosts that may have its volumes; None: every host, as far as is known."""
         return self.capabilities.reached_by
+
+    @property
+    def is_up(self) -> bool:
+        """Whether new volumes may come to lie there, as far as is known."""
+        return self.capabilities.backend_state != "down"
 
 
 class _Pools(Struct, frozen=True):

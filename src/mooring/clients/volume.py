@@ -26,6 +26,7 @@ __all__ = [
     "ATTACHMENTS_SINCE",
     "BASE_VERSION",
     "COMPLETION_VERSION",
+    "REACHED_BY",
     "VERSION",
     "Attached",
     "Attachment",
@@ -49,6 +50,9 @@ FORCE_VERSION = "3.23"
 REIMAGE_VERSION = "3.68"
 """The microversion that brought `os-reimage`."""
 
+REACHED_BY = "Mooring-Reached-By"
+"""The header by which a service names the host that a new volume is for; a Cinder reads it not."""
+
 _NOT_ACCEPTABLE = 406
 """What a service answers that does not speak the microversion of a request."""
 
@@ -70,9 +74,17 @@ class VolumeClient:
         )
 
     async def create(
-        self, caller: Caller, new: NewVolume, *, operation: Operation | None = None
+        self,
+        caller: Caller,
+        new: NewVolume,
+        *,
+        host: str = "",
+        operation: Operation | None = None,
     ) -> Volume:
-        """Start to make a volume; it is usable once its status is `available`. Raises OverQuota."""
+        """Start to make a volume; it is usable once its status is `available`. Raises OverQuota.
+
+        Ours goes to a pool that `host` reaches, or is in error; a Cinder takes any pool.
+        """
         return await self._read(
             "POST",
             "/volumes",
@@ -81,6 +93,7 @@ class VolumeClient:
             caller=caller,
             json={"volume": msgspec.to_builtins(new)},
             operation=operation,
+            headers={REACHED_BY: host} if host else None,
         )
 
     async def delete(

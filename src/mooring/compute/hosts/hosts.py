@@ -35,6 +35,8 @@ EXTEND_VERSION = 74
 """From this service version on, hosts grow a volume under its guest (specs 000)."""
 SHARES_VERSION = 75
 """From this service version on, hosts take over servers with shares (specs 003)."""
+_NAMED = 10
+"""How many hosts a message names."""
 
 _by_name = Loaded(Host, lambda columns: columns.name == bindparam("of_name"))
 _all = Loaded(Host, order_by=lambda columns: [columns.name])
@@ -131,6 +133,22 @@ def lowest_version(tx: Session) -> int:
     return _lowest_version.first(tx) or 0
 
 
+def tell_older(tx: Session, version: int) -> str:
+    """Return which hosts are older than a service version, by name, for a refusal's message.
+
+    "Hosts h1 (66), h2 (74) are older than service version 75", at most ten of them by name; "" when
+    none is. Those that are dead count until they are removed.
+    """
+    if not 0 < lowest_version(tx) < version:
+        return ""
+    old = [f"{host.name} ({host.version})" for host in find_all(tx) if 0 < host.version < version]
+    more = len(old) - _NAMED
+    listed = ", ".join(old[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    one = len(old) == 1
+    what = f"Host {listed} is" if one else f"Hosts {listed} are"
+    return f"{what} older than service version {version}"
+
+
 def are_too_old(tx: Session) -> bool:
     """Whether some host is too old for the attachments flow (specs 001)."""
     return 0 < lowest_version(tx) < ATTACHMENTS_VERSION
@@ -138,20 +156,19 @@ def are_too_old(tx: Session) -> bool:
 
 def require_attachments(tx: Session) -> None:
     """Raise Conflict while some host is too old for the attachments flow (specs 001)."""
-    if are_too_old(tx):
+    if older := tell_older(tx, ATTACHMENTS_VERSION):
         raise Conflict(
-            f"Some hosts are older than service version {ATTACHMENTS_VERSION} and cannot attach "
-            "volumes this way. Nothing was attached; upgrade or remove those hosts."
+            f"{older} and cannot attach volumes this way. Nothing was attached; upgrade or remove "
+            "what is too old."
         )
 
 
 def require_moving_shares(tx: Session) -> None:
     """Raise Conflict while some host is too old to take over servers with shares (specs 003)."""
-    if 0 < lowest_version(tx) < SHARES_VERSION:
+    if older := tell_older(tx, SHARES_VERSION):
         raise Conflict(
-            f"Some hosts are older than service version {SHARES_VERSION} and cannot take over a "
-            "server with shares. Nothing was changed; upgrade or remove those hosts (openstack "
-            "compute service list), or detach the server's shares.",
+            f"{older} and cannot take over a server with shares. Nothing was changed; upgrade or "
+            "remove what is too old, or detach the server's shares.",
             lasts=True,
         )
 

@@ -86,11 +86,10 @@ async def evacuate(
 
 def require_versions(tx: Session) -> None:
     """Raise Invalid while some host is too old to leave an evacuated server off (2.95)."""
-    if 0 < hosts.lowest_version(tx) < hosts.LEFT_OFF_VERSION:
+    if older := hosts.tell_older(tx, hosts.LEFT_OFF_VERSION):
         raise Invalid(
-            f"Some hosts are older than service version {hosts.LEFT_OFF_VERSION} and cannot leave "
-            "an evacuated server off. Nothing was changed; upgrade or remove those hosts, or "
-            "evacuate with a version below 2.95."
+            f"{older} and cannot leave an evacuated server off. Nothing was changed; upgrade or "
+            "remove what is too old, or evacuate with a version below 2.95."
         )
 
 

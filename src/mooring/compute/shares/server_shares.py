@@ -137,10 +137,10 @@ def _check_server(tx: Session, compute: Compute, who: Who, server_id: str) -> Se
     server = servers.visible(tx, who, server_id)
     if server.vm_state not in _STOPPED:
         raise states.refusal(server_id, _ATTACH, "vm_state", server.vm_state)
-    if 0 < hosts.lowest_version(tx) < SHARES_VERSION:
+    if older := hosts.tell_older(tx, SHARES_VERSION):
         raise Forbidden(
-            f"Some hosts are older than service version {SHARES_VERSION} and cannot give shares to "
-            "servers. Nothing was attached; upgrade or remove those hosts."
+            f"{older} and cannot give shares to servers. Nothing was attached; upgrade or remove "
+            "what is too old."
         )
     now, down_after_s = compute.clock.now(), compute.settings.host_down_s
     _check_traits(server, hosts.require_up(tx, server.host, now, down_after_s))

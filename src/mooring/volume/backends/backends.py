@@ -75,7 +75,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     comes_from: str = ""
     """The pool that the volume is in, which another one must be told apart from."""
     reached_by: str = ""
-    """The host that must reach it, of a server that has the volume; empty when none has."""
+    """The host that must reach it, of a server that has the volume or gets it; empty is any."""
 
 
 class Room(Struct, frozen=True):

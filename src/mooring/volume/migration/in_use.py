@@ -1,6 +1,6 @@
 """Which volumes are migrated under the guest that has them, and what that wants of a pool.
 
-Source: facts/block_storage.md 1.6, facts/compute.md 2.5. Errors: Invalid.
+Source: facts/block_storage.md 1.6, facts/compute.md 2.5. Errors: Invalid, Conflict.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from sqlalchemy import select
 
-from mooring.errors import Invalid
+from mooring.errors import Conflict, Invalid
 from mooring.volume.tables import AttachmentRow, ExportRow
 
 if TYPE_CHECKING:
@@ -24,6 +24,22 @@ class User(Struct, frozen=True):
 
     server_id: str
     host: str
+
+
+def require_one_place(tx: Session, row: VolumeRow) -> None:
+    """Raise Conflict while a server has a volume at two hosts: it moves, or is to be confirmed.
+
+    So until its user's word about a move (VERIFY_RESIZE) nothing of the volume changes that both
+    hosts would have to learn.
+    """
+    query = select(AttachmentRow.server_id).where(AttachmentRow.volume_id == row.id)
+    found = [server for server in tx.execute(query).scalars() if server]
+    twice = sorted({server for server in found if found.count(server) > 1})
+    if twice:
+        raise Conflict(
+            f"Resource conflict: Server {twice[0]} has volume {row.id} at two hosts, as it moves "
+            "between them. Nothing was changed; ask again when its move is confirmed or reverted."
+        )
 
 
 def find_user(tx: Session, row: VolumeRow) -> User:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from mooring.errors import Forbidden, Invalid
 from mooring.volume.backends import backends
-from mooring.volume.migration import migrating
+from mooring.volume.migration import in_use, migrating
 from mooring.volume.migration.sagas import arriving
 from mooring.volume.quotas import quota
 from mooring.volume.types import types
@@ -49,6 +49,7 @@ async def retype(asked: Asked, volume_id: str, wanted: Retype) -> None:
     def begin(tx: Session) -> None:
         row = volumes.visible(tx, asked.who, volume_id)
         new_type = types.named(tx, asked.who, wanted.new_type)
+        in_use.require_one_place(tx, row)
         _check(row, new_type, wanted)
         quota.claim_type(tx, row, new_type)
         multiattach = types.is_multiattach(new_type)

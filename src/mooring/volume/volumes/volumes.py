@@ -70,6 +70,8 @@ class NewVolume(Struct, frozen=True, kw_only=True):
     source_volume_id: str | None = None
     may_multiattach: bool = True
     """Whether policy lets the caller make volumes that several servers share."""
+    reached_by: str = ""
+    """The host of the server that it is made for; empty when any will do."""
 
 
 _by_id = ById(VolumeRow)
@@ -100,7 +102,7 @@ async def create(asked: Asked, wanted: NewVolume) -> str:
         row = add(tx, asked, wanted, image, source)
         copying = CREATE_VOLUME_FROM_SNAPSHOT if wanted.snapshot_id else CLONE_VOLUME
         saga = CREATE_VOLUME if source is None else copying
-        volume.sagas.start(tx, saga, _notes_of(asked, row, image, source), who=asked.who)
+        volume.sagas.start(tx, saga, _notes_of(asked, row, wanted, image, source), who=asked.who)
         fence.record(tx, asked.operation, resource, Answer(body=row.id), [row.id], verb="POST")
         return row.id
 
@@ -108,10 +110,14 @@ async def create(asked: Asked, wanted: NewVolume) -> str:
 
 
 def _notes_of(
-    asked: Asked, row: VolumeRow, image: Image | None, source: Source | None
+    asked: Asked, row: VolumeRow, wanted: NewVolume, image: Image | None, source: Source | None
 ) -> CreateVolume:
-    asker = asked.operation.saga if asked.operation else ""
-    notes = CreateVolume(volume_id=row.id, size_gib=row.size_gib, asker=asker)
+    notes = CreateVolume(
+        volume_id=row.id,
+        size_gib=row.size_gib,
+        asker=asked.operation.saga if asked.operation else "",
+        reached_by=wanted.reached_by,
+    )
     if image is not None:
         return replace(
             notes,

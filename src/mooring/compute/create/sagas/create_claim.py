@@ -28,6 +28,8 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     near = [disk.volume_id or disk.beside for disk in notes.disks]
     volumes = sorted({volume_id for volume_id in near if volume_id})
+    free_to_lie = [disk for disk in notes.disks if disk.source != "volume" and not disk.beside]
+    reach = await find_reach(run.service.volumes, volumes, makes_some=bool(free_to_lie))
     wanted = needs.of_server(
         server,
         root_is_volume=not notes.image_id,
@@ -35,7 +37,7 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
         zone=notes.wished_zone,
         host=notes.wished_host,
         tried=tried.names(notes.tried),
-        reach=await find_reach(run.service.volumes, volumes),
+        reach=reach,
         group_id=notes.group_id,
     )
     chosen = await picking.claim(run, wanted, Owner(notes.project_id, notes.user_id))

@@ -15,10 +15,11 @@ from mooring.compute.create.sagas.create_notes import (
     with_disk,
 )
 from mooring.compute.hosts import guests
+from mooring.compute.scheduling.reach import may_differ
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.old_calls import end_unanswered as end_unanswered_call
 from mooring.compute.volumes.old_calls import named, refuse_late
-from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
+from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable, told_also
 from mooring.saga.define import Together, may_be_repeated
 from mooring.saga.journal import is_unavailable
 
@@ -83,7 +84,7 @@ async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Crea
         volume_type=disk.volume_type,
         availability_zone=disk.zone,
     )
-    made = await volumes.create(run.user, new, operation=run.operation)
+    made = await volumes.create(run.user, new, host=notes.host, operation=run.operation)
     return with_disk(notes, item, volume_id=made.id)
 
 
@@ -127,8 +128,17 @@ def save_volume(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) 
 
 
 async def await_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
-    """Rest until the volume has its data."""
-    await disks.wait_until_ready(run, find(notes, item).volume_id)
+    """Rest until the volume has its data.
+
+    Raises Conflict: it is in error; of the host, where another one may have it in another pool.
+    """
+    disk, volumes = find(notes, item), run.service.volumes
+    try:
+        await disks.wait_until_ready(run, disk.volume_id)
+    except Conflict as error:
+        if disk.beside or not await may_differ(volumes):
+            raise
+        raise told_also(error, **{guests.BY_HOST: notes.host}) from error
 
 
 async def reserve_made(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Struct, UnsetType, field
 
 from mooring import limits
+from mooring.clients.volume import REACHED_BY
 from mooring.errors import Invalid, NotFound
 from mooring.volume.attachments.reserving import Asked
 from mooring.volume.backups import restoring
@@ -20,6 +21,7 @@ from mooring.volume.wire.api.values import Flag, Metadata, Name, asked
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply
 from mooring.web.bodies import Since
+from mooring.web.identity import is_service
 
 api = Api[Volume]()
 
@@ -56,7 +58,11 @@ class ChangesBody(NamesBody, frozen=True):
 
 @api.post("/volumes", VolumeBody, key="volume", closed_since=_CLOSED, policy="volume:create")
 async def create_volume(call: Call[Volume], body: VolumeBody) -> Reply:
-    """Make a volume. Scheduler hints beside it are taken and have no effect."""
+    """Make a volume. Scheduler hints beside it are taken and have no effect.
+
+    A service may name the host that has to reach it (`REACHED_BY`), nobody else: users learn of no
+    hosts.
+    """
     wanted = _read_wanted(call, body)
     if body.backup_id:
         volume_id = await restoring.create_volume(asked(call), body.backup_id, wanted)
@@ -175,6 +181,7 @@ def _read_wanted(call: Call[Volume], body: VolumeBody) -> volumes.NewVolume:
         snapshot_id=body.snapshot_id or None,
         source_volume_id=body.source_volid or None,
         may_multiattach=call.allowed("volume:multiattach"),
+        reached_by=call.request.headers.get(REACHED_BY, "") if is_service(call.who) else "",
     )
 
 

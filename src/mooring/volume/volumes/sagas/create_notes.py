@@ -22,6 +22,8 @@ class CreateVolume(Struct, frozen=True, kw_only=True):
     """The same: a volume that nobody has, nor gets while it is copied."""
     asker: str = ""
     """The operation of another service that waits for the volume, if one does."""
+    reached_by: str = ""
+    """The host that must reach its pool, of the server that it is made for; empty is any."""
     backend: str = ""
     host: str = ""
     pool: str = ""

@@ -69,6 +69,7 @@ def _choose_backend(tx: Session, notes: CreateVolume, run: Run[Volume]) -> str:
         multiattach=multiattach,
         extra_specs=extra_specs,
         pool=notes.backend,
+        reached_by=notes.reached_by,
     )
     chosen = backends.choose(tx, wanted, run.service.settings, run.now())
     _place(tx, notes.volume_id, {"backend": chosen.name})
