@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
 from mooring.compute.volumes.sagas.swap_migrated import SWAP_MIGRATED
 from mooring.volume.migration.sagas.migrate_in_use import MIGRATE_IN_USE
 from mooring.volume.migration.sagas.migrate_volume import MIGRATE_VOLUME
@@ -14,7 +15,20 @@ from mooring.volume.snapshots.sagas.revert_volume import REVERT_VOLUME
 from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
 from mooring.volume.upload.sagas.upload_volume import UPLOAD_VOLUME
 from mooring.volume.volumes.sagas.create_volume import CLONE_VOLUME, CREATE_VOLUME_FROM_SNAPSHOT
-from tests.laws.sites import NEIGHBOURS, STORE, VOLUME, Do, Scenario, Site
+from mooring.volume.volumes.sagas.delete_volume import DELETE_VOLUME
+from tests.laws.sites import (
+    COMPUTE,
+    NEIGHBOURS,
+    SERVER_OR_NONE,
+    STORE,
+    VOLUME,
+    Do,
+    Scenario,
+    Site,
+)
+
+_TOLD = ("faults", "instance_actions", "messages")
+"""What differs, with SERVER_OR_NONE, where the copy was begun by then, or not."""
 
 
 async def take_snapshot(site: Site) -> Any:
@@ -55,6 +69,24 @@ async def migrate_volume(site: Site) -> Any:
     return await site.ask("POST", path, {"os-migrate_volume": value}, user="admin")
 
 
+async def a_volume_that_goes_too(site: Site, *, server: Do) -> None:
+    await server(site)
+    path = f"{COMPUTE}/servers/{{server}}/os-volume_attachments/{{volume}}"
+    named = {"volumeId": site.names["volume"], "delete_on_termination": True}
+    await site.get("PUT", path, {"volumeAttachment": named}, version="2.85")
+
+
+async def delete_server_on_the_way(site: Site) -> Any:
+    """Delete the server while its host does not say how far the copy of its volume is."""
+    site.silence("GET", "/mirror", b"")
+    await migrate_volume(site)
+    await site.until_waiting(SWAP_MIGRATED.name)
+    answer = await site.ask("DELETE", f"{COMPUTE}/servers/{{server}}")
+    await site.until_absorbed(SWAP_MIGRATED.name)
+    site.silence("", "", b"")
+    return answer
+
+
 async def revert_volume(site: Site) -> Any:
     value = {"snapshot_id": site.names["snapshot"]}
     return await site.ask(
@@ -92,6 +124,13 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
         Scenario("clone volume", CLONE_VOLUME, a_volume, clone_volume),
         Scenario("upload volume", UPLOAD_VOLUME, a_volume, upload_volume),
         Scenario("migrate volume", MIGRATE_VOLUME, a_volume, migrate_volume, hosts=(STORE,)),
+        *_migrated_in_use(a_server_with_volume),
+        Scenario("upload volume with a snapshot", UPLOAD_VOLUME, copied, upload_volume),
+    ]
+
+
+def _migrated_in_use(a_server_with_volume: Do) -> list[Scenario]:
+    return [
         Scenario(
             "migrate volume in use",
             MIGRATE_IN_USE,
@@ -106,5 +145,13 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
             migrate_volume,
             hosts=(STORE,),
         ),
-        Scenario("upload volume with a snapshot", UPLOAD_VOLUME, copied, upload_volume),
+        Scenario(
+            "delete a server with a volume on its way",
+            DELETE_SERVER,
+            partial(a_volume_that_goes_too, server=a_server_with_volume),
+            delete_server_on_the_way,
+            (*_TOLD, *SERVER_OR_NONE),
+            outlives=(MIGRATE_IN_USE.name, SWAP_MIGRATED.name, DELETE_VOLUME.name),
+            hosts=(STORE,),
+        ),
     ]

@@ -134,7 +134,8 @@ class SnapshotRow(Base):
 
     `saga_id` names the saga that is at work on it. `told` is what compute last said of its part by
     `os-update_snapshot_status`: a status, empty before, `closed` once nobody listens any more.
-    `borrowed_by` is who set a transitional status by hand.
+    `borrowed_by` is who set a transitional status by hand. `leaves_since` is since when one is to
+    go that was taken for a backup or an image alone: it is deleted until it is gone.
     """
 
     __tablename__ = "snapshots"
@@ -142,6 +143,7 @@ class SnapshotRow(Base):
         Index("snapshots_of_volume", "volume_id", "created_at", "id"),
         Index("snapshots_of_project", "project_id", "created_at", "id"),
         Index("snapshots_borrowed", "borrowed_at"),
+        Index("snapshots_leaving", "leaves_since"),
         Index("snapshots_used", "project_id", "volume_id", "size_gib"),
     )
 
@@ -161,6 +163,7 @@ class SnapshotRow(Base):
     told: Mapped[str] = mapped_column(default="")
     borrowed_by: Mapped[str] = mapped_column(default="")
     borrowed_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    leaves_since: Mapped[datetime | None] = mapped_column(UtcTime)
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     updated_at: Mapped[datetime | None] = mapped_column(UtcTime)
 

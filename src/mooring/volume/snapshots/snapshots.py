@@ -24,6 +24,7 @@ from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT, Crea
 from mooring.volume.snapshots.snapshot_rows import visible
 from mooring.volume.tables import SnapshotRow, TypeRow, VolumeRow
 from mooring.volume.volumes import volumes
+from mooring.web.identity import is_service
 
 if TYPE_CHECKING:
     from mooring.volume.attachments.reserving import Asked
@@ -123,6 +124,9 @@ async def delete(asked: Asked, snapshot_id: str, *, force: bool = False) -> None
 
     def act(tx: Session) -> None:
         row = visible(tx, asked.who, snapshot_id)
+        if asked.operation is not None and is_service(asked.who):
+            # What took it does not come again to see whether it went.
+            deleting.owe(asked.volume, row)
         if row.saga_id and row.status == "deleting":
             return
         if row.saga_id or not (force or row.status in deleting.DELETABLE):

@@ -28,8 +28,11 @@ def tell(describe: Callable[[Any], Message]) -> Story:
         # A saga told it: nobody reads here.
         row = tx.get(SnapshotRow, notes.snapshot_id)
         # What begins anew after a rest, and so has a saga already, has not failed yet.
-        if row is not None and not row.saga_id:
-            what = describe(notes)
+        if row is None or row.saga_id:
+            return
+        what = describe(notes)
+        # One that is to go is tried again and again, and told of once.
+        if row.leaves_since is None or not messages.is_told(tx, row, what):
             messages.add(tx, row, what, request_id=run.request_id, now=run.now())
 
     return Story(failed=fail)

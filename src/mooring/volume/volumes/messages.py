@@ -90,12 +90,12 @@ def add(
 ) -> None:
     """Tell the owner of a volume, snapshot or backup what went wrong with it."""
     resource = _RESOURCES[type(row)]
-    (action, doing), (detail, reason) = _ACTIONS[what[0]], _DETAILS[what[1]]
+    doing, reason = _ACTIONS[what[0]][1], _DETAILS[what[1]][1]
     tx.add(
         MessageRow(
             id=str(uuid.uuid4()),
             project_id=row.project_id,
-            event_id=f"VOLUME_{resource}_{action}_{detail}",
+            event_id=_event_of(row, what),
             text=f"{doing}:{reason}",
             level="ERROR",
             request_id=request_id,
@@ -105,6 +105,22 @@ def add(
             expires_at=now + timedelta(seconds=limits.VOLUME_MESSAGE_LIFE_S),
         )
     )
+
+
+def is_told(
+    tx: Session, row: VolumeRow | SnapshotRow | BackupRow, what: tuple[Action, Detail]
+) -> bool:
+    """Whether the owner has a message of this kind about a volume, snapshot or backup already."""
+    query = select(MessageRow.id).where(
+        MessageRow.project_id == row.project_id,
+        MessageRow.resource_id == row.id,
+        MessageRow.event_id == _event_of(row, what),
+    )
+    return tx.execute(query.limit(1)).first() is not None
+
+
+def _event_of(row: VolumeRow | SnapshotRow | BackupRow, what: tuple[Action, Detail]) -> str:
+    return f"VOLUME_{_RESOURCES[type(row)]}_{_ACTIONS[what[0]][0]}_{_DETAILS[what[1]][0]}"
 
 
 def note(tx: Session, run: Run[Volume], volume_id: str, what: tuple[Action, Detail]) -> None:

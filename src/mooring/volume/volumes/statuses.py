@@ -103,7 +103,10 @@ def _may_follow(volume: Any, first: Any | None) -> bool:
         return False
     if volume.launched_at is None:
         return volume.status in BORROWED
-    return first is not None or volume.migration_status in _AT_REST
+    if first is not None or volume.migration_status in _AT_REST:
+        return True
+    # Whoever had it reserved has let go of it before it arrived; what a guest has stays as it is.
+    return volume.status in ("attaching", "reserved")
 
 
 def _status_for(volume: Any, word: str) -> str:

@@ -15,7 +15,7 @@ from sqlalchemy import and_, exists, false, or_, select, true, update
 from sqlalchemy.orm import Session
 
 from mooring.agent_api.volumes import SnapshotName
-from mooring.errors import Forbidden, Invalid, NotFound
+from mooring.errors import Conflict, Forbidden, Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.store.loaded import ById
@@ -53,6 +53,8 @@ _DELETABLE = (
 )
 IMAGE_TYPE = "cinder_img_volume_type"
 """The property of an image that names the type of volumes made from it."""
+_CHANGING = ("extending", "retyping")
+"""What a volume of a server may be doing when that lets go of it; it ends by itself."""
 _NOT_MIGRATING = ("deleting", "error", "success")
 
 
@@ -314,7 +316,7 @@ def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -
         guarded = guarded.where(VolumeRow.status.in_(_DELETABLE))
     values = {"status": "deleting", "updated_at": asked.volume.clock.now(), **statuses.RETURNED}
     if tx.execute(guarded.values(**values).returning(VolumeRow.id)).first() is None:
-        raise _refusal(tx, row)
+        raise _busy(tx, asked, row) or _refusal(tx, row)
     saga = FORCE_DELETE_VOLUME if force else DELETE_VOLUME
     notes = DeleteVolume(volume_id=row.id, exports=find_exports(tx, row.id))
     asked.volume.sagas.start(tx, saga, notes, who=asked.who)
@@ -344,6 +346,26 @@ def find_exports(tx: Session, volume_id: str) -> list[str]:
     )
     legacy = select(ExportRow.id).where(ExportRow.volume_id == volume_id)
     return sorted({*tx.execute(attachments).scalars(), *tx.execute(legacy).scalars()})
+
+
+def _busy(tx: Session, asked: Asked, row: VolumeRow) -> Conflict | None:
+    """Return what tells another service's operation to ask again: a server left it on its way."""
+    is_changing = row.status in _CHANGING or is_migrating(row)
+    if asked.operation is None or not is_changing or _is_waited_for(tx, row.id):
+        return None
+    if not (at_work := asked.volume.sagas.holders(tx, f"volume:{row.id}")):
+        return None
+    return Conflict(
+        f"Resource conflict: Volume {row.id} is {row.status} (migration_status "
+        f"{row.migration_status}), and operation {at_work[0]} is at work on it. Nothing was "
+        "changed; it can be deleted when that has ended.",
+        busy=True,
+    )
+
+
+def _is_waited_for(tx: Session, volume_id: str) -> bool:
+    query = select(AttachmentRow.id).where(AttachmentRow.volume_id == volume_id).limit(1)
+    return tx.execute(query).first() is not None
 
 
 def _refusal(tx: Session, row: VolumeRow) -> Invalid:

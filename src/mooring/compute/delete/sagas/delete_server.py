@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
-from mooring.compute.delete.sagas import elsewhere, old_image, old_shares, rooms
+from mooring.compute.delete.sagas import elsewhere, old_image, old_shares, old_volumes, rooms
 from mooring.compute.delete.sagas.delete_notes import (
     DeleteServer,
     disk_of,
@@ -23,9 +23,8 @@ from mooring.compute.moves import left_over, migrations
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
-from mooring.errors import MooringError, NotFound
+from mooring.errors import NotFound
 from mooring.saga.define import Each, Run, Saga, Step
-from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -92,20 +91,6 @@ def forget_device(tx: Session, notes: DeleteServer, item: str, run: Run[Compute]
         disk_places.remove(tx, row.id, old.elsewhere)
     else:
         devices.remove(tx, row.id)
-
-
-async def delete_volume(notes: DeleteServer, item: str, run: Run[Compute]) -> DeleteServer | None:
-    """Delete a volume that was to go with its server; one that cannot be deleted is kept."""
-    old = find(notes, item)
-    try:
-        if old.delete_too:
-            await run.service.volumes.delete(None, old.volume_id, operation=run.operation)
-    except MooringError as error:
-        if is_unavailable(error):
-            raise
-        # One that goes with its server is an item by its own id.
-        return replace(notes, kept=[*notes.kept, f"Volume {item} was kept: {error.public}"])
-    return None
 
 
 async def sweep_attachments(notes: DeleteServer, run: Run[Compute]) -> None:
@@ -179,7 +164,7 @@ DELETE_SERVER = Saga(
         Step("disconnect_host", disconnect_host),
         Step("delete_attachment", delete_attachment),
         Step("forget_device", forget_device),
-        Step("delete_volume", delete_volume),
+        Step("delete_volume", old_volumes.delete),
     ),
     Step("sweep_attachments", sweep_attachments),
     Step("release_claim", rooms.release_claim),

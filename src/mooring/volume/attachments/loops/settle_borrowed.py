@@ -24,6 +24,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, NotFound
 from mooring.volume.attachments import attachments
+from mooring.volume.snapshots.loops.remove_leaving import remove_leaving
 from mooring.volume.snapshots.loops.settle_snapshots import settle_snapshots
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import statuses
@@ -56,6 +57,7 @@ async def settle_once(volume: Volume) -> None:
         except MooringError as error:
             log.info("attachment is left for later", attachment=row.id, error=str(error))
     await settle_snapshots(volume, before)
+    await remove_leaving(volume)
     for volume_id in await volume.store.read(lambda tx: _find_volumes(tx, before)):
         await volume.store.write(lambda tx, it=volume_id: _settle_volume(tx, volume, it, before))
 

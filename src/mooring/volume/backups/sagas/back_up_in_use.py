@@ -38,6 +38,7 @@ def end_waiting(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
     if row is not None and row.saga_id:
         raise Unavailable(f"Snapshot {row.id} is {row.status}, which ends by itself.")
     if row is not None:
+        deleting.owe(run.service, row)
         deleting.begin(tx, run.service, row, making.without_token(run))
     why = "It was given up." if run.error is None else run.error.public
     making.say_why(tx, notes, run, why)

@@ -181,6 +181,7 @@ def _show(tx: Session, notes: CreateBackup, run: Run[Volume], before: str, statu
     changed = tx.execute(shown.values(values).returning(SnapshotRow.id)).first()
     if changed is not None and status != BACKING_UP and notes.is_temporary:
         row = tx.get_one(SnapshotRow, notes.snapshot_id, populate_existing=True)
+        deleting.owe(run.service, row)
         deleting.begin(tx, run.service, row, without_token(run))
 
 

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 DELETABLE = ("available", "error", "error_deleting")
 
 
+def owe(volume: Volume, row: SnapshotRow) -> None:
+    """Remember that nobody needs a snapshot: it is deleted again and again until it is gone.
+
+    For those that were taken for a backup or an image alone, never for a user's own.
+    """
+    row.leaves_since = row.leaves_since or volume.clock.now()
+
+
 def begin(tx: Session, volume: Volume, row: SnapshotRow, who: Who | None) -> None:
     """Start to delete a snapshot that nobody is at work on; it waits for its volume."""
     former = row.status if row.status in DELETABLE else "error"

@@ -1,0 +1,50 @@
+"""Snapshots of the release before stay as they are: nobody is to remove them by himself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import MetaData, Table, create_engine, select, text
+
+from mooring.store import migrate, postgresql
+from mooring.volume.tables import SnapshotRow
+from tests.store.test_disk_places import insert
+
+
+@pytest.mark.parametrize(
+    "database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+)
+def test_a_snapshot_of_before_stays(
+    request: pytest.FixtureRequest, tmp_path: Path, database: str
+) -> None:
+    if database == "postgresql":
+        engine = postgresql.create_schema_engine(request.getfixturevalue("postgres_url"), "volume")
+        with engine.begin() as connection:
+            connection.execute(text("CREATE SCHEMA volume"))
+    else:
+        engine = create_engine(f"sqlite:///{tmp_path / 'volume.sqlite'}")
+    with engine.begin() as connection:
+        for revision in migrate.revisions("volume"):
+            if revision == "volume_0014":
+                break
+            migrate.run(connection, "volume", revision)
+        before = Table("snapshots", MetaData(), autoload_with=connection)
+        assert "leaves_since" not in before.columns
+        known = {"metadata": "{}", "image_metadata": "{}", "extra_specs": "{}"}
+        for table, values in (
+            ("volume_types", {"id": "t1"}),
+            ("volumes", {"id": "v1", "size_gib": 1, "volume_type_id": "t1", "status": "available"}),
+            ("snapshots", {"id": "s1", "size_gib": 1, "volume_id": "v1", "status": "available"}),
+        ):
+            columns = Table(table, MetaData(), autoload_with=connection).columns
+            more = {name: value for name, value in known.items() if name in columns}
+            insert(connection, table, **more, **values)
+
+    assert migrate.upgrade(engine, "volume")
+
+    with engine.connect() as connection:
+        columns = (SnapshotRow.id, SnapshotRow.status, SnapshotRow.leaves_since)
+        rows = connection.execute(select(*columns))
+        assert [tuple(row) for row in rows] == [("s1", "available", None)]
+    engine.dispose()
