@@ -36,6 +36,7 @@ class Told(Struct, frozen=True, kw_only=True):
     members      what its notifications have beside the server, as `volume_id`
     details      what was left undone although it went well, for the event
     before       what went wrong in the rounds before, which its failure tells, too
+    stuck        what is told first where the way back was refused, too; `{why}` in it is why
     unawaited    its user was answered before it began, so that a refusal leaves a trace, too
     """
 
@@ -47,6 +48,7 @@ class Told(Struct, frozen=True, kw_only=True):
     members: dict[str, Any] = {}
     details: str = ""
     before: str = ""
+    stuck: str = ""
     unawaited: bool = False
 
 
@@ -120,7 +122,10 @@ class _Teller:
         if is_refused and not told.unawaited:
             actions.forget(tx, notes.action_id)
             return
-        why = _after(told.before, run.error)
+        before = told.before
+        if told.stuck and run.undo_error is not None:
+            before = told.stuck.format(why=run.undo_error.public)
+        why = _after(before, run.error)
         faults.record(tx, notes.server_id, why, run.now())
         actions.fail(tx, notes.action_id, why, run.now())
         if run.begun and told.says_errors:
