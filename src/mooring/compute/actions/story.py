@@ -84,6 +84,31 @@ def tell(
     return Story(passed=passed, ended=teller.end, failed=teller.fail, absorbed=absorb, **begin)
 
 
+def send(tx: Session, notes: Any, run: Run[Compute], *events: str) -> None:
+    """Send notifications of a story that has more of them than one."""
+    for event in events:
+        notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id)
+
+
+def begin_next(tx: Session, notes: Any, run: Run[Compute], event: str, host: str) -> None:
+    """Close an event that went well, and open the next one of the same action."""
+    actions.succeed(tx, notes.action_id, run.now())
+    actions.begin_event(tx, notes.action_id, event, run.now(), host=host)
+
+
+def begin_anew(tx: Session, notes: Any, run: Run[Compute], event: str, host: str) -> None:
+    """Close an event that ended badly, and open another one of its name."""
+    actions.fail_events(tx, notes.action_id, run.error, run.now())
+    actions.begin_event(tx, notes.action_id, event, run.now(), host=host)
+
+
+def end_in_vain(tx: Session, notes: Any, run: Run[Compute], reason: str) -> None:
+    """Tell why the server is as it was, and well: what its user asked for came to nothing."""
+    why = Conflict(reason)
+    faults.record(tx, notes.server_id, why, run.now())
+    actions.fail(tx, notes.action_id, why, run.now())
+
+
 def tell_of_round(describe: Callable[[Any], Told]) -> Callable[..., None]:
     """Return what is told of a round that failed, where a saga begins again."""
     return _Teller(describe, from_answer=False, parts={}).fail_round
