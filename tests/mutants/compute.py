@@ -7,9 +7,9 @@ from tests.mutants.mutant import FAILING, STEPS, Mutant
 MUTANTS = [
     Mutant(
         "an undo knows only what it remembers",
-        "compute/volumes/disks.py",
-        "made = await volumes.session.bury(run.operation)",
-        "made: list[str] | None = [remembered] if remembered else []",
+        "compute/volumes/reservations.py",
+        "made = await run.service.volumes.session.bury(made_in)",
+        "made: list[str] | None = []",
         STEPS,
         f"{FAILING} and attach_volume and create_attachment",
     ),

@@ -33,8 +33,8 @@ MUTANTS = [
     Mutant(
         "a rescue that fails leaves the guest as it came to be",
         "compute/rescue/sagas/rescue_server.py",
-        '        Step("return_guest", return_guest, deadline_s=700.0),\n',
-        "",
+        "        await _set_power(notes, run, request)\n    return replace",
+        "    return replace",
         _FAILURES,
         "own_disks_back",
     ),

@@ -44,8 +44,8 @@ MUTANTS = [
     Mutant(
         "a volume that comes back away stays connected to the host that failed",
         WAITING,
-        "    await disks.leave(run, old)\n    operation",
-        "    operation",
+        "    await disks.leave(run, old)\n    await reservations",
+        "    await reservations",
         TESTS,
         "where_no_host_can_have_it",
     ),

@@ -36,6 +36,7 @@ class Told(Struct, frozen=True, kw_only=True):
     members      what its notifications have beside the server, as `volume_id`
     details      what was left undone although it went well, for the event
     before       what went wrong in the rounds before, which its failure tells, too
+    stuck        what is told first where the way back was refused, too; `{why}` in it is why
     unawaited    its user was answered before it began, so that a refusal leaves a trace, too
     """
 
@@ -47,6 +48,7 @@ class Told(Struct, frozen=True, kw_only=True):
     members: dict[str, Any] = {}
     details: str = ""
     before: str = ""
+    stuck: str = ""
     unawaited: bool = False
 
 
@@ -80,6 +82,31 @@ def tell(
             leave(tx, notes, run)
 
     return Story(passed=passed, ended=teller.end, failed=teller.fail, absorbed=absorb, **begin)
+
+
+def send(tx: Session, notes: Any, run: Run[Compute], *events: str) -> None:
+    """Send notifications of a story that has more of them than one."""
+    for event in events:
+        notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id)
+
+
+def begin_next(tx: Session, notes: Any, run: Run[Compute], event: str, host: str) -> None:
+    """Close an event that went well, and open the next one of the same action."""
+    actions.succeed(tx, notes.action_id, run.now())
+    actions.begin_event(tx, notes.action_id, event, run.now(), host=host)
+
+
+def begin_anew(tx: Session, notes: Any, run: Run[Compute], event: str, host: str) -> None:
+    """Close an event that ended badly, and open another one of its name."""
+    actions.fail_events(tx, notes.action_id, run.error, run.now())
+    actions.begin_event(tx, notes.action_id, event, run.now(), host=host)
+
+
+def end_in_vain(tx: Session, notes: Any, run: Run[Compute], reason: str) -> None:
+    """Tell why the server is as it was, and well: what its user asked for came to nothing."""
+    why = Conflict(reason)
+    faults.record(tx, notes.server_id, why, run.now())
+    actions.fail(tx, notes.action_id, why, run.now())
 
 
 def tell_of_round(describe: Callable[[Any], Told]) -> Callable[..., None]:
@@ -120,7 +147,10 @@ class _Teller:
         if is_refused and not told.unawaited:
             actions.forget(tx, notes.action_id)
             return
-        why = _after(told.before, run.error)
+        before = told.before
+        if told.stuck and run.undo_error is not None:
+            before = told.stuck.format(why=run.undo_error.public)
+        why = _after(before, run.error)
         faults.record(tx, notes.server_id, why, run.now())
         actions.fail(tx, notes.action_id, why, run.now())
         if run.begun and told.says_errors:

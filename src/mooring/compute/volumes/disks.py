@@ -1,11 +1,11 @@
 """A volume of a server at one host: each way to give it and to take it back, for all sagas.
 
-    reserve / free   the empty attachment that keeps the volume for the server
     give / take      the volume in the guest: exported, connected and plugged in, and all that back
     export / leave   the volume at a host whose guest does not run
     complete, end    say that the guest has it; end the export
 
-Connection data is the answer of an export, handed on at once and kept nowhere (specs 001).
+The empty attachment that keeps a volume for a server is in `reservations`. Connection data is the
+answer of an export, handed on at once and kept nowhere (specs 001).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from msgspec import Struct
 from mooring.agent_api.disks import RELEASED, DiskSpec
 from mooring.agent_api.verbs import UNPLUG_DISK
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices, disk_places, old_calls
-from mooring.errors import Conflict, MooringError, NotFound, Unavailable, told_also
+from mooring.compute.volumes import devices, old_calls, reservations
+from mooring.errors import Conflict, MooringError, NotFound, told_also
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS, COMPUTE_VOLUME_POLL_S
 from mooring.saga import journal
-from mooring.saga.define import Park, may_be_repeated
+from mooring.saga.define import Park
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Steps:
 
     async def free(self, notes: Struct, *where: Any) -> None:
         """End every attachment that `reserve` made."""
-        await free(where[-1], self._find(notes, *where[:-1]))
+        await reservations.free(where[-1], self._find(notes, *where[:-1]))
 
     async def take(self, notes: Struct, *where: Any) -> None:
         """Take the disk from the guest and its host."""
@@ -134,64 +134,6 @@ def disk_of(row: BlockDevice, host: str | None) -> Disk:
 def attached(rows: Sequence[BlockDevice]) -> list[BlockDevice]:
     """Return the volumes among block devices that the guest has, or is to have."""
     return [row for row in rows if row.volume_id and row.state == "attached"]
-
-
-# -- reserve, free -----------------------------------------------------------------------------
-
-
-async def reserve(run: Run[Compute], disk: Disk, *, as_user: bool = True) -> str:
-    """Make an empty attachment as the user, or find the one made before; return its id.
-
-    A step behind the answer makes it as the service: the user's token may have ended. By the old
-    calls there is none, and `BY_OLD_CALLS` stands for it.
-
-    Raises Invalid or Conflict when the volume's state forbids it, NotFound.
-    """
-    if disk.old_calls:
-        return await old_calls.reserve(run, disk, as_user=as_user)
-    if may_be_repeated(run):
-        mine = await find_own(run, disk)
-        if mine:
-            return mine[0]
-    made = await run.service.volumes.create_attachment(
-        run.user if as_user else None, disk.volume_id, disk.server_id, operation=run.operation
-    )
-    return made.id
-
-
-async def free(run: Run[Compute], disk: Disk) -> None:
-    """Delete every attachment that `reserve` made.
-
-    Raises Conflict when the one that the disk names will not go, now or for long. What nobody would
-    remember is Unavailable, and asked again for as long as it takes.
-    """
-    if disk.old_calls:
-        failure = await guests.give_up_late(run, old_calls.free(run, disk))
-        if failure:
-            raise Conflict(failure) if disk.reserved else Unavailable(failure)
-        return
-    volumes, remembered = run.service.volumes, disk.attachment_id or ""
-    made = await volumes.session.bury(run.operation)
-    if made is None:
-        made = await find_own(run, disk)
-    for attachment_id in sorted({*made, remembered} - {""}):
-        operation = guests.other(run.operation, "delete")
-        deleting = volumes.delete_attachment(None, attachment_id, operation=operation)
-        failure = await guests.give_up_late(run, deleting)
-        if failure:
-            raise Conflict(failure) if attachment_id == remembered else Unavailable(failure)
-
-
-async def find_own(run: Run[Compute], disk: Disk) -> list[str]:
-    """Return attachments of this server that are neither `known` nor of any place."""
-    volume_id = disk.volume_id
-    there = await run.service.volumes.attachments(None, volume_id=volume_id)
-    rows = await run.service.store.read(lambda tx: disk_places.attachments_of(tx, volume_id))
-    return [
-        found.id
-        for found in there
-        if found.server_id == disk.server_id and found.id not in {*disk.known, *rows}
-    ]
 
 
 # -- give, take --------------------------------------------------------------------------------
@@ -275,18 +217,21 @@ async def _plug(run: Run[Compute], disk: Disk, spec: DiskSpec, operation: Operat
 # -- export, leave -----------------------------------------------------------------------------
 
 
-async def export(run: Run[Compute], disk: Disk) -> Mapping[str, Any]:
+async def export(
+    run: Run[Compute], disk: Disk, operation: Operation | None = None
+) -> Mapping[str, Any]:
     """Have a volume that has its data exported to the host; return how to connect it.
 
-    Raises Park while it has not, Conflict when it is in error.
+    A step that exports several does so under an `operation` for each. Raises Park while it has no
+    data, Conflict when it is in error.
     """
     if not disk.has_data:
         await wait_until_ready(run, disk.volume_id)
     if disk.old_calls:
-        return await old_calls.export(run, disk, operation=run.operation)
+        return await old_calls.export(run, disk, operation=operation or run.operation)
     connector = await guests.connector(run, disk.host or "", disk.device_name)
     given = await run.service.volumes.connect_attachment(
-        None, disk.attachment_id or "", connector, operation=run.operation
+        None, disk.attachment_id or "", connector, operation=operation or run.operation
     )
     return given.connection_info
 

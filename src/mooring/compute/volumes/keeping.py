@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes import devices, disk_places, disks, reservations
 from mooring.errors import MooringError
 from mooring.saga.define import Together
 from mooring.saga.journal import is_unavailable
@@ -69,7 +69,7 @@ async def settle(run: Run[Compute], server_id: str) -> Together | None:
         if held is not None and held.status == "attaching":
             await _complete(run, held)
         for found in spare:
-            await _delete(run, found)
+            await _ask(reservations.delete(run, found.id))
     return Together(lambda tx: _adopt(tx, run, adopted)) if adopted else None
 
 
@@ -97,12 +97,6 @@ async def _complete(run: Run[Compute], attachment: Attachment) -> None:
     operation = guests.other(run.operation, f"complete.{attachment.id}")
     volumes = run.service.volumes
     await _ask(volumes.complete_attachment(None, attachment.id, operation=operation))
-
-
-async def _delete(run: Run[Compute], attachment: Attachment) -> None:
-    operation = guests.other(run.operation, f"delete.{attachment.id}")
-    volumes = run.service.volumes
-    await _ask(volumes.delete_attachment(None, attachment.id, operation=operation))
 
 
 async def _ask(work: Awaitable[None]) -> None:

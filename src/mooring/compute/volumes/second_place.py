@@ -1,6 +1,6 @@
 """A volume given to a second host, which is to get the guest that has it at the first one.
 
-Both hosts are in `disk_places` meanwhile. `disks.free` and `disks.leave` take this back.
+Both hosts are in `disk_places` meanwhile. `reservations.free` and `disks.leave` take this back.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import disks
+from mooring.compute.volumes import reservations
 from mooring.errors import Invalid, Unavailable
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import may_be_repeated
@@ -30,7 +30,7 @@ async def reserve(run: Run[Compute], disk: Disk) -> str:
     volumes = run.service.volumes
     connector = await guests.connector(run, disk.host or "", disk.device_name)
     if may_be_repeated(run):
-        for mine in await disks.find_own(run, disk):
+        for mine in await reservations.find_own(run, disk):
             if (await volumes.show_attachment(None, mine)).connection_info:
                 return mine
     try:

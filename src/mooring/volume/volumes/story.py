@@ -52,22 +52,23 @@ def tell(
     """
     story = Story() if absorbed is None else Story(absorbed=absorbed)
     if begun:
-        story = replace(story, begun=_Notice(begun))
+        story = replace(story, begun=Notice(begun))
     if ended:
-        story = replace(story, ended=_Notice(ended))
+        story = replace(story, ended=Notice(ended))
     if explain is not None:
         story = replace(story, failed=_Message(explain))
     return story
 
 
-class _Notice:
-    """Sends one notification."""
+class Notice:
+    """Sends one notification, of notes that are told of."""
 
-    def __init__(self, event: str) -> None:
-        self._event = event
+    def __init__(self, event: str, is_told: Callable[[Any], bool] = lambda _: True) -> None:
+        self._event, self._is_told = event, is_told
 
     def __call__(self, tx: Session, notes: Any, run: Run[Volume]) -> None:
-        notices.send(tx, run.service, notes.volume_id, self._event)
+        if self._is_told(notes):
+            notices.send(tx, run.service, notes.volume_id, self._event)
 
 
 class _Message:

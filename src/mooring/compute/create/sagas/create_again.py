@@ -19,7 +19,7 @@ from mooring.compute.create.sagas.create_notes import (
     with_disk,
 )
 from mooring.compute.scheduling import tried
-from mooring.compute.volumes import disk_places, disks
+from mooring.compute.volumes import disk_places, reservations
 from mooring.compute.volumes.old_calls import named
 from mooring.errors import Invalid
 
@@ -61,7 +61,7 @@ def keep_reserved(tx: Session, notes: CreateServer, item: str, run: Run[Compute]
 
 async def reserve_again(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
     """Reserve a volume that the server had before. Raises Invalid, Conflict: others have it now."""
-    made = await disks.reserve(run, guest_disk(notes, item), as_user=False)
+    made = await reservations.reserve(run, guest_disk(notes, item), as_user=False)
     return with_disk(notes, item, attachment_id=made)
 
 

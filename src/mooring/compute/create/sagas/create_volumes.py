@@ -16,8 +16,7 @@ from mooring.compute.create.sagas.create_notes import (
 )
 from mooring.compute.hosts import guests
 from mooring.compute.scheduling.reach import may_differ
-from mooring.compute.volumes import devices, disk_places, disks
-from mooring.compute.volumes.old_calls import end_unanswered as end_unanswered_call
+from mooring.compute.volumes import devices, disk_places, disks, reservations
 from mooring.compute.volumes.old_calls import named, refuse_late
 from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable, told_also
 from mooring.saga.define import Together, may_be_repeated
@@ -40,7 +39,7 @@ async def reserve_existing(notes: CreateServer, item: str, run: Run[Compute]) ->
     """Reserve a volume that the user named, with the user's own rights."""
     disk = find(notes, item)
     try:
-        made = await disks.reserve(run, guest_disk(notes, item))
+        made = await reservations.reserve(run, guest_disk(notes, item))
     except (Conflict, NotFound) as error:
         if is_unavailable(error):
             raise
@@ -143,7 +142,7 @@ async def await_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Non
 
 async def reserve_made(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
     """Reserve a volume that was made for this server."""
-    made = await disks.reserve(run, guest_disk(notes, item))
+    made = await reservations.reserve(run, guest_disk(notes, item))
     return with_disk(notes, item, attachment_id=made)
 
 
@@ -180,7 +179,7 @@ async def free(notes: CreateServer, item: str, run: Run[Compute]) -> Together | 
     disk = guest_disk(notes, item)
     if not disk.volume_id:
         return None
-    await disks.free(run, disk)
+    await reservations.free(run, disk)
 
     def forget(tx: Session) -> None:
         for host in (disk_places.NOWHERE, notes.host):
@@ -228,25 +227,9 @@ async def _end_unanswered(notes: CreateServer, item: str, run: Run[Compute]) -> 
     disk = find(notes, item)
     if disk.volume_id:
         reserving = _reserving(run, disk, is_again=bool(notes.tried))
-        await _free_unknown(guest_disk(notes, item), run, reserving)
+        await reservations.free_unnoted(run, guest_disk(notes, item), reserving)
     if disk.source != "volume" and (disk.delete_too or not disk.volume_id):
         await _delete_made(notes, item, run, _asked_in(run, "make_volume", item))
-
-
-async def _free_unknown(disk: disks.Disk, run: Run[Compute], reserving: Operation) -> None:
-    if disk.old_calls:
-        await end_unanswered_call(run, disk, reserving)
-        return
-    volumes, volume_id = run.service.volumes, disk.volume_id
-    known = await run.service.store.read(lambda tx: disk_places.attachments_of(tx, volume_id))
-    if disk.attachment_id in known:
-        return
-    made = await volumes.session.bury(reserving)
-    if made is None:
-        made = await disks.find_own(run, disk)
-    for attachment_id in sorted({*made, disk.attachment_id or ""} - {""}):
-        operation = guests.other(reserving, f"delete.{attachment_id}")
-        await volumes.delete_attachment(None, attachment_id, operation=operation)
 
 
 def _reserving(run: Run[Compute], disk: NewDisk, *, is_again: bool) -> Operation:

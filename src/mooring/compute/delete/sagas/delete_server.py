@@ -22,7 +22,7 @@ from mooring.compute.hosts import guests
 from mooring.compute.moves import left_over, migrations
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes import devices, disk_places, disks, reservations
 from mooring.errors import NotFound
 from mooring.saga.define import Each, Run, Saga, Step
 
@@ -101,8 +101,7 @@ async def sweep_attachments(notes: DeleteServer, run: Run[Compute]) -> None:
 async def _sweep(notes: DeleteServer, run: Run[Compute], volume_id: str | None = None) -> None:
     volumes = run.service.volumes
     for left in await volumes.attachments(None, server_id=notes.server_id, volume_id=volume_id):
-        operation = guests.other(run.operation, left.id)
-        await volumes.delete_attachment(None, left.id, operation=operation)
+        await reservations.delete(run, left.id)
 
 
 def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:

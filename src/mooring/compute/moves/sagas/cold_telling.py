@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.compute.actions import actions, faults, notices
-from mooring.compute.actions.story import Told, tell
+from mooring.compute.actions.story import Told, begin_next, end_in_vain, send, tell
 from mooring.compute.scheduling import tried
-from mooring.errors import Conflict
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -50,51 +48,34 @@ _moved, _reverted = tell(_describe_move), tell(_describe_revert)
 
 def _prepare(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
     _moved.begun(tx, notes, run)
-    _send(tx, notes, run, "resize_prep.start")
+    send(tx, notes, run, "resize_prep.start")
 
 
 def _prepared(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
-    _next(tx, notes, run, "compute_resize_instance", notes.source)
-    _send(tx, notes, run, "resize_prep.end", "resize.start")
+    begin_next(tx, notes, run, "compute_resize_instance", notes.source)
+    send(tx, notes, run, "resize_prep.end", "resize.start")
 
 
 def _stopped(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
-    _next(tx, notes, run, "compute_finish_resize", notes.destination)
-    _send(tx, notes, run, "resize.end", "resize_finish.start")
+    begin_next(tx, notes, run, "compute_finish_resize", notes.destination)
+    send(tx, notes, run, "resize.end", "resize_finish.start")
 
 
 def _end(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
     if notes.has_moved:
         _moved.ended(tx, notes, run)
-        _send(tx, notes, run, "resize_finish.end")
+        send(tx, notes, run, "resize_finish.end")
     else:
-        _stay(tx, notes, run)
-        _send(tx, notes, run, "resize.error")
+        end_in_vain(tx, notes, run, notes.reason)
+        send(tx, notes, run, "resize.error")
 
 
 def _end_revert(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
     if notes.has_moved:
         _reverted.ended(tx, notes, run)
     else:
-        _stay(tx, notes, run)
-        _send(tx, notes, run, "resize_revert.end")
-
-
-def _stay(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
-    """Tell why the server is where it was, and well: what its user asked for came to nothing."""
-    stayed = Conflict(notes.reason)
-    faults.record(tx, notes.server_id, stayed, run.now())
-    actions.fail(tx, notes.action_id, stayed, run.now())
-
-
-def _next(tx: Session, notes: ColdMove, run: Run[Compute], event: str, host: str) -> None:
-    actions.succeed(tx, notes.action_id, run.now())
-    actions.begin_event(tx, notes.action_id, event, run.now(), host=host)
-
-
-def _send(tx: Session, notes: ColdMove, run: Run[Compute], *events: str) -> None:
-    for event in events:
-        notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id)
+        end_in_vain(tx, notes, run, notes.reason)
+        send(tx, notes, run, "resize_revert.end")
 
 
 MOVED = replace(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from mooring.compute.actions import actions
+from mooring.compute.actions.story import begin_anew
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas.move_notes import ColdMove, Move
 from mooring.compute.scheduling import tried
@@ -46,9 +46,7 @@ def tell(event: str, **values: str) -> Callable[[Session, Move, Run[Compute]], N
     """
 
     def told(tx: Session, notes: Move, run: Run[Compute]) -> None:
-        now = run.now()
-        actions.fail_events(tx, notes.action_id, run.error, now)
-        actions.begin_event(tx, notes.action_id, event, now, host=notes.source)
-        migrations.change(tx, notes.migration_id, now, destination=None, **values)
+        begin_anew(tx, notes, run, event, notes.source)
+        migrations.change(tx, notes.migration_id, run.now(), destination=None, **values)
 
     return told

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.compute.actions import notices
-from mooring.compute.actions.story import Told, tell
+from mooring.compute.actions.story import Told, send, tell
 from mooring.compute.create import spawning
 from mooring.compute.drives import config_drives
 from mooring.compute.groups import affinity
@@ -45,7 +44,6 @@ def begin_evacuation(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:
     """Say that the server is to be elsewhere."""
     states.move(tx, notes.server_id, "rebuilding", run.now())
     migrations.change(tx, notes.migration_id, run.now(), status="pre-migrating")
-    notices.send(tx, run.service, notes.server_id, "evacuate", action_id=notes.action_id)
 
 
 def give_back(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:
@@ -144,6 +142,14 @@ def _describe(notes: Evacuate) -> Told:
     return Told(event=_EVENT, host=notes.source, notice="rebuild", before=before)
 
 
+_told = tell(_describe)
+
+
+def _begin(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:
+    send(tx, notes, run, "evacuate")
+    _told.begun(tx, notes, run)
+
+
 _BAD_END = (
     Step("owe_guest_all_the_same", owe_guest_all_the_same),
     Step("hold_places", leaving.hold_places),
@@ -172,5 +178,5 @@ EVACUATE = Saga(
     owes=(Step("release_source", claiming.release_source, may_be_forgone=True),),
     residue=("faults", "instance_actions", "migrations"),
     again=Again("claim_destination", elsewhere.try_elsewhere, told=elsewhere.tell(_EVENT)),
-    story=tell(_describe),
+    story=replace(_told, begun=_begin),
 )

@@ -27,7 +27,7 @@ from mooring.compute.moves.sagas.move_notes import (
     there,
 )
 from mooring.compute.servers import states
-from mooring.compute.volumes import disk_places, disks
+from mooring.compute.volumes import disk_places, disks, reservations
 from mooring.compute.volumes.old_calls import named
 from mooring.errors import MooringError
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
@@ -217,7 +217,7 @@ async def hold_places(notes: M, run: Run[Compute]) -> M:
     gone: list[str] = []
     for item in items(notes):
         disk, other = find(notes, item), there(notes, item)
-        made = disk.made or next(iter(await disks.find_own(run, other)), "")
+        made = disk.made or next(iter(await reservations.find_own(run, other)), "")
         moved[item] = replace(disk, made=made)
         for host, attachment_id in ((notes.source, disk.attachment_id), (notes.destination, made)):
             one = disk.at(notes.server_id, host, attachment_id, notes.known)

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.compute.actions import actions, faults, notices
-from mooring.compute.actions.story import Told, tell
+from mooring.compute.actions.story import Told, end_in_vain, send, tell
 from mooring.compute.scheduling import tried
-from mooring.errors import Conflict
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -31,34 +29,27 @@ _told = tell(_describe)
 
 def _begin(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
     _told.begun(tx, notes, run)
-    _send(tx, notes, run, "live_migration_pre.start")
+    send(tx, notes, run, "live_migration_pre.start")
 
 
 def _made_ready(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
-    _send(tx, notes, run, "live_migration_pre.end")
+    send(tx, notes, run, "live_migration_pre.end")
 
 
 def _placed(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
-    _send(tx, notes, run, f"{_outcome(notes)}.start")
+    send(tx, notes, run, f"{_outcome(notes)}.start")
 
 
 def _end(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
-    _send(tx, notes, run, f"{_outcome(notes)}.end")
+    send(tx, notes, run, f"{_outcome(notes)}.end")
     if notes.has_moved:
         _told.ended(tx, notes, run)
         return
-    # The server is well, and where it was: what its user asked for came to nothing all the same.
-    stayed = Conflict(notes.reason)
-    faults.record(tx, notes.server_id, stayed, run.now())
-    actions.fail(tx, notes.action_id, stayed, run.now())
+    end_in_vain(tx, notes, run, notes.reason)
 
 
 def _outcome(notes: LiveMigrate) -> str:
     return "live_migration_post" if notes.has_moved else "live_migration_rollback"
-
-
-def _send(tx: Session, notes: LiveMigrate, run: Run[Compute], event: str) -> None:
-    notices.send(tx, run.service, notes.server_id, event, action_id=notes.action_id)
 
 
 STORY = replace(

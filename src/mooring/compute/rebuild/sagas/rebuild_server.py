@@ -16,7 +16,7 @@ from mooring.compute.rebuild.sagas import rebuild_ends as ends
 from mooring.compute.rebuild.sagas import rebuild_steps as steps
 from mooring.compute.rebuild.sagas import reimaged_root as root
 from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer
-from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes import devices, disk_places, disks, reservations
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.saga import journal
 from mooring.saga.define import Run, Saga, Step, Together, may_be_repeated
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
-    from mooring.fence.operation import Operation
+
+_RESERVE, _ASK = "reserve_root", "start_reimage"
 
 
 async def reserve_root(notes: RebuildServer, run: Run[Compute]) -> RebuildServer | None:
     """Make an empty attachment, so that the volume stays reserved for the server."""
     if not notes.frees:
         return None
-    made = await disks.reserve(run, root.empty_disk(notes), as_user=False)
+    made = await reservations.reserve(run, root.empty_disk(notes), as_user=False)
     return replace(notes, attachment_id=made)
 
 
@@ -104,7 +105,7 @@ async def settle_root(notes: RebuildServer, run: Run[Compute]) -> RebuildServer 
     """
     volumes = run.service.volumes
     if not notes.asked:
-        await volumes.session.bury(_step_of(run, start_reimage.__name__))
+        await volumes.session.bury(run.operation.of_step(_ASK))
     row = await run.service.store.read(lambda tx: devices.find(tx, notes.block_device_id))
     try:
         volume = await volumes.show(None, notes.volume_id)
@@ -112,7 +113,8 @@ async def settle_root(notes: RebuildServer, run: Run[Compute]) -> RebuildServer 
         return notes
     is_saved = row is None or not notes.frees or row.attachment_id != notes.old_attachment_id
     if not is_saved and await root.has_old(notes, run, volume):
-        await guests.insist(run, _delete_empty(notes, run))
+        reserving = run.operation.of_step(_RESERVE)
+        await guests.insist(run, reservations.free_made(run, root.empty_disk(notes), reserving))
         return replace(notes, kept=True)
     root.rest_while_copying(notes, volume)
     has_old = volume.status == root.RESERVED and not await root.is_new(notes, run, volume)
@@ -126,31 +128,16 @@ async def settle_root(notes: RebuildServer, run: Run[Compute]) -> RebuildServer 
     return Together(save, settled)
 
 
-async def _delete_empty(notes: RebuildServer, run: Run[Compute]) -> None:
-    """Delete what `reserve_root` made, and see that it makes no more."""
-    volumes = run.service.volumes
-    made = await volumes.session.bury(_step_of(run, reserve_root.__name__))
-    if made is None:
-        made = await disks.find_own(run, root.empty_disk(notes))
-    for attachment_id in sorted({*made, notes.attachment_id} - {""}):
-        operation = guests.other(run.operation, "delete")
-        await volumes.delete_attachment(None, attachment_id, operation=operation)
-
-
-def _step_of(run: Run[Compute], step: str) -> Operation:
-    return run.operation.of_step(step)
-
-
 REBUILD_SERVER = Saga(
     "compute.rebuild_server",
     RebuildServer,
     steps.BEGIN,
     *steps.TAKE_DOWN,
-    Step("reserve_root", reserve_root),
+    Step(_RESERVE, reserve_root),
     Step("disconnect_root", disconnect_root),
     Step("free_root", free_root),
     Step("save_root", save_root),
-    Step("start_reimage", start_reimage),
+    Step(_ASK, start_reimage),
     Step("await_reimage", await_reimage),
     *steps.BRING_UP,
     version=2,

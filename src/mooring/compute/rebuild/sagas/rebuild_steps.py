@@ -99,12 +99,9 @@ async def spawn_guest(notes: RebuildServer, run: Run[Compute]) -> None:
 
 async def complete_volume(notes: RebuildServer, item: str, run: Run[Compute]) -> None:
     """Tell the volume service that the guest has the volume."""
-    del notes
     row = await run.service.store.read(lambda tx: devices.find(tx, item))
     if row is not None and row.attachment_id:
-        volumes = run.service.volumes
-        completing = volumes.complete_attachment(None, row.attachment_id, operation=run.operation)
-        await guests.insist(run, completing)
+        await guests.insist(run, disks.complete(run, disks.disk_of(row, notes.host)))
 
 
 def record_rebuilt(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
@@ -135,10 +132,9 @@ async def connect_reserved(notes: RebuildServer, row: BlockDevice, run: Run[Comp
     attachment = await find_attachment(run, row.attachment_id)
     if attachment is None or attachment.status not in {"reserved", "attaching"}:
         return
-    connector = await guests.connector(run, notes.host, row.device_name)
-    await run.service.volumes.connect_attachment(
-        None, attachment.id, connector, operation=guests.other(run.operation, row.id)
-    )
+    # Whatever was reimaged was waited for; what merely was kept has its data.
+    disk = replace(disks.disk_of(row, notes.host), has_data=True)
+    await disks.export(run, disk, guests.other(run.operation, row.id))
 
 
 async def find_attachment(run: Run[Compute], attachment_id: str | None) -> Attachment | None:

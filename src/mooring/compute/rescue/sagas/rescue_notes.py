@@ -6,6 +6,9 @@ from typing import Literal
 
 from mooring.compute.power.sagas.power_notes import ChangePower, Mode, State
 
+RUNS = frozenset({"running", "paused"})
+"""How a guest is that has an emulator."""
+
 
 class UnrescueServer(ChangePower, frozen=True, kw_only=True):
     """The notes: for its host, a hard reboot.
@@ -23,11 +26,14 @@ class RescueServer(UnrescueServer, frozen=True, kw_only=True):
 
     bus, is_stable  how the disk that is made of the image is given to the guest
     was_running     whether the guest ran, or stood still, before
-    broken          why it was not brought back
     """
 
     image_id: str
     bus: Literal["virtio", "scsi"]
     is_stable: bool
     was_running: bool = False
-    broken: str = ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the guest was found otherwise than it was before."""
+        return self.in_rescue or (bool(self.found) and (self.found in RUNS) != self.was_running)

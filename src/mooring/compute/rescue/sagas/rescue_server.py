@@ -17,11 +17,12 @@ from mooring.compute.hosts import guests
 from mooring.compute.power.sagas import power, power_request
 from mooring.compute.power.sagas.power_notes import GIVES
 from mooring.compute.rescue.sagas import rescue_steps as steps
-from mooring.compute.rescue.sagas.rescue_notes import RescueServer
+from mooring.compute.rescue.sagas.rescue_notes import RUNS, RescueServer
 from mooring.compute.servers import states
 from mooring.compute.shares import power as share_power
 from mooring.errors import Conflict
-from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.limits import COMPUTE_UNDO_ATTEMPTS
+from mooring.saga.define import Former, Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -39,7 +40,7 @@ async def find_guest(notes: RescueServer, run: Run[Compute]) -> RescueServer:
             f"Host {notes.host} has no guest of server {notes.server_id}, which was left as it is. "
             "Reboot it hard, or rebuild it."
         )
-    return replace(notes, was_running=guest.state in steps.RUNS)
+    return replace(notes, was_running=guest.state in RUNS)
 
 
 async def push_image(notes: RescueServer, run: Run[Compute]) -> None:
@@ -63,30 +64,22 @@ def record_rescued(tx: Session, notes: RescueServer, run: Run[Compute]) -> None:
 
 
 async def return_guest(notes: RescueServer, run: Run[Compute]) -> RescueServer:
-    """Let the guest have its own disks again, on or off as it was, unless it never lost them.
-
-    Where that is refused for good, or stays unanswered for long, note why.
-    """
-    if not notes.found or (notes.found in steps.RUNS and not notes.in_rescue):
+    """Let the guest have its own disks again, on or off as it was, unless it never lost them."""
+    if not notes.found or (notes.found in RUNS and not notes.in_rescue):
         return notes
-    if why := await guests.give_up_late(run, _return_guest(notes, run)):
-        return replace(notes, broken=why)
+    if not await guests.is_lost(run, notes.host):
+        request = await power_request.build(notes, run)
+        request = request if notes.was_running else replace(request, state="off")
+        await _set_power(notes, run, request)
     return replace(notes, found="running" if notes.was_running else "stopped", in_rescue=False)
 
 
-def end_badly(tx: Session, notes: RescueServer, run: Run[Compute]) -> None:
-    """Leave the server as its guest is; one that was not brought back is in ERROR."""
-    if notes.broken:
+def end_refused(tx: Session, notes: RescueServer, run: Run[Compute]) -> None:
+    """Put a server into ERROR whose guest was not brought back; leave another one as it is."""
+    if notes.is_changed:
         states.break_down(tx, notes.server_id, run.now())
     else:
         steps.give_up(tx, notes, run)
-
-
-async def _return_guest(notes: RescueServer, run: Run[Compute]) -> None:
-    if await guests.is_lost(run, notes.host):
-        return
-    request = await power_request.build(notes, run)
-    await _set_power(notes, run, request if notes.was_running else replace(request, state="off"))
 
 
 async def _set_power(notes: RescueServer, run: Run[Compute], request: PowerRequest) -> None:
@@ -99,12 +92,12 @@ async def _set_power(notes: RescueServer, run: Run[Compute], request: PowerReque
 
 def _describe(notes: RescueServer) -> Told:
     """Tell how far it is, and of a server in ERROR what to do."""
-    advice = f"The server was not brought back ({notes.broken}); reboot it hard."
+    advice = "The server was not brought back ({why}); reboot it hard."
     return Told(
         event="compute_rescue_instance",
         host=notes.host,
         notice="rescue",
-        before=advice if notes.broken else "",
+        stuck=advice if notes.is_changed else "",
     )
 
 
@@ -119,13 +112,21 @@ RESCUE_SERVER = Saga(
     *GIVES,
     Step("start_rescue", start_rescue, deadline_s=700.0),
     Step("record_rescued", record_rescued),
+    version=2,
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
     pivot="start_rescue",
     failed_end=(
         Step("look_at_guest", steps.look_at_guest),
-        Step("return_guest", return_guest, deadline_s=700.0),
-        Step("end_badly", end_badly),
+        Step(
+            "return_guest",
+            return_guest,
+            deadline_s=700.0,
+            undo_attempts=COMPUTE_UNDO_ATTEMPTS,
+        ),
+        Step("end_badly", steps.give_up),
     ),
+    undo_ends=(Step("look_once_more", steps.look_at_guest), Step("end_refused", end_refused)),
     residue=("faults", "instance_actions"),
     story=tell(_describe),
+    former=Former(leaves=lambda notes: bool(notes.get("broken"))),
 )

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mooring.saga.define import Run
 
 N = TypeVar("N", bound=UnrescueServer)
-RUNS = frozenset({"running", "paused"})
 
 
 async def require_host(notes: UnrescueServer, run: Run[Compute]) -> None:

@@ -26,7 +26,7 @@ from mooring.compute.shelve.sagas.shelve_notes import (
     nowhere,
     with_disk,
 )
-from mooring.compute.volumes import disk_places, disks, old_calls
+from mooring.compute.volumes import disk_places, disks, old_calls, reservations
 from mooring.compute.volumes.disk_places import NOWHERE
 from mooring.compute.volumes.old_calls import BY_OLD_CALLS, named
 from mooring.errors import NotFound
@@ -51,7 +51,7 @@ async def check_image(notes: OffloadServer, run: Run[Compute]) -> None:
 
 async def reserve_spare(notes: OffloadServer, item: str, run: Run[Compute]) -> OffloadServer:
     """Make the empty attachment that is to keep the volume for the server."""
-    made = await disks.reserve(run, nowhere(notes, item), as_user=False)
+    made = await reservations.reserve(run, nowhere(notes, item), as_user=False)
     return with_disk(notes, item, made=made)
 
 
@@ -113,7 +113,7 @@ async def hold_volumes(notes: OffloadServer, run: Run[Compute]) -> OffloadServer
         if not await disks.hold(run, disk):
             notes = with_disk(notes, item, attachment_id="")
         elif spare:
-            await _delete(run, spare)
+            await reservations.delete(run, spare)
             notes = with_disk(notes, item, made="")
     return notes
 
@@ -139,25 +139,13 @@ def keep_server(tx: Session, notes: OffloadServer, run: Run[Compute]) -> None:
 
 async def free_unknown(notes: OffloadServer, run: Run[Compute]) -> None:
     """End the attachments that no place has: those made, or left, and not written down."""
-    volumes = run.service.volumes
     for item in items(notes):
-        disk = find(notes, item)
-        made = await volumes.session.bury(run.operation.of_step(f"{_RESERVE}:{item}"))
-        if made is None:
-            made = await disks.find_own(run, nowhere(notes, item))
-        places = await run.service.store.read(
-            lambda tx, one=disk.volume_id: disk_places.attachments_of(tx, one)
-        )
-        unknown = {*made, disk.made, disk.attachment_id} - places - {"", BY_OLD_CALLS}
-        for attachment_id in sorted(unknown):
-            await _delete(run, attachment_id)
-        if disk.attachment_id == BY_OLD_CALLS and not await old_calls.are_left(run, item):
-            await old_calls.end(run, at_host(notes, item), is_known=False)
-
-
-async def _delete(run: Run[Compute], attachment_id: str) -> None:
-    operation = guests.other(run.operation, f"delete.{attachment_id}")
-    await run.service.volumes.delete_attachment(None, attachment_id, operation=operation)
+        disk, reserving = at_host(notes, item), run.operation.of_step(f"{_RESERVE}:{item}")
+        for one in (nowhere(notes, item), disk):
+            await reservations.free_unnoted(run, one, reserving)
+        came_so = find(notes, item).attachment_id == BY_OLD_CALLS
+        if came_so and not await old_calls.are_left(run, item):
+            await old_calls.end(run, disk, is_known=False)
 
 
 def locks_of(notes: OffloadServer) -> list[Lock]:

@@ -31,7 +31,7 @@ from mooring.compute.shelve.sagas.shelve_notes import (
 )
 from mooring.compute.shelve.sagas.waiting_volumes import GIVEN
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes import devices, disk_places, disks, reservations
 from mooring.compute.volumes.disk_places import NOWHERE
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Again, Lock, Run, Saga, Step, exclusive, shared
@@ -132,7 +132,7 @@ async def hold_volumes(notes: UnshelveServer, run: Run[Compute]) -> UnshelveServ
     """
     for item in items(notes):
         if not await disks.hold(run, at_host(notes, item)):
-            made = await disks.find_own(run, nowhere(notes, item))
+            made = await reservations.find_own(run, nowhere(notes, item))
             notes = with_disk(notes, item, made=made[0] if made else "")
     return notes
 

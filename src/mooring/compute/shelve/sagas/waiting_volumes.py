@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.compute.hosts import guests
 from mooring.compute.shelve.sagas.shelve_notes import (
     UnshelveServer,
     at_host,
@@ -12,7 +11,7 @@ from mooring.compute.shelve.sagas.shelve_notes import (
     nowhere,
     with_disk,
 )
-from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes import devices, disk_places, disks, reservations
 from mooring.errors import Invalid, NotFound
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Each, Run, Step, Together
@@ -41,9 +40,7 @@ async def put_away(notes: UnshelveServer, item: str, run: Run[Compute]) -> Toget
         await disks.leave(run, old)
         return Together(lambda tx: devices.remove(tx, item))
     await disks.leave(run, old)
-    operation = guests.other(run.operation, "delete")
-    volumes = run.service.volumes
-    await volumes.delete_attachment(None, old.attachment_id or "", operation=operation)
+    await reservations.delete(run, old.attachment_id or "")
 
     def save(tx: Session) -> None:
         disk_places.change(tx, item, notes.host, run.now(), attachment_id=made)
@@ -58,10 +55,10 @@ async def _reserve(notes: UnshelveServer, item: str, run: Run[Compute]) -> str:
     (facts/block_storage.md 2.4).
     """
     try:
-        return await disks.reserve(run, nowhere(notes, item), as_user=False)
+        return await reservations.reserve(run, nowhere(notes, item), as_user=False)
     except Invalid:
         await disks.hold(run, at_host(notes, item))
-        return await disks.reserve(run, nowhere(notes, item), as_user=False)
+        return await reservations.reserve(run, nowhere(notes, item), as_user=False)
 
 
 GIVEN = Each(

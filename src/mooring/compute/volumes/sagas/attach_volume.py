@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices, disk_places, disks, old_calls
+from mooring.compute.volumes import devices, disk_places, disks, old_calls, reservations
 from mooring.compute.volumes.sagas.release_device import begin_release
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
@@ -63,7 +63,7 @@ def forget_device(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:
 async def reserve(notes: AttachVolume, run: Run[Compute]) -> AttachVolume:
     """Reserve the volume with the user's own rights, without a connector."""
     try:
-        return replace(notes, attachment_id=await disks.reserve(run, disks.in_notes(notes)))
+        return replace(notes, attachment_id=await reservations.reserve(run, disks.in_notes(notes)))
     except (Conflict, NotFound) as error:
         if is_unavailable(error):
             raise

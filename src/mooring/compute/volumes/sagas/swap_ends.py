@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.agent_api.mirrors import SWITCHED
-from mooring.compute.volumes import devices, disks
+from mooring.compute.volumes import devices, disks, reservations
 from mooring.compute.volumes.sagas import detaching, swap_steps
 from mooring.compute.volumes.sagas.release_device import begin_release
 from mooring.compute.volumes.sagas.swap_notes import SwapVolume, exchange, new_disk
@@ -54,7 +54,7 @@ async def finish_new(notes: SwapVolume, run: Run[Compute]) -> SwapVolume | None:
 async def free_new(notes: SwapVolume, run: Run[Compute]) -> None:
     """Free the new volume of a guest that kept the old one."""
     if not notes.switched:
-        await disks.free(run, new_disk(notes))
+        await reservations.free(run, new_disk(notes))
 
 
 def settle_spare(tx: Session, notes: SwapVolume, run: Run[Compute]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import disks, mirroring
+from mooring.compute.volumes import disks, mirroring, reservations
 from mooring.compute.volumes.sagas.extend_notes import GIB
 from mooring.compute.volumes.sagas.swap_notes import (
     SwapVolume,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 async def reserve(notes: SwapVolume, run: Run[Compute]) -> SwapVolume:
     """Reserve the new volume for the server, as whoever asked."""
     try:
-        return replace(notes, made=await disks.reserve(run, new_disk(notes)))
+        return replace(notes, made=await reservations.reserve(run, new_disk(notes)))
     except (Conflict, NotFound) as error:
         if is_unavailable(error):
             raise

@@ -9,21 +9,11 @@ guest has, and a bad end goes by that: the copy goes, or is the volume after all
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
-
-from mooring.saga.define import Lock, Run, Saga, Step, exclusive, shared
+from mooring.saga.define import Lock, Saga, Step, Story, exclusive, shared
 from mooring.volume.migration.sagas import in_use_steps as steps
 from mooring.volume.migration.sagas.in_use_notes import MigrateInUse
 from mooring.volume.migration.sagas.migrate_volume import clear_target
-from mooring.volume.volumes import notices
-from mooring.volume.volumes.story import tell
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from mooring.volume.service import Volume
+from mooring.volume.volumes.story import Notice
 
 
 def _locks(notes: MigrateInUse) -> list[Lock]:
@@ -31,11 +21,11 @@ def _locks(notes: MigrateInUse) -> list[Lock]:
     return [exclusive(f"volume:{notes.volume_id}"), shared(f"volume:{notes.move.copy_id}")]
 
 
-def _tell_retyped(tx: Session, notes: MigrateInUse, run: Run[Volume]) -> None:
-    if notes.type_id and notes.switched:
-        notices.send(tx, run.service, notes.volume_id, "retype")
+def _is_retyped(notes: MigrateInUse) -> bool:
+    return bool(notes.type_id) and notes.switched
 
 
+_retyped = Notice("retype", _is_retyped)
 MIGRATE_IN_USE = Saga(
     "volume.migrate_in_use",
     MigrateInUse,
@@ -64,5 +54,5 @@ MIGRATE_IN_USE = Saga(
     owes=(Step("give_up_former", steps.give_up_former, may_be_forgone=True),),
     # One that failed says so in its `migration_status`, and so does its server.
     residue=("volumes", "sound_volumes", "faults", "instance_actions"),
-    story=replace(tell(), ended=_tell_retyped, failed=_tell_retyped),
+    story=Story(ended=_retyped, failed=_retyped),
 )

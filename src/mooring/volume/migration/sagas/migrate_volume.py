@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from mooring.agent_api.volumes import VolumeSpec
 from mooring.errors import Conflict
-from mooring.saga.define import Run, Saga, Step, exclusive
+from mooring.saga.define import Run, Saga, Step, Story, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.migration import carrying, copies
 from mooring.volume.migration.sagas import arriving
 from mooring.volume.migration.sagas.migrate_notes import MigrateVolume
-from mooring.volume.volumes import filling, notices, statuses
-from mooring.volume.volumes.story import tell
+from mooring.volume.volumes import filling, statuses
+from mooring.volume.volumes.story import Notice
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -169,11 +169,6 @@ async def give_up_former(notes: MigrateVolume, run: Run[Volume]) -> None:
         await remove_former(notes, run)
 
 
-def _tell_retyped(tx: Session, notes: MigrateVolume, run: Run[Volume]) -> None:
-    if notes.type_id:
-        notices.send(tx, run.service, notes.volume_id, "retype")
-
-
 MIGRATE_VOLUME = Saga(
     "volume.migrate_volume",
     MigrateVolume,
@@ -198,5 +193,5 @@ MIGRATE_VOLUME = Saga(
     ),
     # One that failed says so in its `migration_status`.
     residue=("volumes", "sound_volumes"),
-    story=replace(tell(), ended=_tell_retyped),
+    story=Story(ended=Notice("retype", lambda notes: bool(notes.type_id))),
 )
