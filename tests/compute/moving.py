@@ -120,6 +120,23 @@ async def server_that_moves(
     return Moving(cloud, server_id, [root, *others], source, destination)
 
 
+async def held(moving: Moving) -> dict[str, list[tuple[str, str]]]:
+    """Return server and host of each attachment of each volume, and see what the server shows."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for volume_id in moving.volumes:
+        shown = await moving.cloud.volume_api("GET", f"/volumes/{volume_id}", user="admin")
+        found[volume_id] = sorted(
+            (one["server_id"], one["host_name"]) for one in shown["volume"]["attachments"]
+        )
+    return found
+
+
+async def named(moving: Moving) -> dict[str, str]:
+    """Return the attachment of each volume that the server's block devices name."""
+    listed = await moving.cloud.attachments(moving.server_id)
+    return {one["volumeId"]: one["attachment_id"] for one in listed}
+
+
 async def begun(moving: Moving) -> asyncio.Task[None]:
     """Begin to move, and return when the guest is on its way and goes no further."""
     moving.cloud.hypervisor(moving.source).knobs.hold("send_memory")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mooring.agent_api import transport as hosts
 from mooring.clients import transport
 from mooring.errors import Conflict
 from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import Moving, begun, server_that_moves
+from tests.compute.listening import Listener
+from tests.compute.moving import Moving, begun, held, named, server_that_moves
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
@@ -21,23 +21,6 @@ HOSTS = ("host1", "host2")
 async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
     async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
         yield await server_that_moves(cloud)
-
-
-async def held(moving: Moving) -> dict[str, list[tuple[str, str]]]:
-    """Return server and host of each attachment of each volume, and see what the server shows."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for volume_id in moving.volumes:
-        shown = await moving.cloud.volume_api("GET", f"/volumes/{volume_id}", user="admin")
-        found[volume_id] = sorted(
-            (one["server_id"], one["host_name"]) for one in shown["volume"]["attachments"]
-        )
-    return found
-
-
-async def named(moving: Moving) -> dict[str, str]:
-    """Return the attachment of each volume that the server's block devices name."""
-    listed = await moving.cloud.attachments(moving.server_id)
-    return {one["volumeId"]: one["attachment_id"] for one in listed}
 
 
 async def test_during_a_move_there_are_two_attachments_of_one_instance_on_two_hosts(
@@ -123,34 +106,6 @@ async def test_a_destination_that_fails_to_disconnect_keeps_its_attachment(movin
     assert await held(moving) == dict.fromkeys(moving.volumes, both)
     assert await named(moving) == before
     moving.cloud.silent = None
-
-
-class Listener:
-    """Writes down what changes a volume or a guest: who was asked, and what, in order."""
-
-    def __init__(self, cloud: ComputeCloud) -> None:
-        self.heard: list[str] = []
-        cloud.deliver, cloud.deliver_to_host = self.hear, self.hear_host
-
-    async def hear(
-        self, request: transport.Request, forward: transport.Forward
-    ) -> transport.Response:
-        """Pass a call between services on."""
-        part = request.path.partition("/volume/v3/attachments")
-        if part[1] and request.method != "GET":
-            has_connector = b'"connector":{' in request.content.replace(b" ", b"")
-            more = " with connector" if has_connector else ""
-            end = " complete" if part[2].endswith("/action") else ""
-            self.heard.append(f"{request.method} attachment{more}{end}")
-        return await forward(request)
-
-    async def hear_host(self, request: hosts.Request, forward: hosts.Forward) -> hosts.Response:
-        """Pass a call to a host on."""
-        kind = request.target.partition("?")[0].split("/")
-        verb = f"{request.method} {kind[-1] if kind[-1] == 'departure' else kind[1]}"
-        if verb in {"PUT connections", "DELETE connections", "PUT departure"}:
-            self.heard.append(f"{request.headers['host']}: {verb}")
-        return await forward(request)
 
 
 @pytest.fixture

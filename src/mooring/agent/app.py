@@ -153,6 +153,7 @@ async def _build(
     images.prepare()
     connections.prepare()
     await mounts.release_unused(mounts.base)
+    await connections.targets.release_unused()
     agent = Agent(
         settings,
         journal=journal,

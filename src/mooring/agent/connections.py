@@ -24,6 +24,7 @@ from mooring.agent.hypervisor import DiskPlan
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import FORMATS, InUse
 from mooring.agent.sources import FileSource, Source, shown
+from mooring.agent.targets import Targets, backend_of
 from mooring.agent_api.disks import Connected, Connection, DiskSpec, read_connection
 from mooring.errors import Invalid, NotFound
 from mooring.fence.threads import run_to_end
@@ -49,6 +50,8 @@ class ConnectionRecord(Struct, frozen=True, kw_only=True):
     """In a record of the release before: the guest that was last given it."""
     full_bytes: int = 0
     """How big the volume was before it was made smaller to be copied to; 0 for one that was not."""
+    backend: str = ""
+    """The backend whose volumes share one connection of the host; empty where each has its own."""
 
     @property
     def origin(self) -> Source:
@@ -70,6 +73,7 @@ class Connections:
         self._directory, self._mounts, self.is_simulated = directory, mounts, simulated
         """Whether the host is a simulated one, which may have volumes of simulated pools."""
         self.fitting = fitting
+        self.targets = Targets(directory.with_name("sessions"), self._uses, simulated=simulated)
         mounts.add_users(self._mount_points)
 
     def prepare(self) -> None:
@@ -86,6 +90,15 @@ class Connections:
     ) -> Source:
         """See that a volume can be reached from here. Raises Invalid, NotFound, Unavailable."""
         found = read_connection(connection)
+        backend = backend_of(found)
+        async with self.targets.joined(backend):
+            return await self._connect((attachment_id, volume_id), found, server_id, backend)
+
+    async def _connect(
+        self, ids: tuple[str, str], found: Connection, server_id: str, backend: str
+    ) -> Source:
+        """Reach the volume of `ids`, attachment and volume, and note who has it."""
+        volume_id = ids[1]
         disk_format = found.data.get("format") or "raw"
         if disk_format not in FORMATS:
             raise Invalid(f"The connection of volume {volume_id} names no usable format.")
@@ -94,10 +107,10 @@ class Connections:
             async with self._mounts.held(request) as mounted:
                 source = FileSource(str(mounted / name), disk_format)
                 await run_to_end(lambda: _check_file(volume_id, mounted / name))
-                self._note(attachment_id, volume_id, source, server_id)
+                self._note(ids, source, server_id, backend)
         else:
             source = FileSource(self._reach(volume_id, found), disk_format)
-            self._note(attachment_id, volume_id, source, server_id)
+            self._note(ids, source, server_id, backend)
         return source
 
     async def plan(self, server_id: str, spec: DiskSpec) -> DiskPlan:
@@ -163,11 +176,12 @@ class Connections:
         )
 
     async def disconnect(self, attachment_id: str) -> None:
-        """Let go of a volume, and of its share when nobody else here is connected through it."""
+        """Let go of a volume, and of its share or session when nobody else here is connected so."""
         known = self.find(attachment_id)
         if known is not None and known.full_bytes:
             await self.restore(known)
-        self._path(attachment_id).unlink(missing_ok=True)
+        async with self.targets.left(known.backend if known else ""):
+            self._path(attachment_id).unlink(missing_ok=True)
         if known is not None and isinstance(known.origin, FileSource):
             await self._mounts.release(Path(known.origin.path).parent)
 
@@ -205,12 +219,16 @@ class Connections:
             raise Invalid(f"{attachment_id[:64]!r} is no id of an attachment.")
         return self._directory / f"{attachment_id}.json"
 
+    def _uses(self, backend: str) -> bool:
+        return any(record.backend == backend for record in self._records())
+
     def _mount_points(self) -> Iterator[Path]:
         """Return where the connected files lie; of those, the mounts are in use."""
         found = (record.origin for record in self._records())
         return (Path(one.path).parent for one in found if isinstance(one, FileSource))
 
-    def _note(self, attachment_id: str, volume_id: str, source: Source, server_id: str) -> None:
+    def _note(self, ids: tuple[str, str], source: Source, server_id: str, backend: str) -> None:
+        attachment_id, volume_id = ids
         known = self.find(attachment_id)
         servers = known.servers if known else ()
         if server_id and server_id not in servers:
@@ -221,6 +239,7 @@ class Connections:
             source=source,
             server_ids=servers,
             full_bytes=known.full_bytes if known else 0,
+            backend=backend,
         )
         if record != known:
             files.write_record(self._path(attachment_id), record)

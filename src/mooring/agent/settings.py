@@ -49,6 +49,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     quobyte: QuobyteOptions | None = None
     online_extend: Literal["compute", "storage"] = "compute"
     """Of a simulated pool: who makes a volume grow that a running guest has."""
+    shared_targets: bool = False
+    """Of a simulated pool: whether a host has one session for all of its volumes, as with iSCSI."""
 
 
 class SharePoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -94,7 +94,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
             reserved_percent=self._pool.reserved_percent,
             online_extend=True,
             hosts=self.hosts,
-            storage_protocol="simulated",
+            storage_protocol="iscsi" if self._pool.shared_targets else "simulated",
             identity=simulated_pool.identity(self._db),
         )
 
@@ -204,6 +204,8 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
             "volume_id": volume_id,
             "access_mode": "rw",
         }
+        if self._pool.shared_targets:
+            data["shared_targets"] = True
         return {"driver_volume_type": "simulated", "data": data}
 
     async def unexport(self, volume_id: str, attachment_id: str) -> None:

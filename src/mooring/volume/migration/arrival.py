@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select, update
 
 from mooring.saga.define import Together
-from mooring.volume.attachments import connections
+from mooring.volume.attachments import connections, sharing
 from mooring.volume.backends import backends
 from mooring.volume.migration import carrying
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -32,7 +32,8 @@ async def renew(run: Run[Volume], volume_id: str, host: str) -> Together:
         info = await agent.export_volume(
             volume_id, attachment_id, connector or {}, operation=run.operation
         )
-        sealed[attachment_id] = connections.seal(run.service.sealer, info)
+        named = await sharing.name_backend(run, volume_id, info)
+        sealed[attachment_id] = connections.seal(run.service.sealer, named)
     return Together(lambda tx: _keep(tx, sealed))
 
 

@@ -16,6 +16,7 @@ from mooring.web.identity import is_service
 if TYPE_CHECKING:
     from sqlalchemy import Row
 
+    from mooring.volume.attachments.sharing import Sharing
     from mooring.volume.service import Volume
     from mooring.volume.tables import AttachmentRow, MessageRow, TypeRow, VolumeRow
     from mooring.volume.volumes.listing import Surroundings
@@ -137,6 +138,18 @@ def attachment(call: Call[Volume], row: AttachmentRow) -> dict[str, Any]:
         "detached_at": time(row.detached_at) or "",
         "attach_mode": row.attach_mode or "rw",
         "connection_info": connections.open_flat(call.service.sealer, row) if sees_all else {},
+    }
+
+
+def sharing(found: Sharing) -> dict[str, Any]:
+    """Show of an attachment who else its host's connection serves; upstream has no such keys."""
+    return {
+        "connection_shared": found.shared,
+        "service_uuid": found.service_id,
+        "shared_with": [
+            {"id": one.attachment_id, "volume_id": one.volume_id, "instance": one.server_id}
+            for one in found.others
+        ],
     }
 
 

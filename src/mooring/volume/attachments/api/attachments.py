@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
+from sqlalchemy.orm import Session
 
 from mooring.errors import Invalid
-from mooring.volume.attachments import attachments
+from mooring.volume.attachments import attachments, sharing
 from mooring.volume.attachments.reserving import NewAttachment
 from mooring.volume.service import Volume
 from mooring.volume.volumes import listing
@@ -16,8 +17,11 @@ from mooring.volume.wire.api import queries
 from mooring.volume.wire.api.values import Uuid, asked
 from mooring.web.api import Api, Call, Reply
 from mooring.web.bodies import Since
+from mooring.web.identity import is_service
 
 api = Api[Volume]()
+_SHARED_SINCE = (3, 48)
+"""The version in which volumes say whether their connections are shared; attachments, with whom."""
 
 
 class AttachmentBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,6 +120,11 @@ async def complete_attachment(call: Call[Volume]) -> Reply:
 
 
 async def _show(call: Call[Volume], attachment_id: str) -> Reply:
-    read = call.service.store.read
-    row = await read(lambda tx: attachments.visible(tx, call.who, attachment_id))
-    return Reply(200, {"attachment": views.attachment(call, row)})
+    tells = call.version >= _SHARED_SINCE and (call.who.is_admin or is_service(call.who))
+
+    def look(tx: Session) -> dict[str, Any]:
+        row = attachments.visible(tx, call.who, attachment_id)
+        shared = views.sharing(sharing.find(tx, row)) if tells else {}
+        return {**views.attachment(call, row), **shared}
+
+    return Reply(200, {"attachment": await call.service.store.read(look)})

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from mooring.errors import Conflict
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
 from mooring.store.prepared import Change, Prepared
-from mooring.volume.attachments import connections
+from mooring.volume.attachments import connections, sharing
 from mooring.volume.backends import backends
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import statuses
@@ -77,7 +77,8 @@ async def export_volume(notes: ConnectAttachment, run: Run[Volume]) -> Together:
     connection = await agent.export_volume(
         notes.volume_id, notes.attachment_id, notes.connector, operation=run.operation
     )
-    sealed = connections.seal(run.service.sealer, connection)
+    named = await sharing.name_backend(run, notes.volume_id, connection)
+    sealed = connections.seal(run.service.sealer, named)
     kept = {"connection": sealed, "connector": notes.connector}
 
     def keep(tx: Session) -> None:

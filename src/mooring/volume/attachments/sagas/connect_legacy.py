@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
 from mooring.saga.define import Run, Saga, Step, exclusive, shared
-from mooring.volume.attachments import connections
+from mooring.volume.attachments import connections, sharing
 from mooring.volume.backends import backends
 from mooring.volume.tables import ExportRow
 
@@ -62,7 +62,8 @@ async def export_volume(notes: ConnectLegacy, run: Run[Volume]) -> None:
     connection = await agent.export_volume(
         notes.volume_id, notes.export_id, notes.connector, operation=run.operation
     )
-    sealed = connections.seal(run.service.sealer, connection)
+    named = await sharing.name_backend(run, notes.volume_id, connection)
+    sealed = connections.seal(run.service.sealer, named)
     kept = update(ExportRow).where(ExportRow.id == notes.export_id).values(connection=sealed)
     await run.service.store.write(lambda tx: tx.execute(kept) and None)
 

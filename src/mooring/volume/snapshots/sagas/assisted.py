@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Unavailable
 from mooring.saga.define import Park
-from mooring.volume.attachments import connections
+from mooring.volume.attachments import connections, sharing
 from mooring.volume.tables import AttachmentRow, SnapshotRow
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ async def renew_connection(
     connection = await agent.export_volume(
         volume_id, attachment_id, connector, operation=run.operation
     )
-    return connections.seal(run.service.sealer, connection)
+    named = await sharing.name_backend(run, volume_id, connection)
+    return connections.seal(run.service.sealer, named)
 
 
 def keep_connection(tx: Session, attachment_id: str, sealed: bytes) -> None:
