@@ -57,6 +57,16 @@ async def test_a_server_is_in_the_zone_that_was_asked_for(cloud: ComputeCloud) -
     assert len(answer.body["servers"]) == 2
 
 
+async def test_servers_spread_over_the_hosts_by_the_memory_that_is_free(
+    cloud: ComputeCloud,
+) -> None:
+    body = {"flavor": {"name": "large", "ram": 8192, "vcpus": 1, "disk": 1}}
+    large = (await cloud.ask("POST", "/flavors", body, user="admin")).body["flavor"]["id"]
+    first, _ = await placed(cloud, flavorRef=large)
+    others = [(await placed(cloud))[0] for _ in range(4)]
+    assert sorted(others) == sorted(2 * [host for host in cloud.hosts if host != first])
+
+
 async def test_a_zone_without_room_says_what_spoke_against_each_host(cloud: ComputeCloud) -> None:
     await aggregate(cloud, "host2", "east")
     disable = {"host": "host2", "binary": "nova-compute"}
