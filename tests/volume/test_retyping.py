@@ -130,7 +130,7 @@ async def test_a_type_that_is_deleted_meanwhile_is_not_had(cloud: Movers) -> Non
 REFUSED: dict[str, tuple[str, dict[str, Any], int, bytes]] = {
     "the same type": ("__DEFAULT__", {}, 400, b"already"),
     "another pool's": ("fast", {}, 400, b"on-demand"),
-    "no pool's": ("lost", {"migration_policy": "on-demand"}, 400, b"No pool cannot"),
+    "no pool's": ("lost", {"migration_policy": "on-demand"}, 400, b"no pool can take"),
     "no type": ("none", {}, 404, b"could not be found"),
     "too large a one": ("large", {}, 400, b"less than the minimum"),
     "a policy of null": ("fast", {"migration_policy": None}, 400, b"migration_policy"),

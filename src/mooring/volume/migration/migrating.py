@@ -107,10 +107,10 @@ def _choose(tx: Session, asked: Asked, row: VolumeRow, wanted: backends.Wanted) 
     try:
         return backends.choose(tx, wanted, volume.settings, volume.clock.now()).name
     except NoCapacity as error:
-        where = wanted.pool or "No pool"
+        who = f"{wanted.pool} cannot" if wanted.pool else "no pool can"
         reached = f", host {wanted.reached_by} must reach it" if wanted.reached_by else ""
         raise Invalid(
-            f"Invalid input received: {where} cannot take volume {row.id} with its "
+            f"Invalid input received: {who} take volume {row.id} with its "
             f"{wanted.size_gib} GiB: it must work, have room, be in zone {wanted.zone} and have "
             f"what the volume type wants{reached}, and no other host may have the storage of both. "
             "Nothing was changed.",
