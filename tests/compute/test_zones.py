@@ -78,6 +78,19 @@ async def test_a_zone_without_room_says_what_spoke_against_each_host(cloud: Comp
     )
 
 
+async def test_a_host_that_was_forced_down_is_told_from_one_that_is_silent(
+    cloud: ComputeCloud,
+) -> None:
+    services = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
+    for service in services:
+        path = f"/os-services/{service['id']}"
+        answer = await cloud.ask("PUT", path, {"forced_down": True}, user="admin")
+        assert answer.status == 200, answer.text
+    server = await cloud.server(await cloud.make_server())
+    message = "No valid host was found. 3 hosts: 3 forced down."
+    assert server["fault"]["message"] == message
+
+
 async def test_a_flavor_that_is_too_large_names_what_there_is_no_room_for(
     cloud: ComputeCloud,
 ) -> None:
