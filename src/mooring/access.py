@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring import installation, listener_tls, typed
-from mooring.clients.identity import Login
-from mooring.errors import Invalid
+from mooring.clients.identity import Login, ServiceUser
+from mooring.errors import Invalid, Unauthenticated, Unavailable
 from mooring.identity import bootstrap
 from mooring.secret_file import write_secret
 from mooring.web import faces
@@ -154,6 +154,28 @@ def read_login(state: Path) -> tuple[str, Login]:
         user_name=auth["username"], password=auth["password"], project_name=auth["project_name"]
     )
     return auth["auth_url"].removesuffix("/identity/v3"), login
+
+
+async def token_of(user: ServiceUser, url: str, state: Path) -> str:
+    """Return an administrator's token for the running cloud of a state directory.
+
+    Raises Unavailable, with the way out, when nothing answers or its password is another one.
+    """
+    try:
+        return await user.token()
+    except Unavailable as error:
+        if isinstance(error.__cause__, Unauthenticated):
+            message = (
+                f"The cloud at {url} does not take the administrator's password of "
+                f"{state / CLOUDS}: somebody has changed it. Write the new one there and into "
+                f"{state / PASSWORDS}, or have the old one set again, and ask again."
+            )
+        else:
+            message = (
+                f"Nothing answers at {url}, where the cloud of {state} was served last. Start it "
+                "with `mooring up`, as it is started otherwise, and ask again."
+            )
+        raise Unavailable(message, private=error.private or error.public) from error
 
 
 def _load(path: Path) -> dict[str, str] | None:

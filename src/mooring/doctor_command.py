@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from mooring import installation, state_dir, typed
-from mooring.access import read_authority, read_login
+from mooring.access import read_authority, read_login, token_of
 from mooring.agent_api.client import Agents
 from mooring.clients.identity import ServiceUser, ask
 from mooring.clients.transport import Network
@@ -24,7 +24,7 @@ from mooring.fleet.fleet import open_fleet
 from mooring.saga.seal import load_sealer
 from mooring.services import FLEET, databases_of
 from mooring.store.base import open_store
-from mooring.up import known_agents, open_hosts
+from mooring.up import host_names, known_agents, open_hosts
 
 if TYPE_CHECKING:
     from mooring.config import Settings
@@ -48,7 +48,7 @@ async def _ask_cloud(settings: Settings, *, fix: bool) -> list[Finding]:
     network = Network(read_authority(settings.state_path))
     try:
         user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
-        headers = {"X-Auth-Token": await user.token()}
+        headers = {"X-Auth-Token": await token_of(user, url, settings.state_path)}
         method = "POST" if fix else "GET"
         answer = await ask(network, method, f"{url}{PATH}", headers)
     finally:
@@ -63,7 +63,9 @@ async def _look(settings: Settings) -> list[Finding]:
         stack.callback(state_dir.hold(settings.state_path).release)
         agents = Agents()
         known_agents(settings, agents)
-        await open_hosts(settings, agents, stack, lambda _: None)
+        if all((settings.state_path / "hosts" / name).is_dir() for name in host_names(settings)):
+            # One that never ran would be made here, and has nothing to look at.
+            await open_hosts(settings, agents, stack, lambda _: None)
         stack.push_async_callback(agents.close)
         location = str(settings.state_path)
         names = databases_of(has_fleet=bool(settings.hosts_listen))

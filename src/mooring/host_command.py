@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from mooring import typed
-from mooring.access import read_authority, read_login
+from mooring.access import read_authority, read_login, token_of
 from mooring.clients.identity import ServiceUser, ask
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
@@ -268,7 +268,7 @@ async def _ask(settings: Settings, method: str, path: str, body: bytes = b"") ->
     network = Network(await asyncio.to_thread(read_authority, settings.state_path))
     try:
         user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
-        headers = {"X-Auth-Token": await user.token(), "content-type": "application/json"}
+        headers = {"X-Auth-Token": await token_of(user, url, settings.state_path), "content-type": "application/json"}
         answer = await ask(network, method, f"{url}{path}", headers, content=body)
     finally:
         await network.aclose()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring import typed
-from mooring.access import read_authority, read_login
+from mooring.access import read_authority, read_login, token_of
 from mooring.clients.catalog import FixedCatalog
 from mooring.clients.identity import ServiceUser
 from mooring.clients.session import Session
@@ -89,6 +89,7 @@ async def _logged_in(settings: Settings) -> AsyncGenerator[tuple[Network, str, S
     network = Network(read_authority(settings.state_path))
     user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
     try:
+        await token_of(user, url, settings.state_path)
         yield network, url, user
     finally:
         await network.aclose()

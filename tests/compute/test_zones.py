@@ -57,6 +57,16 @@ async def test_a_server_is_in_the_zone_that_was_asked_for(cloud: ComputeCloud) -
     assert len(answer.body["servers"]) == 2
 
 
+async def test_servers_spread_over_the_hosts_by_the_memory_that_is_free(
+    cloud: ComputeCloud,
+) -> None:
+    body = {"flavor": {"name": "large", "ram": 8192, "vcpus": 1, "disk": 1}}
+    large = (await cloud.ask("POST", "/flavors", body, user="admin")).body["flavor"]["id"]
+    first, _ = await placed(cloud, flavorRef=large)
+    others = [(await placed(cloud))[0] for _ in range(4)]
+    assert sorted(others) == sorted(2 * [host for host in cloud.hosts if host != first])
+
+
 async def test_a_zone_without_room_says_what_spoke_against_each_host(cloud: ComputeCloud) -> None:
     await aggregate(cloud, "host2", "east")
     disable = {"host": "host2", "binary": "nova-compute"}
@@ -66,6 +76,19 @@ async def test_a_zone_without_room_says_what_spoke_against_each_host(cloud: Comp
     assert server["fault"]["message"] == (
         "No valid host was found. 3 hosts: 2 outside of zone east, 1 disabled."
     )
+
+
+async def test_a_host_that_was_forced_down_is_told_from_one_that_is_silent(
+    cloud: ComputeCloud,
+) -> None:
+    services = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
+    for service in services:
+        path = f"/os-services/{service['id']}"
+        answer = await cloud.ask("PUT", path, {"forced_down": True}, user="admin")
+        assert answer.status == 200, answer.text
+    server = await cloud.server(await cloud.make_server())
+    message = "No valid host was found. 3 hosts: 3 forced down."
+    assert server["fault"]["message"] == message
 
 
 async def test_a_flavor_that_is_too_large_names_what_there_is_no_room_for(

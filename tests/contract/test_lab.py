@@ -43,9 +43,13 @@ def _is_at_rest(got: Answer) -> bool:
     return (server["status"], server["OS-EXT-STS:task_state"]) == ("ACTIVE", None)
 
 
+def _mooring(cloud: Cloud, *words: str) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, "-m", "mooring.main", *words, "--state-dir", str(cloud.state_dir))
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def _doctor(cloud: Cloud) -> str:
-    command = (sys.executable, "-m", "mooring.main", "doctor", "--state-dir", str(cloud.state_dir))
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return _mooring(cloud, "doctor").stdout
 
 
 def test_a_host_that_is_killed_while_a_server_moves_is_started_again(tmp_path: Path) -> None:
@@ -85,3 +89,17 @@ def test_hosts_end_with_the_cloud_however_it_ends(tmp_path: Path) -> None:
             each for each in Path("/proc").glob("[0-9]*") if str(tmp_path).encode() in _words(each)
         ]
         assert not left
+
+
+def test_a_doctor_alone_names_the_hosts_that_it_cannot_look_at(tmp_path: Path) -> None:
+    with two_hosts(tmp_path) as (cloud, _):
+        names = [one["Host"] for one in cloud.shell("mooring").ask("compute", "service", "list")]
+        cloud.process.kill()
+        cloud.process.wait()
+        found = _doctor(cloud)
+        assert all(f"host {name}: its agent is not known here" in found for name in names)
+        assert sorted(each.name for each in (cloud.state_dir / "hosts").iterdir()) == sorted(names)
+        said = _mooring(cloud, "operations", "list")
+        assert said.returncode == 1
+        assert "Start it with `mooring up`" in said.stderr
+        assert _mooring(cloud, "host", "list").stderr == said.stderr

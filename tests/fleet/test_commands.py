@@ -273,6 +273,8 @@ def test_a_cloud_that_takes_no_hosts_says_how_it_would(tmp_path: Path) -> None:
         code, said, warned = run_forked("host", "add", "h2", *state)
         assert (code, said) == (1, "")
         assert "hosts_listen" in warned
+        code, said, warned = run_forked("host", "show", "h2", *state)
+        assert (code, said, "There is no host h2" in warned) == (1, "", True)
         assert not (tmp_path / "state" / "fleet.sqlite").exists()
     finally:
         control.kill()

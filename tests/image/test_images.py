@@ -139,6 +139,17 @@ async def test_faults_are_json_for_those_who_show_it_and_html_for_others(
     assert "<h1>404 Not Found</h1>" in html.text
 
 
+async def test_what_clients_print_of_a_fault_has_apostrophes_and_no_marks(
+    cloud: ImageCloud,
+) -> None:
+    body = {"name": "<b>", "disk_format": "raw", "container_format": "bare", "visibility": "public"}
+    refused = await cloud.ask("POST", "/images", body, headers={"Accept": "*/*"})
+    assert (refused.status, "Policy doesn't allow" in refused.text) == (403, True)
+    body |= {"visibility": "shared", "disk_format": "<b>raw</b>"}
+    refused = await cloud.ask("POST", "/images", body, headers={"Accept": "*/*"})
+    assert (refused.status, "<b>" in refused.text) == (400, False)
+
+
 async def test_version_2_1_adds_replaces_and_removes(cloud: ImageCloud) -> None:
     image_id = await cloud.make(os_distro="cirros")
     answer = await cloud.patch(

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Unavailable
+from mooring.saga import operations
 from mooring.saga.define import REGISTRY, Park, Run, Saga, Step, exclusive, shared
 from mooring.saga.engine import END_WAIT_S
 from mooring.saga.locks import LOCK_WAIT_S
@@ -84,6 +85,15 @@ async def test_what_is_ended_is_aborted_and_waited_for(desk: Desk) -> None:
     assert await desk.statuses() == {"o1": "new"}
     assert desk.ledger.parcels == {}
     await desk.engine.end([saga_id])
+
+
+async def test_an_operation_that_has_ended_still_says_what_it_was_about(desk: Desk) -> None:
+    saga_id = await desk.pack("o1")
+    await desk.engine.ended(saga_id)
+    [shown] = await desk.store.read(
+        lambda tx: operations.list_operations(tx, desk.engine, everything=True)
+    )
+    assert (shown.id, shown.status, shown.locks) == (saga_id, "done", ("order:o1", "shop"))
 
 
 async def test_what_is_past_the_pivot_is_waited_for_and_finished(desk: Desk) -> None:

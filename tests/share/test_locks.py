@@ -37,6 +37,7 @@ async def test_a_locked_share_is_not_deleted(cloud: ShareCloud) -> None:
     refused = await cloud.ask("DELETE", f"/shares/{share_id}")
     assert refused.status == 403
     assert made["id"] in refused.fault
+    assert 'is locked ("keep")' in refused.fault
     assert (await cloud.act(share_id, "force_delete", user="admin")).status == 403
     path = f"/resource-locks/{made['id']}"
     body = {"resource_lock": {"lock_reason": "still"}}

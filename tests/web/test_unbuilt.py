@@ -53,10 +53,12 @@ async def test_what_is_not_built_is_told_to_nobody_without_a_token(
 
 
 async def test_an_action_that_is_not_built_says_so(cloud: SimulatedCloud) -> None:
-    for name in faces.VOLUME.unbuilt.actions:
-        path = "/volume/v3/volumes/x/action"
-        answer = await cloud.ask("POST", path, {name: {}}, user="demo")
-        assert (answer.status, name in answer.text) == (501, True)
+    paths = {"/volume/v3/volumes/x/action": faces.VOLUME, "/share/v2/shares/x/action": faces.SHARE}
+    for path, face in paths.items():
+        assert face.unbuilt.actions
+        for name in face.unbuilt.actions:
+            answer = await cloud.ask("POST", path, {name: {}}, user="demo")
+            assert (answer.status, name in answer.text) == (501, True)
 
 
 @pytest.mark.parametrize("service", FACES)

@@ -15,6 +15,10 @@ from mooring.doctor.findings import Finding
 
 _DETACH = "Detach the volume, or delete the server; both take what is left along."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
+_UNASKED = (
+    "Start the cloud with all of its hosts, as it is started otherwise, and ask again; take out "
+    "one that is gone for good: mooring host remove --gone."
+)
 GIB = 1 << 30
 _RUNNING = {one: one for one in ("stopped", "paused", "suspended")} | {"active": "running"}
 _UNBUILT = frozenset({"building", "error"})
@@ -31,11 +35,21 @@ def look(books: Books) -> Iterator[Finding]:
         yield from _resizes(books)
     for name, why in books.silent.items():
         yield Finding(f"host {name}", "host", f"it cannot be asked: {why}", "Start its agent.")
+    yield from _unasked(books)
     for inventory in books.inventories.values():
         yield from _guests(books, inventory)
         yield from _sizes(books, inventory)
         yield from _leftovers(books, inventory)
         yield from _connections(books, inventory)
+
+
+def _unasked(books: Books) -> Iterator[Finding]:
+    """Yield the hosts that the cloud counts with, and whose agent nobody here knows."""
+    named = {str(row["name"]) for row in books.hosts.values()}
+    named |= {str(row["host"]) for row in books.volume_pools.values()}
+    for name in named - books.inventories.keys() - books.silent.keys():
+        message = "its agent is not known here, so nobody looked at what it has"
+        yield Finding(f"host {name}", "host", message, _UNASKED)
 
 
 def _devices(books: Books) -> Iterator[Finding]:

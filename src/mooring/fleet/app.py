@@ -101,6 +101,8 @@ def build(
         if (wanted := name.removesuffix(_RENEWAL)) in beside:
             return _answer_for_neighbour(agents, method, wanted)
         if fleet is None:
+            if method == "GET":
+                raise NotFound(f"There is no host {wanted}; mooring host list names those there are.")
             raise Conflict(
                 "This cloud takes no hosts on other machines. Give every process of it the setting "
                 "hosts_listen, as ADDRESS:PORT, and start it again."

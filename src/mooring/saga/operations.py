@@ -9,7 +9,7 @@ from msgspec import Struct
 from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
-from mooring import limits
+from mooring import limits, typed
 from mooring.errors import NotFound
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import HistoryRow, LockRow, SagaRow
@@ -22,6 +22,7 @@ _history = cast("Table", HistoryRow.__table__)
 _COLUMNS = (
     *("id", "name", "version", "state", "heading", "outcome", "step", "item", "error", "progress"),
     "undo_error",
+    "notes",
     *("attempts", "stuck", "abort", "wake_at", "waits_for", "project_id", "request_id"),
     *("parent_id", "created_at", "updated_at", "ended_at"),
 )
@@ -62,6 +63,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     request_id: str
     parent_id: str
     locks: tuple[str, ...]
+    """What it is about, as `server:ID`: the keys it holds or waits for, or held, once ended."""
     waits: str
     """Which host keeps it waiting, as a sentence; empty when none does."""
     created_at: datetime
@@ -121,7 +123,7 @@ def _summarise(row: dict[str, Any], keys: tuple[str, ...], engine: Engine) -> Su
         project_id=row["project_id"],
         request_id=row["request_id"],
         parent_id=row["parent_id"],
-        locks=keys,
+        locks=keys or _former_keys(row),
         waits=hindrance.describe(engine.clock.now()) + "." if hindrance else "",
         created_at=row["created_at"],
         updated_at=row["updated_at"],
@@ -139,6 +141,14 @@ def _status(row: dict[str, Any]) -> str:
     if row["state"] in ("locked", "parked"):
         return "waiting"
     return _AT_WORK.get(row["heading"], "unwinding")
+
+
+def _former_keys(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the keys that an operation held until it ended; none of another release's."""
+    saga = REGISTRY.get((row["name"], row["version"])) if row["state"] == "ended" else None
+    if saga is None:
+        return ()
+    return tuple(sorted(lock.key for lock in saga.locks(typed.convert(row["notes"], saga.notes))))
 
 
 def _public(error: dict[str, Any] | None) -> str:

@@ -80,7 +80,8 @@ def titled(fault: Fault) -> tuple[str, bytes]:
 def image(fault: Fault) -> tuple[str, bytes]:
     """Shape a fault of image: HTML, unless the request shows a JSON type."""
     status = f"{fault.status} {fault.title}"
-    text = html.escape(fault.message)
+    # Apostrophes stay, as clients strip the tags and print the rest as it is.
+    text = html.escape(fault.message, quote=False)
     if fault.wants_json:
         return _json({"message": text, "code": status, "title": fault.title})
     page = (

@@ -125,7 +125,18 @@ SHARE = Unbuilt(
         "share-group-snapshots": "Groups of shares",
         "share-group-types": "Groups of shares",
         "snapshot-instances": "Instances of snapshots",
-    }
+    },
+    actions=(
+        "migration_cancel",
+        "migration_complete",
+        "migration_get_progress",
+        "migration_start",
+        "os-unmanage",
+        "restore",
+        "revert",
+        "soft_delete",
+        "unmanage",
+    ),
 )
 COMPUTE = Unbuilt(
     {

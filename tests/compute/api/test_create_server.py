@@ -87,6 +87,15 @@ async def test_a_field_is_taken_from_its_version_on(
     await cloud.create(version=since, **{field: value})
 
 
+async def test_a_hostname_that_is_none_is_told_what_one_is(cloud: ComputeAlone) -> None:
+    for version in ("2.90", "2.94"):
+        body = cloud.new(version, hostname="bad host")
+        refused = await cloud.ask("POST", "/servers", body, version=version)
+        code, _, message = fault_of(refused)
+        assert (code, "letters, digits and hyphens" in message) == (400, True)
+        assert ("dots" in message) == (version == "2.94")
+
+
 @pytest.mark.parametrize(
     ("version", "code"), [("2.31", 400), ("2.32", 202), ("2.33", 400), ("2.41", 400), ("2.42", 202)]
 )

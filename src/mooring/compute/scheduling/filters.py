@@ -47,6 +47,7 @@ def refusal(host: Host, needs: Needs, view: View) -> str:
         ),
         (host.name == needs.leaving, "where the server is"),
         (host.name in needs.tried, "tried already"),
+        (host.forced_down, "forced down"),
         (not hosts.is_up(host, view.now, view.down_after_s), "not answering"),
         (needs.host is None and host.disabled, "disabled"),
         (needs.zone not in {None, host.zone}, f"outside of zone {needs.zone}"),

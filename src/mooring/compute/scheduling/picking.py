@@ -142,21 +142,33 @@ async def _fitting(
     known = await _hosts_of(compute, [candidate.provider_id for candidate in candidates])
     by_provider = {host.provider_id: host for host in known}
     found: list[Chosen] = []
+    room: dict[str, int] = {}
     silent: set[str] = set()
     for candidate in candidates:
         host = by_provider.get(candidate.provider_id)
         if host is not None and not filters.refusal(host, needs, view):
             found.append(Chosen(host.name, host.zone, candidate.allocations))
+            room[host.name] = _memory_left(candidate)
             if not hosts.is_up(host, view.now, view.shown_down_after_s):
                 silent.add(host.name)
     group = view.group
 
-    def order(chosen: Chosen) -> tuple[bool, int, bool]:
+    def order(chosen: Chosen) -> tuple[bool, int, bool, int]:
         # A host that may be dying is better than none, and worse than any other.
         cost = group.cost(chosen.host) if group else 0
-        return chosen.host in silent, cost, chosen.host != needs.preferred
+        return chosen.host in silent, cost, chosen.host != needs.preferred, -room[chosen.host]
 
     return sorted(found, key=order)
+
+
+def _memory_left(candidate: Candidate) -> int:
+    """Return how much memory is free at a candidate, in MiB, by which servers spread over hosts.
+
+    As Nova's weigher of memory does, which outweighs its others on hosts of one kind.
+    """
+    summary = candidate.summaries.get(candidate.provider_id)
+    use = summary.resources.get("MEMORY_MB") if summary else None
+    return use.capacity - use.used if use else 0
 
 
 async def _reasons(

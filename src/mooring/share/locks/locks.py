@@ -110,10 +110,12 @@ def require_none(tx: Session, kind: Kind, resource_id: str) -> None:
     """Raise Forbidden, which names the locks, while a thing is locked against deletion."""
     found = of(tx, kind, resource_id, "delete")
     if found:
+        reasons = dict.fromkeys(f'"{lock.lock_reason}"' for lock in found if lock.lock_reason)
+        said = f" ({', '.join(reasons)})" if reasons else ""
         raise Forbidden(
             f"Resource lock/s [{', '.join(lock.id for lock in found)}] prevent delete action: "
-            f"{kind.replace('_', ' ')} {resource_id} is locked. Nothing was changed; whoever made "
-            "them has to remove them first.",
+            f"{kind.replace('_', ' ')} {resource_id} is locked{said}. Nothing was changed; whoever "
+            "made them has to remove them first.",
         )
 
 

@@ -326,11 +326,18 @@ def _check_snapshots(tx: Session, asked: Asked, row: VolumeRow, *, cascade: bool
     """Raise Invalid while the volume has snapshots that do not go with it."""
     found = snapshot_rows.of_volume(tx, row.id)
     if not cascade and found:
-        raise _cannot_delete(row)
+        count = "a snapshot" if len(found) == 1 else f"{len(found)} snapshots"
+        raise _cannot_delete(
+            row, f", and has {count}", "; delete those first, or ask for them to go along (cascade)"
+        )
     for snapshot in found:
         if snapshot.project_id != asked.who.project_id and not asked.who.is_admin:
             # One that its former project kept when it gave the volume away: its own affair.
-            raise _cannot_delete(row)
+            raise _cannot_delete(
+                row,
+                f", and its former project has kept snapshot {snapshot.id}",
+                "; that project has to delete it first",
+            )
         if snapshot.saga_id:
             raise Invalid(
                 f"Invalid volume: Snapshot {snapshot.id} of volume {row.id} is {snapshot.status} "
@@ -383,12 +390,13 @@ def _refusal(tx: Session, row: VolumeRow) -> Invalid:
     )
 
 
-def _cannot_delete(row: VolumeRow) -> Invalid:
+def _cannot_delete(row: VolumeRow, besides: str = "", advice: str = "") -> Invalid:
     states = " or ".join(_DELETABLE)
     return Invalid(
         f"Invalid volume: Volume {row.id} status must be {states} and it must not be migrating, "
         "attached, belong to a group, have snapshots or be disassociated from snapshots after "
-        f"volume transfer; it is {row.status} and {row.attach_status}. Nothing was changed.",
+        f"volume transfer; it is {row.status} and {row.attach_status}{besides}. "
+        f"Nothing was changed{advice}.",
     )
 
 

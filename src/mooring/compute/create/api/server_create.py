@@ -176,7 +176,11 @@ def check_hostname(text: str, version: Version) -> str:
     """Return a host name, from 2.94 on also one with a domain. Raises Invalid."""
     labels = text.split(".") if version >= (2, 94) else [text]
     if not all(_LABEL.fullmatch(label) for label in labels):
-        raise Invalid(f"Invalid input for field/attribute hostname. Value: {text}.")
+        domain = ", and several such parts with dots between" if version >= (2, 94) else ""
+        raise Invalid(
+            f"Invalid input for field/attribute hostname. Value: {text[:64]}. It must be 1 to 63 "
+            f"letters, digits and hyphens, with no hyphen at either end{domain}."
+        )
     return text
 
 
