@@ -279,7 +279,7 @@ async def _start_libvirt(settings: AgentSettings, runner: Runner, tell: Tell) ->
         ) from error
     hypervisor = LibvirtHypervisor(settings, runner)
     await hypervisor.start(tell)
-    if not hypervisor.emulator_user:
+    if not hypervisor.is_passed:
         seclude(settings.state_dir)
     return hypervisor
 

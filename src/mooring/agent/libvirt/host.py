@@ -54,11 +54,9 @@ class LibvirtHost:
         self._asked = GuestCalls(settings.guest_answer_s)
 
     @property
-    def emulator_user(self) -> str:
-        """Whom QEMU runs as where that is another user than the agent's; else ""."""
-        if self._emulator.user is not None:
-            return self._emulator.user.name
-        return "" if self._connection.is_own else seclusion.emulator()
+    def is_passed(self) -> bool:
+        """Whether QEMU is another user than the agent, whom the state directory lets pass."""
+        return self._emulator.user is not None or not self._connection.is_own
 
     async def admit(self, source: Source) -> None:
         await self._emulator.admit(source)
@@ -70,9 +68,11 @@ class LibvirtHost:
         self._emulator.user = await run_to_end(
             lambda: confinement.choose_user(settings.emulator_user if is_own else "")
         )
-        if name := self.emulator_user:
+        if (user := self._emulator.user) is not None:
             for directory in (*settings.passages, settings.state_dir):
-                await run_to_end(lambda one=directory: seclusion.let_emulator_pass(one, name))
+                seclusion.let_emulator_pass(directory, user.name)
+        elif not is_own:
+            seclusion.let_emulator_pass(settings.state_dir)
         await self._check_way()
         await self._emulator.open_kvm(accelerator.KVM)
         self._accelerator = await accelerator.choose(
