@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import passages
 from tests.compiled import share_statements
 from tests.postgres import (
     database,
@@ -28,6 +29,17 @@ CHECKOUT = Path(__file__).parents[1]
 hypothesis.settings.register_profile("mooring", deadline=None)
 hypothesis.settings.load_profile("mooring")
 share_statements()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what tests write where guests get at it."""
+    passages.choose_base(config)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Keep it only of tests that failed."""
+    passages.clear_base(session.config, exitstatus)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -70,6 +82,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(
             "case", chosen, ids=[getattr(case, "name", str(case)) for case in chosen]
         )
+
+
+@pytest.fixture(scope="session")
+def tmp_path_factory(tmp_path_factory: pytest.TempPathFactory) -> pytest.TempPathFactory:
+    """Makes directories that guests' emulators pass, where they run as a user of their own."""
+    return passages.open_to_guests(tmp_path_factory)
 
 
 @pytest.fixture

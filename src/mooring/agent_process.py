@@ -132,6 +132,7 @@ def _wanted(
         ip=ip,
         move_address=settings.move_address,
         move_tls=settings.move_tls,
+        emulator_user=settings.emulator_user,
         copy_listen=settings.copy_listen,
         copy_mib_per_s=settings.copy_mib_per_s,
     )

@@ -116,6 +116,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     move_tls: Annotated[
         bool, Meta(description="Whether running guests come and go over TLS ([how](hosts.md)).")
     ] = False
+    emulator_user: Annotated[
+        str,
+        Meta(
+            description="The system user as whom guests run where the agent is root and brings"
+            " libvirt along ([what isolates a guest](hosts.md#what-isolates-a-guest)). It has to"
+            " pass the directories above the state directory. As `root`, who breaks out of a guest"
+            " has all rights on its host.",
+            min_length=1,
+        ),
+    ] = "libvirt-qemu"
     copy_listen: Annotated[
         str,
         Meta(

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
-    from mooring.agent.settings import HypervisorKind
+    from mooring.agent.settings import AgentSettings, HypervisorKind
+    from mooring.agent.storage_file import Storage
     from mooring.agent_api.hosts import Host
 
 
@@ -104,7 +105,6 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
     stays what it was at its first start: its guests are there. Raises Invalid, Unavailable.
     """
     from mooring.agent.app import open_agent
-    from mooring.agent.settings import AgentSettings
     from mooring.agent.storage_file import read_storage
 
     storage = read_storage(settings.storage)
@@ -122,9 +122,23 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
     directory = settings.state_path / "hosts" / name
     memory = directory / "hypervisor"
     kind = _hypervisor(settings, name, memory, say)
-    wanted = AgentSettings(
+    wanted = _wanted(settings, name, kind, storage)
+    running = await stack.enter_async_context(open_agent(wanted))
+    agents.in_process(name, running.app)
+    host = await agents[name].host()
+    if host.hypervisor:
+        memory.write_text(host.hypervisor, "ascii")
+    say(f"host {name}: {_described(host, settings.roles, running.notice)}")
+
+
+def _wanted(settings: Settings, name: str, kind: HypervisorKind, storage: Storage) -> AgentSettings:
+    """Return what the agent of this machine's one host is told."""
+    from mooring.agent.settings import AgentSettings as Wanted
+
+    hosts = settings.state_path / "hosts"
+    return Wanted(
         name=name,
-        state_dir=directory,
+        state_dir=hosts / name,
         hypervisor=kind,
         roles=settings.roles,
         pools=storage.pools,
@@ -132,15 +146,11 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
         mounts=storage.mounts,
         move_address=settings.move_address,
         move_tls=settings.move_tls,
+        emulator_user=settings.emulator_user,
+        passages=(settings.state_path, hosts),
         copy_listen=settings.copy_listen,
         copy_mib_per_s=settings.copy_mib_per_s,
     )
-    running = await stack.enter_async_context(open_agent(wanted))
-    agents.in_process(name, running.app)
-    host = await agents[name].host()
-    if host.hypervisor:
-        memory.write_text(host.hypervisor, "ascii")
-    say(f"host {name}: {_described(host, settings.roles, running.notice)}")
 
 
 def _described(host: Host, roles: Sequence[str], notice: str) -> str:

@@ -84,7 +84,7 @@ async def test_kvm_has_little_longer_than_emulation_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "kvm").touch()
-    monkeypatch.setattr(accelerator, "_KVM", tmp_path / "kvm")
+    monkeypatch.setattr(accelerator, "KVM", tmp_path / "kvm")
     booter = Booter(BOOTED, BOOTED)
     assert await choose(booter, tmp_path) == "kvm"
     assert booter.tried == ["tcg", "kvm"]

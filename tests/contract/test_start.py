@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.hosts import why_no_real_guests
 from tests.contract.clients import Cloud
 
 pytestmark = pytest.mark.contract
@@ -120,3 +121,19 @@ def test_what_real_hosts_lack_is_named(script: str, what: str, tmp_path: Path) -
     assert line.startswith("mooring: Making 3 real hosts of one machine takes ")
     assert what in line
     assert "choose --hypervisor simulated" in line
+
+
+@pytest.mark.hosts
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's guests become another user")
+@pytest.mark.parametrize("hosts", ["1", "2"])
+def test_a_directory_that_guests_cannot_pass_is_named(hosts: str, tmp_path: Path) -> None:
+    if reason := why_no_real_guests():
+        pytest.skip(reason)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    options = ("--hypervisor", "libvirt", "--hosts", hosts, "--state-dir", str(closed / "state"))
+    line = refused(*MOORING, *options)
+    if "real hosts of one machine takes" in line:
+        pytest.skip(line)
+    assert f"libvirt-qemu, who cannot pass the directory {closed}." in line
+    assert "emulator_user" in line

@@ -125,7 +125,7 @@ def main() -> None:
     state_dir, outside = (Path(word) for word in sys.argv[1:])
     # The kernel is emulated, so the guest must be one that an emulated processor can go on with.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accelerator, "_KVM", state_dir / "no-kvm")
+        patch.setattr(accelerator, "KVM", state_dir / "no-kvm")
         sleeper = asyncio.run(fall_asleep_writing(state_dir, Shares(outside)))
     sys.stdout.write(f"{msgspec.json.encode(sleeper).decode()}\n")
 

@@ -9,16 +9,20 @@ import asyncio
 import sys
 from pathlib import Path
 
+from mooring.agent.libvirt import confinement
 from mooring.agent.libvirt.connection import Connection
 from mooring.agent.run import Runner
+from mooring.agent.seclusion import EMULATOR
 from mooring.fence.journal import Journal
 
 
 async def order(state_dir: Path, word: str, server_id: str) -> None:
     """Do what the word says with the guest of a server."""
     journal = Journal(state_dir / "order.sqlite")
-    connection = Connection(state_dir / "libvirt", Runner(journal))
-    await connection.open()
+    runner = Runner(journal)
+    connection = Connection(state_dir / "libvirt", runner)
+    confined = await confinement.find(runner, confinement.choose_user(EMULATOR), state_dir)
+    await connection.open(confined.conf())
     domain = connection.handle.lookupByUUIDString(server_id)
     verbs = {"suspend": domain.suspend, "resume": domain.resume}
     await connection.call(verbs[word])

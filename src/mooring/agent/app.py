@@ -45,7 +45,7 @@ from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
 from mooring.agent.run import Runner
-from mooring.agent.seclusion import let_emulator_pass, seclude
+from mooring.agent.seclusion import seclude
 from mooring.agent.serving import build_app
 from mooring.agent.settings import AgentSettings, PoolSettings, check_names
 from mooring.agent.share_drivers.opening import open_share_pools
@@ -147,11 +147,8 @@ async def _build(
         await driver.setup()
         stack.push_async_callback(driver.close)
     images = ImageCache(settings.state_dir / "images", _look if simulated else qemu_img.check)
-    connections = Connections(
-        settings.state_dir / "connections", mounts, Fitting(qemu_img), simulated=simulated
-    )
+    connections = _open_connections(settings, mounts, qemu_img, hypervisor, simulated=simulated)
     images.prepare()
-    connections.prepare()
     await mounts.release_unused(mounts.base)
     await connections.targets.release_unused()
     agent = Agent(
@@ -169,6 +166,22 @@ async def _build(
     )
     events.add(News(kind="agent_started", server_id=""))
     return RunningAgent(agent, notice, gone)
+
+
+def _open_connections(
+    settings: AgentSettings,
+    mounts: Mounts,
+    qemu_img: QemuImg,
+    hypervisor: Hypervisor | None,
+    *,
+    simulated: bool,
+) -> Connections:
+    directory, fitting = settings.state_dir / "connections", Fitting(qemu_img)
+    connections = Connections(directory, mounts, fitting, simulated=simulated)
+    if hypervisor is not None:
+        connections.admit = hypervisor.admit
+    connections.prepare()
+    return connections
 
 
 def _open_copying(
@@ -267,7 +280,8 @@ async def _start_libvirt(settings: AgentSettings, runner: Runner, tell: Tell) ->
         ) from error
     hypervisor = LibvirtHypervisor(settings, runner)
     await hypervisor.start(tell)
-    (let_emulator_pass if hypervisor.is_of_daemon else seclude)(settings.state_dir)
+    if not hypervisor.is_passed:
+        seclude(settings.state_dir)
     return hypervisor
 
 

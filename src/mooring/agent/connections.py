@@ -8,7 +8,7 @@ mounted for as long as somebody is connected through it (facts/block_storage.md 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +64,28 @@ class ConnectionRecord(Struct, frozen=True, kw_only=True):
         return self.server_ids or ((self.server_id,) if self.server_id else ())
 
 
+async def _let_in(source: Source) -> None:
+    """No emulator is to open it where no guests run."""
+    del source
+
+
 class Connections:
     """The connected volumes of one host, a small file for each attachment."""
 
     def __init__(
-        self, directory: Path, mounts: Mounts, fitting: Fitting, *, simulated: bool
+        self,
+        directory: Path,
+        mounts: Mounts,
+        fitting: Fitting,
+        *,
+        simulated: bool,
     ) -> None:
         self._directory, self._mounts, self.is_simulated = directory, mounts, simulated
         """Whether the host is a simulated one, which may have volumes of simulated pools."""
         self.fitting = fitting
         self.targets = Targets(directory.with_name("sessions"), self._uses, simulated=simulated)
+        self.admit: Callable[[Source], Awaitable[None]] = _let_in
+        """Where guests run: `Hypervisor.admit`."""
         mounts.add_users(self._mount_points)
 
     def prepare(self) -> None:
@@ -107,9 +119,11 @@ class Connections:
             async with self._mounts.held(request) as mounted:
                 source = FileSource(str(mounted / name), disk_format)
                 await run_to_end(lambda: _check_file(volume_id, mounted / name))
+                await self.admit(source)
                 self._note(ids, source, server_id, backend)
         else:
             source = FileSource(self._reach(volume_id, found), disk_format)
+            await self.admit(source)
             self._note(ids, source, server_id, backend)
         return source
 

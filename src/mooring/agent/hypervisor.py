@@ -136,6 +136,10 @@ class Hypervisor(GuestPower, GuestRoots, GuestMirrors, GuestRescue, Protocol):
     what was begun in it may come true later, but never behind what is done to the guest after it.
     """
 
+    async def admit(self, source: Source) -> None:
+        """See that guests' emulators may open a volume that is connected. Raises Unavailable."""
+        ...
+
     async def start(self, tell: Tell) -> None:
         """Find the guests again and begin to watch them. Raises Unavailable with what to do."""
         ...

@@ -242,12 +242,16 @@ def start_time(pid: int) -> float:
 
 
 def find_processes(words: str) -> list[int]:
-    """Return the processes of this user whose command line has such words."""
+    """Return the processes of this user whose command line has such words; for root everybody's.
+
+    What root starts may become another user, as QEMU does.
+    """
     found: list[int] = []
+    user = os.geteuid()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             line = (process / "cmdline").read_bytes().replace(b"\0", b" ")
-            if words.encode() in line and process.stat().st_uid == os.geteuid():
+            if words.encode() in line and user in {0, process.stat().st_uid}:
                 found.append(int(process.name))
     return found
 

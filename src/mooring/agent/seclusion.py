@@ -17,6 +17,7 @@ log = structlog.get_logger()
 EMULATOR = "libvirt-qemu"
 """The user whom QEMU runs as under the machine's daemon, unless its settings name another."""
 _SETTINGS = Path("/etc/libvirt/qemu.conf")
+_DYNAMIC = re.compile(r"^\s*dynamic_ownership\s*=\s*(\d+)", re.MULTILINE)
 _USER = re.compile(r'^\s*user\s*=\s*"\+?([^"]+)"', re.MULTILINE)
 _OWNER_ALONE, _GROUP_PASSES, _ALL_PASS = 0o700, 0o710, 0o711
 
@@ -26,15 +27,17 @@ def seclude(directory: Path) -> None:
     directory.chmod(_OWNER_ALONE)
 
 
-def let_emulator_pass(directory: Path) -> None:
-    """Let QEMU, under the machine's daemon, pass through a directory, and nobody else if possible.
+def let_emulator_pass(directory: Path, name: str = "") -> None:
+    """Let QEMU pass through a directory, and nobody else if possible.
+
+    `name` is its user's; empty: the one of the machine's daemon.
 
     It is not where this user may not give the directory to QEMU's group: then everybody passes who
     knows a file's name, and the log says so.
     """
     try:
-        user = emulator()
-        os.chown(directory, -1, pwd.getpwnam(user).pw_gid)
+        user = pwd.getpwnam(name or emulator())
+        os.chown(directory, -1, user.pw_gid)
     except (KeyError, OSError) as error:
         log.warning(
             "every user of this machine may read guests' files here, as QEMU's must",
@@ -53,3 +56,14 @@ def emulator(settings: Path = _SETTINGS) -> str:
         return EMULATOR
     named = _USER.findall(settings.read_text("utf-8"))
     return named[-1] if named else EMULATOR
+
+
+def gives_files(settings: Path = _SETTINGS) -> bool:
+    """Whether the machine's daemon gives guests' files to QEMU's user. Raises OSError as above."""
+    named = _DYNAMIC.findall(settings.read_text("utf-8")) if settings.exists() else []
+    return not named or int(named[-1]) != 0
+
+
+def named_root(settings: Path) -> bool:
+    """Whether a file of QEMU's settings has it run as root, as the release before wrote them."""
+    return _USER.findall(settings.read_text("utf-8"))[-1:] == ["root"]

@@ -15,6 +15,7 @@ from mooring.agent.drivers.remote_options import (
     PowerstoreNfsOptions,
     QuobyteOptions,
 )
+from mooring.agent.seclusion import EMULATOR
 from mooring.agent.share_drivers.options import CephfsShareOptions, NfsShareOptions
 from mooring.agent_api.hosts import AGENT_VERSION
 from mooring.agent_api.shares import Protocol
@@ -144,6 +145,10 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     address, and any port that is free."""
     copy_mib_per_s: int = 0
     """How much it gives in a second, to all of them together; 0 for no bound."""
+    emulator_user: str = EMULATOR
+    """Whom QEMU runs as under a libvirt that an agent of root brings along."""
+    passages: tuple[Path, ...] = ()
+    """Directories of Mooring's own, on the way to the state directory, which that user passes."""
     guest_start_s: float = limits.AGENT_GUEST_START_S
     """How long one may take to start."""
 

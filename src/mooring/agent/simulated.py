@@ -69,6 +69,9 @@ class SimulatedHypervisor(SimulatedMirrors):
         super().__init__(settings, _tell_nobody)
         self.stubborn: set[str] = set()
 
+    async def admit(self, source: Source) -> None:
+        del source
+
     async def start(self, tell: Tell) -> None:
         self._tell = tell
 

@@ -1,21 +1,25 @@
 """Run inside a real host's namespaces: gives it a name and a libvirt daemon, and becomes its agent.
 
-`python -m mooring.lab.inside DIRECTORY NAME COMMAND...`, as root, in network, mount and UTS
+`python -m mooring.lab.inside DIRECTORY NAME USER COMMAND...`, as root, in network, mount and UTS
 namespaces of its own (facts/real_hosts.md 4). A daemon that an earlier agent left goes on, and the
 agent joins it: it sees the mounts that guests have, and the daemon those that the agent makes.
+USER is whom guests run as; a daemon that has another one for them is started anew, without them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from mooring.agent.libvirt.connection import QEMU_CONF, forget_the_dead
+from mooring.agent.emulator_files import EmulatorUser, find_user
+from mooring.agent.libvirt.confinement import Confinement
+from mooring.agent.libvirt.connection import forget_the_dead
 from mooring.agent.mounts import read_mount_points
 from mooring.agent.move_identity import LINK as MOVES
 from mooring.agent.run import Budget, Runner, find_program
@@ -23,6 +27,7 @@ from mooring.agent.waiting import until
 from mooring.errors import Bug, MooringError, Unavailable
 from mooring.fence.threads import run_to_end
 from mooring.lab.namespaces import Unnoted
+from mooring.lab.real_hosts import EMULATORS
 from mooring.lab.residents import NOTES, SHARES, find_residents
 from mooring.process_groups import check_pid
 
@@ -55,13 +60,15 @@ _UNLIMITED = Budget(cpu_s=0, memory_bytes=0)
 _READY_S = 60.0
 
 
-async def prepare(directory: Path, name: str) -> None:
+async def prepare(directory: Path, name: str, user: EmulatorUser) -> None:
     """Give the host its name, its directories and its daemon. Raises Unavailable."""
     socket.sethostname(name)
     runner = Runner(Unnoted())
     # While `/run/libvirt` is the machine's still, which tells those that have another one.
     there = await run_to_end(lambda: find_residents(_NAMESPACE))
     bound = _bound_before(directory)
+    # What is mounted later reaches the guests that run by then, which have mounts of their own.
+    await _run(runner, "mount", "--make-rshared", "/")
     for each in _DIRECTORIES:
         place = Path("/") / each
         if place in bound:
@@ -70,8 +77,10 @@ async def prepare(directory: Path, name: str) -> None:
             path.mkdir(parents=True, exist_ok=True)
         await _run(runner, "mount", "--bind", str(directory / each), str(place))
     if _answers():
-        return
-    _configure(directory, name)
+        if _is_for(directory, user):
+            return
+        await _end_daemon(directory)
+    _configure(directory, name, user)
     words = " ".join(one.words for one in there)
     forget_the_dead(directory / NOTES / "qemu", lambda guest: f"guest={guest}," in words)
     await _run(runner, "libvirtd", "-d", "-l", "-p", str(directory / _PID))
@@ -79,10 +88,11 @@ async def prepare(directory: Path, name: str) -> None:
         raise Unavailable(f"The libvirt daemon of host {name} does not answer.")
 
 
-def _configure(directory: Path, name: str) -> None:
+def _configure(directory: Path, name: str, user: EmulatorUser) -> None:
     """Write what daemon and emulators are told: of TLS where the agent has certificates for it."""
     host_uuid = uuid.uuid5(uuid.NAMESPACE_URL, f"{directory}/{name}")
-    daemon, emulators = _DAEMON.format(directory=directory, host_uuid=host_uuid), QEMU_CONF
+    daemon = _DAEMON.format(directory=directory, host_uuid=host_uuid)
+    emulators = _confine(user).conf()
     moves = directory / MOVES
     if moves.exists():
         daemon += _TLS.format(moves=moves)
@@ -90,7 +100,33 @@ def _configure(directory: Path, name: str) -> None:
     else:
         daemon += _PLAIN
     (directory / "etc/libvirt/libvirtd.conf").write_text(daemon, "utf-8")
-    (directory / "etc/libvirt/qemu.conf").write_text(emulators, "utf-8")
+    (directory / EMULATORS).write_text(emulators, "utf-8")
+
+
+def _confine(user: EmulatorUser) -> Confinement:
+    """Return what QEMU is shut in by.
+
+    No cgroups: those of a guest that moves have one name at both hosts, which have one kernel.
+    """
+    return Confinement(user=user, has_namespaces=True) if user.uid else Confinement()
+
+
+def _is_for(directory: Path, user: EmulatorUser) -> bool:
+    """Whether the daemon that runs was started to run guests as a user."""
+    wanted = _confine(user).conf()
+    return (directory / EMULATORS).read_text("utf-8").startswith(wanted)
+
+
+async def _end_daemon(directory: Path) -> None:
+    """End the host's daemon; its guests go on, and the next one finds them."""
+    pid = _find_daemon(directory)
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+    if not await until(lambda: not _answers(), _READY_S):
+        raise Unavailable(
+            f"The libvirt daemon of {directory.name} does not end, and would run guests as it did "
+            "before. End it, then start again."
+        )
 
 
 def _bound_before(directory: Path) -> frozenset[Path]:
@@ -139,11 +175,11 @@ def _join_daemon(directory: Path, arguments: Sequence[str]) -> None:
         os.execv(nsenter[0], [*nsenter, "--", *again])  # noqa: S606  (this very program)
 
 
-def main(directory: str, name: str, *command: str) -> None:
+def main(directory: str, name: str, user: str, *command: str) -> None:
     """Prepare, and become the command."""
     try:
-        _join_daemon(Path(directory), (directory, name, *command))
-        asyncio.run(prepare(Path(directory), name))
+        _join_daemon(Path(directory), (directory, name, user, *command))
+        asyncio.run(prepare(Path(directory), name, find_user(user)))
     except (MooringError, OSError) as error:
         sys.stderr.write(f"mooring: {error}\n")
         sys.exit(1)

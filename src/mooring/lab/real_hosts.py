@@ -14,17 +14,24 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
 from msgspec import Struct
 
-from mooring.agent.run import find_program
+from mooring.agent.emulator_files import EmulatorFiles, find_user
+from mooring.agent.run import Runner, find_program
+from mooring.agent.seclusion import EMULATOR, let_emulator_pass, named_root
+from mooring.errors import Unavailable
 from mooring.fence.threads import run_to_end
-from mooring.lab.namespaces import Namespace, Network, check_able
+from mooring.lab.namespaces import Namespace, Network, Unnoted, check_able
 from mooring.lab.processes import HostCommand
 from mooring.lab.residents import SHARES, Resident, end_residents, find_homes, find_residents
 
 if TYPE_CHECKING:
     from mooring.config import Settings
 
+log = structlog.get_logger()
+EMULATORS = "etc/libvirt/qemu.conf"
+"""What a host's daemon is told of QEMU, below the host's directory."""
 _STORAGE = "storage.toml"
 _MOUNTS = f"""[mounts.shares]
 share_address = "{{address}}"
@@ -40,26 +47,30 @@ class RealHost(Struct, frozen=True, kw_only=True):
     name: str
     directory: Path
     namespace: Namespace
+    emulator_user: str = EMULATOR
 
     def before(self) -> tuple[str, ...]:
         """Return what goes before a command that is to run in the host, beside its daemon."""
         apart = (find_program("ip"), "netns", "exec", self.namespace.name)
         alone = (find_program("unshare"), "--mount", "--uts", "--")
         inside = (sys.executable, "-m", "mooring.lab.inside", str(self.directory), self.name)
-        return (*apart, *alone, *inside)
+        return (*apart, *alone, *inside, self.emulator_user)
 
 
 class RealHosts:
     """The hosts of one lab, which the path of its state directory names."""
 
-    def __init__(self, state_path: Path, names: Sequence[str]) -> None:
-        self._network = Network(state_path)
+    def __init__(
+        self, state_path: Path, names: Sequence[str], emulator_user: str = EMULATOR
+    ) -> None:
+        self._network, self._user = Network(state_path), emulator_user
         self._directory = state_path / "hosts"
         self.hosts = [
             RealHost(
                 name=name,
                 directory=self._directory / name,
                 namespace=self._network.namespace(number),
+                emulator_user=emulator_user,
             )
             for number, name in enumerate(names, 1)
         ]
@@ -69,6 +80,9 @@ class RealHosts:
 
         Raises Unavailable where this machine does not let us.
         """
+        for passage in (self._directory.parent, self._directory):
+            passage.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await run_to_end(lambda one=passage: let_emulator_pass(one, self._user))
         await self._network.open([host.namespace for host in self.hosts])
         homes = await run_to_end(lambda: find_homes(self._directory))
         for namespace in self._network.standing():
@@ -107,7 +121,7 @@ async def prepare(
     Raises Invalid where this machine cannot have them, Unavailable when it refuses.
     """
     await check_able(len(names))
-    lab = RealHosts(settings.state_path, names)
+    lab = RealHosts(settings.state_path, names, await _choose_user(settings))
     stack.push_async_callback(_take_away, lab, say)
     await lab.open()
     shared = ", ".join(f'"{name}"' for name in names)
@@ -119,6 +133,24 @@ async def prepare(
         storage = mounts + pools if host.directory == keeper else mounts
         (host.directory / _STORAGE).write_text(storage, "utf-8")
     return [_command(settings, host, keeper) for host in lab.hosts]
+
+
+async def _choose_user(settings: Settings) -> str:
+    """Return whom guests run as. Raises Unavailable: that user does not get at their files.
+
+    Where the release before ran them as root, they go on so instead, and the log says it.
+    """
+    user = await run_to_end(lambda: find_user(settings.emulator_user))
+    emulator = EmulatorFiles(Runner(Unnoted()), user if user.uid else None)
+    try:
+        await emulator.check_passes(settings.state_path.parent)
+    except Unavailable as error:
+        daemons = (settings.state_path / "hosts").glob(f"*/{EMULATORS}")
+        if not any(named_root(conf) for conf in daemons):
+            raise
+        log.warning("guests go on to run as root, with all its rights", reason=error.public)
+        return "root"
+    return user.name
 
 
 def _command(settings: Settings, host: RealHost, keeper: Path) -> HostCommand:

@@ -6,6 +6,7 @@ well under a second; one that is emulated itself, or hangs, is not.
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ import structlog
 from msgspec import Struct
 
 from mooring.agent import files
+from mooring.agent.emulator_files import EmulatorFiles, EmulatorUser
 from mooring.agent.limits import AGENT_KVM_LATER_S, AGENT_PROGRAM_S
 from mooring.agent.run import Budget, Runner, find_program
 from mooring.errors import Unavailable
@@ -22,7 +24,7 @@ from mooring.fence.threads import run_to_end
 log = structlog.get_logger()
 Accelerator = Literal["kvm", "tcg"]
 EMULATOR = "qemu-system-x86_64"
-_KVM = Path("/dev/kvm")
+KVM = Path("/dev/kvm")
 _PORT = 0xF4
 _VALUE = 0x10
 # mov al, VALUE; out PORT, al; hlt. QEMU's debug port makes of a value the exit code 2 * value + 1.
@@ -37,39 +39,45 @@ class _Found(Struct, frozen=True):
     about: str
 
 
-async def choose(runner: Runner, state_dir: Path) -> Accelerator:
+async def choose(
+    runner: Runner, state_dir: Path, emulator: EmulatorFiles | None = None
+) -> Accelerator:
     """Return what guests should run on; found once for each kernel and QEMU, then remembered.
 
     Raises Unavailable, with what QEMU did instead, when it boots nothing at all.
     """
     record = state_dir / "accelerator.json"
-    about = await run_to_end(_about)
+    user = emulator.user if emulator else None
+    about = await run_to_end(lambda: _about(user))
     known = files.read_record(record, _Found)
     if known is not None and known.about == about:
         return known.accelerator
     sector = state_dir / "boot-sector"
     await run_to_end(lambda: sector.write_bytes(_SECTOR))
-    found = await _try_both(runner, sector)
+    if emulator is not None:
+        await run_to_end(lambda: emulator.give(sector))
+    found = await _try_both(runner, sector, user)
     files.write_record(record, _Found(found, about))
     return found
 
 
 def why_emulated() -> str:
     """Return what keeps guests from running on KVM here, and what to do about it."""
-    if not _KVM.exists():
+    if not KVM.exists():
         return (
             "emulated, so slow: there is no /dev/kvm; load the module kvm_intel or kvm_amd, with "
             "virtualisation on in the firmware"
         )
     return (
         "emulated, so slow: /dev/kvm is there, but of no use; on a virtual machine, turn on "
-        "nested virtualisation underneath"
+        "nested virtualisation underneath, and see that QEMU's user is in the group of /dev/kvm"
     )
 
 
-async def _try_both(runner: Runner, sector: Path) -> Accelerator:
+async def _try_both(runner: Runner, sector: Path, user: EmulatorUser | None) -> Accelerator:
+    command = user.words(EMULATOR) if user else [EMULATOR]
     try:
-        without = await _boot(runner, sector, "tcg", AGENT_PROGRAM_S)
+        without = await _boot(runner, command, sector, "tcg", AGENT_PROGRAM_S)
     except Unavailable as error:
         raise Unavailable(
             f"No guest can run here: {error.public} {EMULATOR} was to boot one sector. See what "
@@ -77,10 +85,10 @@ async def _try_both(runner: Runner, sector: Path) -> Accelerator:
             "qemu-system-x86, or choose the simulated hypervisor.",
             private=error.private,
         ) from error
-    if not await run_to_end(_KVM.exists):
+    if not await run_to_end(KVM.exists):
         return "tcg"
     try:
-        with_kvm = await _boot(runner, sector, "kvm", without + AGENT_KVM_LATER_S)
+        with_kvm = await _boot(runner, command, sector, "kvm", without + AGENT_KVM_LATER_S)
     except Unavailable as error:
         log.info("KVM is of no use", tcg_s=without, reason=error.public, private=error.private)
         return "tcg"
@@ -88,9 +96,11 @@ async def _try_both(runner: Runner, sector: Path) -> Accelerator:
     return "kvm"
 
 
-async def _boot(runner: Runner, sector: Path, accelerator: Accelerator, timeout_s: float) -> float:
+async def _boot(
+    runner: Runner, command: list[str], sector: Path, accelerator: Accelerator, timeout_s: float
+) -> float:
     """Return how long one sector takes to boot in seconds. Raises Unavailable when it does not."""
-    argv = [EMULATOR, "-accel", accelerator, "-nodefaults", "-no-user-config", "-m", "16"]
+    argv = [*command, "-accel", accelerator, "-nodefaults", "-no-user-config", "-m", "16"]
     argv += ["-display", "none", "-device", f"isa-debug-exit,iobase={_PORT},iosize=4"]
     argv += ["-drive", f"file={sector},format=raw,if=ide,read-only=off"]
     began = time.monotonic()
@@ -102,7 +112,9 @@ async def _boot(runner: Runner, sector: Path, accelerator: Accelerator, timeout_
     return time.monotonic() - began
 
 
-def _about() -> str:
+def _about(user: EmulatorUser | None) -> str:
     kernel = Path("/proc/sys/kernel/osrelease").read_text("ascii").strip()
     emulator = Path(find_program(EMULATOR)).stat()
-    return f"{kernel} {emulator.st_size} {emulator.st_mtime_ns} {_KVM.exists()}"
+    # Whether a user may open it is a matter of groups.
+    groups = f" {user.name} {os.getgrouplist(user.name, user.gid)}" if user else ""
+    return f"{kernel} {emulator.st_size} {emulator.st_mtime_ns} {KVM.exists()}{groups}"

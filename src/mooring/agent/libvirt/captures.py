@@ -26,7 +26,8 @@ from mooring.fence.threads import run_to_end
 
 _COPY = libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COPY
 # libvirt forgets such a job with its guest, which a definition that is kept asks for.
-_TRANSIENT = libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+# The file is there: libvirt would make one of its own, which QEMU's user may not open.
+_FLAGS = libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB | libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT
 
 
 class LibvirtCaptures(LibvirtStandstill):
@@ -49,12 +50,20 @@ class LibvirtCaptures(LibvirtStandstill):
                         operation_key=operation_key,
                     )
                     return
+                if not is_begun:
+                    size_bytes = await self._with(server_id, _read_size)
+                    await self._make_target(written, size_bytes, operation_key)
                 if await self._with(
                     server_id, lambda domain, again=is_begun: _copy(domain, written, again=again)
                 ):
                     return
             is_begun = True
             await asyncio.sleep(AGENT_MERGE_POLL_S)
+
+    async def _make_target(self, written: Path, size_bytes: int, operation_key: str) -> None:
+        await run_to_end(lambda: written.unlink(missing_ok=True))
+        await self._qemu_img.create(written, ROOT_FORMAT, size_bytes, operation_key=operation_key)
+        await run_to_end(lambda: self._emulator.give(written))
 
     async def stop_capture(self, server_id: str) -> None:
         async with self._lock(server_id):
@@ -86,8 +95,14 @@ def _copy(domain: Any, written: Path, *, again: bool) -> bool:
             f"The copy of the disk of {domain.name()} ended before its time, and was removed; the "
             "guest goes on. Its host may be out of room, and the log of its QEMU says why."
         )
-    domain.blockCopy(device, _target(written), None, _TRANSIENT)
+    domain.blockCopy(device, _target(written), None, _FLAGS)
     return False
+
+
+def _read_size(domain: Any) -> int:
+    """Return how big a running guest's root disk is, in bytes."""
+    size_bytes: int = domain.blockInfo(_root_device(domain))[0]
+    return size_bytes
 
 
 def _stop(domain: Any) -> None:

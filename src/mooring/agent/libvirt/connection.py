@@ -22,7 +22,7 @@ from mooring.agent.image_locks import image_in_use
 from mooring.agent.libvirt.domain_xml import NAME_PREFIX
 from mooring.agent.limits import AGENT_LIBVIRT_THREADS
 from mooring.agent.run import Runner, find_processes
-from mooring.agent.seclusion import EMULATOR
+from mooring.agent.seclusion import EMULATOR, named_root
 from mooring.errors import MooringError, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 
@@ -33,23 +33,18 @@ binding: Any = libvirt
 DAEMON_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
 # What is left of 107 bytes beside "/lib/qemu/domain-<number>-<20 letters>/monitor.sock".
 _ROOT_BYTES = 48
-QEMU_CONF = """\
-user = "root"
-group = "root"
-remember_owner = 0
-security_driver = "none"
-namespaces = []
-cgroup_controllers = []
-stdio_handler = "file"
-"""
-"""What lets QEMU run as root without cgroups and security drivers."""
-
+_CONF = "etc/qemu.conf"
 
 _NO_HUGE_PAGES = (
     "The host has no huge pages as the flavor's hw:mem_page_size wants them; the guest was not "
     "started. Mount hugetlbfs there and set vm.nr_hugepages, or choose another host."
 )
 _FULL = "The host's disk is full. Make room, then try again."
+_NOT_ALLOWED = (
+    "The user whom guests of this host run as may not open a file that the guest needs; the guest "
+    "is as the host shows it now. Where a share keeps its files from that user, let its server "
+    "give them to it (docs/hosts.md, what isolates a guest), then ask again."
+)
 _NO_ROOM = {
     "hugetlbfs": _NO_HUGE_PAGES,
     "huge pages": _NO_HUGE_PAGES,
@@ -72,20 +67,27 @@ class Connection:
         self._threads = ThreadPoolExecutor(AGENT_LIBVIRT_THREADS, "libvirt")
         self._open: Any = None
         self.uri = ""
+        self.is_own = not any(socket.is_socket() for socket in DAEMON_SOCKETS)
+        """Whether there is no daemon, so that libvirt runs in this process."""
 
-    async def open(self) -> None:
-        """Connect. Raises Unavailable with what to do."""
+    async def open(self, conf: str = "") -> None:
+        """Connect; a libvirt of our own runs by `conf`. Raises Unavailable with what to do."""
         _run_event_loop()
-        self.uri = _choose_uri(self._root)
-        if self.uri.startswith("qemu:///embed"):
+        self.uri = "qemu:///embed" if self.is_own else "qemu:///system"
+        if self.is_own:
             check_user()
-            await run_to_end(lambda: _write_conf(self._root))
+            await run_to_end(lambda: _write_conf(self._root, conf))
             root = await run_to_end(lambda: _shorten(self._root))
             self.uri = f"qemu:///embed?root={root}"
             await run_to_end(lambda: forget_the_dead(self._root / "run" / "qemu", _runs))
             # libvirt asks QEMU what it can do; killed meanwhile, it leaves that QEMU behind.
             await self._runner.end_strays(f"-qmp unix:{root}/lib/qemu/qmp-")
         self._open = await self.call(lambda: binding.open(self.uri))
+
+    def ran_as_root(self) -> bool:
+        """Whether a libvirt of our own last ran guests as root. Blocking."""
+        conf = self._root / _CONF
+        return self.is_own and conf.exists() and named_root(conf)
 
     async def close(self) -> None:
         """Disconnect; guests go on."""
@@ -138,6 +140,8 @@ def translate(error: libvirt.libvirtError) -> MooringError:
         return NotFound("The host has no such guest.", private=said)
     if "Failed to get" in said and "lock" in said:
         return image_in_use(said)
+    if "Permission denied" in said:
+        return Unavailable(_NOT_ALLOWED, private=said, code=code)
     for words, public in _NO_ROOM.items():
         if words in said:
             return NoCapacity(public, private=said)
@@ -147,12 +151,6 @@ def translate(error: libvirt.libvirtError) -> MooringError:
         private=said,
         code=code,
     )
-
-
-def _choose_uri(root: Path) -> str:
-    if any(socket.is_socket() for socket in DAEMON_SOCKETS):
-        return "qemu:///system"
-    return f"qemu:///embed?root={root}"
 
 
 def _shorten(root: Path) -> Path:
@@ -210,12 +208,10 @@ def check_user() -> None:
         ) from None
 
 
-def _write_conf(root: Path) -> None:
-    conf = root / "etc" / "qemu.conf"
+def _write_conf(root: Path, text: str) -> None:
+    conf = root / _CONF
     conf.parent.mkdir(parents=True, exist_ok=True)
-    lines = QEMU_CONF.splitlines(keepends=True)
-    # Only root may name a user for QEMU; everybody else's QEMU is their own.
-    conf.write_text("".join(lines if os.geteuid() == 0 else lines[2:]))
+    conf.write_text(text)
 
 
 @cache

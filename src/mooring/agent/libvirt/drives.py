@@ -36,6 +36,7 @@ class LibvirtDrives(LibvirtHost):
         async with self._lock(server_id):
             await self._check_off(server_id, "config drive")
             await run_to_end(lambda: config_drives.lay_down(path.parent, image, operation_key))
+            await run_to_end(lambda: self._emulator.give(path))
 
     async def _check_off(self, server_id: str, file: str) -> None:
         """Raise Conflict when an emulator may have a file of a guest open."""

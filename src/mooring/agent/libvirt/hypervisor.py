@@ -74,7 +74,7 @@ class LibvirtHypervisor(LibvirtMirrors):
     def __init__(self, settings: AgentSettings, runner: Runner) -> None:
         super().__init__(settings, runner)
         self._watch: Any = None
-        self._overlays = DomainOverlays(self._lock, self._with, self._qemu_img)
+        self._overlays = DomainOverlays(self._lock, self._with, self._qemu_img, self._emulator.give)
 
     async def start(self, tell: Tell) -> None:
         if platform.machine() != "x86_64":
@@ -84,9 +84,7 @@ class LibvirtHypervisor(LibvirtMirrors):
             )
         for program in (accelerator.EMULATOR, "qemu-img"):
             find_program(program)
-        await run_to_end(self._files.prepare)
-        self._accelerator = await accelerator.choose(self._runner, self._settings.state_dir)
-        await self._connection.open()
+        await self._open()
         await self.drop_stale_memory()
         await self._listen(tell)
 
@@ -224,7 +222,8 @@ class LibvirtHypervisor(LibvirtMirrors):
 
     async def power_on(self, server_id: str) -> None:
         async with self._lock(server_id):
-            is_off = await self._look(server_id, power.is_off)
+            if is_off := await self._look(server_id, power.is_off):
+                await self._give_files(server_id)
             # Nothing is silent yet where nothing runs.
             await self._with(
                 server_id, power.start, self._settings.guest_start_s if is_off else None

@@ -110,6 +110,7 @@ class LibvirtMoves(LibvirtDrives):
             await self._files.make_root_anew(
                 server_id, image, source, root.size_bytes, operation_key
             )
+            await self._give_root(server_id)
 
     async def find_landing(self, server_id: str) -> Landing:
         address = self._settings.move_address

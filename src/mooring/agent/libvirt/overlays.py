@@ -74,14 +74,23 @@ class RunOn(Protocol):
 class DomainOverlays:
     """Implements the part of `Hypervisor` that is about overlays."""
 
-    def __init__(self, lock: Callable[[str], asyncio.Lock], run: RunOn, qemu_img: QemuImg) -> None:
+    def __init__(
+        self,
+        lock: Callable[[str], asyncio.Lock],
+        run: RunOn,
+        qemu_img: QemuImg,
+        give: Callable[[Path], None],
+    ) -> None:
         self._lock, self._run, self._qemu_img = lock, run, qemu_img
+        self._give = give
 
     async def snapshot(self, server_id: str, volume_id: str, new_file: str) -> GuestDisk:
         """See `Hypervisor.snapshot_disk`."""
         check_name(new_file)
         async with self._lock(server_id):
-            return await self._run(server_id, lambda domain: _switch(domain, volume_id, new_file))
+            return await self._run(
+                server_id, lambda domain: _switch(domain, volume_id, new_file, self._give)
+            )
 
     async def take_back(
         self, server_id: str, volume_id: str, new_file: str, operation_key: str
@@ -171,7 +180,7 @@ def look(domain: Any, volume_id: str) -> Stand:
     return Stand(device=device, layers=layers, live=True, indexes=indexes, job=kind)
 
 
-def _switch(domain: Any, volume_id: str, new_file: str) -> GuestDisk:
+def _switch(domain: Any, volume_id: str, new_file: str, give: Callable[[Path], None]) -> GuestDisk:
     stand = look(domain, volume_id)
     active = stand.active
     if active.name != new_file:
@@ -183,6 +192,7 @@ def _switch(domain: Any, volume_id: str, new_file: str) -> GuestDisk:
         active = overlays.check_overlay(new_file, active)
         _end_job(domain, stand)
         if stand.live:
+            give(active.path)
             _switch_running(domain, volume_id, active)
     _follow(domain, volume_id, active)
     return _show(domain, volume_id)

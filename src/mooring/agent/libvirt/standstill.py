@@ -36,6 +36,7 @@ class LibvirtStandstill(LibvirtDisks):
 
     async def resume(self, server_id: str) -> None:
         async with self._lock(server_id):
+            await self._give_files(server_id)
             await self._with(server_id, memory.restore, AGENT_GUEST_MEMORY_S)
 
     async def drop_stale_memory(self) -> None:
