@@ -19,7 +19,7 @@ MUTANTS = [
     ),
     Mutant(
         "what a server that is away has is deleted by force",
-        "volume/volumes/volumes.py",
+        "volume/volumes/deleting.py",
         ' == "attached", AttachmentRow.server_id.is_not(None)),\n',
         ' == "attached", AttachmentRow.server_id == ""),\n',
         TESTS,

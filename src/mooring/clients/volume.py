@@ -43,16 +43,12 @@ ATTACHMENTS_SINCE = (3, 44)
 """The same, to be compared."""
 COMPLETION_VERSION = "3.71"
 """The first microversion with os-extend_volume_completion (specs 000)."""
-
 FORCE_VERSION = "3.23"
 """The microversion that brought `force` to the deletion of a volume."""
-
 REIMAGE_VERSION = "3.68"
 """The microversion that brought `os-reimage`."""
-
 REACHED_BY = "Mooring-Reached-By"
 """The header by which a service names the host that a new volume is for; a Cinder reads it not."""
-
 _NOT_ACCEPTABLE = 406
 """What a service answers that does not speak the microversion of a request."""
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from mooring.errors import Invalid
 from mooring.volume.attachments import legacy
 from mooring.volume.service import Volume
-from mooring.volume.volumes import properties, volumes
+from mooring.volume.volumes import deleting, properties, volumes
 from mooring.volume.wire.api import values
 from mooring.volume.wire.api.values import Flag, Metadata, asked
 from mooring.web.api import Api, Call, Reply
@@ -211,7 +211,7 @@ async def reset_status(call: Call[Volume], body: ResetBody) -> Reply:
 @api.action(_PATH, "os-force_delete", policy=f"{_ADMIN}:force_delete")
 async def force_delete(call: Call[Volume]) -> Reply:
     """Delete it in any status but attached."""
-    await volumes.delete(asked(call), call.path["volume_id"], force=True)
+    await deleting.delete(asked(call), call.path["volume_id"], force=True)
     return Reply(202)
 
 

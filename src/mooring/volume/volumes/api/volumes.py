@@ -12,7 +12,7 @@ from mooring.errors import Invalid, NotFound
 from mooring.volume.attachments.reserving import Asked
 from mooring.volume.backups import restoring
 from mooring.volume.service import Volume
-from mooring.volume.volumes import listing, properties, volumes
+from mooring.volume.volumes import deleting, listing, properties, volumes
 from mooring.volume.volumes.api.bodies import NamesBody
 from mooring.volume.wire import views
 from mooring.volume.wire.api import queries, values
@@ -130,7 +130,7 @@ async def delete_volume(call: Call[Volume]) -> Reply:
     if force:
         call.require("volume:force_delete")
     cascade = values.is_set(call.query.get("cascade"))
-    await volumes.delete(asked(call), call.path["volume_id"], force=force, cascade=cascade)
+    await deleting.delete(asked(call), call.path["volume_id"], force=force, cascade=cascade)
     return Reply(202)
 
 
