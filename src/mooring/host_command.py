@@ -268,7 +268,8 @@ async def _ask(settings: Settings, method: str, path: str, body: bytes = b"") ->
     network = Network(await asyncio.to_thread(read_authority, settings.state_path))
     try:
         user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
-        headers = {"X-Auth-Token": await token_of(user, url, settings.state_path), "content-type": "application/json"}
+        token = await token_of(user, url, settings.state_path)
+        headers = {"X-Auth-Token": token, "content-type": "application/json"}
         answer = await ask(network, method, f"{url}{path}", headers, content=body)
     finally:
         await network.aclose()

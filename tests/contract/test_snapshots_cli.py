@@ -49,7 +49,7 @@ def test_a_snapshot_is_taken_copied_and_deleted(demo: Shell, member: Http) -> No
     assert (shown["properties"], shown["description"]) == ({"c": "d"}, "of the morning")
     member.until_volume(copy["id"], "available")
     assert copy["snapshot_id"] == made["id"]
-    with pytest.raises(Refused, match="available and detached, and has a snapshot. .*; delete"):
+    with pytest.raises(Refused, match=r"available and detached, and has a snapshot. .*; delete"):
         demo.run("volume", "delete", "photographed")
     demo.run("volume", "snapshot", "delete", "second")
     until_gone(member, made["id"])

@@ -102,7 +102,7 @@ def build(
             return _answer_for_neighbour(agents, method, wanted)
         if fleet is None:
             if method == "GET":
-                raise NotFound(f"There is no host {wanted}; mooring host list names those there are.")
+                raise NotFound(f"There is no host {wanted}; mooring host list names them all.")
             raise Conflict(
                 "This cloud takes no hosts on other machines. Give every process of it the setting "
                 "hosts_listen, as ADDRESS:PORT, and start it again."
