@@ -24,7 +24,7 @@ def volume(member: Http) -> Generator[str]:
 @pytest.mark.parametrize(
     ("method", "path", "key", "empty"),
     [
-        ("GET", f"{COMPUTE}/extensions", "extensions", True),
+        ("GET", f"{COMPUTE}/extensions", "extensions", False),
         ("GET", f"{COMPUTE}/os-aggregates", "aggregates", True),
         ("GET", f"{COMPUTE}/os-migrations", "migrations", True),
         ("GET", f"{COMPUTE}/os-server-groups", "server_groups", True),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mooring.errors import NoCapacity
 from tests.callers import OTHER_PROJECT, PROJECT
-from tests.volume.cloud import UNKNOWN, VolumeCloud
+from tests.volume.cloud import IMAGE, UNKNOWN, VolumeCloud
 from tests.volume.growth import Harbour
 
 pytestmark = pytest.mark.anyio
@@ -204,6 +204,48 @@ async def test_its_owner_leads_a_volume_out_of_error_extending_by_asking_again(
     assert (await harbour.extend(volume_id)).status == 202
     assert await harbour.state(volume_id) == ("available", 2)
     assert await harbour.is_at_peace()
+
+
+async def test_its_owner_leads_a_volume_out_of_error_where_its_file_is_whole(
+    harbour: Harbour,
+) -> None:
+    volume_id = await harbour.cloud.make(imageRef=IMAGE)
+    harbour.cloud.storage.knobs.fail("replace", NoCapacity("The pool is full."))
+    again = {"image_id": IMAGE, "reimage_reserved": False}
+    answer = await harbour.cloud.act(volume_id, "os-reimage", again, version="3.68")
+    assert answer.status == 202
+    await harbour.rest()
+    assert await harbour.state(volume_id) == ("error", 1)
+    # Without room nobody has looked at its file.
+    settings = harbour.cloud.volume.settings
+    harbour.cloud.volume.settings = replace(settings, oversubscription_ratio=0.0003)
+    assert (await harbour.extend(volume_id, 9)).status == 202
+    assert await harbour.state(volume_id) == ("error", 1)
+    harbour.cloud.volume.settings = settings
+    assert (await harbour.extend(volume_id)).status == 202
+    assert await harbour.state(volume_id) == ("available", 2)
+    assert await harbour.is_at_peace()
+
+
+async def test_a_volume_in_use_is_led_out_of_error_likewise(harbour: Harbour) -> None:
+    volume_id = await harbour.cloud.make()
+    await harbour.attach(volume_id, running=False)
+    assert (await harbour.reset(volume_id, status="error")).status == 202
+    assert (await harbour.extend(volume_id)).status == 202
+    assert await harbour.state(volume_id) == ("in-use", 2)
+    assert await harbour.is_at_peace()
+
+
+async def test_a_volume_without_a_file_stays_in_error(harbour: Harbour) -> None:
+    never, lost = await harbour.cloud.make(), await harbour.cloud.make()
+    for volume_id in (never, lost):
+        assert (await harbour.reset(volume_id, status="error")).status == 202
+    await harbour.cloud.set(never, launched_at=None)
+    assert (await harbour.extend(never)).status == 400
+    await harbour.cloud.storage.delete(lost)
+    assert (await harbour.extend(lost)).status == 202
+    assert await harbour.state(lost) == ("error", 1)
+    assert await harbour.gigabytes() == (2, 0)
 
 
 async def test_a_volume_in_error_extending_can_be_deleted(harbour: Harbour) -> None:

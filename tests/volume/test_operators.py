@@ -80,7 +80,11 @@ async def test_zones_and_extensions_are_listed(cloud: VolumeCloud) -> None:
     zones = await cloud.ask("GET", "/os-availability-zone")
     expected = {"availabilityZoneInfo": [{"zoneName": "nova", "zoneState": {"available": True}}]}
     assert zones.body == expected
-    assert (await cloud.ask("GET", "/extensions")).body == {"extensions": []}
+    listed = (await cloud.ask("GET", "/extensions")).body["extensions"]
+    assert "os-volume-transfer" in {one["alias"] for one in listed}
+    one = await cloud.ask("GET", f"/extensions/{listed[0]['alias']}")
+    assert one.body == {"extension": listed[0]}
+    assert (await cloud.ask("GET", "/extensions/nobody")).status == 404
 
 
 async def test_messages_exist_from_3_3_and_end_after_their_time(cloud: VolumeCloud) -> None:

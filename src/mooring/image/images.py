@@ -140,7 +140,7 @@ def change(
     return visible(tx, who, image_id)
 
 
-def remove(tx: Session, who: Who, image_id: str, *, require: Require) -> list[str]:
+def remove(tx: Session, who: Who, image_id: str, *, now: datetime, require: Require) -> list[str]:
     """Delete an image; return the files that its data lie in. Raises NotFound, Forbidden."""
     image = visible(tx, who, image_id)
     require("delete_image", image.target())
@@ -151,7 +151,8 @@ def remove(tx: Session, who: Who, image_id: str, *, require: Require) -> list[st
         raise Forbidden(
             f"Image {image_id} is protected and cannot be deleted. Set protected to false first."
         )
-    tx.execute(insert(FormerImageRow).values(id=image_id))
+    former = {"id": image_id, "owner": image.owner or "", "deleted_at": now}
+    tx.execute(insert(FormerImageRow).values(former))
     return [name for name in row if name is not None]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index
+from sqlalchemy import CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.store.base import UtcTime, service_base
@@ -117,5 +117,9 @@ class FormerImageRow(Base):
     """
 
     __tablename__ = "former_images"
+    __table_args__ = (Index("ix_former_images_owner", "owner", "deleted_at"),)
 
     id: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str] = mapped_column(server_default=text("''"))
+    """The project that it was of; "" for nobody's, and for what went before this was kept."""
+    deleted_at: Mapped[datetime | None] = mapped_column(UtcTime)

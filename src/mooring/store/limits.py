@@ -47,6 +47,10 @@ COMPUTE_FAULTS = 100
 COMPUTE_MOVES = 100
 """Moves of a server that are kept once they ended, the newest ones."""
 
+IMAGE_FORMER_IDS = 100_000
+"""Ids of deleted images that are remembered of each project, 100 bytes each: beyond that it may
+harm itself, and nobody else, by an image of an id that it has deleted."""
+
 PRUNE_EVERY_S = 600.0
 """How often each process of the control plane takes away rows that are needed no more."""
 

@@ -103,8 +103,9 @@ async def change_image(call: Call[Image], body: list[Any]) -> Reply:
 async def delete_image(call: Call[Image]) -> Reply:
     """Delete an image with its data."""
     image_id = call.path["image_id"]
+    now = call.service.clock.now()
     names = await call.service.store.write(
-        lambda tx: images.remove(tx, call.who, image_id, require=call.require)
+        lambda tx: images.remove(tx, call.who, image_id, now=now, require=call.require)
     )
     # After the commit: a file that a crash leaves here belongs to nobody, and goes at the start.
     await asyncio.to_thread(files.remove, call.service.directory, names)

@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 _SERVICE = "service"
-FAILED_BEFORE = "error_extending"
-"""The status of a volume that did not grow; its data are as they were."""
+FAILED_BEFORE = ("error_extending", "error")
+"""Statuses that a growth leads out of, since the file decides again what the volume is.
+
+`error` is that of one whose content was to be replaced, or that an administrator has set. Storage
+replaces content in one go (`reimage_volume`), so the file is whole, with old content or new.
+"""
 _types, _volumes = ById(TypeRow), ById(VolumeRow)
 _claim = Change(
     VolumeRow,
@@ -62,9 +66,12 @@ def _begin(tx: Session, asked: Asked, row: VolumeRow, new_gib: int, *, attached:
     from_status = "in-use" if attached else "available"
     volumes.refuse_migrating(row)
     allowed = [from_status]
-    # Its owner asks again: the operation before is over, and the file decides anew.
-    if row.status == FAILED_BEFORE and bool(growing.servers_of(tx, row.id)) == attached:
-        allowed.append(FAILED_BEFORE)
+    # Its owner asks again: the operation before is over, and the file decides anew. What was never
+    # whole has no file to ask for.
+    again = row.status in FAILED_BEFORE and row.launched_at is not None
+    if again and bool(growing.servers_of(tx, row.id)) == attached:
+        allowed.append(row.status)
+    before = row.status
     if row.backend is None or not statuses.change(
         tx, row.id, allowed=allowed, now=now, status="extending", **statuses.RETURNED
     ):
@@ -88,6 +95,7 @@ def _begin(tx: Session, asked: Asked, row: VolumeRow, new_gib: int, *, attached:
         new_gib=new_gib,
         backend=row.backend,
         attached=attached,
+        from_error=before == "error",
     )
     volume.sagas.start(tx, EXTEND_VOLUME, notes, who=asked.who, saga_id=saga_id)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from mooring.compute.servers import servers
 from mooring.compute.service import Compute
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Invalid
+from mooring.web import extensions
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Compute]()
@@ -38,14 +39,14 @@ async def show_diagnostics(call: Call[Compute]) -> Reply:
 
 @api.get("/extensions", policy=f"{_RULE}extensions")
 async def list_extensions(call: Call[Compute]) -> Reply:
-    """No extension: everything is part of the API."""
-    return Reply(200, {"extensions": []})
+    """List what upstream calls extensions; everything is part of the API."""
+    return Reply(200, extensions.show_all(extensions.COMPUTE))
 
 
 @api.get("/extensions/{alias}", policy=f"{_RULE}extensions")
 async def show_extension(call: Call[Compute]) -> Reply:
-    """Say that there is no such extension."""
-    raise NotFound(f"Extension {call.path['alias']} could not be found.")
+    """Show one."""
+    return Reply(200, extensions.show(extensions.COMPUTE, call.path["alias"]))
 
 
 async def _check_server(call: Call[Compute]) -> None:

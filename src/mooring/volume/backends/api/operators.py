@@ -16,6 +16,7 @@ from mooring.volume.tables import BackendRow
 from mooring.volume.volumes import messages
 from mooring.volume.wire import views
 from mooring.volume.wire.api import values
+from mooring.web import extensions
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Volume]()
@@ -99,8 +100,14 @@ async def list_zones(call: Call[Volume]) -> Reply:
 
 @api.get("/extensions", policy=None)
 async def list_extensions(call: Call[Volume]) -> Reply:
-    """List what goes beyond the API's own microversions: nothing."""
-    return Reply(200, {"extensions": []})
+    """List what upstream calls extensions; everything is part of the API."""
+    return Reply(200, extensions.show_all(extensions.VOLUME))
+
+
+@api.get("/extensions/{alias}", policy=None)
+async def show_extension(call: Call[Volume]) -> Reply:
+    """Show one."""
+    return Reply(200, extensions.show(extensions.VOLUME, call.path["alias"]))
 
 
 @api.get("/messages", policy="message:get_all", since=(3, 3))

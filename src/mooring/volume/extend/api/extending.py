@@ -40,7 +40,7 @@ async def extend(call: Call[Volume], body: ExtendBody) -> Reply:
     most, volume_id = limits.VOLUME_SIZE_GIB, call.path["volume_id"]
     new_gib = values.whole_number(body.new_size, "new_size", least=1, most=most)
     row = await call.service.store.read(lambda tx: volumes.visible(tx, call.who, volume_id))
-    again = row.status == extending.FAILED_BEFORE and row.attach_status == "attached"
+    again = row.status in extending.FAILED_BEFORE and row.attach_status == "attached"
     attached = (row.status == "in-use" or again) and call.version >= _ATTACHED_SINCE
     rule = "volume:extend_attached_volume" if attached else "volume:extend"
     call.require(rule, {"project_id": row.project_id, "user_id": row.user_id})

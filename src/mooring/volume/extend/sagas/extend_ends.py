@@ -77,6 +77,9 @@ def show_outcome(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> ExtendVo
     quota.settle(tx, notes.volume_id)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **growing.SETTLED)
     growing.adopt(tx, notes.volume_id, found, now)
+    if notes.from_error and found < notes.old_gib * growing.GIB:
+        # No file, or one that nobody can read: it stays what it was.
+        statuses.change(tx, notes.volume_id, allowed=("error_extending",), now=now, status="error")
     if notes.attached and not growing.servers_of(tx, notes.volume_id):
         growing.let_rest(tx, notes.volume_id, now)
     return replace(notes, settled=True)

@@ -17,6 +17,8 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
     backend: str
     attached: bool = False
     """Whether it was in-use before."""
+    from_error: bool = False
+    """Whether it was in `error` before, which it leaves only if its file is whole."""
     by_compute: bool = False
     """Whether storage said that only the guest's hypervisor can grow the file."""
     server_ids: list[str] = []

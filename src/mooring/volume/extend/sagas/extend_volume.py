@@ -44,10 +44,10 @@ def give_back(tx: Session, notes: ExtendVolume, run: Run[Volume]) -> None:
     row = tx.get(VolumeRow, notes.volume_id)
     if row is None or row.status != "extending":
         return
-    statuses.change(
-        tx, row.id, allowed=("extending",), now=now, status="available", **growing.SETTLED
-    )
-    if notes.attached:
+    # Nobody has looked at the file of one that was in `error`.
+    back = "error" if notes.from_error else "available"
+    statuses.change(tx, row.id, allowed=("extending",), now=now, status=back, **growing.SETTLED)
+    if notes.attached and not notes.from_error:
         statuses.recompute(tx, row.id, now, settle=True)
 
 
