@@ -147,3 +147,13 @@ async def begun(moving: Moving) -> asyncio.Task[None]:
             return settling
         await asyncio.sleep(0)
     raise AssertionError("the guest was never sent")
+
+
+async def writers(cloud: ComputeCloud, volume_id: str) -> list[str]:
+    """Return the hosts with a guest that may write to a volume now."""
+    return [
+        host
+        for host in sorted(cloud.hosts)
+        for one in cloud.hypervisor(host).ledger()
+        if one.volume_id == volume_id and one.until is None
+    ]

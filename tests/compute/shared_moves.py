@@ -13,7 +13,7 @@ from msgspec import Struct
 from mooring.agent_api import transport as hosts
 from mooring.agent_api import wire
 from mooring.clients.transport import Forward, Request, Response
-from mooring.errors import Conflict, Forbidden
+from mooring.errors import Conflict, Forbidden, MooringError, Unavailable
 from mooring.neighbour import NoAnswer
 from tests.answers import Answer
 from tests.compute.sharing import SharingCloud
@@ -225,18 +225,23 @@ def refuse(sharing: Sharing, what: str) -> None:
         Refusal(sharing.cloud, "allow_access", after=1)
     elif what == "mount":
         refuse_mount(sharing, sharing.shares[1])
+    elif what == "hang":
+        said = "mount took longer than 60 s, and was ended. Nothing was mounted."
+        refuse_mount(sharing, sharing.shares[1], Unavailable(said))
     else:
         knobs.fail("define", Conflict("It will not start."))
 
 
-def refuse_mount(sharing: Sharing, share: str) -> None:
-    """Let no host mount a share from now on."""
+def refuse_mount(sharing: Sharing, share: str, error: MooringError | None = None) -> None:
+    """Let no host mount a share from now on: it is not let in, or says another `error`."""
     to_host = sharing.cloud.deliver_to_host
+    error = error or Forbidden("Its server lets this host in by no rule.")
+    status = 503 if isinstance(error, Unavailable) else 403
 
     async def answer(request: hosts.Request, forward: hosts.Forward) -> hosts.Response:
         if request.method == "PUT" and request.target.endswith(f"/shares/{share}"):
-            body = wire.body_of(Forbidden("Its server lets this host in by no rule."))
-            return hosts.Response(403, body, {"content-type": "application/json"})
+            body = wire.body_of(error)
+            return hosts.Response(status, body, {"content-type": "application/json"})
         return await to_host(request, forward)
 
     sharing.cloud.deliver_to_host = answer

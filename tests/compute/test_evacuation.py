@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -13,7 +14,7 @@ from mooring.compute.hosts.loops import watch_hosts
 from mooring.errors import Conflict
 from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
-from tests.compute.elsewhere import refuse
+from tests.compute.elsewhere import events, refuse
 from tests.compute.local_disks import make_local
 from tests.compute.moving import Moving, server_that_moves
 from tests.compute.shared_moves import server_with_shares, sharing_cloud
@@ -212,6 +213,24 @@ async def test_where_no_host_can_have_it_it_stays_as_it_was(moving: Moving) -> N
     assert await moving.attachments() == 2
     assert await moving.claims() == [{moving.server_id}, set()]
     assert await moving.status() == "error"
+    await force_down(moving.cloud, moving.source, down=False)
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_where_the_hosts_are_full_it_stays_as_it_was(moving: Moving, *, named: bool) -> None:
+    known = {one.name: one.uuid for one in await moving.cloud.compute.placement.providers()}
+    full = [moving.destination] if named else [one for one in known if one != moving.source]
+    for host in full:
+        for _ in range(4):
+            await moving.cloud.claim(str(uuid4()), {known[host]: {"VCPU": 64}})
+    await die(moving)
+    await evacuate(moving, **({"host": moving.destination} if named else {}))
+    assert await moving.host() == moving.source
+    assert await moving.attachments() == 2
+    assert [moving.server_id in held for held in await moving.claims()] == [True, False]
+    assert await moving.status() == "error"
+    [(_, _, details)] = await events(moving.cloud, moving.server_id)
+    assert "without room for" in str(details)
     await force_down(moving.cloud, moving.source, down=False)
 
 

@@ -11,7 +11,7 @@ from mooring.clients import transport
 from mooring.errors import Conflict
 from tests.compute.cloud import ComputeCloud
 from tests.compute.listening import Listener
-from tests.compute.moving import Moving, begun, held, named, server_that_moves
+from tests.compute.moving import Moving, begun, held, named, server_that_moves, writers
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
@@ -163,18 +163,9 @@ async def test_a_connection_that_another_server_uses_stays_at_the_source(tmp_pat
         assert await cloud.complaints() == []
 
 
-async def writers(cloud: ComputeCloud, volume_id: str) -> list[str]:
-    """Return the hosts with a guest that may write to a volume now."""
-    return [
-        host
-        for host in sorted(cloud.hosts)
-        for one in cloud.hypervisor(host).ledger()
-        if one.volume_id == volume_id and one.until is None
-    ]
-
-
+@pytest.mark.parametrize("action", ["reboot", "rebuild"])
 async def test_connection_data_is_fetched_by_the_destination_s_attachment_from_then_on(
-    moving: Moving,
+    moving: Moving, action: str
 ) -> None:
     """Any time we need the connection_info we fetch that from Cinder, by the attachment_id."""
     await moving.move()
@@ -187,9 +178,15 @@ async def test_connection_data_is_fetched_by_the_destination_s_attachment_from_t
         return await forward(request)
 
     moving.cloud.deliver = note
-    assert await moving.cloud.act(moving.server_id, "reboot", {"type": "HARD"}) == 202
+    # Its root is a volume, whose content goes with a new image only.
+    value = {"reboot": {"type": "HARD"}, "rebuild": {"imageRef": moving.cloud.image_id}}[action]
+    version = {"reboot": "2.90", "rebuild": "2.93"}[action]
+    assert await moving.cloud.act(moving.server_id, action, value, version=version) == 202
     await moving.cloud.settle()
-    assert {*asked} == ids
+    now = {*(await named(moving)).values()}
+    # A rebuild from an image reserves the root volume anew, by another attachment.
+    assert len(now & ids) == {"reboot": 2, "rebuild": 1}[action]
+    assert {*asked} == now
     assert await moving.states() == ["absent", "running"]
     assert await moving.cloud.complaints() == []
 

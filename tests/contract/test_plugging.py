@@ -58,6 +58,22 @@ async def test_an_older_attachment_neither_takes_nor_replaces_the_present_one(
     assert await connected(host, older) == [newer.attachment_id]
 
 
+async def test_a_guest_only_reads_what_is_exported_to_be_read(host: TestHost) -> None:
+    server_id, disk = new_id(), await host.make_disk()
+    await host.boot(server_id)
+    # As the attachments API tells it: flat (facts/block_storage.md 3).
+    data = disk.connection.get("data", disk.connection)
+    kind = {"driver_volume_type": disk.connection["driver_volume_type"]}
+    only_read = replace(disk, connection={**data, **kind, "access_mode": "ro"})
+    assert (await host.plug(server_id, only_read)).read_only
+    with pytest.raises(Invalid, match=f"may only read volume {disk.volume_id}"):
+        await host.client.resize_disk(server_id, disk.volume_id, 2 << 30, operation=operation())
+    [shown] = await disks_of(host, server_id)
+    assert (shown.read_only, shown.live, shown.persistent) == (True, True, True)
+    await unplug(host, server_id, disk)
+    assert not (await host.plug(server_id, disk)).read_only
+
+
 async def test_a_connection_that_another_guest_uses_stays(host: TestHost) -> None:
     disk = await host.make_disk(disk_format="raw")
     # The old calls know no attachments: the connection is called as the volume.

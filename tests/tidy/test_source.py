@@ -71,6 +71,17 @@ def test_functions_stay_short() -> None:
     assert not found, violations(found)
 
 
+def test_access_rules_of_servers_have_two_doors() -> None:
+    """Compute makes and denies the rules of shares in one module alone (specs 003)."""
+    asking = {
+        path
+        for path in tree.python("src/mooring/compute/")
+        for node in tree.nodes(path)
+        if isinstance(node, ast.Attribute) and node.attr in {"allow_access", "deny_access"}
+    }
+    assert asking == {"src/mooring/compute/shares/doors.py"}
+
+
 def test_an_agents_verbs_are_shorter_still() -> None:
     verbs = [
         (path, function)

@@ -132,14 +132,15 @@ class Connections:
         source = await self.connect(
             spec.attachment_id, spec.volume_id, spec.connection, server_id=server_id
         )
-        size_bytes = read_connection(spec.connection).data.get("size_bytes", 0)
+        data = read_connection(spec.connection).data
+        size_bytes = data.get("size_bytes", 0)
         return DiskPlan(
             volume_id=spec.volume_id,
             attachment_id=spec.attachment_id,
             source=source,
             device=spec.device,
             boot_index=spec.boot_index,
-            read_only=spec.read_only,
+            read_only=spec.read_only or data.get("access_mode") == "ro",
             shareable=spec.shareable,
             size_bytes=size_bytes if isinstance(size_bytes, int) else 0,
         )

@@ -55,7 +55,7 @@ from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest, RescueDisk
-from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
+from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
 
 
 class SimulatedHypervisor(SimulatedMirrors):
@@ -219,6 +219,8 @@ class SimulatedHypervisor(SimulatedMirrors):
     def _resize(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
         guest = self._get(server_id)
         disk = overlays.find(guest, volume_id)
+        if disk.live and disk.read_only:
+            raise Invalid(f"The guest may only read volume {volume_id}, so it cannot make it grow.")
         path, image_bytes = file_of(disk.source, "growing").path, read_image(disk)
         wanted = grown_size(size_bytes, image_bytes)
         if wanted > image_bytes:
@@ -373,6 +375,7 @@ class SimulatedHypervisor(SimulatedMirrors):
             network=_network(plan.source),
             size_bytes=plan.size_bytes,
             boot_index=plan.boot_index,
+            read_only=plan.read_only,
             shareable=plan.shareable,
         )
 

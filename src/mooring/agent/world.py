@@ -56,6 +56,7 @@ class SimulatedDisk(Struct, kw_only=True):
     size_bytes: int
     network: NetworkSource | None = None
     boot_index: int | None = None
+    read_only: bool = False
     shareable: bool = False
     live: bool = False
     persistent: bool = True
@@ -266,6 +267,7 @@ def show_disk(disk: SimulatedDisk) -> GuestDisk:
         path=disk.path,
         format=disk.format,
         boot_index=disk.boot_index,
+        read_only=disk.read_only,
         live=disk.live,
         persistent=disk.persistent,
     )

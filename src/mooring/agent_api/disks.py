@@ -70,6 +70,7 @@ class DiskSpec(Struct, frozen=True, kw_only=True):
     device: str = ""
     boot_index: int | None = None
     read_only: bool = False
+    """The guest may only read it, as it may when the connection's `access_mode` is `ro`."""
     shareable: bool = False
     """Several guests may have the volume at once (multiattach)."""
 
@@ -84,6 +85,7 @@ class GuestDisk(Struct, frozen=True, kw_only=True):
     path: str = ""
     format: str = ""
     boot_index: int | None = None
+    read_only: bool = False
     live: bool = False
     """The running guest has it."""
     persistent: bool = True

@@ -124,6 +124,7 @@ def _show_disk(disk: DefinedDisk, *, live: bool, persistent: bool) -> GuestDisk:
         path=path,
         format=disk_format,
         boot_index=disk.boot_index,
+        read_only=disk.read_only,
         live=live,
         persistent=persistent,
     )
