@@ -74,8 +74,11 @@ async def left_by_a_backup(cloud: SimulatedCloud) -> str:
 async def test_a_backup_s_goes_once_the_host_is_back(cloud: SimulatedCloud) -> None:
     await left_by_a_backup(cloud)
     assert (await messages(cloud)).count(KEPT) == 1
-    for _ in range(8):
-        await look(cloud, after_s=600.0)
+    for _ in range(4):
+        await look(cloud, after_s=3600.0)
+        assert await cloud.complaints() == []
+    for _ in range(4):
+        await look(cloud, after_s=21600.0)
         assert await snapshots(cloud) == ["available"]
     # Told as long as it is there, and by one message.
     assert (await messages(cloud)).count(KEPT) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
@@ -11,6 +12,8 @@ from mooring.volume.snapshots.snapshots import TRANSITIONAL
 
 _RETRY = "Start the cloud; what it does not mend within a minute is a bug worth reporting."
 _DELETE = "Delete the snapshot: that merges its files, and the volume keeps all that it holds."
+_LEAVES_FOR = timedelta(days=1)
+"""How long one that is to go may wait for its server's host; its owner was told at once."""
 _LEAVES = (
     "It was taken for a backup or an image, and goes by itself: that is tried every few minutes. "
     "Where its server's host is down, start that, or evacuate its servers."
@@ -37,7 +40,7 @@ def _owners(books: Books) -> Iterator[Finding]:
         elif status in TRANSITIONAL and books.at - row["borrowed_at"] > BORROWED_FOR:
             message = f"{status} on behalf of user {row['borrowed_by']} since {row['borrowed_at']}"
             yield Finding(thing, "owner", message, _RETRY)
-        elif row["leaves_since"] and books.at - row["leaves_since"] > BORROWED_FOR:
+        elif row["leaves_since"] and books.at - row["leaves_since"] > _LEAVES_FOR:
             message = f"{status}, and is to go since {row['leaves_since']}"
             yield Finding(thing, "owner", message, _LEAVES)
 
