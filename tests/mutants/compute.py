@@ -151,7 +151,7 @@ MUTANTS = [
     ),
     Mutant(
         "a volume that was asked for and never answered stays behind",
-        "compute/create/sagas/create_volumes.py",
+        "compute/create/sagas/unanswered_volumes.py",
         'disk.source != "volume" and (disk.delete_too or not disk.volume_id):',
         'disk.source != "volume" and not disk:',
         "tests/compute/test_unanswered_creation.py",
@@ -159,7 +159,7 @@ MUTANTS = [
     ),
     Mutant(
         "a volume that is being made stays when its server is deleted",
-        "compute/create/sagas/create_volumes.py",
+        "compute/create/sagas/unanswered_volumes.py",
         'disk.source != "volume" and (disk.delete_too or not disk.volume_id):',
         'disk.source != "volume" and not disk.volume_id:',
         "tests/compute/test_unanswered_creation.py",
@@ -183,7 +183,7 @@ MUTANTS = [
     ),
     Mutant(
         "a volume that goes with the host before is taken for the next one",
-        "compute/create/sagas/create_volumes.py",
+        "compute/create/sagas/made_volumes.py",
         ' if not volume.status.endswith("deleting")',
         "",
         "tests/compute/test_create_elsewhere.py",

@@ -6,6 +6,7 @@ from tests.mutants.mutant import FAILING, STEPS, Mutant
 
 MOVES = "compute/moves/sagas"
 LEAVING, CLAIMING = f"{MOVES}/leaving.py", f"{MOVES}/claiming.py"
+FINDING, PREPARING = f"{MOVES}/finding.py", f"{MOVES}/preparing.py"
 SENDING, SAGA = f"{MOVES}/sending.py", f"{MOVES}/live_migrate.py"
 QUEUE = "tests/compute/test_move_queue.py"
 COLD, RESIZE = "tests/compute/test_cold_migration.py", "tests/compute/test_resize.py"
@@ -114,7 +115,7 @@ MUTANTS = [
     ),
     Mutant(
         "only the source is asked who has the guest",
-        LEAVING,
+        FINDING,
         "    there = await _look(run, destination, server_id)\n",
         '    there: keeper.Seen = "absent"\n',
         LIVE,
@@ -129,7 +130,7 @@ MUTANTS = [
     ),
     Mutant(
         "a guest is sought while it may still be sent",
-        LEAVING,
+        FINDING,
         "    await _stop_sending(run, source, server_id, sending)\n",
         "    del sending\n",
         LIVE,
@@ -193,7 +194,7 @@ MUTANTS = [
     ),
     Mutant(
         "a host of an older release is sent a guest without its disk",
-        SENDING,
+        PREPARING,
         "        if notes.is_local and not (await agent.show_arrival(notes.server_id)).root:\n",
         "        if notes.is_local and not (await agent.show_arrival(notes.server_id)).address:\n",
         BLOCKS,

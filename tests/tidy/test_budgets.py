@@ -1,4 +1,4 @@
-"""How long a saga may be, in lines that say something."""
+"""How long a saga, and what belongs to one, may be, in lines that say something."""
 
 from __future__ import annotations
 
@@ -17,13 +17,8 @@ _SILENT = frozenset(
 
 
 def sagas() -> dict[str, int]:
-    """Every module that defines sagas, with its lines for each of them."""
-    found: dict[str, int] = {}
-    for path in tree.python("src/"):
-        made = [name for name, _ in tree.calls(path) if name in {"Saga", "define.Saga"}]
-        if made and "/sagas/" in path:
-            found[path] = -(-lines_of_code(path) // len(made))
-    return found
+    """Every module below a folder of sagas, also one of steps or notes alone, with its lines."""
+    return {path: lines_of_code(path) for path in tree.python("src/") if "/sagas/" in path}
 
 
 def lines_of_code(path: str) -> int:
@@ -43,6 +38,6 @@ def lines_of_code(path: str) -> int:
 
 def test_a_saga_is_read_at_one_sitting() -> None:
     found = sagas()
-    assert len(found) > 20
+    assert len(found) > 100
     longer = [f"{name} has {lines} lines" for name, lines in found.items() if lines > SAGA_LINES]
     assert not longer, violations(longer)

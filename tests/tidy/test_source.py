@@ -141,6 +141,18 @@ def test_values_get_their_types_where_no_second_thread_interferes() -> None:
     assert not found, violations(found)
 
 
+def test_steps_have_names_of_their_own() -> None:
+    """Who asks for a function's name asks for another step's once the function is renamed."""
+    found = [
+        f"{path}:{node.lineno}: {ast.unparse(node)}"
+        for path in tree.python("src/")
+        if "/sagas/" in path
+        for node in tree.nodes(path)
+        if isinstance(node, ast.Attribute) and node.attr in {"__name__", "__qualname__"}
+    ]
+    assert not found, violations(found)
+
+
 def test_agents_know_no_database() -> None:
     found = [
         f"{path}:{line}: imports {name}"

@@ -15,6 +15,7 @@ from mooring.compute.create import spawning
 from mooring.compute.create.sagas import create_again as again
 from mooring.compute.create.sagas import create_claim as claims
 from mooring.compute.create.sagas import create_volumes as volumes
+from mooring.compute.create.sagas import made_volumes, unanswered_volumes
 from mooring.compute.create.sagas.create_notes import (
     CreateServer,
     every,
@@ -141,9 +142,9 @@ CREATE_SERVER = Saga(
     Each(
         "made",
         to_make,
-        Step("make_volume", volumes.make_volume, undo=volumes.delete_made_volume),
-        Step("save_volume", volumes.save_volume),
-        Step("await_volume", volumes.await_volume),
+        Step("make_volume", made_volumes.make_volume, undo=made_volumes.delete_made_volume),
+        Step("save_volume", made_volumes.save_volume),
+        Step("await_volume", made_volumes.await_volume),
         Step("reserve_made", volumes.reserve_made, undo=volumes.free),
         Step("save_attachment", volumes.save_attachment),
     ),
@@ -175,10 +176,10 @@ CREATE_SERVER = Saga(
     answered_after="accept_server",
     undo_ends=(
         Step("hold", volumes.hold),
-        Step("delete_unheld", volumes.delete_unheld),
+        Step("delete_unheld", unanswered_volumes.delete_unheld),
         Step("keep_server", keep_server),
     ),
-    owes=(Step("end_unanswered", volumes.end_unanswered, may_be_forgone=True),),
+    owes=(Step("end_unanswered", unanswered_volumes.end_unanswered, may_be_forgone=True),),
     residue=("faults", "instance_actions", "error_server", "quota_locks", "quota_projects"),
     again=Again("claim_host", again.try_elsewhere, told=tell_of_round(_describe)),
     story=tell(_describe, from_answer=True, begins_after="place_server"),

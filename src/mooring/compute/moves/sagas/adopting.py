@@ -17,7 +17,7 @@ from mooring.agent_api.verbs import DELETE_ARRIVAL, TAKE_BACK_RESTORED, WITHDRAW
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guest_disks, guests, hosts
 from mooring.compute.moves import migrations, turns
-from mooring.compute.moves.sagas import leaving, sharing
+from mooring.compute.moves.sagas import finding, sharing
 from mooring.compute.scheduling.needs import resources_of
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -110,9 +110,9 @@ def _find(tx: Session, server_id: str) -> _Left | None:
 async def _find_live(run: Run[Compute], server_id: str, left: _Left) -> str:
     """Return the host that has a guest which was sent, and see that the other one has none."""
     both = (left.source, left.destination)
-    found = await leaving.find_guest(run, server_id, both, run.operation)
+    found = await finding.find_guest(run, server_id, both, run.operation)
     if found.state == "paused":
-        await leaving.resume(run, found.host, server_id)
+        await finding.resume(run, found.host, server_id)
     if found.host == left.destination:
         await guests.destroy(run, left.source, server_id)
     else:

@@ -18,7 +18,7 @@ from mooring.compute.drives import config_drives
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests, hosts
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, elsewhere, leaving
+from mooring.compute.moves.sagas import claiming, elsewhere, kept_places, leaving
 from mooring.compute.moves.sagas.both_places import BOTH_PLACES
 from mooring.compute.moves.sagas.cold_migrate import locks_of
 from mooring.compute.moves.sagas.move_notes import Evacuate
@@ -152,9 +152,9 @@ def _begin(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:
 
 _BAD_END = (
     Step("owe_guest_all_the_same", owe_guest_all_the_same),
-    Step("hold_places", leaving.hold_places),
+    Step("hold_places", kept_places.hold_places),
     Step("release_claim", claiming.settle_claim),
-    Step("keep_places", leaving.keep_places),
+    Step("keep_places", kept_places.keep_places),
 )
 EVACUATE = Saga(
     "compute.evacuate",

@@ -6,54 +6,34 @@ does not let go of stays attached, for an operator: the server is in ERROR then 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.agent_api.servers import PowerRequest
 from mooring.agent_api.verbs import DELETE_ARRIVAL
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests, hosts
-from mooring.compute.moves import keeper, migrations, turns
-from mooring.compute.moves.sagas import both_places, claiming
+from mooring.compute.moves import migrations, turns
+from mooring.compute.moves.sagas import both_places, claiming, finding, kept_places
 from mooring.compute.moves.sagas.move_notes import (
     LiveMigrate,
     Move,
-    find,
-    items,
     left,
     left_behind,
-    there,
 )
 from mooring.compute.servers import states
-from mooring.compute.volumes import disk_places, disks, reservations
-from mooring.compute.volumes.old_calls import named
-from mooring.errors import MooringError
-from mooring.limits import COMPUTE_UNDO_ATTEMPTS
+from mooring.compute.volumes import disk_places, disks
 from mooring.saga.define import Each, Run, Step
-from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.client import AgentClient
     from mooring.compute.service import Compute
-    from mooring.compute.volumes.disks import Disk
-    from mooring.fence.operation import Operation
 
-M = TypeVar("M", bound=Move)
 SEND = "send_guest"
 """The step that sends a guest, by whose operation hosts know it."""
 POWER = {"active": states.RUNNING, "paused": states.PAUSED}
-
-
-class Found(Struct, frozen=True):
-    """The host that has a guest, and how the guest is there; `is_lost`: none has."""
-
-    host: str
-    state: keeper.Seen
-    is_lost: bool = False
 
 
 async def settle_guest(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrate:
@@ -62,9 +42,10 @@ async def settle_guest(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrate:
     Raises Unavailable while a host does not tell: nothing is started or destroyed then.
     """
     sending = run.operation.of_step(SEND)
-    found = await find_guest(run, notes.server_id, (notes.source, notes.destination), sending)
+    both = notes.source, notes.destination
+    found = await finding.find_guest(run, notes.server_id, both, sending)
     if found.state == "paused" and notes.vm_state == "active":
-        await resume(run, found.host, notes.server_id)
+        await finding.resume(run, found.host, notes.server_id)
     reason = notes.reason or f"The guest of server {notes.server_id} stayed on {notes.source}."
     if found.is_lost:
         reason = (
@@ -73,54 +54,6 @@ async def settle_guest(notes: LiveMigrate, run: Run[Compute]) -> LiveMigrate:
         )
     has_moved = found.host == notes.destination
     return replace(notes, kept=found.host, lost=found.is_lost, reason="" if has_moved else reason)
-
-
-async def find_guest(
-    run: Run[Compute], server_id: str, hosts: tuple[str, str], sending: Operation
-) -> Found:
-    """See that a guest is under way no more from the first host to the second, and who has it.
-
-    `sending` is the operation that sent it, or one that came later.
-    """
-    source, destination = hosts
-    await _stop_sending(run, source, server_id, sending)
-    here = await _look(run, source, server_id)
-    there = await _look(run, destination, server_id)
-    side = keeper.find_keeper(here, there)
-    if side == "destination":
-        return Found(destination, there)
-    return Found(source, here, is_lost=side == "nobody")
-
-
-async def _stop_sending(
-    run: Run[Compute], source: str, server_id: str, operation: Operation
-) -> None:
-    """See that a guest goes nowhere from its host, now and by no call that comes late."""
-    if await guests.is_lost(run, source):
-        return
-
-    async def verb(agent: AgentClient) -> None:
-        await agent.cancel_departure(server_id, operation=operation)
-
-    await guests.ask(run, source, verb)
-
-
-async def _look(run: Run[Compute], host: str, server_id: str) -> keeper.Seen:
-    """Return what a host holds of a guest."""
-    if await guests.is_lost(run, host):
-        return "lost"
-    guest = await guests.ask(run, host, lambda agent: agent.show_server(server_id))
-    return "absent" if guest is None else guest.state
-
-
-async def resume(run: Run[Compute], host: str, server_id: str) -> None:
-    """Let a guest that stands still run on."""
-    request = PowerRequest(state="on")
-
-    async def verb(agent: AgentClient) -> None:
-        await agent.set_power(server_id, request, operation=run.operation)
-
-    await guests.ask(run, host, verb)
 
 
 def place_server(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
@@ -208,64 +141,11 @@ LEAVING = (
 # -- the bad end -------------------------------------------------------------------------------
 
 
-async def hold_places(notes: M, run: Run[Compute]) -> M:
-    """See which attachments there are at both hosts, and say that they are in use.
-
-    A host whose attachment is gone disconnects the volume.
-    """
-    moved = {disk.block_device_id: disk for disk in notes.disks}
-    gone: list[str] = []
-    for item in items(notes):
-        disk, other = find(notes, item), there(notes, item)
-        made = disk.made or next(iter(await reservations.find_own(run, other)), "")
-        moved[item] = replace(disk, made=made)
-        for host, attachment_id in ((notes.source, disk.attachment_id), (notes.destination, made)):
-            one = disk.at(notes.server_id, host, attachment_id, notes.known)
-            if attachment_id and not await disks.hold(run, one):
-                gone += [attachment_id] if await _lets_go(notes, item, one, run) else []
-    return replace(notes, disks=list(moved.values()), gone=gone)
-
-
-async def _lets_go(notes: Move, item: str, disk: Disk, run: Run[Compute]) -> bool:
-    """Have a host disconnect a volume whose attachment is gone; return whether it did.
-
-    Not the host that has the guest: an administrator took that attachment, and what the guest has
-    stays on record until the server is deleted.
-    """
-    if disk.host == notes.kept:
-        return False
-    operation = both_places.connecting(run, item) if disk.host == notes.destination else None
-    try:
-        await disks.leave(run, disk, operation)
-    except MooringError as error:
-        if is_unavailable(error) and run.attempt < COMPUTE_UNDO_ATTEMPTS:
-            raise
-        return False
-    return True
-
-
-def keep_places(tx: Session, notes: Move, run: Run[Compute]) -> None:
-    """Keep what still is attached at the host that is left, and put the server into ERROR."""
-    now = run.now()
-    for disk in (find(notes, item) for item in items(notes)):
-        known = {place.host for place in disk_places.of_device(tx, disk.block_device_id)}
-        both = ((notes.source, disk.attachment_id), (notes.destination, disk.made))
-        for host, attachment_id in both:
-            if not attachment_id or attachment_id in notes.gone:
-                disk_places.remove(tx, disk.block_device_id, host)
-            elif host not in known:
-                disk_places.add(tx, disk.block_device_id, host, named(attachment_id), now)
-    states.break_down(tx, notes.server_id, now)
-    states.change(tx, notes.server_id, now, held_vcpus=0, held_memory_mib=0)
-    migrations.change(tx, notes.migration_id, now, status="error")
-    turns.pass_on(tx, run.service, notes.source)
-
-
 BAD_END = (
     Step("find_guest", settle_guest),
     Step("place_found", place_server),
     Step("drop_other", drop_guest),
-    Step("hold_places", hold_places),
+    Step("hold_places", kept_places.hold_places),
     Step("return_claim", claiming.settle_claim),
-    Step("keep_places", keep_places),
+    Step("keep_places", kept_places.keep_places),
 )

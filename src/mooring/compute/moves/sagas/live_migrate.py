@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mooring.compute.groups import affinity
 from mooring.compute.moves import migrations, turns
-from mooring.compute.moves.sagas import claiming, elsewhere, leaving, sending
+from mooring.compute.moves.sagas import claiming, elsewhere, leaving, preparing, sending
 from mooring.compute.moves.sagas.both_places import BOTH_PLACES
 from mooring.compute.moves.sagas.move_notes import LiveMigrate
 from mooring.compute.moves.sagas.telling import EVENT, STORY
@@ -55,10 +55,10 @@ LIVE_MIGRATE = Saga(
     Step("hold_source", claiming.hold_source, undo=claiming.settle_claim),
     Step("claim_destination", claiming.claim_destination, undo=claiming.leave_destination),
     Step("save_destination", claiming.save_destination),
-    Step("await_turn", sending.await_turn),
+    Step("await_turn", preparing.await_turn),
     Step(
         "prepare_destination",
-        sending.prepare_destination,
+        preparing.prepare_destination,
         undo=leaving.turn_away,
         undo_attempts=COMPUTE_UNDO_ATTEMPTS,
         deadline_s=900.0,

@@ -8,11 +8,10 @@ import structlog
 from msgspec.structs import replace
 
 from mooring.agent_api.moves import Progress
-from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
-from mooring.compute.moves import migrations, turns
+from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas.move_notes import LiveMigrate
-from mooring.errors import Conflict, MooringError, NotFound, Unavailable
+from mooring.errors import Conflict, MooringError, Unavailable
 from mooring.fence.rules import is_fenced
 from mooring.limits import AGENT_PATIENCE_S, COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Park, Run
@@ -31,55 +30,6 @@ _LOOK_S = AGENT_PATIENCE_S + 3.0
 """How often a guest on its way is looked at: its host answers that it goes on before."""
 _HELD_S = 60.0
 """How long, at least, a guest that is held still may take to arrive."""
-_TURN_S = 15.0
-"""How often a move that waits looks by itself: one before it may go to a host that fell silent."""
-_LONGEST_QUEUE_S = 7 * 86400.0
-"""How long a move waits for those before it, each of which has its own time."""
-
-
-async def await_turn(notes: LiveMigrate, run: Run[Compute]) -> None:
-    """Rest until the guest may leave its host, where only so many may at a time."""
-    compute, now = run.service, run.now()
-    if not await compute.store.write(lambda tx: turns.take(tx, compute, notes.migration_id, now)):
-        raise Park(
-            signal=turns.signal_of(notes.migration_id), seconds=_TURN_S, timeout_s=_LONGEST_QUEUE_S
-        )
-
-
-async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
-    """Ask the source what the guest needs, and the destination to expect it. Raises Conflict.
-
-    Where its root disk goes along, an empty one is made there over the same image, or over none.
-    """
-    portrait = await guests.ask(
-        run, notes.source, lambda agent: agent.show_portrait(notes.server_id)
-    )
-    if notes.is_local:
-        if portrait.root is None:
-            raise _too_old(notes.source)
-        if portrait.root.image_id:
-            await _bring_image(notes, run, portrait.root.image_id)
-
-    async def verb(agent: AgentClient) -> None:
-        await agent.put_arrival(notes.server_id, portrait, operation=run.operation)
-        if notes.is_local and not (await agent.show_arrival(notes.server_id)).root:
-            raise _too_old(notes.destination)
-
-    await guests.ask(run, notes.destination, verb)
-
-
-async def _bring_image(notes: LiveMigrate, run: Run[Compute], image_id: str) -> None:
-    """See that the destination has the image below the disk. Raises Conflict: nobody has it."""
-    try:
-        await spawning.bring_image(run, notes.destination, image_id)
-    except NotFound as error:
-        raise Conflict(
-            f"The root disk of server {notes.server_id} lies over image {image_id}, which was "
-            f"deleted, and which host {notes.destination} has not. The server is where it was; "
-            "migrate it while it is off: then the image is copied with the disk.",
-            private=error.public,
-            **{guests.BY_HOST: notes.destination},
-        ) from error
 
 
 def begin_sending(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:
@@ -199,13 +149,6 @@ def _find(tx: Session, notes: LiveMigrate) -> Migration:
         message = f"The record of migration {notes.migration_id} is gone."
         raise Conflict(message)
     return row
-
-
-def _too_old(host: str) -> Conflict:
-    return Conflict(
-        f"The agent of host {host} is of a release that copies no disks of running guests. The "
-        "server is where it was; upgrade the agent, or migrate the server while it is off."
-    )
 
 
 def _aborted(notes: LiveMigrate) -> Conflict:

@@ -13,7 +13,13 @@ from msgspec.structs import replace
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guest_disks, guests, hosts
 from mooring.compute.moves import migrations
-from mooring.compute.moves.sagas import claiming, leaving, root_disk, sharing, switching
+from mooring.compute.moves.sagas import (
+    claiming,
+    kept_places,
+    root_disk,
+    sharing,
+    switching,
+)
 from mooring.compute.moves.sagas.move_notes import ColdMove
 from mooring.compute.servers import states
 from mooring.saga.define import Step
@@ -157,7 +163,7 @@ def keep_places(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
 
     Its shares leave that host by themselves: no guest runs with them there.
     """
-    leaving.keep_places(tx, notes, run)
+    kept_places.keep_places(tx, notes, run)
     sharing.leave_others(tx, run, notes.server_id, notes.kept)
     if notes.group_id:
         affinity.leave_place(tx, notes.server_id)
@@ -166,7 +172,7 @@ def keep_places(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
 BAD_END = (
     Step("end_elsewhere", end_elsewhere),
     Step("place_found", place_found),
-    Step("hold_places", leaving.hold_places),
+    Step("hold_places", kept_places.hold_places),
     Step("release_claim", release_claim),
     Step("keep_places", keep_places),
 )
