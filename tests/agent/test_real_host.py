@@ -148,3 +148,11 @@ async def test_a_console_keeps_its_end_and_does_not_fill_the_disk(tmp_path: Path
     whole = files.read_console("s1", None)
     assert whole.endswith("line 299999\nthe last line\n")
     assert len(whole) <= AGENT_CONSOLE_BYTES
+
+
+def test_a_file_that_qemu_s_user_may_not_open_is_told_with_what_to_see_to() -> None:
+    said = "Could not open '/mnt/volume-1': Permission denied"
+    error = connection.translate(libvirt.libvirtError(said))
+    assert isinstance(error, Unavailable)
+    assert "may not open a file" in error.public
+    assert said in error.private

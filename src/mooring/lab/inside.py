@@ -79,10 +79,12 @@ async def prepare(directory: Path, name: str, user: EmulatorUser) -> None:
     if _answers():
         if _is_for(directory, user):
             return
+        # Ended in order it leaves no note of a guest that never started.
         await _end_daemon(directory)
+    else:
+        words = " ".join(one.words for one in there)
+        forget_the_dead(directory / NOTES / "qemu", lambda guest: f"guest={guest}," in words)
     _configure(directory, name, user)
-    words = " ".join(one.words for one in there)
-    forget_the_dead(directory / NOTES / "qemu", lambda guest: f"guest={guest}," in words)
     await _run(runner, "libvirtd", "-d", "-l", "-p", str(directory / _PID))
     if not await until(_answers, _READY_S):
         raise Unavailable(f"The libvirt daemon of host {name} does not answer.")
@@ -122,7 +124,7 @@ async def _end_daemon(directory: Path) -> None:
     pid = _find_daemon(directory)
     if pid is not None:
         os.kill(pid, signal.SIGTERM)
-    if not await until(lambda: not _answers(), _READY_S):
+    if not await until(lambda: _find_daemon(directory) is None and not _answers(), _READY_S):
         raise Unavailable(
             f"The libvirt daemon of {directory.name} does not end, and would run guests as it did "
             "before. End it, then start again."
