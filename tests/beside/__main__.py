@@ -13,18 +13,21 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.beside import broker, cinder_story, nova_story
+from tests.beside import broker, cinder_story, host_story, nova_story
 from tests.beside.cinder import run_cinder
 from tests.beside.cloud import passwords_of, point, run_cloud, write_storage
 from tests.beside.network import CINDER, NOVA
 from tests.beside.no_network import no_network
-from tests.beside.nova import HOSTS, Beside, run_nova
+from tests.beside.nova import HOSTS, run_nova
 from tests.beside.programs import Failed
+from tests.beside.services import Beside
 from tests.beside.steps import ask_doctor, run_steps
 from tests.beside.users import User
+from tests.loopback import raise_loopback
 from tests.postgres import Server, run_server
-from tests.tempest.__main__ import raise_loopback
 
+NOBODY = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
+"""Before the commands of PostgreSQL, which refuses to run as root."""
 Part = Callable[[Path, str, Server], int]
 
 
@@ -39,6 +42,7 @@ def with_nova(work: Path, transport: str, postgres: Server) -> int:
     settings = {
         "MOORING_STORAGE": str(write_storage(work, HOSTS)),
         "MOORING_EXTEND_COMPLETION_VERSION": "",
+        "MOORING_BORROWED_FOR_S": str(host_story.BORROWED_FOR_S),
     }
     with ExitStack() as stack:
         cloud = stack.enter_context(run_cloud(work, settings))
@@ -48,7 +52,7 @@ def with_nova(work: Path, transport: str, postgres: Server) -> int:
         nova = stack.enter_context(run_nova(at))
         user = User(cloud)
         user.make_flavor()
-        failed = run_steps(user, nova_story.steps(nova))
+        failed = run_steps(user, [*nova_story.STEPS, host_story.step(nova)])
         return failed + ask_doctor(cloud)
 
 
@@ -69,7 +73,7 @@ PARTS: dict[str, Part] = {"nova": with_nova, "cinder": with_cinder}
 def run(work: Path, names: Sequence[str]) -> int:
     """Run parts; return how much failed in all."""
     raise_loopback()
-    with run_server() as postgres, broker.run_broker(work / "broker") as transport:
+    with run_server(NOBODY) as postgres, broker.run_broker(work / "broker") as transport:
         failed = 0
         for name in names:
             say(f"{name}:")

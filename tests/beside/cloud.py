@@ -19,7 +19,8 @@ def write_storage(work: Path, hosts: tuple[str, ...]) -> Path:
     named = ", ".join(f'"{host}"' for host in hosts)
     storage = work / "storage.toml"
     pools = (
-        f'[[pools]]\nname = "{pool}"\ndriver = "directory"\nformat = "raw"\npath = "{pool}"\nhosts = [{named}]\n'
+        f'[[pools]]\nname = "{pool}"\npath = "{pool}"\n'
+        f'driver = "directory"\nformat = "raw"\nhosts = [{named}]\n'
         for pool in POOLS
     )
     storage.write_text("\n".join(pools), "utf-8")

@@ -91,7 +91,7 @@ def shares_a_volume(user: User) -> None:
     expect(user.look(volume)["status"], "in-use")
     user.detach(servers[1], volume)
     user.remove(servers, [volume])
-    user.connection.block_storage.delete_type(kind)
+    user.connection.block_storage.delete_type(str(kind.id))
 
 
 def extends(user: User) -> None:
@@ -176,7 +176,7 @@ def moves_volumes(user: User) -> None:
     ]
     moved, retyped = user.make_volume(), user.make_volume(volume_type=types[0].name)
     user.attach(server, moved, retyped)
-    place = user.look(moved)["os-vol-host-attr:host"]
+    place: str = user.look(moved)["os-vol-host-attr:host"]
     pool = place.rpartition("#")[2]
     other = place.removesuffix(pool) + POOLS[pool == POOLS[0]]
     user.volume("POST", f"/volumes/{moved}/action", {"os-migrate_volume": {"host": other}})
@@ -194,7 +194,7 @@ def moves_volumes(user: User) -> None:
     user.detach(server, moved, retyped)
     user.remove([server], [moved, retyped])
     for kind in types:
-        user.connection.block_storage.delete_type(kind)
+        user.connection.block_storage.delete_type(str(kind.id))
 
 
 def _has_arrived(seen: dict[str, Any]) -> bool:
@@ -203,21 +203,14 @@ def _has_arrived(seen: dict[str, Any]) -> bool:
     return seen["migration_status"] == "success" and seen["status"] == "in-use"
 
 
-def snapshots(user: User) -> None:
-    """Ask for a snapshot of an attached volume; what cannot be had comes to nothing."""
-    server, volume = user.make_server(image=user.make_image(bytes(MIB))), user.make_volume()
-    user.attach(server, volume)
-    body = {"snapshot": {"volume_id": volume, "force": True, "name": user.name("snapshot")}}
-    made = user.volume("POST", "/snapshots", body, version="3.60")["snapshot"]["id"]
-    seen = user.until(
-        lambda: user.volume("GET", f"/snapshots/{made}")["snapshot"],
-        lambda seen: seen["status"] in {"available", "error"},
-    )
-    print(seen, user.look(volume), user.volume("GET", "/messages"))
-    user.volume("DELETE", f"/snapshots/{made}")
-    user.until(
-        lambda: user.connection.block_storage.get(f"/snapshots/{made}", raise_exc=False).status_code,
-        lambda status: status == 404,
-    )
-    user.detach(server, volume)
-    user.remove([server], [volume])
+STEPS = (
+    boots_and_attaches,
+    boots_from_volumes,
+    attaches_at_once,
+    shares_a_volume,
+    extends,
+    rebuilds,
+    shelves,
+    moves,
+    moves_volumes,
+)

@@ -63,7 +63,9 @@ class Running:
         """Where a process writes what it has to say."""
         return self.home / f"{name}.log"
 
-    def start(self, name: str, *command: str | Path, extra: Mapping[str, str] | None = None) -> None:
+    def start(
+        self, name: str, *command: str | Path, extra: Mapping[str, str] | None = None
+    ) -> None:
         """Start a process in a session of its own, so that it ends with its children."""
         with self.log(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(

@@ -31,7 +31,7 @@ class Handler(WSGIRequestHandler):
     def address_string(self) -> str:
         return "127.0.0.1"
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
 
 

@@ -59,10 +59,10 @@ def sweep(user: User) -> None:
         compute.delete_server(server, force=server.status == "ERROR", ignore_missing=True)
     _until_none(lambda: list(compute.servers()))
     for snapshot in storage.snapshots():
-        storage.delete_snapshot(snapshot, ignore_missing=True)
+        storage.delete_snapshot(str(snapshot.id), ignore_missing=True)
     _until_none(lambda: list(storage.snapshots()))
     for volume in storage.volumes():
-        storage.delete_volume(volume, force=True, ignore_missing=True)
+        storage.delete_volume(str(volume.id), force=True, ignore_missing=True)
     _until_none(lambda: list(storage.volumes()))
 
 
