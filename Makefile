@@ -12,7 +12,7 @@ ON_MORE := -n $(shell expr 2 \* $$(nproc) + 1) --maxprocesses 12 --dist workstea
 # The processes that tests start read what the first one has compiled.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test check laws kill faults guests fuzz soak tempest bench golden migration pins
+.PHONY: help demo test check laws kill faults guests fuzz soak tempest beside bench golden migration pins
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -59,6 +59,10 @@ tempest: ## run Tempest's tests of volumes, rebuild, moves and shares, in an env
 	@scripts/setup demo
 	@scripts/tempest
 
+beside: ## run a real Nova and a real Cinder beside Mooring (PARTS=nova), in an environment of its own
+	@scripts/setup beside
+	@scripts/beside $(PARTS)
+
 bench: ## measure the budgets (BENCH='attach --against HEAD~1', or PEER=clouds.yaml CLOUD=name)
 	@scripts/setup test
 	@$(PYTHON) -m bench$(if $(PEER),.peer $(PEER) $(CLOUD)) $(BENCH)
@@ -86,3 +90,5 @@ pins: ## write the requirements files anew from pyproject.toml
 		--constraint requirements.txt --output-file requirements-s3.txt -
 	$(PYTHON) -c '$(EXTRA)' tempest | $(PYTHON) -m piptools compile -q $(PINS) \
 		--output-file requirements-tempest.txt -
+	$(PYTHON) -c '$(EXTRA)' beside | $(PYTHON) -m piptools compile -q $(PINS) \
+		--output-file requirements-beside.txt -

@@ -8,7 +8,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,9 +61,12 @@ def _identity() -> dict[str, Any]:
 
 
 @contextmanager
-def run_server() -> Generator[Server]:
-    """Give a server with nothing in it that ends with the block."""
-    programs, identity = _programs(), _identity()
+def run_server(before: Sequence[str] = ()) -> Generator[Server]:
+    """Give a server with nothing in it that ends with the block.
+
+    `before` stands before its commands, where it is that which makes them run as another user.
+    """
+    programs, identity = _programs(), {} if before else _identity()
     # Not below tmp_path: the server's user may not look into it, and a socket's path is short.
     directory = Path(tempfile.mkdtemp(prefix="mooring-pg-", dir=find_memory()))
     directory.chmod(0o755)
@@ -73,7 +76,7 @@ def run_server() -> Generator[Server]:
     options = " ".join(f"-c {name}='{value}'" for name, value in OPTIONS.items())
 
     def run(program: str, *arguments: str | Path) -> None:
-        command = [programs / program, "-D", data, *arguments]
+        command = [*before, programs / program, "-D", data, *arguments]
         subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, **identity)
 
     try:

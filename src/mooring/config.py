@@ -213,6 +213,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             le=86400,
         ),
     ] = 600
+    borrowed_for_s: Annotated[
+        int,
+        Meta(
+            description="How long a client of the volume API, a real Nova say, may keep a volume"
+            " `reserved`, `attaching` or `detaching` before compute is asked what became of it, in"
+            " seconds. Shorter than the client takes for an attachment, it is asked in vain.",
+            ge=30,
+            le=600,
+        ),
+    ] = 600
     reimage_timeout_per_gb: Annotated[
         int,
         Meta(

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from mooring.agent.settings import PoolSettings
 from mooring.errors import Conflict, NoCapacity
 from tests.compute.moving_volumes import FAR, FAST, OWN, SLOW, MovingVolumes
 
@@ -65,6 +67,25 @@ async def test_a_volume_comes_to_another_pool_under_its_guest(
     assert now == {**was, "attachment_id": now["attachment_id"]}
     assert (await cloud.actions(server_id))[-1] == ("swap_volume", None)
     await check_usable(cloud, server_id, volume_id, pool)
+
+
+async def test_it_does_not_come_to_a_pool_of_the_same_directory(
+    tmp_path: Path, database: str
+) -> None:
+    cloud = MovingVolumes(tmp_path, database=database)
+    pools = tuple(PoolSettings(name=name, format="raw") for name in ("slow", "fast"))
+    cloud.hosts["host1"] = replace(cloud.hosts["host1"], pools=pools)
+    # A new volume goes where there is more room.
+    small = PoolSettings(driver="simulated", name="far", total_gib=1)
+    cloud.hosts["host2"] = replace(cloud.hosts["host2"], pools=(small,))
+    async with cloud:
+        server_id, volume_id = await cloud.prepare()
+        _, _, here = await cloud.stands(volume_id)
+        (there,) = {"host1@directory#slow", "host1@directory#fast"} - {here}
+        refused = await cloud.migrate(volume_id, there)
+        assert (refused.status, "directory or share" in refused.text) == (400, True), refused.text
+        assert await cloud.stands(volume_id) == ("in-use", None, here)
+        assert await cloud.disks(server_id) != []
 
 
 async def test_it_goes_on_and_comes_back(cloud: MovingVolumes) -> None:

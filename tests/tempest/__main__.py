@@ -6,13 +6,10 @@ port is free. It ends with Tempest's own exit code; a test that did not run is a
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
 import shutil
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -21,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.contract.clients import COMPUTE, MIB, Answer, Cloud
+from tests.loopback import raise_loopback
 from tests.tempest.api import API, PICTURES, RETYPES, TWO_POOLS
 from tests.tempest.network import CLOUD_PORT, PORT, STAND_IN
 from tests.tempest.rescues import RESCUES
@@ -38,19 +36,7 @@ from tests.tempest.settings import (
 from tests.tempest.shares import POOLS, SHARES
 
 PROGRAMS = Path("build/tempest/bin").absolute()
-_GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1
-_REQUEST = "16sh"
 _TOTAL = re.compile(r"^ - (\w[\w ]*): (\d+)$", re.MULTILINE)
-
-
-def raise_loopback() -> None:
-    """Let this network's one interface be up, which in a new network it is not (netdevice(7))."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        asked = struct.pack(_REQUEST, b"lo", 0).ljust(40, b"\0")
-        answer = fcntl.ioctl(any_socket, _GET_FLAGS, asked)
-        _, flags = struct.unpack_from(_REQUEST, answer)
-        wanted = struct.pack(_REQUEST, b"lo", flags | _UP).ljust(40, b"\0")
-        fcntl.ioctl(any_socket, _SET_FLAGS, wanted)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mooring.errors import Unavailable
@@ -154,3 +156,13 @@ async def test_a_reservation_taken_while_compute_was_asked_stays(cloud: VolumeCl
     cloud.compute.meanwhile = lambda: cloud.connect(attachment_id)
     await settle(cloud)
     assert await cloud.attachments(volume_id) == {attachment_id: "attaching"}
+
+
+async def test_how_long_it_is_left_alone_is_the_operators_to_say(tmp_path: Path) -> None:
+    async with VolumeCloud(tmp_path, borrowed_for_s=30) as cloud:
+        volume_id = await cloud.make()
+        await cloud.reserve(volume_id)
+        await settle(cloud, 29)
+        assert await cloud.status(volume_id) == "reserved"
+        await settle(cloud, 2)
+        assert await cloud.status(volume_id) == "available"

@@ -56,6 +56,8 @@ def _open(near: Surroundings) -> Volume:
         settings=VolumeSettings(
             extend_completion_version=settings.extend_completion_version,
             extend_deadline_s=float(settings.extend_deadline_s),
+            borrowed_for_s=float(settings.borrowed_for_s),
+            settle_interval_s=min(60.0, settings.borrowed_for_s / 4),
         ),
         outbox=near.outbox,
     )

@@ -37,6 +37,11 @@ class Seen(Struct, frozen=True):
         is_known = one and other and all([*here.values(), *there.values()])
         return True if is_known else None
 
+    def are_one(self, source: str, target: str) -> bool:
+        """Whether two pools are known to be one storage, where each file's name is there once."""
+        one, other = (self.by_host.get(_host(name), {}).get(name, "") for name in (source, target))
+        return bool(one) and one == other
+
 
 def of_rows(rows: Iterable[BackendRow], *, down_s: float) -> Seen:
     """Return the pools that each host has told of lately, when it was heard last.

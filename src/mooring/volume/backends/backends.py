@@ -174,6 +174,9 @@ def choose(tx: Session, wanted: Wanted, settings: VolumeSettings, now: datetime)
         rows = [room.row for room in rooms]
         seen = apart.of_rows(rows, down_s=settings.pool_down_s)
         suited = [one for one in suited if seen.are_apart(wanted.comes_from, one.row.name)]
+        if wanted.reached_by:
+            # Its guest has the copy under the volume's own name from the start.
+            suited = [one for one in suited if not seen.are_one(wanted.comes_from, one.row.name)]
     if not suited:
         raise NoCapacity(
             f"No storage pool can take a volume of {wanted.size_gib} GiB. Delete volumes, add "

@@ -109,7 +109,12 @@ def _choose(tx: Session, asked: Asked, row: VolumeRow, wanted: backends.Wanted) 
         return backends.choose(tx, wanted, volume.settings, volume.clock.now()).name
     except NoCapacity as error:
         who = f"{wanted.pool} cannot" if wanted.pool else "No pool can"
-        reached = f", host {wanted.reached_by} must reach it" if wanted.reached_by else ""
+        reached = (
+            f", host {wanted.reached_by} must reach it, and it must not be the directory or share"
+            " that the volume is in"
+            if wanted.reached_by
+            else ""
+        )
         raise Invalid(
             f"Invalid input received: {who} take volume {row.id} with its "
             f"{wanted.size_gib} GiB: it must work, have room, be in zone {wanted.zone} and have "

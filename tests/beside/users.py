@@ -1,0 +1,181 @@
+"""What users and administrators ask of the clouds, and how long they wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from openstack.connection import Connection
+
+from tests.beside.programs import Failed
+from tests.contract.clients import Cloud, Shell
+
+WAIT_S, POLL_S = 60.0, 0.2
+FLAVOR = "beside"
+NEWEST = {"compute": "2.96", "volume": "3.71"}
+
+
+class User:
+    """Asks as an administrator, by the SDK or by the stock command, whoever serves the APIs."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        """Log in."""
+        self.cloud = cloud
+        self.connection: Connection = cloud.connect("mooring")
+        self.shell: Shell = cloud.shell("mooring")
+        self._numbers = iter(range(1, 1000))
+
+    def name(self, kind: str) -> str:
+        """Return a name that nothing has yet."""
+        return f"{kind}-{next(self._numbers)}"
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def compute(self, method: str, path: str, body: Any = None, *, version: str = "2.95") -> Any:
+        """Ask compute. Raises Failed unless it goes well."""
+        return self._ask(self.connection.compute, (method, path, body), version)
+
+    def volume(self, method: str, path: str, body: Any = None, *, version: str = "3.70") -> Any:
+        """Ask the volume service. Raises Failed unless it goes well."""
+        return self._ask(self.connection.block_storage, (method, path, body), version)
+
+    def _ask(self, adapter: Any, asked: tuple[str, str, Any], version: str) -> Any:
+        method, path, body = asked
+        sent = {} if body is None else {"json": body}
+        response = adapter.request(
+            path, method, microversion=version, raise_exc=False, headers={}, **sent
+        )
+        if response.status_code >= 300:
+            raise Failed(f"{method} {path}: {response.status_code} {response.text}")
+        return response.json() if response.content else None
+
+    def act(self, server: str, action: str, body: Any = None, *, version: str = "2.95") -> Any:
+        """Ask for an action of a server."""
+        return self.compute("POST", f"/servers/{server}/action", {action: body}, version=version)
+
+    # -- waiting ----------------------------------------------------------------------------
+
+    def until(
+        self, look: Callable[[], Any], holds: Callable[[Any], bool], wait_s: float = WAIT_S
+    ) -> Any:
+        """Look until it holds, and return what was seen. Raises Failed."""
+        deadline = time.monotonic() + wait_s
+        while not holds(seen := look()):
+            if time.monotonic() > deadline:
+                raise Failed(f"Waited {wait_s:.0f} s in vain; the last that was seen: {seen}")
+            time.sleep(POLL_S)
+        return seen
+
+    def server(self, server: str) -> dict[str, Any]:
+        """Return what compute says of a server."""
+        return self.compute("GET", f"/servers/{server}")["server"]
+
+    def until_server(self, server: str, status: str, *, host: str = "") -> dict[str, Any]:
+        """Wait until a server has a status and nothing is done to it. Raises Failed."""
+
+        def holds(seen: dict[str, Any]) -> bool:
+            if seen["status"] == "ERROR" != status:
+                raise Failed(f"Server {server} is ERROR: {seen.get('fault')}")
+            is_idle = seen["OS-EXT-STS:task_state"] is None
+            is_there = host in {"", seen["OS-EXT-SRV-ATTR:host"]}
+            return seen["status"] == status and is_idle and is_there
+
+        return self.until(lambda: self.server(server), holds)
+
+    def look(self, volume: str) -> dict[str, Any]:
+        """Return what the volume service says of a volume."""
+        return self.volume("GET", f"/volumes/{volume}")["volume"]
+
+    def until_volume(self, volume: str, status: str, wait_s: float = WAIT_S) -> dict[str, Any]:
+        """Wait until a volume has a status. Raises Failed."""
+        return self.until(lambda: self.look(volume), lambda seen: seen["status"] == status, wait_s)
+
+    # -- what stories need --------------------------------------------------------------------
+
+    def make_flavor(self) -> None:
+        """Make the flavor of the servers."""
+        self.shell.run(
+            "flavor", "create", FLAVOR, "--id", FLAVOR, "--ram", "64", "--disk", "1", "--vcpus", "1"
+        )
+
+    def make_image(self, content: bytes) -> str:
+        """Make an image and return its id."""
+        return self.cloud.http("admin").image(self.name("image"), content)
+
+    def make_volume(self, size: int = 1, **wanted: Any) -> str:
+        """Make a volume, wait until it is available, and return its id."""
+        body = {"volume": {"name": self.name("volume"), "size": size, **wanted}}
+        made = self.volume("POST", "/volumes", body)["volume"]["id"]
+        self.until_volume(made, "available")
+        return made
+
+    def make_server(self, *, host: str = "", root: str = "", image: str = "") -> str:
+        """Make a server of an image, or on a root volume, wait until it runs; return its id."""
+        asked: dict[str, Any] = {
+            "name": self.name("server"),
+            "flavorRef": FLAVOR,
+            "networks": "none",
+            **({"host": host} if host else {}),
+            **({"imageRef": image} if image else {}),
+        }
+        if root:
+            device = {"boot_index": 0, "source_type": "volume", "destination_type": "volume"}
+            asked["block_device_mapping_v2"] = [{**device, "uuid": root}]
+        made = self.compute("POST", "/servers", {"server": asked})["server"]["id"]
+        self.until_server(made, "ACTIVE")
+        return made
+
+    def begin_attach(self, server: str, volume: str) -> None:
+        """Ask for an attachment."""
+        path = f"/servers/{server}/os-volume_attachments"
+        self.compute("POST", path, {"volumeAttachment": {"volumeId": volume}})
+
+    def attach(self, server: str, *volumes: str) -> None:
+        """Attach volumes, and wait until they are in use."""
+        for volume in volumes:
+            self.begin_attach(server, volume)
+        for volume in volumes:
+            self.until_volume(volume, "in-use")
+
+    def begin_detach(self, server: str, volume: str) -> None:
+        """Ask for a detachment."""
+        self.compute("DELETE", f"/servers/{server}/os-volume_attachments/{volume}")
+
+    def detach(self, server: str, *volumes: str) -> None:
+        """Detach volumes, and wait until they are available."""
+        for volume in volumes:
+            self.begin_detach(server, volume)
+        for volume in volumes:
+            self.until_volume(volume, "available")
+
+    def attachments(self, volume: str) -> list[dict[str, Any]]:
+        """Return the attachments of a volume, in full."""
+        listed = self.volume("GET", f"/attachments/detail?volume_id={volume}&all_tenants=1")
+        return listed["attachments"]
+
+    def on_hosts(self, volume: str) -> list[str]:
+        """Return on which hosts a volume is attached, by the hosts' names."""
+        return sorted(one["host_name"] or "" for one in self.look(volume)["attachments"])
+
+    def listed(self, server: str) -> list[str]:
+        """Return the volumes that compute lists for a server."""
+        answer = self.compute("GET", f"/servers/{server}/os-volume_attachments")
+        return sorted(one["volumeId"] for one in answer["volumeAttachments"])
+
+    def remove(self, servers: Sequence[str] = (), volumes: Sequence[str] = ()) -> None:
+        """Delete servers, then volumes, and wait until they are gone and free."""
+        for server in servers:
+            self.compute("DELETE", f"/servers/{server}")
+        for server in servers:
+            gone = lambda server=server: self._status("compute", f"/servers/{server}")  # noqa: E731
+            self.until(gone, lambda status: status == 404)
+        for volume in volumes:
+            self.until_volume(volume, "available")
+            self.volume("DELETE", f"/volumes/{volume}")
+        for volume in volumes:
+            gone = lambda volume=volume: self._status("block_storage", f"/volumes/{volume}")  # noqa: E731
+            self.until(gone, lambda status: status == 404)
+
+    def _status(self, service: str, path: str) -> int:
+        return getattr(self.connection, service).get(path, raise_exc=False).status_code
