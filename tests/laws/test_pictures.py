@@ -63,6 +63,12 @@ PAGES = [
         "migrate volume in use",
     ),
     Page(
+        "restore-backup",
+        "Restore a backup to its volume",
+        "POST /backups/{backup}/restore",
+        "restore backup",
+    ),
+    Page(
         "attach-share",
         "Attach a share to a server",
         "POST /servers/{server}/shares",
@@ -268,7 +274,7 @@ async def run(trials: Trials, scenario: Scenario, refused: int = 0) -> tuple[lis
 
 
 async def look(trial: Trial) -> tuple[str, ...]:
-    """Return servers, volumes and shares, with their states, as an administrator sees them."""
+    """Return servers, volumes, shares and more, with their states, as administrators see them."""
     names = {identity: role for role, identity in trial.site.names.items()}
 
     async def ask(path: str, version: str) -> Any:
@@ -285,6 +291,9 @@ async def look(trial: Trial) -> tuple[str, ...]:
     for one in volumes:
         name = names.get(one["id"], "new volume")
         told.append(f"{name} {one['status']}, {one['size']} GiB")
+    for kind in ("snapshots", "backups"):
+        listed = (await ask(f"{VOLUME}/{kind}/detail?all_tenants=1", "3.67"))[kind]
+        told += [f"{names.get(one['id'], f'new {kind[:-1]}')} {one['status']}" for one in listed]
     for one in servers:
         listed = (await ask(f"{COMPUTE}/servers/{one['id']}/shares", "2.97"))["shares"]
         told += [f"{names.get(each['share_id'], 'share')} {each['status']}" for each in listed]
