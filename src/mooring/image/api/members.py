@@ -69,17 +69,11 @@ async def show_member(call: Call[Image]) -> Reply:
 async def set_member_status(call: Call[Image], body: MemberStatus) -> Reply:
     """Accept or reject an image that was shared."""
     image_id, member_id = call.path["image_id"], call.path["member_id"]
-    now = call.service.clock.now()
+    who, now = call.who, call.service.clock.now()
 
     def write(tx: Session) -> members.Member:
         return members.set_status(
-            tx,
-            call.who,
-            image_id,
-            member_id,
-            status=body.status,
-            now=now,
-            require=call.require,
+            tx, who, image_id, member_id, status=body.status, now=now, require=call.require
         )
 
     return Reply(200, views.member(await call.service.store.write(write)))

@@ -102,6 +102,13 @@ async def show_allocations(call: Call[Placement]) -> Reply:
     there, generations = await call.service.store.read(read)
     if there is None:
         return views.answer(call, {"allocations": {}})
+    return views.answer(call, _show(call, there, generations), modified=there.updated_at)
+
+
+def _show(
+    call: Call[Placement], there: allocations.Consumer, generations: dict[str, int]
+) -> dict[str, Any]:
+    """Show what a consumer holds, and of later versions whose it is."""
     body: dict[str, Any] = {
         "allocations": {
             provider_id: {"resources": resources, "generation": generations[provider_id]}
@@ -114,7 +121,7 @@ async def show_allocations(call: Call[Placement]) -> Reply:
         body["consumer_generation"] = there.generation
     if call.version >= (1, 38):
         body["consumer_type"] = there.consumer_type or "unknown"
-    return views.answer(call, body, modified=there.updated_at)
+    return body
 
 
 @api.put(_ONE, Wanted, policy=_UPDATE)

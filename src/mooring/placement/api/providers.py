@@ -161,6 +161,11 @@ async def show_usages(call: Call[Placement]) -> Reply:
     return views.answer(call, body, modified=shown.updated_at)
 
 
+def _generation(call: Call[Placement], generation: int) -> dict[str, Any]:
+    """Show a consumer's generation to those whose version knows it."""
+    return {"consumer_generation": generation} if call.version >= (1, 28) else {}
+
+
 @api.get(
     "/resource_providers/{provider_id}/allocations",
     policy="placement:resource_providers:allocations:list",
@@ -175,11 +180,10 @@ async def list_allocations(call: Call[Placement]) -> Reply:
         return providers.visible(tx, provider_id), allocations.of_provider(tx, provider_id)
 
     shown, (held, generations) = await call.service.store.read(read)
-    consumers: dict[str, dict[str, Any]] = {}
-    for consumer_id, resources in held.items():
-        consumers[consumer_id] = {"resources": resources}
-        if call.version >= (1, 28):
-            consumers[consumer_id]["consumer_generation"] = generations[consumer_id]
+    consumers = {
+        consumer_id: {"resources": resources, **_generation(call, generations[consumer_id])}
+        for consumer_id, resources in held.items()
+    }
     body = {"allocations": consumers, "resource_provider_generation": shown.generation}
     return views.answer(call, body, modified=shown.updated_at)
 

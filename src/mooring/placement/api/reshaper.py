@@ -30,7 +30,7 @@ class Reshape(Struct, frozen=True, forbid_unknown_fields=True):
 async def reshape(call: Call[Placement], body: Reshape) -> Reply:
     """Change inventories and allocations together, all or none."""
     stocks, held = body.inventories, body.allocations
-    wanted = {provider_id: each.inventories for provider_id, each in stocks.items()}
+    wanted = {provider_id: stock.inventories for provider_id, stock in stocks.items()}
     seen = {each: stock.resource_provider_generation for each, stock in stocks.items()}
     for each in wanted.values():
         inventories.check(each, all_reserved=True)

@@ -20,6 +20,8 @@ _KEYS: dict[str, query.Version] = {
 }
 _UNKNOWN = "unknown"
 _ALL = "all"
+_Found = dict[str | None, tuple[int, dict[str, int]]]
+"""How many consumers of each type there are, and what they hold."""
 
 
 @api.get("/usages", policy=None, since=(1, 9))
@@ -35,18 +37,22 @@ async def show_usages(call: Call[Placement]) -> Reply:
     found = await call.service.store.read(lambda tx: allocations.usages(tx, project_id, user_id))
     if call.version < (1, 38):
         return views.answer(call, {"usages": _sum(found)[1]})
+    return views.answer(call, {"usages": _by_type(found, wanted)})
+
+
+def _by_type(found: _Found, wanted: str | None) -> dict[str, dict[str, Any]]:
+    """Show how much consumers hold of each type, of the one that is wanted, or of all at once."""
     if wanted == _ALL:
         shown = {_ALL: _sum(found)}
     else:
         named = {kind or _UNKNOWN: used for kind, used in found.items()}
         shown = {kind: used for kind, used in named.items() if wanted in (None, kind)}
-    usages: dict[str, dict[str, Any]] = {
+    return {
         kind: {"consumer_count": count, **used} for kind, (count, used) in shown.items() if count
     }
-    return views.answer(call, {"usages": usages})
 
 
-def _sum(found: dict[str | None, tuple[int, dict[str, int]]]) -> tuple[int, dict[str, int]]:
+def _sum(found: _Found) -> tuple[int, dict[str, int]]:
     total = Counter[str]()
     for _, used in found.values():
         total.update(used)

@@ -44,12 +44,11 @@ async def list_actions(call: Call[Compute]) -> Reply:
         return rows, _find_waits(tx, call, rows)
 
     rows, waits = await call.service.store.read(read)
-    body = {"instanceActions": [_show(row, call, waits) for row in rows]}
-    if not paged:
-        return Reply(200, body)
-    path = f"/servers/{call.path['server_id']}/os-instance-actions"
-    ids = [row.request_id for row in rows]
-    return Reply(200, body | paging.links(call, path, page, ids, name="links"))
+    links: dict[str, Any] = {}
+    if paged:
+        path = f"/servers/{call.path['server_id']}/os-instance-actions"
+        links = paging.links(call, path, page, [row.request_id for row in rows], name="links")
+    return Reply(200, {"instanceActions": [_show(row, call, waits) for row in rows], **links})
 
 
 @api.get(_PATH + "/{request_id}", policy=f"{_RULE}show")
@@ -62,16 +61,23 @@ async def show_action(call: Call[Compute]) -> Reply:
         return found, action_list.events(tx, found.id), _find_waits(tx, call, [found])
 
     action, events, waits = await call.service.store.read(read)
-    body = _show(action, call, waits)
+    shown = _show(action, call, waits) | _show_events(call, action, events, waits)
+    return Reply(200, {"instanceAction": shown})
+
+
+def _show_events(
+    call: Call[Compute], action: InstanceAction, events: Sequence[InstanceActionEvent], waits: Waits
+) -> dict[str, Any]:
+    """Show the events of an action to those who may see them."""
     target = {"project_id": action.project_id, "user_id": action.user_id}
     knows_all = call.allowed(f"{_RULE}events", target)
-    if knows_all or call.version >= (2, 51):
-        wait = waits.get(action.saga_id or "")
-        body["events"] = [
-            _show_event(call, event, action.project_id, wait, knows_all=knows_all)
-            for event in events
-        ]
-    return Reply(200, {"instanceAction": body})
+    if not knows_all and call.version < (2, 51):
+        return {}
+    wait = waits.get(action.saga_id or "")
+    shown = [
+        _show_event(call, event, action.project_id, wait, knows_all=knows_all) for event in events
+    ]
+    return {"events": shown}
 
 
 def _read_query(call: Call[Compute], page: paging.Page) -> ActionQuery:

@@ -63,23 +63,28 @@ async def list_services(call: Call[Compute]) -> Reply:
     return Reply(200, {"services": found})
 
 
-@api.put("/os-services/{service_id}", Change, policy=f"{_RULE}update", since=_UUID_SINCE)
-async def change_service(call: Call[Compute], body: Change) -> Reply:
-    """Enable, disable, or say that a host is down."""
-    service_id = canonical_uuid(call.path["service_id"])
-    if service_id is None:
-        raise Invalid(f"Invalid uuid {call.path['service_id']}")
+def _read_changes(body: Change) -> HostChanges:
+    """Return what is to change. Raises Invalid for nothing, and for a reason of nothing."""
     if body.status is UNSET and body.forced_down is UNSET:
         raise Invalid(
             "No updates were requested. Fields 'status' or 'forced_down' should be specified."
         )
     if body.disabled_reason is not UNSET and body.status != "disabled":
         raise Invalid("Specifying disabled_reason requires that status is disabled.")
-    changes = HostChanges(
+    return HostChanges(
         disabled=UNSET if body.status is UNSET else body.status == "disabled",
         disabled_reason=body.disabled_reason or None,
         forced_down=UNSET if body.forced_down is UNSET else truth(body.forced_down),
     )
+
+
+@api.put("/os-services/{service_id}", Change, policy=f"{_RULE}update", since=_UUID_SINCE)
+async def change_service(call: Call[Compute], body: Change) -> Reply:
+    """Enable, disable, or say that a host is down."""
+    service_id = canonical_uuid(call.path["service_id"])
+    if service_id is None:
+        raise Invalid(f"Invalid uuid {call.path['service_id']}")
+    changes = _read_changes(body)
 
     def change(tx: Session) -> Host:
         _refuse_control(tx, call, service_id)
@@ -90,18 +95,22 @@ async def change_service(call: Call[Compute], body: Change) -> Reply:
     return Reply(200, {"service": _show(await call.service.store.write(change), call)})
 
 
-@api.put("/os-services/{action}", OldChange, policy=f"{_RULE}update", until=(2, 52))
-async def change_service_by_name(call: Call[Compute], body: OldChange) -> Reply:
-    """Enable, disable, or say that a host is down, in the older way."""
-    action = call.path["action"]
+def _check_old(call: Call[Compute], body: OldChange) -> None:
+    """Raise NotFound for an action that the version does not know, Invalid for other services."""
     known = {"enable", "disable", "disable-log-reason"}
     if call.version >= _FORCED_SINCE:
         known.add("force-down")
-    if action not in known:
+    if call.path["action"] not in known:
         raise NotFound("Unknown action")
     if body.binary != BINARY:
         raise Invalid(f"Updating a {body.binary} service is not supported: only {BINARY} is.")
-    changes, answer = _read_old(action, body)
+
+
+@api.put("/os-services/{action}", OldChange, policy=f"{_RULE}update", until=(2, 52))
+async def change_service_by_name(call: Call[Compute], body: OldChange) -> Reply:
+    """Enable, disable, or say that a host is down, in the older way."""
+    _check_old(call, body)
+    changes, answer = _read_old(call.path["action"], body)
 
     def change(tx: Session) -> None:
         row = hosts.find(tx, body.host)

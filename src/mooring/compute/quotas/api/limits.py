@@ -25,6 +25,16 @@ _NAMES = {
 }
 
 
+def _show_used(used: Usage, group_count: int) -> dict[str, int]:
+    """Show what a project has of what is limited."""
+    return {
+        "totalInstancesUsed": used.instances,
+        "totalCoresUsed": used.cores,
+        "totalRAMUsed": used.ram,
+        "totalServerGroupsUsed": group_count,
+    }
+
+
 @api.get("/limits", policy=_RULE)
 async def show_limits(call: Call[Compute]) -> Reply:
     """Return the caller's limits; those of another project only to administrators."""
@@ -39,13 +49,7 @@ async def show_limits(call: Call[Compute]) -> Reply:
 
     limits, used, group_count = await call.service.store.read(read)
     absolute = {name: limits[resource] for name, resource in _NAMES.items()}
-    absolute |= {
-        "totalInstancesUsed": used.instances,
-        "totalCoresUsed": used.cores,
-        "totalRAMUsed": used.ram,
-        "totalServerGroupsUsed": group_count,
-        **_older(limits, call.version),
-    }
+    absolute |= _show_used(used, group_count) | _older(limits, call.version)
     return Reply(200, {"limits": {"rate": [], "absolute": absolute}})
 
 

@@ -49,12 +49,7 @@ async def rebuild_server(call: Call[Compute], body: RebuildBody) -> Reply:
     view = ServerView(call, around, SHOW if call.version >= _SHOWN_WHOLE else UPDATE_BEFORE_275)
     shown: dict[str, Any] = view.whole(server)
     shown["adminPass"] = server_create.password(body.admin_pass)
-    if call.version >= (2, 54):
-        shown["key_name"] = server.key_name
-    if call.version >= (2, 57):
-        # Here it has no prefix, and stands once.
-        shown.pop("OS-EXT-SRV-ATTR:user_data", None)
-        shown["user_data"] = server.user_data
+    _add_guests_own(call, shown, server)
     return Reply(202, {"server": shown}, {"location": view.links(server_id)[0]["href"]})
 
 
@@ -99,3 +94,13 @@ def _columns(call: Call[Compute], body: RebuildBody) -> dict[str, Any]:
         "trusted_certificates": body.trusted_image_certificates,
     }
     return {name: value for name, value in given.items() if value is not UNSET}
+
+
+def _add_guests_own(call: Call[Compute], shown: dict[str, Any], server: Server) -> None:
+    """Show the key and the user data, where the version shows them after a rebuild."""
+    if call.version >= (2, 54):
+        shown["key_name"] = server.key_name
+    if call.version >= (2, 57):
+        # Here it has no prefix, and stands once.
+        shown.pop("OS-EXT-SRV-ATTR:user_data", None)
+        shown["user_data"] = server.user_data

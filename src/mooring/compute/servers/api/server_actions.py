@@ -141,9 +141,7 @@ async def read_console(call: Call[Compute], body: ConsoleOutput | None) -> Reply
     `length` counts, as upstream does, what stands between newlines: the empty end behind the last
     newline is one of them. Clients that split the output get as many pieces as they asked for.
     """
-    asked = body.length if body else None
-    length = whole(-1 if asked is None else asked, "length", least=-1)
-    wanted = None if length == -1 else length
+    wanted = _read_length(body)
     server, compute = await _find(call), call.service
     if server.host is None or server.launched_at is None:
         raise Conflict(
@@ -155,9 +153,20 @@ async def read_console(call: Call[Compute], body: ConsoleOutput | None) -> Reply
         output = await compute.agents[host.name].read_console(server.id, wanted)
     except NotFound as error:
         raise NotFound(f"Instance {server.id} has no console on its host.") from error
+    return Reply(200, {"output": _last_lines(output, wanted)})
+
+
+def _read_length(body: ConsoleOutput | None) -> int | None:
+    """Return how many pieces are wanted, None for all."""
+    asked = body.length if body else None
+    length = whole(-1 if asked is None else asked, "length", least=-1)
+    return None if length == -1 else length
+
+
+def _last_lines(output: str, wanted: int | None) -> str:
+    """Return so many of the pieces between newlines, None for all."""
     pieces = output.split("\n")
-    kept = pieces if wanted is None else pieces[max(len(pieces) - wanted, 0) :]
-    return Reply(200, {"output": "\n".join(kept)})
+    return output if wanted is None else "\n".join(pieces[max(len(pieces) - wanted, 0) :])
 
 
 NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (

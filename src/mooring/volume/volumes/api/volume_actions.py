@@ -187,9 +187,8 @@ async def terminate_connection(call: Call[Volume], body: ConnectionBody) -> Repl
     return Reply(202)
 
 
-@api.action(_PATH, "os-reset_status", ResetBody, policy=f"{_ADMIN}:reset_status")
-async def reset_status(call: Call[Volume], body: ResetBody) -> Reply:
-    """Set statuses by hand."""
+def _check_reset(body: ResetBody) -> None:
+    """Raise Invalid for what no volume is reset to."""
     if body.status == "deleting":
         raise Invalid(
             "Invalid input received: A volume cannot be reset to deleting; delete it. Choose one "
@@ -199,6 +198,12 @@ async def reset_status(call: Call[Volume], body: ResetBody) -> Reply:
         raise Invalid(
             "Invalid input received: Give status, attach_status or migration_status.",
         )
+
+
+@api.action(_PATH, "os-reset_status", ResetBody, policy=f"{_ADMIN}:reset_status")
+async def reset_status(call: Call[Volume], body: ResetBody) -> Reply:
+    """Set statuses by hand."""
+    _check_reset(body)
     reset = properties.Reset(
         status=body.status or "",
         attach_status=body.attach_status or "",
