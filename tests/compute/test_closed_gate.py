@@ -114,6 +114,21 @@ async def test_a_server_boots_from_a_volume_by_the_old_calls(cloud: ComputeCloud
     await require_free(cloud, volume_id)
 
 
+async def test_a_volume_is_free_again_of_whose_server_no_host_was_found(
+    cloud: ComputeCloud,
+) -> None:
+    volume_id = await cloud.make_volume(bootable=True)
+    old = OldService(cloud)
+    body = {"host": "host1", "binary": "nova-compute"}
+    disabled = await cloud.ask("PUT", "/os-services/disable", body, user="admin", version="2.1")
+    assert disabled.status == 200
+    server = await cloud.server(await boot(cloud, volume_id))
+    assert server["status"] == "ERROR"
+    assert server["fault"]["message"].startswith("No valid host was found.")
+    assert old.actions == ["os-reserve", "os-unreserve"]
+    await require_free(cloud, volume_id)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_server_is_made_with_new_volumes_by_the_old_calls(
     cloud: ComputeCloud, *, fails: bool

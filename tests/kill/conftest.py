@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import psycopg
 import pytest
+from psycopg import sql
 
-from tests.kill.harness import put_away, running
+from tests.kill.harness import KilledCloud, copy_template, put_away, running
 from tests.kill.workload import prepare
+from tests.postgres import Server
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +24,35 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert cloud.findings() == []
     (directory / "project.json").write_bytes(msgspec.json.encode(project))
     return put_away(directory)
+
+
+@pytest.fixture(scope="session")
+def shared_template(
+    postgres_server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """The same on PostgreSQL: the directory, and the name of the database to copy."""
+    directory = tmp_path_factory.mktemp("kill") / "cloud"
+    name = "kill_template"
+    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    with running(directory, postgres_server.url(name)) as cloud:
+        project = prepare(cloud)
+    (directory / "project.json").write_bytes(msgspec.json.encode(project))
+    return put_away(directory), name
+
+
+@pytest.fixture
+def on_postgresql(
+    shared_template: tuple[Path, str], postgres_server: Server, request: pytest.FixtureRequest
+) -> Callable[[str], KilledCloud]:
+    """Return a cloud like the template for a case, on a database of its own."""
+    directory, name = shared_template
+
+    def copy(case: str) -> KilledCloud:
+        database = f"kill_{abs(hash((request.node.originalname, case)))}"
+        with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
+            names = (sql.Identifier(database), sql.Identifier(name))
+            connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+        return KilledCloud(copy_template(directory), postgres_server.url(database))
+
+    return copy

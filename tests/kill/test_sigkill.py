@@ -5,19 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-import psycopg
 import pytest
-from psycopg import sql
 
 from tests.kill.agent_points import AGENT_POINTS, AgentPoint
-from tests.kill.harness import OTHER, KilledCloud, copy_template, put_away, running
+from tests.kill.harness import OTHER, KilledCloud, copy_template
 from tests.kill.saga_points import SAGA_POINTS, SagaPoint
 from tests.kill.shared_move_workload import SWEEP
-from tests.kill.workload import load_project, prepare, rarer_operations, ten_operations
-from tests.postgres import Server
+from tests.kill.workload import load_project, rarer_operations, ten_operations
 
 pytestmark = pytest.mark.kill
 
@@ -32,35 +29,12 @@ def test_a_killed_control_plane_ends_every_operation(case: SagaPoint, template: 
     live_through(KilledCloud(copy_template(template)), case)
 
 
-@pytest.fixture(scope="module")
-def shared_template(
-    postgres_server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, str]:
-    """The same on PostgreSQL: the directory, and the name of the database to copy."""
-    directory = tmp_path_factory.mktemp("kill") / "cloud"
-    name = "kill_template"
-    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    with running(directory, postgres_server.url(name)) as cloud:
-        project = prepare(cloud)
-    (directory / "project.json").write_bytes(msgspec.json.encode(project))
-    return put_away(directory), name
-
-
 @pytest.mark.postgres
 @pytest.mark.cases(SAGA_POINTS, SAMPLE_ON_POSTGRESQL)
 def test_a_killed_control_plane_on_postgresql_ends_every_operation(
-    case: SagaPoint,
-    shared_template: tuple[Path, str],
-    postgres_server: Server,
+    case: SagaPoint, on_postgresql: Callable[[str], KilledCloud]
 ) -> None:
-    directory, name = shared_template
-    copy = f"kill_{abs(hash(case.name))}"
-    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
-        names = (sql.Identifier(copy), sql.Identifier(name))
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
-    cloud = KilledCloud(copy_template(directory), postgres_server.url(copy))
-    live_through(cloud, case)
+    live_through(on_postgresql(case.name), case)
 
 
 @pytest.mark.cases(AGENT_POINTS, SAMPLE_OF_AGENT)

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.kill
 Case = AgentPoint | SagaPoint
 DIES_S = 120.0
 SAMPLE = 4
+SAMPLE_ON_POSTGRESQL = 2
 OF_CONTROL = [point for point in SAGA_POINTS if point.kill_other_at is not None]
 OF_HOSTS = [point for point in AGENT_POINTS if point.is_of_move]
 CASES: list[Case] = [*OF_CONTROL, *OF_HOSTS]
@@ -31,7 +32,19 @@ CASES: list[Case] = [*OF_CONTROL, *OF_HOSTS]
 
 @pytest.mark.cases(CASES, SAMPLE)
 def test_a_move_ends_whose_parties_are_killed_together(case: Case, template: Path) -> None:
-    cloud = KilledCloud(copy_template(template))
+    live_through(KilledCloud(copy_template(template)), case)
+
+
+@pytest.mark.postgres
+@pytest.mark.cases(CASES, SAMPLE_ON_POSTGRESQL)
+def test_a_move_on_postgresql_ends_whose_parties_are_killed_together(
+    case: Case, on_postgresql: Callable[[str], KilledCloud]
+) -> None:
+    live_through(on_postgresql(case.name), case)
+
+
+def live_through(cloud: KilledCloud, case: Case) -> None:
+    """Do ten things and the move, let all three die and come back, and see that all has ended."""
     project = load_project((cloud.directory / "project.json").read_bytes())
     begin(cloud, case)
     try:

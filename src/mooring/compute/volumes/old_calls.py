@@ -118,7 +118,10 @@ async def free(run: Run[Compute], disk: Disk) -> None:
         volume = await volumes.show(None, disk.volume_id)
         if disk.reserved:
             mine = await _find(run, disk, volume)
-            if mine or not volume.attachments:
+            if not disk.host and not mine:
+                # No host was found, so there is no export, nor a connector to name one by.
+                await _unreserve(run, disk, run.operation)
+            elif mine or not volume.attachments:
                 await _give_back(run, disk, mine)
         elif volume.status == _ATTACHING and not volume.attachments:
             await _unreserve(run, disk, run.operation)
