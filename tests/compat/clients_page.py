@@ -28,6 +28,10 @@ volume create --image
 volume list
 volume show
 volume delete
+volume migrate
+volume set
+volume backup create
+volume backup restore
 server create --image --wait
 server create --volume
 server create --boot-from-volume
@@ -39,6 +43,17 @@ server stop
 server start
 server reboot --soft
 server reboot --hard
+server shelve
+server unshelve
+server migrate
+server resize
+server resize confirm
+server resize revert
+server rebuild
+server rescue
+server unrescue
+server image create
+server backup create
 server add volume
 server remove volume
 server volume list
@@ -92,6 +107,8 @@ SDK = """
 SPECS = """
 ## By specification
 
+Each sentence of 001 on these flows has a test named after it: tests/compute/test_spec_001_*.py.
+
 | specification | command | SDK | request |
 |---|---|---|---|
 | 001 attach | `openstack server add volume SERVER VOLUME` | `compute.create_volume_attachment` | \
@@ -99,6 +116,22 @@ SPECS = """
 | 001 detach | `openstack server remove volume SERVER VOLUME` | \
 `compute.delete_volume_attachment` | \
 `DELETE /compute/v2.1/servers/{id}/os-volume_attachments/{volume_id}` |
+| 001 live migration | `openstack server migrate --live-migration SERVER` | \
+`compute.live_migrate_server` | `POST /compute/v2.1/servers/{id}/action` with `os-migrateLive` |
+| 001 migration and resize | `openstack server migrate SERVER`, \
+`server resize --flavor FLAVOR SERVER` | \
+`compute.migrate_server`, `compute.resize_server` | the same with `migrate`, `resize` |
+| 001 confirm, revert | `openstack server resize confirm SERVER`, `server resize revert SERVER` | \
+`compute.confirm_server_resize`, `compute.revert_server_resize` | \
+the same with `confirmResize`, `revertResize` |
+| 001 evacuate | `openstack server evacuate SERVER` | `compute.evacuate_server` | \
+the same with `evacuate` |
+| 001 shelve, unshelve | `openstack server shelve SERVER`, `server unshelve SERVER` | \
+`compute.shelve_server`, `compute.unshelve_server` | the same with `shelve`, `unshelve` |
+| 001 swap | none | `compute.update_volume_attachment` | \
+`PUT /compute/v2.1/servers/{id}/os-volume_attachments/{volume_id}` |
+| 001 swap by the volume service | `openstack volume migrate --host POOL VOLUME` | \
+`block_storage.migrate_volume` | `POST /volume/v3/volumes/{id}/action` with `os-migrate_volume` |
 | 001 boot | `openstack server create --boot-from-volume GIB` | `compute.create_server` | \
 `POST /compute/v2.1/servers` with `block_device_mapping_v2` |
 | 001 delete | `openstack server delete SERVER` | `compute.delete_server` | \

@@ -17,6 +17,7 @@ from tests.tidy.tree import parsed, python
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 UNKNOWN = "{}"
+_ACTION = "/compute/v2.1/servers/{}/action"
 
 
 class Asked(Struct, frozen=True):
@@ -79,6 +80,7 @@ def requests(*folders: str) -> Iterator[Asked]:
                 local = _assigned(assigns, known)
             for node in ast.walk(part):
                 yield from _asked(node, file, local)
+                yield from _acted(node, file)
 
 
 def _asked(node: ast.AST, file: str, known: Mapping[str, str]) -> Iterator[Asked]:
@@ -94,6 +96,19 @@ def _asked(node: ast.AST, file: str, known: Mapping[str, str]) -> Iterator[Asked
         method, path = _string(first, known), _string(second, known)
         if method in METHODS and path is not None and path.startswith("/"):
             yield Asked(file, method, path.partition("?")[0], _keys(file))
+
+
+def _acted(node: ast.AST, file: str) -> Iterator[Asked]:
+    """Yield an action of a server that helpers are told by name: `act(..., "shelve")`."""
+    if not isinstance(node, ast.Call):
+        return
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    called = node.func.id if isinstance(node.func, ast.Name) else called
+    words = [_string(argument, {}) or "" for argument in node.args[:2]]
+    if called in {"act", "ask"} and not {*METHODS} & {*words}:
+        keys = frozenset(word for word in words if word.isidentifier() or "-" in word)
+        if keys:
+            yield Asked(file, "POST", _ACTION, keys)
 
 
 @functools.cache

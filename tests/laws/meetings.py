@@ -132,6 +132,7 @@ WANTS = {
     "confirm": Wants(f"{_MOVING} later", _MOVING, "later"),
     "delete a moved server": Wants(f"{_MOVING} later", "server", "later"),
     "revert": Wants(f"{_MOVING} later", f"{_MOVING} later"),
+    "live migration in vain": Wants(_MOVING, _MOVING, moves=True),
     "block migration": Wants(_LOCAL, _LOCAL),
     "block migration in vain": Wants(_LOCAL, _LOCAL),
     "local migration": Wants(_LOCAL, _LOCAL),

@@ -101,6 +101,13 @@ async def live_migrate(site: Site) -> Any:
     return await _act(site, "os-migrateLive", value, user="admin")
 
 
+async def live_migrate_in_vain(site: Site) -> Any:
+    """The same, and the guest is not sent: what an abort that comes in time leads to, too."""
+    source = "h2" if "asker" in site.names else "h1"
+    site.refuse_at(source, "PUT", "/servers/{server}/departure")
+    return await live_migrate(site)
+
+
 async def block_migrate(site: Site) -> Any:
     """The same with the root disk on its host."""
     host = FOURTH if "asker" in site.names else THIRD
@@ -252,6 +259,13 @@ MOVES = [
         LIVE_MIGRATE,
         a_server_that_moves,
         live_migrate,
+        hosts=(THIRD,),
+    ),
+    Scenario(
+        "live migration in vain",
+        LIVE_MIGRATE,
+        a_server_that_moves,
+        live_migrate_in_vain,
         hosts=(THIRD,),
     ),
     Scenario(

@@ -14,6 +14,7 @@ from mooring.compute.moves.sagas.evacuate import EVACUATE
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
 from mooring.compute.moves.sagas.revert_resize import REVERT_RESIZE
 from mooring.compute.shelve.sagas.offload_server import OFFLOAD_SERVER
+from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME
 from mooring.saga.define import Saga
 from mooring.volume.attachments.sagas.connect_legacy import CONNECT_LEGACY
 from tests import old_calls
@@ -46,6 +47,12 @@ async def of_a_dead_host(site: Site) -> None:
     await evacuation_scenarios.cut_power(site, old_and_new)
 
 
+async def detach(site: Site) -> Any:
+    """Take the volume of the old calls from the server."""
+    path = f"{COMPUTE}/servers/{{server}}/os-volume_attachments/{{old}}"
+    return await site.ask("DELETE", path)
+
+
 def _of(name: str, saga: Saga[Any], arrange: Do, act: Do, **how: Any) -> Scenario:
     return Scenario(f"{name} old and new", saga, arrange, act, hosts=(THIRD,), **how)
 
@@ -68,6 +75,7 @@ OLD_AND_NEW = [
     # A host that cannot have the old volume back leaves the server where it is, to be verified.
     _of("revert", REVERT_RESIZE, moved, move_scenarios.revert, outlives=(CONNECT_LEGACY.name,)),
     _of("delete moved", DELETE_SERVER, moved, move_scenarios.delete),
+    _of("detach", DETACH_VOLUME, old_and_new, detach),
     _of("shelve", OFFLOAD_SERVER, old_and_new, shelve_scenarios.shelve),
     _of("evacuate", EVACUATE, of_a_dead_host, evacuation_scenarios.evacuate, host_returns=True),
 ]

@@ -18,7 +18,7 @@ from sqlalchemy import select
 from mooring.saga.tables import SagaRow
 from tests.laws.pictures import Arrow, Watcher, draw, mermaid
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import COMPUTE, VOLUME, Scenario, Trial
+from tests.laws.sites import BY_OLD_CALLS, COMPUTE, VOLUME, Scenario, Trial
 from tests.laws.trials import Trials
 from tests.sampling import choose
 
@@ -49,6 +49,30 @@ PAGES = [
         "Detach a volume (spec 001.3)",
         "DELETE /servers/{server}/os-volume_attachments/{volume}",
         "detach",
+    ),
+    Page(
+        "attach-away",
+        "Attach a volume to a server that was put away (spec 001.7)",
+        "POST /servers/{server}/os-volume_attachments",
+        "attach while away",
+    ),
+    Page(
+        "detach-away",
+        "Detach a volume from a server that was put away (spec 001.7)",
+        "DELETE /servers/{server}/os-volume_attachments/{data}",
+        "detach while away",
+    ),
+    Page(
+        "attach-old",
+        "Attach a volume by the old calls (spec 001.1)",
+        "POST /servers/{server}/os-volume_attachments",
+        f"attach{BY_OLD_CALLS}",
+    ),
+    Page(
+        "detach-old",
+        "Detach a volume that came by the old calls (spec 001.1)",
+        "DELETE /servers/{server}/os-volume_attachments/{old}",
+        "detach old and new",
     ),
     Page(
         "swap",
@@ -112,6 +136,12 @@ PAGES = [
         "Migrate a server live (spec 001.4)",
         "POST /servers/{server}/action (os-migrateLive)",
         "live migration",
+    ),
+    Page(
+        "live-migrate-back",
+        "Migrate a server live, in vain: the way back of a failure or an abort (spec 001.4)",
+        "POST /servers/{server}/action (os-migrateLive)",
+        "live migration in vain",
     ),
     Page(
         "live-migrate-disk",
