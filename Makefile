@@ -12,7 +12,8 @@ ON_MORE := -n $(shell expr 2 \* $$(nproc) + 1) --maxprocesses 12 --dist workstea
 # The processes that tests start read what the first one has compiled.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test check laws kill faults guests fuzz soak tempest beside bench golden migration pins
+.PHONY: help demo test check laws kill faults guests fuzz soak tempest beside bench golden
+.PHONY: migration pins
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -59,7 +60,7 @@ tempest: ## run Tempest's tests of volumes, rebuild, moves and shares, in an env
 	@scripts/setup demo
 	@scripts/tempest
 
-beside: ## run a real Nova and a real Cinder beside Mooring (PARTS=nova), in an environment of its own
+beside: ## run a real Nova and a real Cinder beside Mooring, in an environment of its own
 	@scripts/setup beside
 	@scripts/beside $(PARTS)
 

@@ -63,7 +63,9 @@ def with_cinder(work: Path, transport: str, postgres: Server) -> int:
         at = Beside(work / "cinder", transport, postgres, passwords_of(cloud))
         stack.enter_context(run_cinder(at))
         point(cloud, "block-storage", CINDER)
-        failed = run_steps(User(cloud), cinder_story.STEPS)
+        user = User(cloud)
+        user.make_flavor()
+        failed = run_steps(user, cinder_story.STEPS)
         return failed + ask_doctor(cloud)
 
 

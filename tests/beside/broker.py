@@ -11,6 +11,8 @@ from tests.beside.network import BROKER_PORT
 from tests.beside.programs import Running
 
 URL = f"rabbit://guest:guest@127.0.0.1:{BROKER_PORT}/"
+MAPPER_PORT = 4369
+"""Where Erlang's programs find each other."""
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
@@ -38,6 +40,9 @@ def run_broker(home: Path) -> Generator[str]:
             "RABBITMQ_LOG_BASE": str(home / "log"),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }
+        # RabbitMQ would start one that outlives it.
+        running.start("epmd", "epmd", extra=extra)
+        running.until_answers(MAPPER_PORT)
         running.start("rabbitmq", SERVER, extra=extra)
         running.until_answers(BROKER_PORT)
         yield URL

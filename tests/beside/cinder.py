@@ -12,6 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mooring.agent.mounts import read_mount_points
 from tests.beside.network import CINDER_PORT
 from tests.beside.programs import PROGRAMS, SITE, Running, run, serve, write_ini
 from tests.beside.services import Beside, database, login, make_databases, middleware
@@ -82,3 +83,7 @@ def run_cinder(at: Beside) -> Generator[Running]:
         serve(running, "cinder.wsgi.api", CINDER_PORT, files)
         running.until_answers(CINDER_PORT)
         yield running
+    # Cinder leaves its share mounted.
+    for point in read_mount_points(Path("/proc/self/mountinfo")):
+        if point.is_relative_to(at.home):
+            subprocess.run(["umount", "--", point], check=True)

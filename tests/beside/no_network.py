@@ -30,6 +30,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
+    # The library calls it so.
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Say nothing."""
 

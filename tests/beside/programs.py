@@ -14,7 +14,7 @@ from typing import Self
 
 PROGRAMS = Path("build/beside/bin").absolute()
 SITE = Path(__file__).parent.absolute()
-READY_S, POLL_S = 120.0, 0.1
+READY_S, POLL_S = 240.0, 0.1
 Sections = Mapping[str, Mapping[str, str]]
 
 

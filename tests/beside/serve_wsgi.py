@@ -31,6 +31,7 @@ class Handler(WSGIRequestHandler):
     def address_string(self) -> str:
         return "127.0.0.1"
 
+    # The library calls it so.
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
 

@@ -11,7 +11,7 @@ from openstack.connection import Connection
 from tests.beside.programs import Failed
 from tests.contract.clients import Cloud, Shell
 
-WAIT_S, POLL_S = 60.0, 0.2
+WAIT_S, POLL_S = 240.0, 0.2
 FLAVOR = "beside"
 NEWEST = {"compute": "2.96", "volume": "3.71"}
 
@@ -168,14 +168,15 @@ class User:
         for server in servers:
             self.compute("DELETE", f"/servers/{server}")
         for server in servers:
-            gone = lambda server=server: self._status("compute", f"/servers/{server}")  # noqa: E731
-            self.until(gone, lambda status: status == 404)
+            self._until_gone("compute", f"/servers/{server}")
         for volume in volumes:
             self.until_volume(volume, "available")
             self.volume("DELETE", f"/volumes/{volume}")
         for volume in volumes:
-            gone = lambda volume=volume: self._status("block_storage", f"/volumes/{volume}")  # noqa: E731
-            self.until(gone, lambda status: status == 404)
+            self._until_gone("block_storage", f"/volumes/{volume}")
 
-    def _status(self, service: str, path: str) -> int:
-        return getattr(self.connection, service).get(path, raise_exc=False).status_code
+    def _until_gone(self, service: str, path: str) -> None:
+        adapter = getattr(self.connection, service)
+        self.until(
+            lambda: adapter.get(path, raise_exc=False).status_code, lambda status: status == 404
+        )

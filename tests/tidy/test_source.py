@@ -40,7 +40,7 @@ ONLY_IN = {
 """Which part of the source may import what; nobody else does."""
 
 NOT_IN_AGENTS = ("sqlalchemy", "alembic", "psycopg", "mooring.store", "mooring.saga")
-REAL_TIME = ("tests/kill/", "tests/hosts/", "tests/contract/")
+REAL_TIME = ("tests/kill/", "tests/hosts/", "tests/contract/", "tests/beside/")
 """Tests of real processes, which have no clock to turn: they may look again after a pause."""
 EXCUSE = re.compile(r"#\s*(?:noqa|type:\s*ignore|pyright:\s*ignore)(?P<rest>.*)$")
 REASON = re.compile(r"^(?::\s*|\[)[\w\[\], -]+?\]?\s+\(.{8,}")
