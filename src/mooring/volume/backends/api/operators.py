@@ -44,15 +44,14 @@ async def list_services(call: Call[Volume]) -> Reply:
     shown: dict[str, dict[str, Any]] = {}
     for row in rows:
         shown.setdefault(_service_of(row), _show_service(call, row))
-    host, binary = call.query.get("host"), call.query.get("binary")
     every = [*shown.values(), *(_show_process(call, one) for one in processes)]
-    found = [
-        service
-        for service in every
-        if host in (None, service["host"], service["host"].partition("@")[0])
-        and binary in (None, service["binary"])
-    ]
-    return Reply(200, {"services": found})
+    return Reply(200, {"services": [one for one in every if _is_asked_for(call, one)]})
+
+
+def _is_asked_for(call: Call[Volume], service: dict[str, Any]) -> bool:
+    host, binary = call.query.get("host"), call.query.get("binary")
+    name = service["host"]
+    return host in (None, name, name.partition("@")[0]) and binary in (None, service["binary"])
 
 
 @api.put("/os-services/enable", ServiceBody, policy=_UPDATE)
