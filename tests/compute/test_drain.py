@@ -21,7 +21,7 @@ from tests.compute.moving import Moving, server_that_moves
 from tests.compute.verifying import ask
 
 pytestmark = pytest.mark.anyio
-_HOSTS = "/os-services?binary=nova-compute"
+_SERVICES = "/os-services?binary=nova-compute"
 _HOSTS = ("host1", "host2", "host3")
 
 
@@ -93,7 +93,7 @@ async def test_a_host_that_is_drained_has_no_servers_left(on_both: ComputeCloud)
     for one in made:
         assert await one.host() != "host1"
         assert await one.status() == "completed"
-    services = (await cloud.ask("GET", _HOSTS, user="admin")).body["services"]
+    services = (await cloud.ask("GET", _SERVICES, user="admin")).body["services"]
     [service] = [one for one in services if one["host"] == "host1"]
     assert (service["status"], service["disabled_reason"]) == ("disabled", "It is being drained.")
 
@@ -354,7 +354,7 @@ async def test_a_host_that_is_enabled_is_drained_no_further(cloud: ComputeCloud,
     shown = await _run(cloud, "host1")
     assert (shown["status"], shown["moved"]) == ("stopped", 2)
     assert [await one.host() for one in made].count("host1") == 1
-    services = (await cloud.ask("GET", _HOSTS, user="admin")).body["services"]
+    services = (await cloud.ask("GET", _SERVICES, user="admin")).body["services"]
     assert {one["status"] for one in services} == {"enabled"}
 
 
@@ -363,7 +363,7 @@ async def test_a_host_that_comes_back_after_its_removal_was_never_drained(
 ) -> None:
     await _ask(cloud, "PUT", "host1")
     assert (await _run(cloud, "host1"))["status"] == "drained"
-    services = (await cloud.ask("GET", _HOSTS, user="admin")).body["services"]
+    services = (await cloud.ask("GET", _SERVICES, user="admin")).body["services"]
     [service] = [one["id"] for one in services if one["host"] == "host1"]
     cloud.clock.advance(61.0)
     removed = await cloud.ask("DELETE", f"/os-services/{service}", user="admin")
@@ -396,5 +396,5 @@ async def test_what_is_asked_of_the_wrong_host_or_by_the_wrong_user_is_refused(
     assert down.status == 200
     answer = await _ask(cloud, "PUT", "host1")
     assert (answer.status, "forced down" in answer.text) == (409, True)
-    services = (await cloud.ask("GET", _HOSTS, user="admin")).body["services"]
+    services = (await cloud.ask("GET", _SERVICES, user="admin")).body["services"]
     assert {one["status"] for one in services} == {"enabled"}

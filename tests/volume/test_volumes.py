@@ -121,13 +121,14 @@ async def test_an_image_names_the_type_unless_the_caller_does(cloud: VolumeCloud
     named, other = await cloud.type_with(a="1"), await cloud.type_with(b="2")
     types = (await cloud.ask("GET", "/types", user="admin")).body["volume_types"]
     ids = {one["name"]: one["id"] for one in types}
-    for given, more, expected in (
+    cases: tuple[tuple[str, dict[str, Any], str], ...] = (
         (named, {}, named),
         (ids[named], {}, named),
         (named, {"volume_type": other}, other),
         ("nobody's", {"volume_type": other}, other),
         ("", {}, "__DEFAULT__"),
-    ):
+    )
+    for given, more, expected in cases:
         cloud.shelf.images[IMAGE]["cinder_img_volume_type"] = given
         volume_id = await cloud.make(imageRef=IMAGE, **more)
         assert (await cloud.show(volume_id))["volume_type"] == expected, (given, more)

@@ -3,8 +3,8 @@
 The running services are asked by what they advertise as their newest version: whatever a version up
 to that brings is there, from that version on and not before. What is not built says so (501).
 Whoever advertises more has a line to add here. Source: facts/compute.md 9.3,
-facts/block_storage.md 7.2, facts/shared_file_systems.md 1.3,
-facts/identity_image_placement.md 1.2, 8.3, 8.11 and 9.5.
+facts/block_storage.md 7.2, facts/shared_file_systems.md 1.3, facts/identity_image_placement.md 1.2,
+8.3, 8.11 and 9.5.
 """
 
 from __future__ import annotations
@@ -230,10 +230,8 @@ def has(duty: Duty, answer: Answer) -> bool:
         return is_there and not duty.field
     found: Any = answer.body
     for name in duty.field.split("."):
-        if isinstance(found, list):
-            found = found[int(name)]
-        elif name in found:
-            found = found[name]
-        else:
+        key: Any = int(name) if name.isdecimal() else name
+        if isinstance(key, str) and key not in found:
             return False
+        found = found[key]
     return True

@@ -73,7 +73,9 @@ def find_usage(tx: Session, settings: ImageSettings, owner: str) -> dict[str, Us
     query = select(func.count(), func.coalesce(func.sum(ImageRow.size_bytes), 0))
     count, size_bytes = tx.execute(query.where(ImageRow.owner == owner)).one()
     return {
-        "image_size_total": Used(-(-int(size_bytes) // _MIB), _shown(settings.total_bytes // _MIB)),
+        "image_size_total": Used(
+            -(-int(size_bytes or 0) // _MIB), _shown(settings.total_bytes // _MIB)
+        ),
         "image_stage_total": Used(0, 0),
         "image_count_total": Used(count, _shown(settings.count_total)),
         "image_count_uploading": Used(_uploading(tx, owner), _shown(settings.count_uploading)),
