@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from mooring.clients import volume_versions
-from mooring.clients.volume_forms import Attached, Attachment, NewVolume, Volume
+from mooring.clients.volume_forms import REACHED_BY, Attached, Attachment, NewVolume, Volume
 from mooring.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ __all__ = [
     "ATTACHMENTS_SINCE",
     "BASE_VERSION",
     "COMPLETION_VERSION",
-    "REACHED_BY",
     "VERSION",
     "Attached",
     "Attachment",
@@ -47,8 +46,6 @@ FORCE_VERSION = "3.23"
 """The microversion that brought `force` to the deletion of a volume."""
 REIMAGE_VERSION = "3.68"
 """The microversion that brought `os-reimage`."""
-REACHED_BY = "Mooring-Reached-By"
-"""The header by which a service names the host that a new volume is for; a Cinder reads it not."""
 _NOT_ACCEPTABLE = 406
 """What a service answers that does not speak the microversion of a request."""
 

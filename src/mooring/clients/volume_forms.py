@@ -9,6 +9,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+REACHED_BY = "Mooring-Reached-By"
+"""The header by which a service names the host that a new volume is for; a Cinder reads it not."""
+
 
 class Attached(Struct, frozen=True):
     """One connected attachment, as it is listed inside a volume."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Struct, UnsetType, field
 
 from mooring import limits
-from mooring.clients.volume import REACHED_BY
+from mooring.clients.volume_forms import REACHED_BY
 from mooring.errors import Invalid, NotFound
 from mooring.volume.attachments.reserving import Asked
 from mooring.volume.backups import restoring
