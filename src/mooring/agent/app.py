@@ -152,8 +152,7 @@ async def _build(
     )
     images.prepare()
     connections.prepare()
-    await mounts.release_unused(mounts.base)
-    await connections.targets.release_unused()
+    await connections.release_unused()
     agent = Agent(
         settings,
         journal=journal,
