@@ -64,7 +64,8 @@ class RealDisk:
     async def _io(self, command: str) -> None:
         device = f"/machine/peripheral/ua-{self.attachment_id}/virtio-backend"
         line = f'qemu-io -d {device} "{command}"'
-        said = await self.ask(lambda one: libvirt_qemu.qemuMonitorCommand(one, line, HUMAN))
+        binding: Any = libvirt_qemu
+        said = await self.ask(lambda one: binding.qemuMonitorCommand(one, line, HUMAN))
         assert "Error" not in said, said
         assert "failed" not in said, said
 

@@ -93,7 +93,7 @@ async def test_volumes_are_made_for_the_server_and_go_with_it(cloud: ComputeClou
 
 
 async def test_the_image_of_a_root_volume_names_its_type(cloud: ComputeCloud) -> None:
-    kind = {"volume_type": {"name": "fast", "extra_specs": {}}}
+    kind: dict[str, Any] = {"volume_type": {"name": "fast", "extra_specs": {}}}
     await cloud.volume_api("POST", "/types", kind, user="admin")
     cloud.shelf.images[IMAGE]["cinder_img_volume_type"] = "fast"
     root = {"source_type": "image", "destination_type": "volume", "uuid": IMAGE}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.clients import VOLUME
-from tests.hosts.moving_cloud import HOSTS, MovingCloud
+from tests.hosts.moving_cloud import HOSTS, Ledger, MovingCloud
 from tests.hosts.real_cloud import GIB
 from tests.hosts.settler import Settler
 from tests.hosts.writer import Writer
@@ -28,25 +28,38 @@ def cloud(request: pytest.FixtureRequest) -> MovingCloud:
     return request.getfixturevalue("two_hosts")
 
 
+def goes_and_comes_back(cloud: MovingCloud, writer: Writer, host: str, work: Path) -> None:
+    """Put the writer away, and bring it back at a host; `work` takes a copy of its volume."""
+    operator = cloud.operator()
+    operator.run("server", "shelve", writer.server_id)
+    writer.guest.until(AWAY)
+    assert cloud.emulators(writer.server_id) == []
+    shown = cloud.admin.ask("GET", f"{VOLUME}/volumes/{writer.volume_id}").key("volume")
+    assert shown["status"] == "reserved"
+    at_rest = read_written(writer.image, "qcow2", GIB, work).before
+    assert at_rest >= writer.counts[-1]
+    operator.run(*VERSION, "server", "unshelve", "--host", host, writer.server_id)
+    writer.guest.until("ACTIVE")
+    assert writer.host == host
+    assert len(cloud.emulators(writer.server_id)) == 1
+    assert writer.finds() >= at_rest
+    writer.counts.append(writer.writes_on())
+
+
 def test_a_guest_that_was_put_away_goes_on_elsewhere_with_what_it_had_written(
     cloud: MovingCloud, guest_image: bytes, tmp_path: Path
 ) -> None:
-    writer, operator = Writer(cloud, guest_image), cloud.operator()
-    writer.counts.append(writer.writes_on())
-    for host in HOSTS:
-        operator.run("server", "shelve", writer.server_id)
-        writer.guest.until(AWAY)
-        assert cloud.emulators(writer.server_id) == []
-        shown = cloud.admin.ask("GET", f"{VOLUME}/volumes/{writer.volume_id}").key("volume")
-        assert shown["status"] == "reserved"
-        at_rest = read_written(writer.image, "qcow2", GIB, tmp_path).before
-        assert at_rest >= writer.counts[-1]
-        operator.run(*VERSION, "server", "unshelve", "--host", host, writer.server_id)
-        writer.guest.until("ACTIVE")
-        assert writer.host == host
-        assert len(cloud.emulators(writer.server_id)) == 1
-        assert writer.finds() >= at_rest
+    writer = Writer(cloud, guest_image)
+    ledger = Ledger(cloud, writer.server_id, writer.image)
+    ledger.start()
+    try:
         writer.counts.append(writer.writes_on())
+        for host in HOSTS:
+            goes_and_comes_back(cloud, writer, host, tmp_path)
+    finally:
+        ledger.end()
+    assert ledger.doubles == []
+    assert len(ledger.writers) == 1 + len(HOSTS)
     assert writer.counts == sorted(writer.counts)
     cloud.settle()
     cloud.delete(writer.guest.path)

@@ -18,9 +18,10 @@ from mooring.store.base import Store
 _LOG = "CREATE TABLE law_log (id TEXT, was TEXT, became TEXT)"
 _NOTE = "INSERT INTO law_log VALUES"
 _WATCHED = {
-    "volume": ("volumes", "status"),
-    "compute": ("servers", "vm_state"),
-    "share": ("shares", "status"),
+    # The copy of a volume in use is no volume to anybody: it has no project, and goes as it is.
+    "volume": ("volumes", "status", "WHEN {row}.project_id <> ''"),
+    "compute": ("servers", "vm_state", ""),
+    "share": ("shares", "status", ""),
 }
 _MOMENTS = (
     ("changed", "UPDATE OF {column}", "NEW.id, OLD.{column}, NEW.{column}"),
@@ -33,7 +34,8 @@ _VOLUME = {
     "nothing": {"creating"},
     "creating": {"downloading", "available", "error", "deleting"},
     "downloading": {"available", "reserved", "error", "deleting"},
-    "available": {"reserved", "attaching", "deleting", "error"},
+    "available": {"reserved", "attaching", "maintenance", "deleting", "error"},
+    "maintenance": {"available", "deleting", "error"},
     "reserved": {"available", "downloading", "attaching", "in-use", "deleting", "error"},
     "attaching": {"available", "reserved", "in-use", "deleting", "error"},
     "in-use": {"detaching", "available", "attaching", "reserved", "deleting", "error"},
@@ -77,13 +79,14 @@ _MACHINES = {"volume": _VOLUME, "compute": _SERVER, "share": _SHARE}
 
 def watch(state_dir: Path) -> None:
     """Let the databases of a cloud note what happens from now on."""
-    for service, (table, column) in _WATCHED.items():
+    for service, (table, column, when) in _WATCHED.items():
         connection = sqlite3.connect(state_dir / f"{service}.sqlite")
         connection.execute(_LOG)
         for name, moment, row in _MOMENTS:
             event, values = moment.format(column=column), row.format(column=column)
             connection.execute(
-                f"CREATE TRIGGER law_{name} AFTER {event} ON {table} BEGIN {_NOTE} ({values}); END"
+                f"CREATE TRIGGER law_{name} AFTER {event} ON {table} "
+                f"{when.format(row=values.partition('.')[0])} BEGIN {_NOTE} ({values}); END"
             )
         connection.commit()
         connection.close()

@@ -16,7 +16,8 @@ from mooring.errors import Conflict
 from mooring.saga import laws
 from mooring.saga.locks import LOCK_WAIT_S
 from tests.answers import Answer
-from tests.laws import scenarios, standstill_scenarios
+from tests.laws import evacuation_scenarios, scenarios, standstill_scenarios
+from tests.laws.backup_scenarios import back_up
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
 from tests.laws.move_scenarios import (
@@ -28,9 +29,10 @@ from tests.laws.move_scenarios import (
     resize,
     revert,
 )
-from tests.laws.sites import THIRD, Call, Do, Scenario, Site
+from tests.laws.sites import COMPUTE, STORE, THIRD, Call, Do, Scenario, Site
+from tests.laws.swap_scenarios import swap
 from tests.laws.trials import Trials
-from tests.laws.volume_snapshot_scenarios import take_snapshot
+from tests.laws.volume_snapshot_scenarios import migrate_volume, take_snapshot
 
 pytestmark = pytest.mark.anyio
 PARTS = 3
@@ -53,6 +55,17 @@ async def two_volumes_that_moved(site: Site) -> None:
     await _name(site)
 
 
+async def two_volumes_of_one_away(site: Site) -> None:
+    """The same, of a server that was put away."""
+    await two_volumes_that_move(site)
+    await site.get("POST", f"{COMPUTE}/servers/{{server}}/action", {"shelve": None})
+
+
+async def two_volumes_of_a_dead_host(site: Site) -> None:
+    """The same, of a server whose host has no power any more."""
+    await evacuation_scenarios.cut_power(site, two_volumes_that_move)
+
+
 async def _name(site: Site) -> None:
     site.names["root"] = site.names["volume"]
     site.names["volume"] = site.names.pop("data")
@@ -67,6 +80,10 @@ MOVES: dict[str, Do] = {
     "shelve": _ACTS["shelve"],
 }
 WORDS: dict[str, Do] = {"confirm": confirm, "revert": revert}
+BACK: dict[str, Do] = {"unshelve": _ACTS["unshelve"]}
+RESCUED: dict[str, Do] = {"evacuate": evacuation_scenarios.evacuate}
+STORED: dict[str, Do] = {"migrate volume": migrate_volume}
+"""What needs a server that was put away, one of a dead host, and a pool to go to."""
 ACTS: dict[str, Do] = {
     "attach": partial(scenarios.attach, name="spare"),
     "detach": scenarios.detach,
@@ -94,8 +111,14 @@ ACTS: dict[str, Do] = {
     "extend": extend,
     "extend spare": partial(extend, name="spare"),
     "take snapshot": take_snapshot,
+    "swap": swap,
+    "back up": partial(back_up, force=True),
+    "back up spare": partial(back_up, volume_id="{spare}"),
     **MOVES,
     **WORDS,
+    **BACK,
+    **RESCUED,
+    **STORED,
 }
 FIRST = [name for name in ACTS if name != "delete volume"]
 
@@ -112,7 +135,7 @@ class Pair(Struct, frozen=True):
 
 
 PAIRS = [Pair(one, other, part) for one in FIRST for other in ACTS for part in range(PARTS)]
-_counts: dict[tuple[str, Do], int] = {}
+_counts: dict[tuple[str, Do, tuple[str, ...]], int] = {}
 
 
 def scene(name: str, *others: str) -> Scenario:
@@ -120,17 +143,26 @@ def scene(name: str, *others: str) -> Scenario:
 
     Which saga it starts does not matter here.
     """
-    arrange, hosts = two_volumes, tuple[str, ...]()
-    if not {*WORDS}.isdisjoint((name, *others)):
-        arrange, hosts = two_volumes_that_moved, (THIRD,)
-    elif not {*MOVES}.isdisjoint((name, *others)):
-        arrange, hosts = two_volumes_that_move, (THIRD,)
-    return Scenario(name, scenarios.SCENARIOS[0].saga, arrange, ACTS[name], hosts=hosts)
+    arrange, hosts, met = two_volumes, tuple[str, ...](), {name, *others}
+    grounds = (
+        (RESCUED, two_volumes_of_a_dead_host),
+        (BACK, two_volumes_of_one_away),
+        (WORDS, two_volumes_that_moved),
+        (MOVES, two_volumes_that_move),
+    )
+    for acts, ground in grounds:
+        if not met.isdisjoint(acts):
+            arrange, hosts = ground, (THIRD,)
+            break
+    if not met.isdisjoint(STORED):
+        hosts = (*hosts, STORE)
+    saga, returns = scenarios.SCENARIOS[0].saga, not met.isdisjoint(RESCUED)
+    return Scenario(name, saga, arrange, ACTS[name], hosts=hosts, host_returns=returns)
 
 
 async def count_calls(trials: Trials, act: Scenario) -> int:
     """Return how many calls an act makes undisturbed, counted once."""
-    key = act.name, act.arrange
+    key = act.name, act.arrange, act.hosts
     if key not in _counts:
         async with trials.begin(act) as trial:
             counting = Meddling(trial.cloud)
@@ -165,7 +197,7 @@ def _is_answer(answer: Answer | None) -> bool:
     return answer is None or answer.status < 500 or answer.status == 501
 
 
-@pytest.mark.parametrize("name", sorted({*ACTS} - {*MOVES, *WORDS}))
+@pytest.mark.parametrize("name", sorted({*ACTS} - {*MOVES, *WORDS, *BACK, *RESCUED, *STORED}))
 async def test_who_waits_too_long_gives_up_and_leaves_no_trace(trials: Trials, name: str) -> None:
     async with trials.begin(scene("attach")) as trial:
         call = HoldsUndo(trial.cloud)

@@ -9,13 +9,15 @@ import random
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from mooring.agent.simulated import SimulatedHypervisor
 from tests.laws import move_scenarios, scenarios
-from tests.laws.living import play
-from tests.laws.sites import COMPUTE, FOURTH, THIRD, Scenario, Site
+from tests.laws.living import Weather, play
+from tests.laws.sites import COMPUTE, FOURTH, STORE, THIRD, Scenario, Site
+from tests.laws.swap_scenarios import swap
 from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +28,9 @@ SERVERS, VOLUMES = ("server", "other"), ("volume", "spare", "third")
 STILL = ("pause", "unpause", "suspend", "resume", "rescue", "unrescue")
 """What a user does to a server that changes neither its disks nor where it is."""
 ROOTS = ("root", "other root")
+(MAKE_IMAGE,) = (one.act for one in scenarios.SCENARIOS if one.name == "make image")
+SERVING, POOLS = ("h1", THIRD, FOURTH), ("s1", STORE)
+"""Hosts that may have the servers, and those that have pools."""
 Act = Callable[[], Coroutine[Any, Any, Any]]
 
 
@@ -77,10 +82,60 @@ def choose_move(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
         *[lambda: act("revertResize")] * 3,
         *[lambda: act("shelve")] * 2,
         *[lambda: act("unshelve")] * 4,
+        lambda: MAKE_IMAGE(there),
+        *[lambda: _swap(there, chance.sample(VOLUMES, 2))] * 2,
+        *[lambda: _migrate(there, chance.choice(VOLUMES), chance.choice(POOLS))] * 2,
+        *[lambda: _lose_host(there)] * 2,
+        *[lambda: _return_hosts(there)] * 2,
     ]
     rare.append(lambda: act("os-resetState", {"state": "active"}, "admin"))
     chosen = rare if chance.random() < 0.06 else chance.choice([moves, usual])
     return chance.choice(chosen)()
+
+
+async def _swap(site: Site, names: list[str]) -> Any:
+    """Swap a volume for another, whichever the server has."""
+    old, new = (site.names[name] for name in names)
+    return await swap(Site.beside(site, volume=old, spare=new))
+
+
+async def _migrate(site: Site, volume: str, pool: str) -> Any:
+    value = {"host": f"{pool}@simulated#local", "lock_volume": True}
+    return await scenarios.act_on_volume(site, "os-migrate_volume", value, "admin", name=volume)
+
+
+async def _lose_host(site: Site) -> Any:
+    """Let a server's host lose its power, say so, and evacuate the server."""
+    shown = await site.ask("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
+    if shown is None or shown.status != 200:
+        return shown
+    host = shown.key("server")["OS-EXT-SRV-ATTR:host"]
+    if host is None:
+        return shown
+    _weather(site).dead.add(host)
+    hypervisor = cast("SimulatedHypervisor", site.cloud.agents[host].agent.hypervisor)
+    for guest in await hypervisor.guests():
+        await hypervisor.power_off(guest.server_id, 0)
+    await _say_down(site, host, down=True)
+    return await _act(site, "evacuate", {}, "admin")
+
+
+async def _return_hosts(site: Site) -> Any:
+    """Let every host answer again, as far as it has paid what it owes."""
+    _weather(site).dead.clear()
+    for host in SERVING:
+        await _say_down(site, host, down=False)
+
+
+def _weather(site: Site) -> Weather:
+    assert isinstance(site.meddler, Weather)
+    return site.meddler
+
+
+async def _say_down(site: Site, host: str, *, down: bool) -> None:
+    body = {"host": host, "binary": "nova-compute", "forced_down": down}
+    path = f"{COMPUTE}/os-services/force-down"
+    await site.ask("PUT", path, body, user="admin", version="2.11")
 
 
 async def _act(site: Site, action: str, value: Any = None, user: str = "demo") -> Any:
@@ -121,7 +176,7 @@ async def test_nothing_forbidden_ever_happens(trials: Trials, case: str) -> None
 @pytest.mark.soak
 @pytest.mark.cases(SEEDS_OF_MOVES, 12)
 async def test_nothing_forbidden_happens_where_servers_move(trials: Trials, case: str) -> None:
-    saga, hosts = move_scenarios.MOVES[0].saga, (THIRD, FOURTH)
-    scene = Scenario(case, saga, roomy_place, scenarios.nothing, hosts=hosts)
+    saga, hosts = move_scenarios.MOVES[0].saga, (THIRD, FOURTH, STORE)
+    scene = Scenario(case, saga, roomy_place, scenarios.nothing, hosts=hosts, host_returns=True)
     test = "test_nothing_forbidden_happens_where_servers_move"
     await play(trials, scene, choose_move, f"{FILE}::{test}")

@@ -149,8 +149,7 @@ async def _build(
     images = ImageCache(settings.state_dir / "images", _look if simulated else qemu_img.check)
     connections = _open_connections(settings, mounts, qemu_img, hypervisor, simulated=simulated)
     images.prepare()
-    await mounts.release_unused(mounts.base)
-    await connections.targets.release_unused()
+    await connections.release_unused()
     agent = Agent(
         settings,
         journal=journal,

@@ -92,6 +92,11 @@ class Connections:
         """Make the directory."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    async def release_unused(self) -> None:
+        """Unmount, and log out, where an agent before this one has not come to it."""
+        await self._mounts.release_unused(self._mounts.base)
+        await self.targets.release_unused()
+
     async def connect(
         self,
         attachment_id: str,

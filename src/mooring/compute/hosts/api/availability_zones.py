@@ -35,7 +35,7 @@ async def _list(call: Call[Compute], *, detail: bool) -> Reply:
         lambda tx: (hosts.find_all(tx), engines.find(tx, call.service.sagas))
     )
     names = sorted({row.zone for row in rows} | {call.service.settings.default_zone})
-    zones = [
+    zones: list[dict[str, Any]] = [
         {
             "zoneName": name,
             "zoneState": {"available": any(row.zone == name and not row.disabled for row in rows)},
