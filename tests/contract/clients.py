@@ -226,6 +226,20 @@ class Cloud:
         """The stock command as `demo`, or as the administrator `mooring`."""
         return Shell(self.clouds_yaml, user)
 
+    def shell_of_credential(self, user: str) -> Shell:
+        """The same for who logs in by an application credential that the user makes."""
+        shell, asking = self.shell(user), self.shell(user)
+        made = asking.ask("application", "credential", "create", "key")
+        del shell.environment["OS_CLIENT_CONFIG_FILE"], shell.environment["OS_CLOUD"]
+        shell.environment |= {
+            "OS_AUTH_URL": f"{self.url}/identity/v3",
+            "OS_AUTH_TYPE": "v3applicationcredential",
+            "OS_APPLICATION_CREDENTIAL_ID": made["ID"],
+            "OS_APPLICATION_CREDENTIAL_SECRET": made["Secret"],
+            "OS_SHARE_API_VERSION": "2.82",
+        }
+        return shell
+
     def connect(self, user: str, **options: Any) -> Connection:
         """An SDK connection as one of the same users."""
         config = OpenStackConfig(config_files=[str(self.clouds_yaml)], load_envvars=False)

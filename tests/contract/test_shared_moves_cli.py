@@ -15,7 +15,8 @@ NEW = ("--os-compute-api-version", "2.106")
 
 def test_a_server_with_a_share_is_migrated_resized_confirmed_and_reverted(tmp_path: Path) -> None:
     with two_hosts(tmp_path) as (cloud, server):
-        operator, demo = cloud.shell("mooring"), cloud.shell("demo")
+        # Who has an application credential attaches shares, and moves what has them, as others do.
+        operator, demo = cloud.shell("mooring"), cloud.shell_of_credential("demo")
         made = demo.ask("share", "create", "NFS", "1", "--name", "papers", "--wait")
         demo.run("server", "stop", server)
         cloud.http("demo").until_server(server, "SHUTOFF")
