@@ -81,7 +81,9 @@ async def test_a_zone_without_room_says_what_spoke_against_each_host(cloud: Comp
 async def test_a_host_that_was_forced_down_is_told_from_one_that_is_silent(
     cloud: ComputeCloud,
 ) -> None:
-    services = (await cloud.ask("GET", "/os-services", user="admin")).body["services"]
+    services = (await cloud.ask("GET", "/os-services?binary=nova-compute", user="admin")).body[
+        "services"
+    ]
     for service in services:
         path = f"/os-services/{service['id']}"
         answer = await cloud.ask("PUT", path, {"forced_down": True}, user="admin")

@@ -40,7 +40,7 @@ async def _with_a_member(site: Site, arrange: Do) -> None:
     body = {"server_group": {"name": "group", "policies": ["soft-affinity"]}}
     made = await site.get("POST", f"{COMPUTE}/os-server-groups", body, version="2.15")
     site.names["group"] = made["server_group"]["id"]
-    listed = (await site.get("GET", _SERVICES, **_BY_ADMIN))["services"]
+    listed = (await site.get("GET", f"{_SERVICES}?binary=nova-compute", **_BY_ADMIN))["services"]
     others = [one for one in listed if one["host"] not in {THIRD, FOURTH}]
     paths = [f"{_SERVICES}/{one['id']}" for one in others if one["status"] == "enabled"]
     for path in paths:

@@ -153,10 +153,10 @@ async def _fitting(
                 silent.add(host.name)
     group = view.group
 
-    def order(chosen: Chosen) -> tuple[bool, int, bool, int]:
+    def order(chosen: Chosen) -> tuple[bool, int, bool, int, str]:
         # A host that may be dying is better than none, and worse than any other.
-        cost = group.cost(chosen.host) if group else 0
-        return chosen.host in silent, cost, chosen.host != needs.preferred, -room[chosen.host]
+        name, cost = chosen.host, group.cost(chosen.host) if group else 0
+        return name in silent, cost, name != needs.preferred, -room[name], name
 
     return sorted(found, key=order)
 
