@@ -108,8 +108,7 @@ async def _serve_member(
 ) -> None:
     ip, _ = _split(member.address)
     wanted = _wanted(settings, member.name, roles=tuple(member.roles), ip=ip)
-    place = sockets.public_url(listening).removeprefix("http://")
-    ready = _ready(place, say)
+    ready = _ready(member.address, say)
     await serve_afar(wanted, listening, member, probe=probe, ready=ready)
 
 

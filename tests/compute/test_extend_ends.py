@@ -33,7 +33,9 @@ async def working(cloud: ComputeCloud) -> list[str]:
 
 async def force_down(cloud: ComputeCloud, *, down: bool) -> None:
     """Say that the host is dead, or lives again."""
-    listed = await cloud.ask("GET", "/os-services", user="admin", version="2.53")
+    listed = await cloud.ask(
+        "GET", "/os-services?binary=nova-compute", user="admin", version="2.53"
+    )
     (service,) = listed.body["services"]
     path = f"/os-services/{service['id']}"
     answer = await cloud.ask("PUT", path, {"forced_down": down}, user="admin", version="2.53")

@@ -160,7 +160,9 @@ async def test_a_host_that_is_silent_until_it_is_dead_leaves_one_truth(cloud: Co
     await extend(cloud, volume_id)
     await cloud.compute.sagas.settle(100.0)
     assert await cloud.volume_status(volume_id) == "extending"
-    listed = await cloud.ask("GET", "/os-services", user="admin", version="2.53")
+    listed = await cloud.ask(
+        "GET", "/os-services?binary=nova-compute", user="admin", version="2.53"
+    )
     (service,) = listed.body["services"]
     path = f"/os-services/{service['id']}"
     await cloud.ask("PUT", path, {"forced_down": True}, user="admin", version="2.53")

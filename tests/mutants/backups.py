@@ -52,8 +52,8 @@ MUTANTS = [
     Mutant(
         "a backup whose snapshot failed leaves that",
         "volume/backups/sagas/back_up_in_use.py",
-        "    if row is not None:\n        deleting.begin",
-        "    if row is not None and not run.error:\n        deleting.begin",
+        "    if row is not None:\n        deleting.owe(",
+        "    if row is not None and not run.error:\n        deleting.owe(",
         "tests/volume/test_forced_backups.py",
         "snapshot_that_fails",
     ),

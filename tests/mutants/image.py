@@ -8,7 +8,7 @@ MUTANTS = [
     Mutant(
         "the id of a deleted image can be had again",
         "image/images.py",
-        "    tx.execute(insert(FormerImageRow).values(id=image_id))\n",
+        "    tx.execute(insert(FormerImageRow).values(former))\n",
         "",
         "tests/image/test_images.py",
         "test_the_id_of_a_deleted_image_is_nobody_s_any_more",
@@ -39,9 +39,9 @@ MUTANTS = [
     ),
     Mutant(
         "qcow2 passes for raw",
-        "image/uploads.py",
-        "if written.start.startswith(qcow2.MAGIC):",
-        "if written.start == qcow2.MAGIC:",
+        "image/contents.py",
+        "if written.start.startswith(qcow2.MAGIC) and",
+        "if written.start == qcow2.MAGIC and",
         "tests/image/test_uploads.py",
         "test_data_that_are_not_what_they_are_said_to_be_are_415",
     ),

@@ -89,7 +89,7 @@ async def test_somebody_else_s_volume_and_one_that_is_not_look_the_same(harbour:
     assert await harbour.state(volume_id) == ("available", 1)
 
 
-@pytest.mark.parametrize("status", ["error", "reserved", "attaching"])
+@pytest.mark.parametrize("status", ["maintenance", "reserved", "attaching"])
 async def test_another_status_is_refused(harbour: Harbour, status: str) -> None:
     volume_id = await harbour.cloud.make()
     await harbour.reset(volume_id, status=status)

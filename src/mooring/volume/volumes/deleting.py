@@ -99,8 +99,8 @@ def _check_snapshots(tx: Session, asked: Asked, row: VolumeRow, *, cascade: bool
             # One that its former project kept when it gave the volume away: its own affair.
             raise _cannot_delete(
                 row,
-                f", and its former project has kept snapshot {snapshot.id}",
-                "; that project has to delete it first",
+                ", and its former project has kept a snapshot of it",
+                "; that project has to delete that first",
             )
         if snapshot.saga_id:
             raise Invalid(
