@@ -108,7 +108,7 @@ async def _serve_member(
 ) -> None:
     ip, _ = _split(member.address)
     wanted = _wanted(settings, member.name, roles=tuple(member.roles), ip=ip)
-    ready = _ready(member.address, say)
+    ready = _ready(f"{ip}:{listening.getsockname()[1]}", say)
     await serve_afar(wanted, listening, member, probe=probe, ready=ready)
 
 

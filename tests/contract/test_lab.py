@@ -75,7 +75,12 @@ def test_a_host_that_is_killed_while_a_server_moves_is_started_again(tmp_path: P
 
 def test_hosts_end_with_the_cloud_however_it_ends(tmp_path: Path) -> None:
     with two_hosts(tmp_path) as (cloud, server):
-        names = [one["Host"] for one in cloud.shell("mooring").ask("compute", "service", "list")]
+        names = [
+            one["Host"]
+            for one in cloud.shell("mooring").ask(
+                "compute", "service", "list", "--service", "nova-compute"
+            )
+        ]
         before = {process_of(cloud, name) for name in names}
         cloud.process.kill()
         again = Cloud(cloud.state_dir, tmp_path / "log", hosts=2)
@@ -93,7 +98,12 @@ def test_hosts_end_with_the_cloud_however_it_ends(tmp_path: Path) -> None:
 
 def test_a_doctor_alone_names_the_hosts_that_it_cannot_look_at(tmp_path: Path) -> None:
     with two_hosts(tmp_path) as (cloud, _):
-        names = [one["Host"] for one in cloud.shell("mooring").ask("compute", "service", "list")]
+        names = [
+            one["Host"]
+            for one in cloud.shell("mooring").ask(
+                "compute", "service", "list", "--service", "nova-compute"
+            )
+        ]
         cloud.process.kill()
         cloud.process.wait()
         found = _doctor(cloud)
