@@ -210,14 +210,15 @@ class Sharing:
         names = sorted(one["hypervisor_hostname"] for one in listed)
         return f"10.77.0.{names.index(host) + 1}"
 
-    def _mounted(self, place: Path) -> set[str]:
-        """Return what a host has mounted for guests, as its daemon sees it, by its last name.
+    def _mounted(self, place: Path) -> set[Path]:
+        """Return what a host has mounted for guests, as its daemon sees it: each mount once.
 
         The daemon's own mounts show the host's directory for what runs at two places.
         """
         base = f"/{SHARES}/{self._storage.protocol.lower()}/"
         points = read_mount_points(_daemon(place) / "mountinfo")
-        return {point.name for point in points if base in str(point)}
+        by_name = {point.name: point for point in points if base in str(point)}
+        return set(by_name.values())
 
 
 def _daemon(place: Path) -> Path:
