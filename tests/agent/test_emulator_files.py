@@ -7,7 +7,9 @@ import pwd
 import shutil
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -34,6 +36,15 @@ USER = EmulatorUser("nobody", NOBODY.pw_uid, NOBODY.pw_gid)
 @pytest.fixture
 def emulator() -> EmulatorFiles:
     return EmulatorFiles(Runner(Unnoted()), USER)
+
+
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    """A directory that everybody passes to, which those of a run of tests forbid."""
+    with TemporaryDirectory() as name:
+        path = Path(name)
+        path.chmod(0o711)
+        yield path
 
 
 @pytest.fixture
@@ -109,12 +120,9 @@ def test_layers_of_a_volume_are_given_and_an_image_below_a_root_disk_is_not(
 
 
 async def test_a_directory_on_the_way_that_the_user_cannot_pass_is_named(
-    emulator: EmulatorFiles, tmp_path: Path
+    emulator: EmulatorFiles, open_path: Path
 ) -> None:
-    # As this user passes those of this run of tests, which are let to another one.
-    for each in (tmp_path, tmp_path.parent):
-        each.chmod(0o711)
-    closed = tmp_path / "closed"
+    closed = open_path / "closed"
     (closed / "state" / "volumes").mkdir(parents=True)
     await emulator.check_passes(closed / "state" / "volumes")
     other = EmulatorFiles(Runner(Unnoted()), USER)

@@ -97,10 +97,7 @@ class Crowd:
             assert answer is not None
             assert answer.status < 300, (ask.method, ask.path, answer.status, answer.body)
             if ask.saves:
-                found = answer.body
-                for key in ask.of.split("."):
-                    found = found[int(key) if key.isdecimal() else key]
-                names[ask.saves.replace("#", str(number))] = str(found)
+                names[ask.saves.replace("#", str(number))] = _find(answer.body, ask.of)
         await self.cloud.settle()
 
     def at(self, path: str) -> str:
@@ -155,3 +152,15 @@ class Crowd:
         if case.one and written.count(True) != 1:
             wrong.append(f"not one of them is kept: {list(seen.values())}")
         return wrong
+
+
+def _find(body: Any, place: str) -> str:
+    """Return what an answer has at a place, as `pools.1.name`. Raises AssertionError without."""
+    found = body
+    for key in place.split("."):
+        if key.isdecimal():
+            assert int(key) < len(found), (place, body)
+            found = found[int(key)]
+        else:
+            found = found[key]
+    return str(found)
