@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,24 @@ def test_nothing_given_serves_this_machine_alone() -> None:
     assert settings == Settings()
     assert (settings.address, settings.port) == ("127.0.0.1", 8470)
     assert settings.state_path.is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("user", "kept", "chosen"),
+    [
+        (1000, False, "~/.local/state/mooring"),
+        (0, False, "/var/lib/mooring"),
+        (0, True, "~/.local/state/mooring"),
+    ],
+)
+def test_root_s_clouds_are_where_guests_get_unless_one_is_at_home_from_before(
+    user: int, kept: bool, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    if kept:
+        (tmp_path / ".local" / "state" / "mooring").mkdir(parents=True)
+    assert Settings().state_path == Path(chosen).expanduser()
 
 
 def test_the_command_line_wins_over_variables_and_variables_over_the_file(file: Path) -> None:

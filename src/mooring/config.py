@@ -23,6 +23,7 @@ from mooring.errors import Invalid
 PREFIX = "MOORING_"
 FILE_VARIABLE = "MOORING_CONFIG"
 """Names the TOML file, where no `--config` does. The one variable that is no setting."""
+_OF_ROOT = Path("/var/lib/mooring")
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,9 +33,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="The directory that holds everything: databases, keys, images, disks and"
-            " `clouds.yaml`. Its owner alone may read it. `~` is the home directory."
+            " `clouds.yaml`. Its owner alone may read it. `~` is the home directory. Empty:"
+            " `/var/lib/mooring` for root, unless there is one in root's home from a release before,"
+            " and `~/.local/state/mooring` for everybody else."
         ),
-    ] = "~/.local/state/mooring"
+    ] = ""
     listen: Annotated[
         str,
         Meta(
@@ -316,7 +319,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def state_path(self) -> Path:
         """The state directory, absolute."""
-        return Path(self.state_dir).expanduser().absolute()
+        if self.state_dir:
+            return Path(self.state_dir).expanduser().absolute()
+        at_home = Path("~/.local/state/mooring").expanduser()
+        # Into root's home the user whom guests run as does not get.
+        return at_home if os.geteuid() or at_home.is_dir() else _OF_ROOT
 
     @property
     def address(self) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring import listener_tls, sockets, state_dir
+from mooring import access, listener_tls, sockets, state_dir
 from mooring.agent_api.client import Agents
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
@@ -211,6 +211,9 @@ async def _serve(
     await _let_hosts_in(cloud, door, stack)
     async with listening(cloud.app, listener, context=tls) as served:
         await cloud.look_at_hosts()
+        # For the second terminal of whoever starts a first cloud.
+        clouds = settings.state_path / access.CLOUDS
+        say(f"clients: export OS_CLIENT_CONFIG_FILE={clouds} OS_CLOUD=demo")
         say(f"ready {url}")
         # What the start made stays for good: the collector need not look at it again and again.
         gc.collect()

@@ -131,8 +131,9 @@ class EmulatorFiles:
             if not await self._passes(user, each):
                 raise Unavailable(
                     f"Guests run as the user {user.name}, who cannot pass the directory {each}. "
-                    f"Let it pass (setfacl -m u:{user.name}:x {each}), choose another directory "
-                    "than those below, or another user in the setting emulator_user."
+                    f"Let it pass (chmod o+x {each}, or setfacl -m u:{user.name}:x {each} for it "
+                    "alone), choose another directory than those below, or another user in the "
+                    "setting emulator_user."
                 )
 
     async def _passes(self, user: EmulatorUser, directory: Path) -> bool:
