@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 Option = Any
 state_dir_option = click.option(
-    "--state-dir", help="Where everything is kept [default: /var/lib/mooring, or ~/.local/state/mooring]."
+    "--state-dir",
+    help="Where everything is kept [default: root's /var/lib/mooring, or ~/.local/state/mooring].",
 )
 
 

@@ -23,7 +23,6 @@ from mooring.errors import Invalid
 PREFIX = "MOORING_"
 FILE_VARIABLE = "MOORING_CONFIG"
 """Names the TOML file, where no `--config` does. The one variable that is no setting."""
-_OF_ROOT = Path("/var/lib/mooring")
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,8 +33,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(
             description="The directory that holds everything: databases, keys, images, disks and"
             " `clouds.yaml`. Its owner alone may read it. `~` is the home directory. Empty:"
-            " `/var/lib/mooring` for root, unless there is one in root's home from a release before,"
-            " and `~/.local/state/mooring` for everybody else."
+            " `~/.local/state/mooring`; where root has none, `/var/lib/mooring` for it."
         ),
     ] = ""
     listen: Annotated[
@@ -319,11 +317,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def state_path(self) -> Path:
         """The state directory, absolute."""
-        if self.state_dir:
-            return Path(self.state_dir).expanduser().absolute()
-        at_home = Path("~/.local/state/mooring").expanduser()
+        path = Path(self.state_dir or "~/.local/state/mooring").expanduser().absolute()
         # Into root's home the user whom guests run as does not get.
-        return at_home if os.geteuid() or at_home.is_dir() else _OF_ROOT
+        is_homeless = not (self.state_dir or os.geteuid() or path.is_dir())
+        return Path("/var/lib/mooring") if is_homeless else path
 
     @property
     def address(self) -> str:

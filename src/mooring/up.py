@@ -211,10 +211,7 @@ async def _serve(
     await _let_hosts_in(cloud, door, stack)
     async with listening(cloud.app, listener, context=tls) as served:
         await cloud.look_at_hosts()
-        # For the second terminal of whoever starts a first cloud.
-        clouds = settings.state_path / access.CLOUDS
-        say(f"clients: export OS_CLIENT_CONFIG_FILE={clouds} OS_CLOUD=demo")
-        say(f"ready {url}")
+        _tell_ready(settings, url, say)
         # What the start made stays for good: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -223,6 +220,13 @@ async def _serve(
         tasks = [asyncio.create_task(one) for one in (cloud.run(), there, fresh)]
         await _until_first([served, *tasks])
         await cloud.stop()
+
+
+def _tell_ready(settings: Settings, url: str, say: Say) -> None:
+    """Say that all answers, and what to type in a second terminal."""
+    clouds = settings.state_path / access.CLOUDS
+    say(f"clients: export OS_CLIENT_CONFIG_FILE={clouds} OS_CLOUD=demo")
+    say(f"ready {url}")
 
 
 def _open_door(settings: Settings, stack: AsyncExitStack) -> socket.socket | None:

@@ -160,6 +160,25 @@ async def arrived(moving: Moving) -> None:
     assert await moving.host() == moving.source
 
 
+@pytest.mark.parametrize("end", ["source", "destination"])
+async def test_as_long_as_one_host_does_not_tell_nothing_is_started_and_nothing_destroyed(
+    moving: Moving, end: str
+) -> None:
+    """The control plane came back in the middle of a move (design, section 4: one unknown)."""
+    await arrived(moving)
+    moving.cloud.silent = None
+    moving.cloud.ended_hosts.add(getattr(moving, end))
+    await moving.cloud.restart()
+    await moving.cloud.compute.sagas.settle(1800.0)
+    moving.cloud.ended_hosts.clear()
+    assert await moving.states() == ["migrated", "running"]
+    assert (await moving.cloud.server(moving.server_id))["status"] == "MIGRATING"
+    assert await moving.connected() == [2, 2]
+    await moving.cloud.settle()
+    assert (await moving.host(), await moving.status()) == (moving.destination, "completed")
+    assert await moving.states() == ["absent", "running"]
+
+
 async def test_a_server_is_deleted_where_its_guest_has_just_arrived(moving: Moving) -> None:
     await arrived(moving)
     answer = await moving.cloud.ask("DELETE", f"/servers/{moving.server_id}")

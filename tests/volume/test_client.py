@@ -96,20 +96,6 @@ async def test_the_legacy_actions_go_by_name(cloud: VolumeCloud) -> None:
 
 
 @pytest.mark.parametrize("peer", ["ours", "plain"])
-async def test_what_a_create_made_is_found_and_nothing_else(cloud: VolumeCloud, peer: str) -> None:
-    volumes = client_of(cloud, plain(cloud.cloud.apps["/volume"]) if peer == "plain" else None)
-    volume_id = await cloud.make()
-    known = await cloud.attach(volume_id)
-    made = await volumes.create_attachment(None, volume_id, SERVER, operation=operation())
-    mine = operation()
-    found = await volumes.bury_attachments(None, mine, volume_id=volume_id, known=[known])
-    assert found == [made.id]
-    never = operation("never")
-    found = await volumes.bury_attachments(None, never, volume_id=volume_id, known=[known, made.id])
-    assert found == []
-
-
-@pytest.mark.parametrize("peer", ["ours", "plain"])
 async def test_what_volume_a_create_made_is_found(cloud: VolumeCloud, peer: str) -> None:
     volumes = client_of(cloud, plain(cloud.cloud.apps["/volume"]) if peer == "plain" else None)
     known = await cloud.make(name="root")

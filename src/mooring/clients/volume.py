@@ -54,7 +54,7 @@ class VolumeClient:
     """Calls to the volume API; each raises one of the nine kinds of `mooring.errors`.
 
     A PUT, DELETE or action may be repeated. A POST that may have been lost is settled by its
-    operation: `bury_attachments` and `bury_volumes` tell what it made.
+    operation: `bury_volumes`, or the session's `bury`, tells what it made.
     """
 
     def __init__(self, session: Session) -> None:
@@ -242,21 +242,6 @@ class VolumeClient:
         """End the export, if any, and forget the attachment; one that is gone already is fine."""
         path = f"/attachments/{_part(attachment_id)}"
         await self._change("DELETE", path, caller, operation=operation, version=VERSION)
-
-    async def bury_attachments(
-        self, caller: Caller, operation: Operation, *, volume_id: str, known: Collection[str]
-    ) -> list[str]:
-        """Return the attachments that a `create_attachment` made, and see that it makes no more.
-
-        For the undo of the step that created. A volume service that does not know operations is
-        asked for the attachments of the volume: what is not in `known` (all ids that existed
-        before, with those in any block device row) is the caller's own work.
-        """
-        made = await self.session.bury(operation)
-        if made is not None:
-            return made
-        there = await self.attachments(caller, volume_id=volume_id)
-        return [attachment.id for attachment in there if attachment.id not in known]
 
     async def bury_volumes(
         self, caller: Caller, operation: Operation, *, name: str, known: Collection[str]
