@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,12 +29,13 @@ def write_storage(work: Path, hosts: tuple[str, ...]) -> Path:
 
 
 @contextmanager
-def run_cloud(work: Path, settings: Mapping[str, str]) -> Generator[Cloud]:
+def run_cloud(work: Path, settings: Mapping[str, str], *, hosts: int = 1) -> Generator[Cloud]:
     """Run a Mooring with settings of the environment until the context is left."""
     given = {"MOORING_PUBLIC_URL": CLOUD, **settings}
     os.environ.update(given)
     try:
-        cloud = Cloud(work / "state", work / "cloud.log", listen=f"127.0.0.1:{CLOUD_PORT}")
+        listen = f"127.0.0.1:{CLOUD_PORT}"
+        cloud = Cloud(work / "state", work / "cloud.log", listen=listen, hosts=hosts)
     finally:
         for name in given:
             del os.environ[name]
@@ -46,6 +48,17 @@ def run_cloud(work: Path, settings: Mapping[str, str]) -> Generator[Cloud]:
 def passwords_of(cloud: Cloud) -> dict[str, str]:
     """Return the passwords of the services' users, by their names."""
     return json.loads((cloud.state_dir / "passwords.json").read_text("utf-8"))
+
+
+def share_addresses(cloud: Cloud) -> dict[str, str]:
+    """Return from which address each simulated host mounts shares, by the hosts' names."""
+    files = (cloud.state_dir / "hosts").glob("*/storage.toml")
+    return {
+        file.parent.name: tomllib.loads(file.read_text("utf-8"))["mounts"]["shares"][
+            "share_address"
+        ]
+        for file in files
+    }
 
 
 def point(cloud: Cloud, service: str, url: str) -> None:
