@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.beside import broker, cinder_story, host_story, manila_story, nova_story
+from tests.beside import broker, cinder_story, host_story, manila_story, nova_story, share_story
 from tests.beside.cinder import run_cinder
 from tests.beside.cloud import passwords_of, point, run_cloud, write_storage
 from tests.beside.manila import run_manila
@@ -53,7 +53,7 @@ def with_nova(work: Path, transport: str, postgres: Server) -> int:
         nova = stack.enter_context(run_nova(at))
         user = User(cloud)
         user.make_flavor()
-        failed = run_steps(user, [*nova_story.STEPS, host_story.step(nova)])
+        failed = run_steps(user, [*nova_story.STEPS, *share_story.STEPS, host_story.step(nova)])
         return failed + ask_doctor(cloud)
 
 

@@ -13,10 +13,20 @@ from tests.beside.network import CLOUD, CLOUD_PORT
 from tests.contract.clients import Cloud
 
 POOLS = ("first", "second")
+SHARE_POOLS = """
+[[share_pools]]
+name = "files"
+driver = "directory"
+
+[[share_pools]]
+name = "ceph"
+driver = "simulated"
+protocol = "CEPHFS"
+"""
 
 
 def write_storage(work: Path, hosts: tuple[str, ...]) -> Path:
-    """Write the pools: directories that hosts of this one machine see, Nova's among them."""
+    """Write the pools: of volumes, on directories that Nova's hosts see, and of shares."""
     named = ", ".join(f'"{host}"' for host in hosts)
     storage = work / "storage.toml"
     pools = (
@@ -24,7 +34,7 @@ def write_storage(work: Path, hosts: tuple[str, ...]) -> Path:
         f'driver = "directory"\nformat = "raw"\nhosts = [{named}]\n'
         for pool in POOLS
     )
-    storage.write_text("\n".join(pools), "utf-8")
+    storage.write_text("\n".join([*pools, SHARE_POOLS]), "utf-8")
     return storage
 
 
