@@ -71,6 +71,16 @@ class Manila:
         extra = {"PYTHONPATH": str(SITE / "in_manila"), "SIMULATED_STORAGE": str(self._storage)}
         self.running.start(name, PROGRAMS / name, "--config-file", self._conf, extra=extra)
 
+    @contextmanager
+    def refusing(self) -> Generator[None]:
+        """Let its storage let nobody in, until the context is left."""
+        sign = self._storage.with_name("storage.refuses")
+        sign.touch()
+        try:
+            yield
+        finally:
+            sign.unlink()
+
 
 @contextmanager
 def run_manila(at: Beside) -> Generator[Manila]:

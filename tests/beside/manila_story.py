@@ -176,6 +176,35 @@ def keeps_rules(user: User) -> None:
     user.delete_share(share)
 
 
+def fails_with(manila: Manila) -> Callable[[User], None]:
+    """Return the step of a storage that refuses."""
+
+    def fails(user: User) -> None:
+        """Add a share whose storage lets nobody in: it is in error, and no rule is left."""
+        fails_and_is_removed(user, manila)
+
+    return fails
+
+
+def fails_and_is_removed(user: User, manila: Manila) -> None:
+    """Add a share whose storage lets nobody in, remove it, and add it when it does."""
+    server, share = (
+        user.make_server(image=user.make_image(bytes(MIB))),
+        user.make_share("NFS", TYPE),
+    )
+    user.stop(server)
+    with manila.refusing():
+        user.begin_share(server, share)
+        user.until_shared(server, "error", share)
+        user.until_lets_in(share)
+    user.remove_share(server, share)
+    user.start(server)
+    user.add_shares(server, share)
+    user.until_lets_in(share, _address(user, server))
+    user.remove([server])
+    user.delete_share(share)
+
+
 def waits_for(manila: Manila) -> Callable[[User], None]:
     """Return the step of a `manila-share` that is away."""
 
@@ -212,4 +241,11 @@ def waits_for_storage(user: User, manila: Manila) -> None:
 
 def steps(manila: Manila) -> tuple[Callable[[User], None], ...]:
     """Return the steps of the story."""
-    return adds_and_removes, moves, moves_off, keeps_rules, waits_for(manila)
+    return (
+        adds_and_removes,
+        moves,
+        moves_off,
+        keeps_rules,
+        fails_with(manila),
+        waits_for(manila),
+    )

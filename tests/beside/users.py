@@ -219,8 +219,12 @@ class User:
         """Stop a server and take its shares away."""
         self.stop(server)
         for share in shares:
-            self.compute("DELETE", f"/servers/{server}/shares/{share}", version="2.97")
-        self.until(lambda: self.shares(server), lambda seen: not {*shares} & {*seen})
+            self.remove_share(server, share)
+
+    def remove_share(self, server: str, share: str) -> None:
+        """Take a share from a server that is off."""
+        self.compute("DELETE", f"/servers/{server}/shares/{share}", version="2.97")
+        self.until(lambda: self.shares(server), lambda seen: share not in seen)
 
     def stop(self, server: str) -> None:
         """Stop a server."""

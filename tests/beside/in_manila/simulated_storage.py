@@ -14,10 +14,13 @@ import sqlite3
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 Values = Mapping[str, Any]
 TYPES = {"NFS": "ip", "CEPHFS": "cephx"}
+REFUSES = ".refuses"
+"""Of the file beside the storage with which it lets nobody in."""
 SERVERS = {"NFS": "127.0.0.1", "CEPHFS": "127.0.0.1:6789"}
 _dummy: Any = importlib.import_module("manila.tests.share.drivers.dummy")
 _exceptions: Any = importlib.import_module("manila.exception")
@@ -70,6 +73,8 @@ class SimulatedStorage(_dummy.DummyDriver):
         kind, share_id = TYPES[share["share_proto"]], share["share_id"]
         if any(rule["access_type"] != kind for rule in access_rules):
             raise _exceptions.InvalidShareAccess(reason=f"only {kind}")
+        if access_rules and Path(os.environ["SIMULATED_STORAGE"] + REFUSES).exists():
+            raise _exceptions.ShareBackendException(msg="it lets nobody in")
         with _storage() as storage:
             storage.execute("DELETE FROM rules WHERE share_id = ?", (share_id,))
             for rule in access_rules:
