@@ -60,7 +60,7 @@ tempest: ## run Tempest's tests of volumes, rebuild, moves and shares, in an env
 	@scripts/setup demo
 	@scripts/tempest
 
-beside: ## run a real Nova and a real Cinder beside Mooring, in an environment of its own
+beside: ## run a real Nova, Cinder and Manila beside Mooring, in an environment of its own
 	@scripts/setup beside
 	@scripts/beside $(PARTS)
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.beside import broker, cinder_story, host_story, nova_story
+from tests.beside import broker, cinder_story, host_story, manila_story, nova_story, share_story
 from tests.beside.cinder import run_cinder
 from tests.beside.cloud import passwords_of, point, run_cloud, write_storage
-from tests.beside.network import CINDER, NOVA
+from tests.beside.manila import run_manila
+from tests.beside.network import CINDER, MANILA, NOVA
 from tests.beside.no_network import no_network
 from tests.beside.nova import HOSTS, run_nova
 from tests.beside.programs import Failed
@@ -52,7 +53,7 @@ def with_nova(work: Path, transport: str, postgres: Server) -> int:
         nova = stack.enter_context(run_nova(at))
         user = User(cloud)
         user.make_flavor()
-        failed = run_steps(user, [*nova_story.STEPS, host_story.step(nova)])
+        failed = run_steps(user, [*nova_story.STEPS, *share_story.STEPS, host_story.step(nova)])
         return failed + ask_doctor(cloud)
 
 
@@ -69,7 +70,21 @@ def with_cinder(work: Path, transport: str, postgres: Server) -> int:
         return failed + ask_doctor(cloud)
 
 
-PARTS: dict[str, Part] = {"nova": with_nova, "cinder": with_cinder}
+def with_manila(work: Path, transport: str, postgres: Server) -> int:
+    """Run Mooring's compute service on a real Manila; return how much failed."""
+    with ExitStack() as stack:
+        cloud = stack.enter_context(run_cloud(work, {}, hosts=2))
+        at = Beside(work / "manila", transport, postgres, passwords_of(cloud))
+        manila = stack.enter_context(run_manila(at))
+        point(cloud, "shared-file-system", MANILA)
+        user = User(cloud)
+        user.make_flavor()
+        manila_story.prepare(user)
+        failed = run_steps(user, manila_story.steps(manila))
+        return failed + ask_doctor(cloud)
+
+
+PARTS: dict[str, Part] = {"nova": with_nova, "cinder": with_cinder, "manila": with_manila}
 
 
 def run(work: Path, names: Sequence[str]) -> int:

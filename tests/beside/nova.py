@@ -12,6 +12,8 @@ from tests.beside.programs import PROGRAMS, READY_S, Failed, Running, run, serve
 from tests.beside.services import Beside, database, login, make_databases, middleware
 
 HOSTS = ("nova-1", "nova-2", "nova-3")
+ADDRESSES = {host: f"192.0.2.{number}" for number, host in enumerate(HOSTS, 1)}
+"""From which addresses they mount shares, by which rules tell them apart."""
 FILES = "api-paste.ini;nova.conf"
 DATABASES = ("nova_api", "nova_cell0", "nova")
 
@@ -26,6 +28,7 @@ def _configure(at: Beside, host: str) -> Path:
             "compute_driver": "fake.FakeLiveMigrateDriver",
             "host": host,
             "my_ip": "127.0.0.1",
+            "my_shared_fs_storage_ip": ADDRESSES.get(host, "127.0.0.1"),
             "state_path": str(home),
             "debug": "false",
             "report_interval": "2",

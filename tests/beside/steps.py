@@ -7,6 +7,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
 
 from openstack.exceptions import SDKException
 
@@ -45,6 +47,7 @@ def left_behind(user: User) -> list[str]:
     found += [f"volume {one.id} {one.status}" for one in user.connection.block_storage.volumes()]
     listed = user.volume("GET", "/attachments?all_tenants=1")["attachments"]
     found += [f"attachment {one['id']} of volume {one['volume_id']}" for one in listed]
+    found += [f"share {one['id']} {one['status']}" for one in _shares(user)]
     for provider in user.connection.placement.resource_providers():
         path = f"/resource_providers/{provider.id}/allocations"
         answer = user.connection.placement.get(path).json()
@@ -65,8 +68,27 @@ def sweep(user: User) -> None:
         storage.delete_volume(str(volume.id), force=True, ignore_missing=True)
     _until_none(lambda: list(storage.volumes()))
 
+    for share in _shares(user):
+        _sweep_share(user, share["id"])
+    _until_none(lambda: _shares(user))
 
-def _until_none(look: Callable[[], list[object]]) -> None:
+
+def _shares(user: User) -> list[Any]:
+    return user.share("GET", "/shares/detail?all_tenants=1")["shares"]
+
+
+def _sweep_share(user: User, share: str) -> None:
+    path = f"/shares/{share}/action"
+    for rule in user.share("GET", f"/share-access-rules?share_id={share}")["access_list"]:
+        deny = {"access_id": rule["id"], "unrestrict": True}
+        with suppress(Failed):
+            user.share("POST", path, {"deny_access": deny})
+    _until_none(lambda: [*user.rules(share)])
+    with suppress(Failed):
+        user.share("POST", path, {"force_delete": None})
+
+
+def _until_none(look: Callable[[], Sequence[object]]) -> None:
     deadline = time.monotonic() + 30.0
     while look() and time.monotonic() < deadline:
         time.sleep(0.5)

@@ -40,6 +40,10 @@ class User:
         """Ask the volume service. Raises Failed unless it goes well."""
         return self._ask(self.connection.block_storage, (method, path, body), version)
 
+    def share(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask the share service, at 2.82. Raises Failed unless it goes well."""
+        return self._ask(self.connection.shared_file_system, (method, path, body), "2.82")
+
     def _ask(self, adapter: Any, asked: tuple[str, str, Any], version: str) -> Any:
         method, path, body = asked
         sent = {} if body is None else {"json": body}
@@ -163,19 +167,95 @@ class User:
         answer = self.compute("GET", f"/servers/{server}/os-volume_attachments")
         return sorted(one["volumeId"] for one in answer["volumeAttachments"])
 
+    def make_share(self, protocol: str = "NFS", share_type: str | None = None) -> str:
+        """Make a share, wait until it is available, and return its id."""
+        asked = {"share_proto": protocol, "size": 1, "name": self.name("share")}
+        body = {"share": {**asked, "share_type": share_type}}
+        made = self.share("POST", "/shares", body)["share"]["id"]
+
+        def holds(seen: dict[str, Any]) -> bool:
+            if seen["status"] == "error":
+                raise Failed(f"Share {made} is in error.")
+            return seen["status"] == "available"
+
+        self.until(lambda: self.share("GET", f"/shares/{made}")["share"], holds)
+        return made
+
+    def rules(self, share: str) -> dict[str, str]:
+        """Return the states of a share's access rules, by whom they let in."""
+        listed = self.share("GET", f"/share-access-rules?share_id={share}")["access_list"]
+        return {one["access_to"]: one["state"] for one in listed}
+
+    def until_lets_in(self, share: str, *clients: str) -> None:
+        """Wait until a share lets in these clients, and there is no rule of anybody else."""
+        wanted = dict.fromkeys(clients, "active")
+        self.until(lambda: self.rules(share), lambda seen: seen == wanted)
+
+    def begin_share(self, server: str, share: str) -> None:
+        """Ask that a stopped server gets a share."""
+        self.compute(
+            "POST", f"/servers/{server}/shares", {"share": {"share_id": share}}, version="2.97"
+        )
+
+    def until_shared(self, server: str, status: str, *shares: str) -> None:
+        """Wait until these are a server's shares, each with the status."""
+        self.until(lambda: self.shares(server), lambda seen: seen == dict.fromkeys(shares, status))
+
+    def shares(self, server: str) -> dict[str, str]:
+        """Return the statuses of a server's shares."""
+        listed = self.compute("GET", f"/servers/{server}/shares", version="2.97")["shares"]
+        return {one["share_id"]: one["status"] for one in listed}
+
+    def add_shares(self, server: str, *shares: str) -> None:
+        """Stop a server, give it shares, start it again; it has all of them then."""
+        self.stop(server)
+        for share in shares:
+            self.begin_share(server, share)
+        self.until_shared(server, "inactive", *shares)
+        self.start(server)
+        self.until_shared(server, "active", *shares)
+
+    def remove_shares(self, server: str, *shares: str) -> None:
+        """Stop a server and take its shares away."""
+        self.stop(server)
+        for share in shares:
+            self.remove_share(server, share)
+
+    def remove_share(self, server: str, share: str) -> None:
+        """Take a share from a server that is off."""
+        self.compute("DELETE", f"/servers/{server}/shares/{share}", version="2.97")
+        self.until(lambda: self.shares(server), lambda seen: share not in seen)
+
+    def stop(self, server: str) -> None:
+        """Stop a server."""
+        self.act(server, "os-stop")
+        self.until_server(server, "SHUTOFF")
+
+    def start(self, server: str) -> None:
+        """Start a server."""
+        self.act(server, "os-start")
+        self.until_server(server, "ACTIVE")
+
+    def delete_share(self, share: str) -> None:
+        """Delete a share that no rule is left of, and wait until it is gone."""
+        self.until_lets_in(share)
+        self.share("DELETE", f"/shares/{share}")
+        self.until_gone("shared_file_system", f"/shares/{share}")
+
     def remove(self, servers: Sequence[str] = (), volumes: Sequence[str] = ()) -> None:
         """Delete servers, then volumes, and wait until they are gone and free."""
         for server in servers:
             self.compute("DELETE", f"/servers/{server}")
         for server in servers:
-            self._until_gone("compute", f"/servers/{server}")
+            self.until_gone("compute", f"/servers/{server}")
         for volume in volumes:
             self.until_volume(volume, "available")
             self.volume("DELETE", f"/volumes/{volume}")
         for volume in volumes:
-            self._until_gone("block_storage", f"/volumes/{volume}")
+            self.until_gone("block_storage", f"/volumes/{volume}")
 
-    def _until_gone(self, service: str, path: str) -> None:
+    def until_gone(self, service: str, path: str) -> None:
+        """Wait until a path of a service is not found."""
         adapter = getattr(self.connection, service)
         self.until(
             lambda: adapter.get(path, raise_exc=False).status_code, lambda status: status == 404

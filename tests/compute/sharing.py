@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,20 @@ class SharingCloud(ComputeCloud):
                 fault = b'{"forbidden": {"code": 403, "message": "It is locked."}}'
                 return Response(403, fault, {"content-type": "application/json"})
             return await forward(request)
+
+        self.deliver = deliver
+
+    def list_for_administrators(self, export: str) -> None:
+        """Let the share service list an export of its own first, preferred, as Manila may."""
+
+        async def deliver(request: Request, forward: Forward) -> Response:
+            answer = await forward(request)
+            if not request.target.endswith("/export_locations"):
+                return answer
+            own = {"id": UNKNOWN, "path": export, "preferred": True, "is_admin_only": True}
+            listed = json.loads(await answer.whole())["export_locations"]
+            content = json.dumps({"export_locations": [own, *listed]}).encode()
+            return Response(answer.status, content, {"content-type": "application/json"})
 
         self.deliver = deliver
 

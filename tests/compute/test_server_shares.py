@@ -82,6 +82,18 @@ async def test_administrators_see_uuid_and_export_of_one_share_but_not_in_a_list
     assert (await cloud.ask("DELETE", f"{path}/{UNKNOWN}")).status == 404
 
 
+async def test_an_export_for_administrators_is_given_to_no_guest(cloud: SharingCloud) -> None:
+    server_id, share_id = await cloud.make_stopped(), await cloud.make_share()
+    cloud.list_for_administrators("192.0.2.99:/own")
+    assert (await cloud.add_share(server_id, share_id, user="admin")).status == 201
+    await cloud.settle()
+    path = f"/servers/{server_id}/shares/{share_id}"
+    shown = (await cloud.ask("GET", path, user="admin")).body["share"]
+    assert shown["export_location"] != "192.0.2.99:/own"
+    assert (await cloud.power(server_id, "os-start"))["status"] == "ACTIVE"
+    assert await cloud.shares(server_id) == {share_id: "active"}
+
+
 async def test_readers_see_shares_and_change_none(cloud: SharingCloud) -> None:
     server_id, share_id = await cloud.make_shared()
     assert (await cloud.ask("GET", f"/servers/{server_id}/shares", user="reader")).status == 200

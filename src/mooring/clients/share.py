@@ -40,10 +40,14 @@ class Share(Struct, frozen=True):
 
 
 class ExportLocation(Struct, frozen=True):
-    """Where clients find a share; its owner prefers one, or none."""
+    """Where clients find a share; its owner prefers one, or none.
+
+    Administrators, and they alone, are told of those that are for the share service's own use.
+    """
 
     path: str
     preferred: bool = False
+    is_admin_only: bool = False
 
 
 class Rule(Struct, frozen=True):

@@ -168,7 +168,9 @@ async def _find_share(compute: Compute, who: Who, share_id: str) -> _Found:
             f"Share {share_id} is {share.status}; only one that is available can be attached. "
             "Nothing was changed."
         )
-    exports = await compute.shares.export_locations(who, share_id)
+    listed = await compute.shares.export_locations(who, share_id)
+    # Whoever asks, no guest's host is let in at those that only administrators see.
+    exports = [one for one in listed if not one.is_admin_only]
     if not exports:
         raise Conflict(f"Share {share_id} has no export location. Nothing was changed.")
     if share.protocol not in access_rules.PROTOCOLS:
