@@ -170,6 +170,27 @@ async def test_a_reset_before_the_user_s_word_leaves_shares_where_the_server_is(
     assert await sharing.cloud.complaints() == []
 
 
+@pytest.mark.parametrize("state", ["active", "error"])
+async def test_a_reset_of_a_server_that_is_being_deleted_has_its_host_let_go_of_its_shares(
+    sharing: Sharing, state: str
+) -> None:
+    refusal = Refusal(sharing.cloud, "deny_access")
+    refusal.silent = True
+    path = f"/servers/{sharing.server_id}"
+    assert (await sharing.cloud.ask("DELETE", path)).status == 204
+    await sharing.cloud.pass_time(5.0)
+    await sharing.begin("os-resetState", {"state": state})
+    refusal.is_on = False
+    await sharing.cloud.settle()
+    assert await sharing.status() == "ERROR"
+    assert set((await sharing.mappings()).values()) == {"inactive"}
+    await sharing.has(rules="", mounts="", guest="")
+    assert await sharing.cloud.complaints() == []
+    assert (await sharing.cloud.ask("DELETE", path)).status == 204
+    await sharing.cloud.settle()
+    await sharing.leaves_no_trace()
+
+
 # -- what no server needs ----------------------------------------------------------------------
 
 

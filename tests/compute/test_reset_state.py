@@ -89,14 +89,18 @@ async def test_an_operator_lets_a_reset_go_on_without_a_silent_host(cloud: Compu
     assert (await cloud.server(server_id))["status"] == "ACTIVE"
 
 
+@pytest.mark.parametrize("state", ["error", "active"])
 async def test_a_deletion_given_up_behind_the_end_of_the_guest_still_frees_the_volumes(
-    cloud: ComputeCloud,
+    cloud: ComputeCloud, state: str
 ) -> None:
+    """And no server is said to be active that has no guest."""
     server_id, volume_id = await attached(cloud)
     cloud.silent = ("DELETE", "/connections/")
     assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
-    await reset_while_silent(cloud, server_id, "error")
-    assert (await cloud.server(server_id))["status"] == "ERROR"
+    await reset_while_silent(cloud, server_id, state)
+    shown = await cloud.server(server_id)
+    assert shown["status"] == "ERROR"
+    assert ("had already ended the guest" in str(shown.get("fault"))) == (state == "active")
     assert await cloud.volume_status(volume_id) == "available"
     assert await cloud.connections() == []
 

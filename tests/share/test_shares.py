@@ -240,6 +240,25 @@ async def test_an_administrator_resets_a_status_and_deletes_by_force(cloud: Shar
     assert (await cloud.ask("GET", f"/shares/{share_id}")).status == 404
 
 
+async def test_a_share_is_deleting_until_it_is_gone_also_by_force(cloud: ShareCloud) -> None:
+    """The deletion that waits for a rule gives way to the forced one."""
+    share_id, knobs = await cloud.make(), cloud.storage().knobs
+    for point in ("grant", "delete"):
+        knobs.hold(point)
+    client = {"access_type": "ip", "access_to": "10.0.0.1"}
+    assert (await cloud.act(share_id, "allow_access", client)).status == 200
+    settling = asyncio.create_task(cloud.settle())
+    await knobs.held("grant")
+    assert (await cloud.ask("DELETE", f"/shares/{share_id}")).status == 202
+    assert (await cloud.act(share_id, "force_delete", user="admin")).status == 202
+    knobs.release("grant")
+    await knobs.held("delete")
+    assert await cloud.status(share_id) == "deleting"
+    knobs.release("delete")
+    await settling
+    assert (await cloud.ask("GET", f"/shares/{share_id}")).status == 404
+
+
 async def test_a_reset_of_a_share_that_the_storage_has_no_more_shows_that(
     cloud: ShareCloud,
 ) -> None:

@@ -7,22 +7,26 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.compute.actions import actions
+from mooring.compute.actions import actions, faults
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.moves.sagas import adopting
 from mooring.compute.servers import states
-from mooring.compute.shares import folders, settling
+from mooring.compute.shares import folders
 from mooring.compute.shares.folders import Folder
+from mooring.compute.shares.sagas import settling
 from mooring.compute.shelve.sagas import shelved_image
 from mooring.compute.tables import Server
 from mooring.compute.volumes import keeping
 from mooring.compute.volumes.sagas.release_device import release_left
+from mooring.errors import Conflict
 from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from mooring.agent_api.client import AgentClient
+    from mooring.agent_api.servers import Guest
     from mooring.compute.service import Compute
 
 
@@ -54,16 +58,33 @@ def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState |
     return replace(notes, deleting=deleting, shares=settling.break_off(tx, run, notes.server_id))
 
 
-async def claim_guest(notes: ResetState, run: Run[Compute]) -> None:
-    """See that no call of a deletion that was given up ends the guest later.
+async def claim_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
+    """See that no call of a deletion that was given up ends the guest later, or that one has.
 
     A host that is lost is asked for nothing: it ends foreign guests before it may be up again.
     """
     host = notes.deleting
-    if host is not None and not await guests.is_lost(run, host):
-        await guests.ask(
-            run, host, lambda agent: agent.claim_server(notes.server_id, operation=run.operation)
+    if host is None or await guests.is_lost(run, host):
+        return None
+
+    async def claim(agent: AgentClient) -> Guest | None:
+        await agent.claim_server(notes.server_id, operation=run.operation)
+        return await agent.show_server(notes.server_id)
+
+    if await guests.ask(run, host, claim) is not None:
+        return None
+    return Together(lambda tx: _mourn(tx, notes, run))
+
+
+def _mourn(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
+    """Say that a server has no guest any more, whatever state was asked for."""
+    settling.leave(tx, run, notes.server_id, notes.shares)
+    if notes.vm_state == "active" and states.break_down(tx, notes.server_id, run.now()):
+        why = (
+            "The deletion that this reset gave up had already ended the guest, with the disk on its "
+            "host. Delete the server, or rebuild it from an image."
         )
+        faults.record(tx, notes.server_id, Conflict(why), run.now())
 
 
 async def adopt_guest(notes: ResetState, run: Run[Compute]) -> Together | None:

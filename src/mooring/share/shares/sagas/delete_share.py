@@ -34,7 +34,12 @@ class DeleteShare(Struct, frozen=True, kw_only=True):
 
 
 def begin_deleting(tx: Session, notes: DeleteShare, run: Run[Share]) -> DeleteShare | None:
-    """Read where the share lies: whoever was making it may have been ended before us."""
+    """Read where the share lies: whoever was making it may have been ended before us.
+
+    A deletion that gave way to this one has said meanwhile that the share cannot be deleted.
+    """
+    failed = ("error_deleting",)
+    statuses.change(tx, notes.share_id, allowed=failed, now=run.now(), status="deleting")
     row = tx.get(ShareRow, notes.share_id, populate_existing=True)
     if row is None or row.pool is None:
         return None
