@@ -81,8 +81,8 @@ def _mourn(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
     settling.leave(tx, run, notes.server_id, notes.shares)
     if notes.vm_state == "active" and states.break_down(tx, notes.server_id, run.now()):
         why = (
-            "The deletion that this reset gave up had already ended the guest, with the disk on its "
-            "host. Delete the server, or rebuild it from an image."
+            "The deletion that this reset gave up had already ended the guest, with the disk on "
+            "its host. Delete the server, or rebuild it from an image."
         )
         faults.record(tx, notes.server_id, Conflict(why), run.now())
 

@@ -41,7 +41,7 @@ def break_off(tx: Session, run: Run[Compute], server_id: str) -> list[Folder]:
             continue
         for place in places:
             if place.state in {GRANTING, REVOKING}:
-                # No guest has it there: it is mounted behind the one, and unmounted before the other.
+                # No guest has it there: it is mounted behind the first, unmounted before the other.
                 release_share.hand_over(tx, run, folders.folder_of(row, place.host))
     return left
 
