@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import os
 import sys
@@ -17,7 +16,6 @@ from mooring.agent.waiting import until
 from mooring.errors import Bug, Unavailable
 from mooring.fence.journal import Process
 from mooring.process_groups import check_pid
-from tests.tidy import tree
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 
@@ -134,17 +132,6 @@ async def test_a_missing_program_says_what_to_install() -> None:
 def test_no_signal_goes_to_everybody_or_to_the_agent_itself(name: str) -> None:
     with pytest.raises(Bug, match="nothing was ended"):
         check_pid(os.getpid() if name == "own" else int(name))
-
-
-def test_every_signal_is_checked() -> None:
-    signals = [
-        ast.unparse(call.args[0])
-        for path in tree.python("src/")
-        for name, call in tree.calls(path)
-        if name in {"os.kill", "os.killpg"}
-    ]
-    assert len(signals) >= 3
-    assert [one for one in signals if not one.startswith("check_pid(")] == ["os.getpid()"]
 
 
 async def test_a_program_that_was_gone_when_it_was_noted_keeps_no_agent_from_starting(

@@ -176,10 +176,18 @@ MUTANTS = [
     Mutant(
         "a reset over a deletion does not claim the guest",
         "compute/power/sagas/reset_state.py",
-        "    if host is not None and not await guests.is_lost(run, host):\n",
-        "    if host is not None and await guests.is_lost(run, host):\n",
+        "    if host is None or await guests.is_lost(run, host):\n",
+        "    if host is None or not await guests.is_lost(run, host):\n",
         "tests/compute/test_reset_state.py",
         "after_the_reset_ends_no_guest",
+    ),
+    Mutant(
+        "a reset over a deletion leaves its host half let in to a share",
+        "compute/power/sagas/reset_state.py",
+        "    settling.leave(tx, run, notes.server_id, notes.shares)\n",
+        "",
+        "tests/compute/test_left_shares.py",
+        "has_its_host_let_go_of_its_shares",
     ),
     Mutant(
         "a volume that goes with the host before is taken for the next one",

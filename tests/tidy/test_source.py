@@ -284,3 +284,14 @@ def test_every_public_method_is_described_where_it_stands_or_in_its_protocol() -
         if method.name not in described
     ]
     assert not found, violations(found)
+
+
+def test_every_signal_is_checked() -> None:
+    signals = [
+        ast.unparse(call.args[0])
+        for path in tree.python("src/")
+        for name, call in tree.calls(path)
+        if name in {"os.kill", "os.killpg"}
+    ]
+    assert len(signals) >= 3
+    assert [one for one in signals if not one.startswith("check_pid(")] == ["os.getpid()"]

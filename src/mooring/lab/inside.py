@@ -123,7 +123,7 @@ async def _end_daemon(directory: Path) -> None:
     """End the host's daemon; its guests go on, and the next one finds them."""
     pid = _find_daemon(directory)
     if pid is not None:
-        os.kill(pid, signal.SIGTERM)
+        os.kill(check_pid(pid), signal.SIGTERM)
     if not await until(lambda: _find_daemon(directory) is None and not _answers(), _READY_S):
         raise Unavailable(
             f"The libvirt daemon of {directory.name} does not end, and would run guests as it did "
