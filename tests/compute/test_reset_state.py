@@ -39,6 +39,23 @@ async def reset_while_silent(cloud: ComputeCloud, server_id: str, state: str = "
     await cloud.look_at_hosts()
 
 
+def hold_back_deletion(
+    cloud: ComputeCloud, server_id: str
+) -> list[Callable[[], Awaitable[Response]]]:
+    """Let no call arrive that ends the guest; return those that are still on their way."""
+    late: list[Callable[[], Awaitable[Response]]] = []
+    deliver = cloud.deliver_to_host
+
+    async def hold_back(request: Request, forward: Forward) -> Response:
+        if (request.method, request.target) != ("DELETE", f"/servers/{server_id}"):
+            return await deliver(request, forward)
+        late.append(partial(forward, request))
+        raise Unavailable("The call is still on its way.")
+
+    cloud.deliver_to_host = hold_back
+    return late
+
+
 async def test_a_deletion_given_up_before_the_guest_ended_leaves_the_server_its_volumes(
     cloud: ComputeCloud,
 ) -> None:
@@ -58,15 +75,7 @@ async def test_a_deletion_s_call_that_comes_after_the_reset_ends_no_guest(
     cloud: ComputeCloud,
 ) -> None:
     server_id, volume_id = await attached(cloud)
-    late: list[Callable[[], Awaitable[Response]]] = []
-
-    async def hold_back(request: Request, forward: Forward) -> Response:
-        if (request.method, request.target) != ("DELETE", f"/servers/{server_id}"):
-            return await forward(request)
-        late.append(partial(forward, request))
-        raise Unavailable("The call is still on its way.")
-
-    cloud.deliver_to_host = hold_back
+    late = hold_back_deletion(cloud, server_id)
     assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
     await reset_while_silent(cloud, server_id)
     answers = [await deliver() for deliver in late]
@@ -103,6 +112,45 @@ async def test_a_deletion_given_up_behind_the_end_of_the_guest_still_frees_the_v
     assert ("had already ended the guest" in str(shown.get("fault"))) == (state == "active")
     assert await cloud.volume_status(volume_id) == "available"
     assert await cloud.connections() == []
+
+
+async def test_a_reset_that_takes_the_place_of_another_one_looks_for_the_guest_too(
+    any_cloud: ComputeCloud,
+) -> None:
+    """The first one had learned that a deletion may have ended it, and could not ask the host."""
+    cloud = any_cloud
+    server_id, volume_id = await attached(cloud)
+    cloud.silent = ("DELETE", "/connections/")
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await cloud.compute.sagas.settle(5.0)
+    cloud.silent = ("", "/")
+    for _ in range(3):
+        await reset(cloud, server_id)
+    cloud.silent = None
+    await require_peace(cloud)
+    await cloud.look_at_hosts()
+    shown = await cloud.server(server_id)
+    assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("ERROR", None)
+    assert "had already ended the guest" in str(shown["fault"])
+    assert await cloud.volume_status(volume_id) == "available"
+    assert await cloud.connections() == []
+
+
+async def test_a_deletion_s_call_that_comes_after_the_second_reset_ends_no_guest(
+    any_cloud: ComputeCloud,
+) -> None:
+    cloud = any_cloud
+    server_id, volume_id = await attached(cloud)
+    late = hold_back_deletion(cloud, server_id)
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await cloud.compute.sagas.settle(5.0)
+    cloud.silent = ("POST", f"/servers/{server_id}")
+    await reset(cloud, server_id)
+    await reset_while_silent(cloud, server_id)
+    assert {(await deliver()).status for deliver in late} == {412}
+    shown = await cloud.server(server_id)
+    assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("ACTIVE", None)
+    assert await cloud.disks(server_id) == [volume_id]
 
 
 async def test_a_server_whose_deletion_was_given_up_can_be_deleted_again(

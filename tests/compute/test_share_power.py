@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mooring.compute.shares import mappings
 from mooring.errors import Forbidden, Invalid, Unavailable
 from tests.compute.sharing import SharingCloud, at
 
@@ -165,22 +166,54 @@ async def test_a_deletion_ends_an_attach_that_waits(cloud: SharingCloud) -> None
     assert await cloud.rules(share_id) == {}
 
 
-async def test_a_reset_of_state_ends_a_detach_that_waits(cloud: SharingCloud) -> None:
+async def reset_some_times(cloud: SharingCloud, server_id: str, times: int) -> None:
+    path, body = f"/servers/{server_id}/action", {"os-resetState": {"state": "error"}}
+    for _ in range(times):
+        await cloud.do("POST", path, body, user="admin")
+        await cloud.pass_time(60)
+
+
+async def require_detachable(cloud: SharingCloud, server_id: str, share_id: str) -> None:
+    """See that no host has the share or is let in to it, and take it from the server."""
+    await cloud.settle()
+    assert await cloud.rules(share_id) == {}
+    assert await cloud.mounts("host1") + await cloud.mounts("host2") == []
+    await cloud.remove_share(server_id, share_id)
+    await cloud.settle()
+    assert await cloud.shares(server_id) == {}
+
+
+@pytest.mark.parametrize("resets", [1, 3])
+async def test_a_reset_of_state_ends_a_detach_that_waits(cloud: SharingCloud, resets: int) -> None:
+    """So does one that takes the place of another one, which could not say so either."""
     server_id, share_id = await cloud.make_shared()
     cloud.lose_share_service()
     await cloud.remove_share(server_id, share_id)
     await cloud.pass_time(120)
     assert await cloud.shares(server_id) == {share_id: "detaching"}
-    await cloud.do(
-        "POST", f"/servers/{server_id}/action", {"os-resetState": {"state": "error"}}, user="admin"
-    )
+    await reset_some_times(cloud, server_id, resets)
     assert await cloud.shares(server_id) == {share_id: "error"}
     cloud.find_share_service()
-    await cloud.settle()
-    assert await cloud.rules(share_id) == {}
-    await cloud.remove_share(server_id, share_id)
-    await cloud.settle()
-    assert await cloud.shares(server_id) == {}
+    await require_detachable(cloud, server_id, share_id)
+
+
+@pytest.mark.parametrize("resets", [1, 3])
+async def test_a_reset_of_state_unmounts_what_was_to_be_detached(
+    cloud: SharingCloud, resets: int
+) -> None:
+    """Where the detach had come no further than to say so, and the host is silent."""
+    server_id, share_id = await cloud.make_shared()
+    await cloud.power(server_id, "os-start")
+    await cloud.hypervisor(await host_of(cloud, server_id)).power_off(server_id, 0)
+    await cloud.look_around()
+    await cloud.compute.store.write(
+        lambda tx: mappings.set_status(tx, server_id, ["inactive"], "detaching", cloud.clock.now())
+    )
+    cloud.silent = ("DELETE", f"/servers/{server_id}/shares/")
+    await reset_some_times(cloud, server_id, resets)
+    assert await cloud.shares(server_id) == {share_id: "error"}
+    cloud.silent = None
+    await require_detachable(cloud, server_id, share_id)
 
 
 async def force_down(cloud: SharingCloud, host: str) -> None:

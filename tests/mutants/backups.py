@@ -31,7 +31,7 @@ MUTANTS = [
         'story=tell("create", "create_backup", absorbed=making.give_up)',
         'story=tell("create", "create_backup")',
         "tests/laws/test_heirs.py",
-        "create and backup and store_data and forward and reset_status",
+        "create and backup and store_data and back and reset_status",
     ),
     Mutant(
         "the backup of a snapshot keeps its volume until all is stored",

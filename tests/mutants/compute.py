@@ -182,6 +182,22 @@ MUTANTS = [
         "after_the_reset_ends_no_guest",
     ),
     Mutant(
+        "a reset forgets what the one before it knew of a deletion",
+        "compute/power/sagas/reset_state.py",
+        "    if notes.deleting is not None:\n",
+        "    if notes.deleting is None:\n",
+        "tests/compute/test_reset_state.py",
+        "takes_the_place",
+    ),
+    Mutant(
+        "a reset forgets the shares that the one before it broke off",
+        "compute/power/sagas/reset_state.py",
+        "    for folder in notes.shares:\n",
+        "    for folder in notes.shares[:0]:\n",
+        "tests/compute/test_share_power.py",
+        "what_was_to_be_detached",
+    ),
+    Mutant(
         "a reset over a deletion leaves its host half let in to a share",
         "compute/power/sagas/reset_state.py",
         "    settling.leave(tx, run, notes.server_id, notes.shares)\n",

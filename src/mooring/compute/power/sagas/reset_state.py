@@ -14,7 +14,7 @@ from mooring.compute.moves.sagas import adopting
 from mooring.compute.servers import states
 from mooring.compute.shares import folders
 from mooring.compute.shares.folders import Folder
-from mooring.compute.shares.sagas import settling
+from mooring.compute.shares.sagas import release_share, settling
 from mooring.compute.shelve.sagas import shelved_image
 from mooring.compute.tables import Server
 from mooring.compute.volumes import keeping
@@ -76,14 +76,29 @@ async def claim_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
     return Together(lambda tx: _mourn(tx, notes, run))
 
 
+def leave_open(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
+    """Leave what this reset had in hand to the operation that took its place.
+
+    That one has to know that a deletion may have ended the guest, and may still: whether this
+    reset had asked the host already makes no difference, as asking it again does no harm. What it
+    broke off with shares nobody else would find.
+    """
+    for folder in notes.shares:
+        release_share.hand_over(tx, run, folder)
+    if notes.deleting is not None:
+        states.move(tx, notes.server_id, "deleting", run.now())
+
+
 def _mourn(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
     """Say that a server has no guest any more, whatever state was asked for."""
     settling.leave(tx, run, notes.server_id, notes.shares)
     if notes.vm_state == "active" and states.break_down(tx, notes.server_id, run.now()):
-        why = (
-            "The deletion that this reset gave up had already ended the guest, with the disk on "
-            "its host. Delete the server, or rebuild it from an image."
-        )
+        server = tx.get_one(Server, notes.server_id)
+        why = "The deletion that this reset gave up had already ended the guest"
+        if server.image_id:
+            why += ", with the disk on its host. Delete the server, or rebuild it from an image."
+        else:
+            why += ". Delete the server, and boot another one from its volume."
         faults.record(tx, notes.server_id, Conflict(why), run.now())
 
 
@@ -131,5 +146,5 @@ RESET_STATE = Saga(
     answered_after="set_state",
     visible_after="set_state",
     pivot="set_state",
-    story=tell(lambda _: Told()),
+    story=tell(lambda _: Told(), leave=leave_open),
 )
