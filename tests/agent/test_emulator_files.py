@@ -26,7 +26,6 @@ from tests.agent.processes import agent_process
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.hosts,
     pytest.mark.skipif(os.geteuid() != 0, reason="giving files to another user takes root"),
 ]
 NOBODY = pwd.getpwnam("nobody")
@@ -133,6 +132,7 @@ async def test_a_directory_on_the_way_that_the_user_cannot_pass_is_named(
         await other.check_passes(closed / "state" / "volumes")
 
 
+@pytest.mark.hosts
 @pytest.mark.skipif(bool(why_no_real_guests()), reason="no real guests here")
 async def test_an_agent_whose_guests_do_not_get_at_their_files_says_so(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
@@ -144,6 +144,7 @@ async def test_an_agent_whose_guests_do_not_get_at_their_files_says_so(tmp_path:
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
 
 
+@pytest.mark.hosts
 @pytest.mark.skipif(bool(why_no_real_guests()), reason="no real guests here")
 async def test_an_agent_whose_guests_were_root_s_before_goes_on_with_them(tmp_path: Path) -> None:
     """Of a process of its own: libvirt keeps to one directory for the life of a process."""

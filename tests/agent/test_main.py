@@ -22,7 +22,7 @@ from mooring.errors import Invalid, Unavailable
 from tests.agent.hosts import IMAGE_ID, operation, stream
 from tests.agent.processes import agent_process
 
-pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
+pytestmark = pytest.mark.anyio
 TRY = """
 import socket, sys
 with socket.socket(socket.AF_UNIX) as caller:

@@ -17,7 +17,7 @@ from mooring.errors import Bug, Unavailable
 from mooring.fence.journal import Process
 from mooring.process_groups import check_pid
 
-pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
+pytestmark = pytest.mark.anyio
 
 
 class Notes:
