@@ -299,7 +299,10 @@ async def test_rules_that_no_storage_takes_are_refused(pool: SharesAtWork) -> No
     wrong = (
         ("admin", "a.b", "-n", "", "a b", "x" * 65, "client;rm")
         if pool.is_cephfs
-        else ("10.0.0.1/8", "0.0.0.0/0", "::/0", "host", "", "10.9.0.1;Access_Type=RW")
+        else (
+            *("10.0.0.1/8", "0.0.0.0/0", "::/0", "host", "", "10.9.0.1;Access_Type=RW"),
+            *("0.0.0.0/32", "::", "fe80::1%eth0", "fe80::%x; }/64"),
+        )
     )
     for to in wrong:
         refused(to=to)

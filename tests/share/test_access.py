@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -55,6 +56,11 @@ async def test_a_second_rule_for_the_same_client_is_refused_in_any_state(
         ({"access_to": "10.0.0.1/8"}, "2.80"),
         ({"access_to": "somewhere"}, "2.80"),
         ({"access_to": "fd00::1"}, "2.37"),
+        ({"access_to": "fe80::1%eth0"}, "2.80"),
+        ({"access_to": "fe80::1%x; } } x {"}, "2.80"),
+        ({"access_to": "0.0.0.0/32"}, "2.80"),
+        ({"access_to": "::"}, "2.80"),
+        ({"access_type": "cephx", "access_to": "mooring-somebody"}, "2.80"),
         ({"access_level": "rwx"}, "2.80"),
         ({"access_type": "cephx", "access_to": "nova"}, "2.12"),
         ({"access_type": "cephx", "access_to": "a.b"}, "2.80"),
@@ -113,6 +119,10 @@ async def test_the_key_of_a_cephx_client_is_shown_and_rests_sealed(cloud: ShareC
         path.read_bytes() for path in cloud.settings.state_path.glob("share.sqlite*")
     )
     assert shown["access_key"].encode() not in content
+    search = f"/share-access-rules?share_id={share_id}&access_key="
+    for key, count in ((shown["access_key"], 1), ("another", 0), ("******", 0)):
+        found = (await cloud.ask("GET", f"{search}{quote(key)}")).key("access_list")
+        assert len(found) == count
     old = await cloud.act(share_id, "access_list", version="2.20")
     assert "access_key" not in old.key("access_list")[0]
 

@@ -80,6 +80,8 @@ async def test_a_rule_that_is_locked_hides_its_client_and_stays(cloud: ShareClou
     search = f"/share-access-rules?share_id={share_id}&access_type=ip&access_to=10.0.0.9"
     assert (await cloud.ask("GET", search)).key("access_list") == []
     assert len((await cloud.ask("GET", search, user="admin")).key("access_list")) == 1
+    search = f"/share-access-rules?share_id={share_id}&access_key=******"
+    assert (await cloud.ask("GET", search)).key("access_list") == []
     assert (await cloud.ask("DELETE", f"/shares/{share_id}")).status == 403
     for user in ("member", "admin"):
         denied = await cloud.act(share_id, "deny_access", {"access_id": rule_id}, user=user)

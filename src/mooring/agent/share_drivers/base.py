@@ -257,12 +257,18 @@ def refuse_smaller(share_id: str, size_gb: int, private: str = "") -> Conflict:
 
 def _network(to: str, pool: SharePoolSettings) -> str:
     try:
-        network = ip_network(to)
+        # Of IPv6 there may be a zone behind the address, which no server of shares takes.
+        network = ip_network("" if "%" in to else to)
     except ValueError as error:
         raise Invalid(
             f"'{to[:64]}' is neither an IP address nor a network without bits for hosts. Nobody "
             "was let in."
         ) from error
+    if network.num_addresses == 1 and network.network_address.is_unspecified:
+        raise Invalid(
+            f"{to} is no client's address, and Ganesha takes it for everybody. Nobody was let in; "
+            "name the clients' networks."
+        )
     if network.prefixlen == 0 and not pool.any_address:
         raise Invalid(
             f"{to} lets in everybody, which pool {pool.name} does not allow. Nobody was let in; "

@@ -18,7 +18,7 @@ from mooring import labels
 from mooring.errors import Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
-from mooring.share.access import rule_rows
+from mooring.share.access import clients, rule_rows
 from mooring.share.access.sagas.apply_rule import APPLY_RULE, ApplyRule
 from mooring.share.access.sagas.deny_rule import DENY_RULE, DenyRule
 from mooring.share.locks import locks
@@ -75,6 +75,7 @@ async def allow(asked: Asked, share_id: str, wanted: NewRule) -> str:
         if earlier is not None:
             return str(earlier.body)
         share = share_rows.visible_to_change(tx, asked.who, share_id)
+        clients.check_project(wanted.access_type, wanted.client, share.project_id)
         _check_unknown(tx, share, wanted)
         _check_share(share)
         _check_health(tx, share, wanted)

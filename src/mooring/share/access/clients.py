@@ -15,6 +15,8 @@ _V6_SINCE, _CEPHX_SINCE = (2, 38), (2, 13)
 _ACCOUNT = re.compile(r'[^"/\\\[\]:;|=,+*?<>@]{4,255}')
 _IDENTITY = re.compile(r"[\x21-\x2d\x2f-\x7e][\x20-\x2d\x2f-\x7e]*")
 """Printable ASCII without a dot."""
+_OF_HOSTS = "mooring-"
+"""What the compute service's cephx ids begin with; a project's id follows."""
 
 
 def check(access_type: str, access_to: str, version: tuple[int, int]) -> str:
@@ -41,11 +43,27 @@ def check(access_type: str, access_to: str, version: tuple[int, int]) -> str:
     return client
 
 
+def check_project(access_type: str, client: str, project_id: str) -> None:
+    """Raise Invalid for the cephx id by which hosts of servers mount another project's shares.
+
+    A storage knows each id in one project; taken here, it would let no server have shares there.
+    """
+    is_of_hosts = access_type == "cephx" and client.startswith(_OF_HOSTS)
+    if is_of_hosts and client != f"{_OF_HOSTS}{project_id}":
+        raise _refuse(client, f"a client of this project; others do not begin with {_OF_HOSTS}")
+
+
 def _check_network(text: str, version: tuple[int, int]) -> str:
     try:
         network = ipaddress.ip_network(text)
     except ValueError as error:
         raise _refuse(text, "an address or a network whose host bits are zero") from error
+    if "%" in text:
+        # Which link it is on means something to the client's machine alone.
+        raise _refuse(text, "an address or a network without a zone")
+    if network.num_addresses == 1 and network.network_address.is_unspecified:
+        # No client has it, and some servers take it for everybody.
+        raise _refuse(text, f"a client's address; everybody is {network.network_address}/0")
     if network.version == 6 and version < _V6_SINCE:
         raise _refuse(text, "an IPv4 address or network; IPv6 needs microversion 2.38")
     return str(network)

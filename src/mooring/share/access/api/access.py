@@ -29,6 +29,8 @@ _PATH = "/shares/{share_id}/action"
 _RULES = "/share-access-rules"
 _RULE = f"{_RULES}/{{access_id}}"
 _SINCE, _FILTERS_SINCE = (2, 45), (2, 82)
+_HIDDEN = ("access_to", "access_key")
+_FILTERS = ("access_type", "access_level", *_HIDDEN)
 
 
 class AllowBody(Struct, frozen=True):
@@ -176,23 +178,18 @@ async def _list(call: Call[Share], share_id: str) -> list[dict[str, Any]]:
 
     rows, hidden = await call.service.store.read(look)
     status = rule_rows.status_of(row.state for row in rows)
-    return [
-        views.rule(call, row, status=status, is_hidden=row.id in hidden)
-        for row in rows
-        if _is_wanted(call, row, is_hidden=row.id in hidden)
-    ]
+    shown = [views.rule(call, row, status=status, is_hidden=row.id in hidden) for row in rows]
+    return [rule for rule in shown if _is_wanted(call, rule, is_hidden=rule["id"] in hidden)]
 
 
-def _is_wanted(call: Call[Share], row: RuleRow, *, is_hidden: bool) -> bool:
-    """Whether the query's filters find a rule; what is hidden is not found by it."""
-    labels = values.pairs(call.query.get("metadata", "{}"), "metadata")
-    if not labels.items() <= row.labels.items():
+def _is_wanted(call: Call[Share], rule: dict[str, Any], *, is_hidden: bool) -> bool:
+    """Whether the query's filters find a rule as it is shown; what is hidden they do not find."""
+    query = call.query
+    labels = values.pairs(query.get("metadata", "{}"), "metadata")
+    if not labels.items() <= rule.get("metadata", {}).items():
         return False
     if call.version < _FILTERS_SINCE:
         return True
-    query = call.query
-    if "access_to" in query and (is_hidden or query["access_to"] != row.access_to):
+    if is_hidden and not query.keys().isdisjoint(_HIDDEN):
         return False
-    return all(
-        query.get(name) in (None, getattr(row, name)) for name in ("access_type", "access_level")
-    )
+    return all(query.get(name) in (None, rule[name]) for name in _FILTERS)
