@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -181,14 +181,17 @@ class SharingCloud(ComputeCloud):
 
     def list_for_administrators(self, export: str) -> None:
         """Let the share service list an export of its own first, preferred, as Manila may."""
+        own = {"id": UNKNOWN, "path": export, "preferred": True, "is_admin_only": True}
+        self.tell("/export_locations", lambda told: {"export_locations": [own, *told.popitem()[1]]})
+
+    def tell(self, path: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Let the share service answer otherwise where a path ends so, as Manila may."""
 
         async def deliver(request: Request, forward: Forward) -> Response:
             answer = await forward(request)
-            if not request.target.endswith("/export_locations"):
+            if request.method != "GET" or not request.target.endswith(path):
                 return answer
-            own = {"id": UNKNOWN, "path": export, "preferred": True, "is_admin_only": True}
-            listed = json.loads(await answer.whole())["export_locations"]
-            content = json.dumps({"export_locations": [own, *listed]}).encode()
+            content = json.dumps(change(json.loads(await answer.whole()))).encode()
             return Response(answer.status, content, {"content-type": "application/json"})
 
         self.deliver = deliver

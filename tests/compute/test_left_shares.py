@@ -10,12 +10,14 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 
 from mooring.agent_api.guest_shares import MountRequest
 from mooring.clients.share import NewRule
 from mooring.compute.hosts import draining
 from mooring.compute.shares import access_rules
 from mooring.compute.shares.loops import sweep_shares
+from mooring.compute.tables import ShareMapping
 from mooring.errors import Invalid
 from tests.compute.shared_moves import (
     OLD,
@@ -222,6 +224,50 @@ async def test_rules_and_mounts_that_no_server_needs_are_shown_and_taken_away(
     await cloud.settle()
     assert (await cloud.rules(share), await cloud.mounts("host1")) == ({}, [])
     assert await cloud.complaints() == []
+
+
+async def rule_of(cloud: SharingCloud, share: str) -> str:
+    path = f"/share-access-rules?share_id={share}"
+    [rule] = (await cloud.share_api("GET", path, user="admin")).body["access_list"]
+    return str(rule["id"])
+
+
+async def test_a_rule_goes_whatever_its_users_made_of_its_metadata(cloud: SharingCloud) -> None:
+    server_id, share = await cloud.make_shared()
+    other, left = await cloud.make_shared()
+    for one in (share, left):
+        path = f"/share-access-rules/{await rule_of(cloud, one)}/metadata/made_by"
+        assert (await cloud.share_api("DELETE", path)).status == 200
+    await cloud.remove_share(server_id, share)
+    await cloud.settle()
+    assert await cloud.rules(share) == {}
+    # And one that leaked: its server is forgotten with all that it had.
+    await cloud.compute.store.write(lambda tx: tx.execute(delete(ShareMapping)))
+    told = " ".join(await cloud.complaints())
+    assert f"in to share {left}, that no server needs" in told, other
+    await sweep_shares.sweep_once(cloud.compute)
+    await cloud.settle()
+    assert await cloud.rules(left) == {}
+
+
+@pytest.mark.parametrize("named", ["before", "meanwhile"])
+async def test_a_user_s_rule_stays_whatever_its_metadata_says(
+    cloud: SharingCloud, named: str
+) -> None:
+    server_id, share = await cloud.make_stopped(), await cloud.make_share()
+    host = (await cloud.server(server_id))["OS-EXT-SRV-ATTR:host"]
+    mark = access_rules.MARK if named == "before" else {}
+    rule_id = await cloud.allow(share, await address_of(cloud, host), metadata=mark)
+    await cloud.add_share(server_id, share)
+    await cloud.settle()
+    body = {"metadata": access_rules.MARK}
+    await cloud.share_api("PUT", f"/share-access-rules/{rule_id}/metadata", body)
+    await cloud.remove_share(server_id, share)
+    await cloud.settle()
+    await sweep_shares.sweep_once(cloud.compute)
+    await cloud.settle()
+    assert list((await cloud.rules(share)).values()) == ["active"]
+    assert await rule_of(cloud, share) == rule_id
 
 
 async def test_what_servers_need_and_what_users_allowed_is_not_swept(sharing: Sharing) -> None:

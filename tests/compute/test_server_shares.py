@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mooring.compute.shares import server_shares
 from mooring.errors import Invalid, Unavailable
 from tests.compute.sharing import UNKNOWN, SharingCloud
 
@@ -94,6 +95,28 @@ async def test_an_export_for_administrators_is_given_to_no_guest(cloud: SharingC
     assert await cloud.shares(server_id) == {share_id: "active"}
 
 
+@pytest.mark.parametrize(
+    ("path", "told", "said"),
+    [
+        ("", {"share_proto": "CIFS"}, "NFS and CEPHFS only"),
+        ("/export_locations", {"export_locations": []}, "no export location"),
+    ],
+)
+async def test_a_share_that_no_host_can_mount_is_refused(
+    cloud: SharingCloud, path: str, told: dict[str, Any], said: str
+) -> None:
+    server_id, share_id = await cloud.make_stopped(), await cloud.make_share()
+
+    def change(answer: dict[str, Any]) -> dict[str, Any]:
+        return told if path else {"share": {**answer["share"], **told}}
+
+    cloud.tell(f"/shares/{share_id}{path}", change)
+    answer = await cloud.add_share(server_id, share_id)
+    assert (answer.status, await cloud.shares(server_id)) == (409, {})
+    assert said in answer.text
+    assert await cloud.rules(share_id) == {}
+
+
 async def test_readers_see_shares_and_change_none(cloud: SharingCloud) -> None:
     server_id, share_id = await cloud.make_shared()
     assert (await cloud.ask("GET", f"/servers/{server_id}/shares", user="reader")).status == 200
@@ -174,6 +197,31 @@ async def test_a_share_that_is_not_available_is_refused(cloud: SharingCloud) -> 
 async def test_shares_of_others_are_not_found(cloud: SharingCloud) -> None:
     server_id, share_id = await cloud.make_stopped(), await cloud.make_share(user="stranger")
     assert (await cloud.add_share(server_id, share_id)).status == 404
+
+
+@pytest.mark.parametrize("user", ["member", "admin"])
+async def test_a_public_share_of_another_project_is_not_attached(
+    cloud: SharingCloud, user: str
+) -> None:
+    server_id, share_id = await cloud.make_stopped(), await cloud.make_share(user="stranger")
+    public = {"share": {"is_public": True}}
+    await cloud.share_api("PUT", f"/shares/{share_id}", public, user="admin")
+    assert (await cloud.share_api("GET", f"/shares/{share_id}")).status == 200
+    answer = await cloud.add_share(server_id, share_id, user=user)
+    assert (answer.status, await cloud.shares(server_id)) == (404, {})
+    assert "of the same project" in answer.text
+    assert await cloud.rules(share_id) == {}
+
+
+async def test_a_server_gets_no_more_shares_than_a_guest_can_have(
+    cloud: SharingCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_shares, "GUEST_SHARES", 1)
+    server_id, share_id = await cloud.make_shared()
+    answer = await cloud.add_share(server_id, await cloud.make_share())
+    assert answer.status == 409
+    assert "1 at most" in answer.text
+    assert await cloud.shares(server_id) == {share_id: "inactive"}
 
 
 @pytest.mark.parametrize(

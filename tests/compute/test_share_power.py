@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.compute.shares import mappings
-from mooring.errors import Forbidden, Invalid, Unavailable
+from mooring.errors import Conflict, Forbidden, Invalid, Unavailable
 from tests.compute.sharing import SharingCloud, at
 
 pytestmark = pytest.mark.anyio
@@ -166,6 +166,30 @@ async def test_a_deletion_ends_an_attach_that_waits(cloud: SharingCloud) -> None
     assert await cloud.rules(share_id) == {}
 
 
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_start_that_fails_leaves_nothing_mounted(
+    cloud: SharingCloud, *, hangs: bool
+) -> None:
+    """Unless the host does not unmount it, for hours: the next start takes it as it is."""
+    server_id, share_id = await cloud.make_shared()
+    host = await host_of(cloud, server_id)
+    cloud.hypervisor(host).knobs.fail("define", Conflict("It will not start."))
+    if hangs:
+        cloud.silent = ("DELETE", f"/servers/{server_id}/shares/")
+    assert await cloud.act(server_id, "os-start") == 202
+    for _ in range(60):
+        await cloud.pass_time(60)
+    cloud.silent = None
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "SHUTOFF"
+    assert await cloud.shares(server_id) == {share_id: "inactive"}
+    assert await cloud.mounts(host) == ([(server_id, share_id)] if hangs else [])
+    await cloud.look_at_hosts()
+    await cloud.power(server_id, "os-start")
+    assert await cloud.shares(server_id) == {share_id: "active"}
+    assert await cloud.mounts(host) == [(server_id, share_id)]
+
+
 async def reset_some_times(cloud: SharingCloud, server_id: str, times: int) -> None:
     path, body = f"/servers/{server_id}/action", {"os-resetState": {"state": "error"}}
     for _ in range(times):
@@ -282,6 +306,7 @@ async def test_a_detach_of_a_running_guest_in_error_leaves_everything(cloud: Sha
     [
         ("os-migrateLive", {"host": None, "block_migration": "auto"}, 409, "detach its shares"),
         ("rebuild", {"imageRef": "image"}, 400, "detach its shares"),
+        ("shelve", None, 409, "detach its shares"),
         ("migrate", None, 409, "--os-compute-api-version 2.106"),
         ("resize", {"flavorRef": "2"}, 409, "--os-compute-api-version 2.106"),
     ],

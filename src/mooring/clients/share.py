@@ -134,6 +134,17 @@ class ShareClient:
             if len(page) < _PAGE:
                 return found
 
+    async def has_locked(self, caller: Caller, rule_id: str, reason: str) -> bool:
+        """Whether the caller's project has locked an access rule for a reason."""
+        query = {
+            "resource_id": rule_id,
+            "resource_type": "access_rule",
+            "resource_action": "delete",
+            "lock_reason": reason,
+        }
+        path = f"/resource-locks?{urlencode(query)}"
+        return bool(await self._read("GET", path, "resource_locks", list[_Lock], caller=caller))
+
     async def access_rule(self, caller: Caller, rule_id: str) -> LockedRule:
         """Return one access rule. Raises NotFound."""
         path = f"/share-access-rules/{_part(rule_id)}"

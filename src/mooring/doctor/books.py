@@ -74,6 +74,7 @@ class Books(Struct):
     shares: dict[str, dict[str, Any]]
     share_exports: dict[str, dict[str, Any]]
     share_rules: dict[str, dict[str, Any]]
+    share_locks: dict[str, dict[str, Any]]
     share_snapshots: dict[str, dict[str, Any]]
     share_reservations: dict[str, dict[str, Any]]
     """What growing shares may take besides."""

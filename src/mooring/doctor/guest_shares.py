@@ -91,15 +91,24 @@ def _stray_rules(books: Books) -> Iterator[Finding]:
         for place in row["places"]
     }
     ours = {host["share_address"] for host in books.hosts.values()}
-    for rule_id, rule in books.share_rules.items():
+    for rule_id in _locked_rules(books) & books.share_rules.keys():
+        rule = books.share_rules[rule_id]
         share_id, client = rule["share_id"], rule["access_to"]
-        is_swept = books.is_busy(doors.lock_of(share_id, client))
-        made = LockedRule(
-            rule_id, share_id, rule["access_type"], client, rule["state"], rule["metadata"]
-        )
-        if access_rules.is_ours(made, ours) and (share_id, client) not in needed and not is_swept:
+        made = LockedRule(rule_id, share_id, rule["access_type"], client, rule["state"])
+        is_kept = (share_id, client) in needed or books.is_busy(doors.lock_of(share_id, client))
+        if access_rules.is_of_hosts(made, ours) and not is_kept:
             message = f"it lets {client} in to share {share_id}, that no server needs"
             yield Finding(f"access rule {rule_id}", "orphan", message, _SWEPT)
+
+
+def _locked_rules(books: Books) -> set[str]:
+    """Return the ids of access rules that a compute service has locked as it made them."""
+    made = ("delete", access_rules.REASON, "service")
+    return {
+        lock["resource_id"]
+        for lock in books.share_locks.values()
+        if (lock["resource_action"], lock["lock_reason"], lock["lock_context"]) == made
+    }
 
 
 def _place(

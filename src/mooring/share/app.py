@@ -17,7 +17,14 @@ from mooring.share.services.api import absent, operators
 from mooring.share.services.loops.watch_pools import POOLS
 from mooring.share.shares.api import instances, share_actions, shares
 from mooring.share.snapshots.api import snapshots
-from mooring.share.tables import ExportRow, ReservationRow, RuleRow, ShareRow, SnapshotRow
+from mooring.share.tables import (
+    ExportRow,
+    ReservationRow,
+    ResourceLockRow,
+    RuleRow,
+    ShareRow,
+    SnapshotRow,
+)
 from mooring.share.types import types
 from mooring.share.types.api import types as type_routes
 from mooring.web import faces, operations
@@ -76,6 +83,7 @@ SERVICE = Service(
         "shares": rows_of(ShareRow),
         "share_exports": rows_of(ExportRow),
         "share_rules": rows_of(RuleRow),
+        "share_locks": rows_of(ResourceLockRow),
         "share_snapshots": rows_of(SnapshotRow),
         "share_reservations": rows_of(ReservationRow),
     },

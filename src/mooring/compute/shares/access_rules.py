@@ -46,14 +46,15 @@ async def find_by_id(run: Run[Compute], rule_id: str) -> LockedRule | None:
 
 
 def is_marked(rule: Rule | LockedRule) -> bool:
-    """Whether this service has made a rule."""
+    """Whether a rule says that this service has made it, which its users may change."""
     return MARK.items() <= rule.metadata.items()
 
 
-def is_ours(rule: LockedRule, addresses: Collection[str]) -> bool:
-    """Whether this service has made a rule, for one of the hosts with these addresses."""
-    if not is_marked(rule):
-        return False
+def is_of_hosts(rule: LockedRule, addresses: Collection[str]) -> bool:
+    """Whether a rule that this service's project has locked lets in hosts with these addresses.
+
+    Another cloud may have its compute service in the same project.
+    """
     return rule.access_type == PROTOCOLS[CEPHFS] or rule.access_to in addresses
 
 

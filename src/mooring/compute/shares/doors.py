@@ -73,7 +73,8 @@ async def grant(run: Run[Compute], folder: Folder) -> None:
             "Delete that rule, and try again."
         )
     state = MOUNTED if place.state == MOUNTED else GRANTED
-    await _change(run, folder, state=state, tries=0, rule_id=rule.id)
+    is_ours = await _is_ours(run, place, rule)
+    await _change(run, folder, state=state, tries=0, rule_id=rule.id, rule_is_ours=is_ours)
 
 
 async def revoke(run: Run[Compute], folder: Folder, *, undoes: bool = False) -> None:
@@ -109,7 +110,7 @@ async def look(run: Run[Compute], folder: Folder) -> None:
     if rule is None:
         await run.service.store.write(partial(_forget, run=run, folder=folder))
     else:
-        await _change(run, folder, state=GRANTED, rule_id=rule.id)
+        await _change(run, folder, state=GRANTED, rule_id=rule.id, rule_is_ours=True)
 
 
 async def deny_stray(run: Run[Compute], share_id: str, rule_id: str, tried: int) -> None:
@@ -224,7 +225,7 @@ def _note_rule(tx: Session, run: Run[Compute], folder: Folder, client: str, rule
     require_lease(tx, run)
     for place in share_places.of_client(tx, folder.share_id, client):
         where = place.mapping_id, place.host
-        share_places.change(tx, *where, run.now(), rule_id=rule_id)
+        share_places.change(tx, *where, run.now(), rule_id=rule_id, rule_is_ours=True)
 
 
 # -- rules -------------------------------------------------------------------------------------
@@ -244,7 +245,17 @@ async def _find_own(
         return None
     else:
         rule = await _find_listed(run, folder, place)
-    return rule if rule is not None and access_rules.is_marked(rule) else None
+    return rule if rule is not None and await _is_ours(run, place, rule) else None
+
+
+async def _is_ours(run: Run[Compute], place: Place, rule: Rule | LockedRule) -> bool:
+    """Whether this service has made a rule: noted when it was, or told by its lock.
+
+    Its metadata its users may change. That alone tells it where a release before noted a rule.
+    """
+    if rule.id != place.rule_id:
+        return await run.service.shares.has_locked(None, rule.id, access_rules.REASON)
+    return access_rules.is_marked(rule) if place.rule_is_ours is None else place.rule_is_ours
 
 
 async def _find_listed(run: Run[Compute], folder: Folder, place: Place) -> Rule | None:
@@ -320,7 +331,8 @@ async def _have_denied(
         if not is_unavailable(error):
             await _change(run, folder, state=GRANTED, tries=0)
         raise
-    await _change(run, folder, tries=tried + 1)
+    # Its lock, by which it was known until now, goes with it.
+    await _change(run, folder, tries=tried + 1, rule_id=rule.id, rule_is_ours=True)
 
 
 async def _deny(run: Run[Compute], folder: Folder, rule: Rule | LockedRule, tried: int) -> None:

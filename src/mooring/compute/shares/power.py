@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from mooring.compute.hosts import guests
 from mooring.compute.shares import doors, folders, mappings, share_places
 from mooring.compute.shares.share_places import GRANTED, GRANTING, MOUNTED
-from mooring.errors import Unavailable
-from mooring.saga.define import Step
+from mooring.errors import MooringError, Unavailable
+from mooring.saga.define import Step, Together
+from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
 
     from mooring.compute.service import Compute
     from mooring.compute.shares.folders import Folder
-    from mooring.saga.define import Run, Together
+    from mooring.saga.define import Run
+
+log = structlog.get_logger()
 
 
 def look(tx: Session, server_id: str, host: str) -> tuple[list[Folder], list[str]]:
@@ -85,6 +90,28 @@ async def unmount(notes: Any, item: str, run: Run[Compute]) -> Together:
     After many tries it stays mounted, for the next start, and the saga ends badly.
     """
     return await guests.insist(run, folders.unmount(run, find(notes, item)))
+
+
+async def unmount_unused(notes: Any, run: Run[Compute]) -> Together:
+    """Unmount what a start had mounted whose guest is off after all.
+
+    What the host does not unmount stays mounted, for the next start.
+    """
+    done: list[Together] = []
+    for folder in notes.shares:
+        if folder.mapping_id not in notes.mounted:
+            try:
+                done.append(await guests.insist(run, folders.unmount(run, folder)))
+            except MooringError as error:
+                if is_unavailable(error):
+                    raise
+                log.warning("a share stays mounted", share=folder.share_id, why=str(error))
+
+    def write(tx: Session) -> None:
+        for each in done:
+            each.write(tx)
+
+    return Together(write)
 
 
 def show(tx: Session, server_id: str, now: datetime, *, runs: bool) -> None:

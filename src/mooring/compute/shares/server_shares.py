@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mooring.agent_api.guest_shares import GUEST_SHARES
 from mooring.clients.placement import has_trait
 from mooring.compute.actions import actions
 from mooring.compute.hosts import hosts
@@ -74,8 +75,8 @@ def visible(tx: Session, who: Who, server_id: str, share_id: str) -> ShareMappin
 async def attach(compute: Compute, who: Who, server_id: str, wanted: NewShare) -> ShareMapping:
     """Record the wish and its saga at once. The checks are in the order of facts/compute.md 7.1."""
     _check_tag(wanted.tag)
-    await compute.store.read(lambda tx: _check_server(tx, compute, who, server_id))
-    found = await _find_share(compute, who, wanted.share_id)
+    server = await compute.store.read(lambda tx: _check_server(tx, compute, who, server_id))
+    found = await _find_share(compute, who, wanted.share_id, server.project_id)
 
     def begin(tx: Session) -> ShareMapping:
         server = _check_server(tx, compute, who, server_id)
@@ -121,7 +122,7 @@ async def detach(compute: Compute, who: Who, server_id: str, share_id: str) -> N
 
 def can_have_shares(traits: Sequence[str], extra_specs: dict[str, str]) -> bool:
     """Whether a host with these traits gives shares to a server with these extra specs."""
-    shares_memory = has_trait(traits, SHARED_MEMORY) or PAGE_SIZE in extra_specs
+    shares_memory = has_trait(traits, SHARED_MEMORY) or bool(extra_specs.get(PAGE_SIZE))
     return has_trait(traits, VIRTIOFS) and shares_memory
 
 
@@ -160,9 +161,18 @@ def _check_traits(server: Server, host: Host) -> None:
     )
 
 
-async def _find_share(compute: Compute, who: Who, share_id: str) -> _Found:
-    """Look at a share as its user sees it. Raises NotFound, Conflict."""
+async def _find_share(compute: Compute, who: Who, share_id: str, project_id: str) -> _Found:
+    """Look at a share of the server's project as its user sees it. Raises NotFound, Conflict.
+
+    One that another project has made public is seen and not given: hosts are let in to write, as
+    administrators, and its owner could not delete it meanwhile.
+    """
     share = await compute.shares.show(who, share_id)
+    if share.project_id != project_id:
+        raise NotFound(
+            f"Project {project_id} of the server has no share {share_id}. Nothing was changed; "
+            "attach a share of the same project."
+        )
     if share.status != "available":
         raise Conflict(
             f"Share {share_id} is {share.status}; only one that is available can be attached. "
@@ -183,7 +193,13 @@ async def _find_share(compute: Compute, who: Who, share_id: str) -> _Found:
 
 
 def _check_unused(tx: Session, server: Server, wanted: NewShare) -> None:
-    for row in mappings.of_server(tx, server.id):
+    rows = mappings.of_server(tx, server.id)
+    if len(rows) >= GUEST_SHARES:
+        raise Conflict(
+            f"Instance {server.id} has {len(rows)} shares, and a guest has {GUEST_SHARES} at "
+            "most. Nothing was attached; detach another one first."
+        )
+    for row in rows:
         if row.share_id == wanted.share_id:
             raise Conflict(
                 f"Share {wanted.share_id} is attached to instance {server.id} already, with tag "

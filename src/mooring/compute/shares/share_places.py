@@ -28,6 +28,7 @@ class Place(Struct, frozen=True):
     state: str
     tries: int
     rule_id: str | None
+    rule_is_ours: bool | None
     path: str | None
 
 
@@ -76,7 +77,7 @@ def of_client(tx: Session, share_id: str, access_to: str) -> Sequence[Place]:
 def add(tx: Session, mapping_id: str, host: str, access_to: str, now: datetime) -> Place:
     """Note that a host is being let in."""
     tx.flush()
-    place = Place(mapping_id, host, access_to, GRANTING, 0, None, None)
+    place = Place(mapping_id, host, access_to, GRANTING, 0, None, None, None)
     values = {name: getattr(place, name) for name in Place.__struct_fields__}
     _add.run(tx, {**values, "created_at": now, "updated_at": now})
     return place

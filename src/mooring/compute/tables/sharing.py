@@ -77,6 +77,8 @@ class SharePlace(Base):
     """Whom the rule lets in for this host: its address, or the cephx id of all hosts."""
     rule_id: Mapped[str | None]
     """The rule that was made or found; None while there is none."""
+    rule_is_ours: Mapped[bool | None]
+    """Whether this service made it; None where that was not noted, which its metadata tells."""
     tries: Mapped[int] = mapped_column(default=0)
     """How many rules in error were denied, since the host was last let in, to make a new one."""
     path: Mapped[str | None]

@@ -12,14 +12,14 @@ from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.power.sagas import power_request
 from mooring.compute.power.sagas.power_notes import GIVES, TAKES, ChangePower, takes_disks
-from mooring.compute.power.sagas.power_outcome import STATES, WITH_SHARES, guest_after, seen
+from mooring.compute.power.sagas.power_outcome import OFF, STATES, WITH_SHARES, guest_after, seen
 from mooring.compute.servers import states
 from mooring.compute.shares import power
 from mooring.compute.tables import BlockDevice
 from mooring.compute.volumes import devices, disks
 from mooring.compute.volumes.sagas.release_device import hurry
 from mooring.errors import Conflict, NotFound
-from mooring.saga.define import Each, Lock, Mode, Run, Saga, Step, exclusive
+from mooring.saga.define import Each, Lock, Mode, Run, Saga, Step, Together, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -50,6 +50,13 @@ async def look_at_guest(notes: ChangePower, run: Run[Compute]) -> ChangePower | 
         return None
     guest = await guests.ask(run, notes.host, lambda agent: agent.show_server(notes.server_id))
     return replace(notes, found=guest.state if guest else "")
+
+
+async def unmount_unused(notes: ChangePower, run: Run[Compute]) -> Together | None:
+    """Unmount the shares of a guest that was to start, and is off."""
+    if notes.found not in OFF or await guests.is_lost(run, notes.host):
+        return None
+    return await power.unmount_unused(notes, run)
 
 
 def give_up(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
@@ -154,7 +161,11 @@ def _make(
         locks=_locks,
         mode=mode,
         pivot="set_power",
-        failed_end=(Step("look_at_guest", look_at_guest), Step("give_up", give_up)),
+        failed_end=(
+            Step("look_at_guest", look_at_guest),
+            Step("unmount_unused", unmount_unused),
+            Step("give_up", give_up),
+        ),
         residue=("faults", "instance_actions"),
         story=tell(_describe),
     )

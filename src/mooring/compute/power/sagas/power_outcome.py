@@ -24,6 +24,8 @@ _GUESTS = {"off": "stopped", "pause": "paused", "suspend": "suspended"}
 """How a guest is after a change; after every other one it runs."""
 WITH_SHARES = frozenset({"running", "paused"})
 """How guests are that have their shares mounted."""
+OFF = frozenset({"stopped", "crashed"})
+"""How guests are that have no use of them."""
 
 
 def guest_after(notes: ChangePower) -> str:

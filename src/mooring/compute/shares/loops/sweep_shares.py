@@ -1,8 +1,7 @@
 """Look for access rules of ours, and for mounts, that no server needs, and take them away.
 
-Rules are ours that this service's project has locked, with our reason and our mark, for a client
-that is one of our hosts, or a cephx id of ours. What two looks both find is swept, if no operation
-has it in hand.
+Rules are ours that this service's project has locked for our reason, for a client that is one of
+our hosts, or a cephx id. What two looks both find is swept, if no operation has it in hand.
 """
 
 from __future__ import annotations
@@ -104,7 +103,8 @@ class Sweep:
         return [
             SweepShare(share_id=rule.share_id, rule_id=rule.id, client=rule.access_to)
             for rule in self._rules.values()
-            if (rule.share_id, rule.access_to) not in needed and access_rules.is_ours(rule, ours)
+            if (rule.share_id, rule.access_to) not in needed
+            and access_rules.is_of_hosts(rule, ours)
         ]
 
     async def _learn_rules(self) -> None:
