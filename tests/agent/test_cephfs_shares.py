@@ -16,10 +16,11 @@ from mooring.agent.share_drivers.base import Grant
 from mooring.agent.share_drivers.cephfs import CephfsShares
 from mooring.agent.share_drivers.opening import open_share_pools
 from mooring.agent.share_drivers.options import CephfsShareOptions
-from mooring.errors import Invalid, Unavailable
+from mooring.errors import Conflict, Invalid, Unavailable
 from mooring.fence.journal import Journal
 from tests.agent.ceph_cluster import POOL_CLIENT, CephCluster
 from tests.agent.cephfs_shares import CephfsAtWork, real_cephfs
+from tests.agent.share_pools import gib
 from tests.sampling import choose
 
 pytestmark = pytest.mark.anyio
@@ -165,6 +166,20 @@ async def test_a_rule_made_read_only_takes_the_right_to_write_at_once(
         finally:
             await work.unmount("held")
         assert await work.level("s1", key=key) == "ro"
+
+
+@pytest.mark.hosts
+async def test_a_share_takes_no_more_than_its_size(
+    tmp_path: Path, journal: Journal, ceph_cluster: CephCluster
+) -> None:
+    async with real_cephfs(SharePoolSettings(), tmp_path, journal, ceph_cluster) as work:
+        await work.driver.create("s1", 1, None, "op")
+        with pytest.raises(AssertionError, match="quota exceeded"):
+            await work.write("s1", gib(1.1))
+        await work.driver.resize("s1", 2, "op")
+        await work.write("s1", gib(1.1))
+        with pytest.raises(Conflict):
+            await work.driver.resize("s1", 1, "op")
 
 
 @pytest.mark.hosts
