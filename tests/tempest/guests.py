@@ -147,6 +147,8 @@ def serve_login(cloud: Cloud, host_key: Any, connection: socket.socket) -> None:
             channel.sendall_stderr(said.encode())
             channel.send_exit_status(status)
             channel.close()
+            # Who has the answer still closes its own end, which fails where nobody is left.
+            transport.join(_ACCEPT_S)
     finally:
         transport.close()
 
