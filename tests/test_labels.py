@@ -54,5 +54,39 @@ async def test_volumes_snapshots_and_shares_take_no_more(tmp_path: Path) -> None
         assert (await cloud.ask("POST", f"{volume}/action", body)).status == 400
 
 
+@pytest.mark.anyio
+async def test_what_is_made_or_changed_with_more_is_refused(tmp_path: Path) -> None:
+    more = items(LABELS + 1)
+    async with SimulatedCloud(tmp_path) as cloud:
+        made = await cloud.ask("POST", "/volume/v3/volumes", {"volume": {"size": 1}})
+        volume_id = made.key("volume")["id"]
+        share = {"share_proto": "NFS", "size": 1}
+        made = await cloud.ask("POST", "/share/v2/shares", {"share": share}, version="2.82")
+        share_id = made.key("share")["id"]
+        await cloud.settle()
+        wanted = {"backup": {"volume_id": volume_id}}
+        made = await cloud.ask("POST", "/volume/v3/backups", wanted, version="3.43")
+        backup_id = made.key("backup")["id"]
+        await cloud.settle()
+        rule = {"access_type": "ip", "access_to": "192.0.2.1", "metadata": more}
+        for method, path, body in (
+            ("POST", "/volume/v3/volumes", {"volume": {"size": 1, "metadata": more}}),
+            ("PUT", f"/volume/v3/volumes/{volume_id}", {"volume": {"metadata": more}}),
+            ("POST", "/volume/v3/snapshots", _named("snapshot", volume_id=volume_id)),
+            ("POST", "/volume/v3/backups", _named("backup", volume_id=volume_id)),
+            ("PUT", f"/volume/v3/backups/{backup_id}", _named("backup")),
+            ("POST", "/share/v2/shares", _named("share", **share)),
+            ("POST", "/share/v2/snapshots", _named("snapshot", share_id=share_id)),
+            ("POST", f"/share/v2/shares/{share_id}/action", {"allow_access": rule}),
+        ):
+            version = "2.82" if "/share/" in path else "3.43"
+            answer = await cloud.ask(method, path, body, version=version)
+            assert (answer.status, str(LABELS) in answer.text) == (400, True), (path, answer.text)
+
+
+def _named(key: str, **fields: object) -> dict[str, object]:
+    return {key: {**fields, "metadata": items(LABELS + 1)}}
+
+
 def _version(path: str) -> str | None:
     return "2.82" if path.startswith("/share") else None

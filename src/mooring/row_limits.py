@@ -6,6 +6,20 @@ LABELS = 128
 """Most items of metadata of one volume, snapshot, share or access rule: as many as Nova takes for a
 server, where Cinder and Manila have no bound."""
 
+VOLUME_ATTACHMENTS = 256
+"""Most attachments of one volume: of a volume of many servers, two each while they move. Cinder has
+no bound."""
+
+VOLUME_CONNECTOR_BYTES = 16384
+"""Longest connector of a host, as JSON: os-brick's are of a few hundred bytes."""
+
+SHARE_RULES = 1024
+"""Most access rules of one share: one for each host of the largest cloud. Manila has no bound."""
+
+SHARE_LOCKS = 64
+"""Most resource locks that users place on one share or access rule, none of a rule's own counted.
+Manila has no bound."""
+
 IDENTITY_CREDENTIALS = 100
 """Most application credentials of a user: as many as it has keypairs. Keystone's `user_limit`."""
 

@@ -18,7 +18,10 @@ from tests.fuzz.questions import columns_of, words_in
 
 pytestmark = pytest.mark.anyio
 
-TEXTS = ("", "x", "-1", "99999999999999999999", "100%", "2026-01-01", "gt:2026", "true", "\0")
+TEXTS = (
+    *("", "x", "-1", "99999999999999999999", "100%", "2026-01-01", "gt:2026", "true", "\0"),
+    *("{[]: 1}", r"{'a': '\ud800'}", r"{'a': '\0'}"),
+)
 _NEWEST = "latest"
 
 

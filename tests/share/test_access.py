@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
+from mooring.share.access import access
 from tests.share.cloud import UNKNOWN, ShareCloud
 
 pytestmark = pytest.mark.anyio
@@ -185,3 +186,18 @@ async def test_a_rule_that_is_denied_before_it_was_applied_is_gone(cloud: ShareC
     await cloud.settle()
     assert await cloud.rules(share_id) == {}
     assert await cloud.let_in(share_id) == {}
+
+
+async def test_a_share_has_no_rules_without_end(
+    cloud: ShareCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "SHARE_RULES", 1)
+    share_id = await cloud.make()
+    rule_id = await cloud.allow(share_id, "10.0.0.1")
+    value = {"access_type": "ip", "access_to": "10.0.0.2"}
+    answer = await cloud.act(share_id, "allow_access", value)
+    assert (answer.status, "no share has more" in answer.text) == (400, True)
+    await cloud.act(share_id, "deny_access", {"access_id": rule_id})
+    await cloud.settle()
+    await cloud.allow(share_id, "10.0.0.2")
+    assert await cloud.rules(share_id) == {"10.0.0.2": "active"}

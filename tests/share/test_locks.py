@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mooring.share.locks import locking
 from tests.share.cloud import UNKNOWN, ShareCloud
 
 pytestmark = pytest.mark.anyio
@@ -203,3 +204,14 @@ async def test_locks_come_with_their_microversions(cloud: ShareCloud) -> None:
     answer = await cloud.ask("POST", "/resource-locks", {"resource_lock": rule})
     assert answer.status == 409
     await cloud.settle()
+
+
+async def test_nobody_locks_a_thing_without_end(
+    cloud: ShareCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locking, "SHARE_LOCKS", 2)
+    share_id = await cloud.make()
+    await locked_rule(cloud, share_id)
+    body = {"resource_lock": {"resource_id": share_id, "resource_type": "share"}}
+    statuses = [(await cloud.ask("POST", "/resource-locks", body)).status for _ in range(3)]
+    assert statuses == [200, 200, 400]

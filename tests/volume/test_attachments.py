@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mooring.errors import Conflict, Invalid, MooringError, Unavailable
+from mooring.volume.attachments import reserving
 from tests.volume.cloud import SERVER, SERVER_2, UNKNOWN, VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
@@ -127,6 +128,27 @@ async def test_a_reservation_without_a_server_is_another_servers(cloud: VolumeCl
 )
 async def test_a_malformed_attachment_is_refused(cloud: VolumeCloud, body: dict[str, Any]) -> None:
     assert (await cloud.ask("POST", "/attachments", {"attachment": body})).status == 400
+
+
+async def test_a_volume_has_no_attachments_without_end(
+    cloud: VolumeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reserving, "_MOST", 3)
+    volume_id = await cloud.make()
+    statuses = [(await cloud.reserve(volume_id)).status for _ in range(4)]
+    assert statuses == [200, 200, 200, 400]
+
+
+async def test_a_connector_and_a_mountpoint_have_a_length(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make()
+    attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
+    body = {"attachment": {"connector": {**connector(), "more": "x" * 20_000}}}
+    assert (await cloud.ask("PUT", f"/attachments/{attachment_id}", body)).status == 400
+    assert (await cloud.connect(attachment_id)).status == 200
+    await cloud.detach(attachment_id)
+    attach = {"instance_uuid": SERVER, "mountpoint": "/dev/" + "x" * 251}
+    assert (await cloud.act(volume_id, "os-attach", attach)).status == 400
+    assert await cloud.status(volume_id) == "available"
 
 
 async def test_an_attachment_of_an_unknown_volume_is_not_found(cloud: VolumeCloud) -> None:

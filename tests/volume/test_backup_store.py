@@ -9,13 +9,14 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Protocol
 
 import msgspec
 import pytest
 
 from mooring import typed
-from mooring.errors import Conflict, Unavailable
+from mooring.errors import Conflict, NoCapacity, Unavailable
 from mooring.volume.backups.stores.base import BackupStore, Manifest, Piece
 from mooring.volume.backups.stores.directory import DirectoryStore
 from mooring.volume.backups.stores.s3 import S3Store
@@ -248,3 +249,20 @@ async def test_a_directorys_removal_that_was_killed_is_gone_on_with(
     assert await store.backups() == {ONE: False}
     await store.delete(ONE)
     assert await store.backups() == {}
+
+
+async def test_a_directory_keeps_room_for_what_is_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DirectoryStore(tmp_path / "backups", makes=True, reserve_bytes=1 << 20)
+    await store.setup()
+    await store.begin(ONE)
+    left = SimpleNamespace(free=(1 << 20) + len(DATA))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: left)
+    await store.put_piece(ONE, digest(DATA), DATA)
+    left.free -= len(DATA)
+    with pytest.raises(NoCapacity, match="is full"):
+        await store.put_piece(ONE, digest(b"more"), b"more")
+    # What is there already takes nothing.
+    await store.put_piece(ONE, digest(DATA), DATA)
+    assert await store.find_pieces(ONE) == {digest(DATA)}

@@ -36,6 +36,9 @@ async def test_newest_first_unless_sorted_otherwise(cloud: VolumeCloud) -> None:
     assert await names(cloud, "sort_key=name&sort_dir=desc") == ["c", "b", "a"]
     assert (await cloud.ask("GET", "/volumes?sort=name:up")).status == 400
     assert (await cloud.ask("GET", "/volumes?sort=colour:asc")).status == 400
+    for user, status in (("member", 400), ("admin", 200)):
+        by_host = await cloud.ask("GET", "/volumes?sort=host:asc", user=user)
+        assert by_host.status == status
     assert (await cloud.ask("GET", "/volumes?sort=name:asc&sort_key=name")).status == 400
 
 

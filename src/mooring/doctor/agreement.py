@@ -102,7 +102,9 @@ def _attachments(books: Books) -> Iterator[Finding]:
         keys = (f"server:{row['server_id']}", f"volume:{row['volume_id']}")
         if row["saga_id"] or row["borrowed_at"] is not None or books.is_busy(*keys):
             continue
-        if row["server_id"] is not None and attachment_id not in known:
+        # What users make without a service is theirs, whatever server they name.
+        is_users = row["by_service"] is not None and not row["by_service"]
+        if row["server_id"] is not None and attachment_id not in known and not is_users:
             message = f"server {row['server_id']} does not know it"
             advice = f"openstack volume attachment delete {attachment_id}"
             yield Finding(f"attachment {attachment_id}", "orphan", message, advice)

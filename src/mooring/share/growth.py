@@ -26,10 +26,12 @@ BOUNDS: tuple[Bound[Share], ...] = (
     Bound(TypeRow, "made by administrators alone"),
     Bound(TypeAccessRow, "made by administrators alone"),
     Bound(ShareRow, "the quota `shares`; gone with the share"),
-    Bound(ExportRow, "gone with their share"),
-    Bound(RuleRow, "gone with their share"),
+    Bound(ExportRow, "a few of each share; gone with it"),
+    Bound(RuleRow, "`SHARE_RULES` of each share; gone with it"),
     Bound(SnapshotRow, "the quota `snapshots`; gone with the snapshot"),
-    Bound(ResourceLockRow, "gone with what they lock"),
+    Bound(
+        ResourceLockRow, "`SHARE_LOCKS` of each share and rule, and the rules' own; gone with it"
+    ),
     Bound(PoolRow, "one for each pool of a host"),
     Bound(QuotaProjectRow, "one for each project"),
     Bound(QuotaRow, "set by administrators alone"),

@@ -30,7 +30,7 @@ BOUNDS: tuple[Bound[Volume], ...] = (
     Bound(SnapshotRow, "the quota `snapshots`; gone with the snapshot"),
     Bound(BackupRow, "the quota `backups`; gone with the backup"),
     Bound(TransferRow, "one of a volume"),
-    Bound(AttachmentRow, "gone with their volume"),
+    Bound(AttachmentRow, "`VOLUME_ATTACHMENTS` of each volume; gone with it"),
     Bound(ExportRow, "one of a volume for each host"),
     Bound(BackendRow, "one for each pool of a host"),
     Bound(QuotaProjectRow, "one for each project"),

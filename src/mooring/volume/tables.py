@@ -255,6 +255,8 @@ class AttachmentRow(Base):
     server_id: Mapped[str | None]
     user_id: Mapped[str] = mapped_column(default="", server_default="")
     """Who reserved it, and may see its connection; empty for those of before that was kept."""
+    by_service: Mapped[bool | None]
+    """Whether a service made it for its user; None for those of before that was kept."""
     attach_status: Mapped[str]
     attach_mode: Mapped[str | None]
     connector: Mapped[dict[str, Any] | None] = mapped_column(Json)

@@ -64,12 +64,20 @@ def pairs(text: str, name: str) -> dict[str, str]:
     """Read a filter that is a dictionary in Python's or JSON's spelling. Raises Invalid."""
     try:
         found: Any = ast.literal_eval(text[:4096])
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise _no_pairs(name) from error
     if not isinstance(found, dict):
         raise _no_pairs(name)
     items = cast("dict[Any, Any]", found).items()
-    return {str(key): str(value) for key, value in items}
+    read = {str(key): str(value) for key, value in items}
+    if not all(map(_can_be_stored, (*read, *read.values()))):
+        raise _no_pairs(name)
+    return read
+
+
+def _can_be_stored(text: str) -> bool:
+    """Whether a database takes a text that was written with escapes: no NUL, nor half a letter."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _no_pairs(name: str) -> Invalid:

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from mooring import labels
 from mooring.errors import Invalid, NotFound
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
+from mooring.row_limits import SHARE_RULES
 from mooring.share.access import clients, rule_rows
 from mooring.share.access.sagas.apply_rule import APPLY_RULE, ApplyRule
 from mooring.share.access.sagas.deny_rule import DENY_RULE, DenyRule
@@ -77,6 +78,7 @@ async def allow(asked: Asked, share_id: str, wanted: NewRule) -> str:
         share = share_rows.visible_to_change(tx, asked.who, share_id)
         clients.check_project(wanted.access_type, wanted.client, share.project_id)
         _check_unknown(tx, share, wanted)
+        _check_room(tx, share)
         _check_share(share)
         _check_health(tx, share, wanted)
         row = _add(tx, asked, share, wanted)
@@ -99,7 +101,7 @@ def _add(tx: Session, asked: Asked, share: ShareRow, wanted: NewRule) -> RuleRow
         client=wanted.client,
         access_level=wanted.access_level,
         state=rule_rows.QUEUED_TO_APPLY,
-        labels=dict(wanted.metadata),
+        labels=labels.merge({}, wanted.metadata, whole=True),
         saga_id="",
         created_at=asked.share.clock.now(),
     )
@@ -167,6 +169,15 @@ def _check_unknown(tx: Session, share: ShareRow, wanted: NewRule) -> None:
             f"Share access {wanted.access_type}:{wanted.access_to} exists: it is rule {found.id}, "
             f"which is {found.state}. Nothing was changed; a rule is denied, and gone, before "
             "another one can be made for the same client.",
+        )
+
+
+def _check_room(tx: Session, share: ShareRow) -> None:
+    query = select(func.count()).select_from(RuleRow).where(RuleRow.share_id == share.id)
+    if tx.execute(query).scalar_one() >= SHARE_RULES:
+        raise Invalid(
+            f"Share {share.id} has {SHARE_RULES} access rules, and no share has more. Nothing was "
+            "changed; deny those that nobody needs, or name networks in place of addresses."
         )
 
 

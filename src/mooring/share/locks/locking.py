@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Forbidden, Invalid, NotFound
+from mooring.row_limits import SHARE_LOCKS
 from mooring.share.access import rule_rows
 from mooring.share.locks import locks
 from mooring.share.tables import ResourceLockRow, RuleRow, ShareRow
@@ -49,6 +51,7 @@ async def create(
     def change(tx: Session) -> str:
         _check_thing(tx, asked.who, kind, resource_id)
         _check_action(tx, kind, resource_id, action)
+        _check_room(tx, resource_id)
         now = asked.share.clock.now()
         new = locks.NewLock(
             kind=kind,
@@ -61,6 +64,16 @@ async def create(
         return locks.add(tx, new).id
 
     return await asked.share.store.write(change)
+
+
+def _check_room(tx: Session, resource_id: str) -> None:
+    own = ResourceLockRow.resource_id == resource_id, ResourceLockRow.companion_of == ""
+    query = select(func.count()).select_from(ResourceLockRow).where(*own)
+    if tx.execute(query).scalar_one() >= SHARE_LOCKS:
+        raise Invalid(
+            f"{resource_id} has {SHARE_LOCKS} locks, and nothing has more. Nothing was locked; "
+            "delete those that nobody needs."
+        )
 
 
 def _check_thing(tx: Session, who: Who, kind: Kind, resource_id: str) -> None:

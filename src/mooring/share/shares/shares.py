@@ -13,6 +13,7 @@ from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from mooring import labels
 from mooring.agent_api.shares import ShareSnapshotName
 from mooring.errors import Forbidden, Invalid, NotFound
 from mooring.share.locks import locks
@@ -123,7 +124,7 @@ def _add(tx: Session, asked: Asked, wanted: NewShare, source: Source | None) -> 
         zone=zone,
         snapshot_support=False,
         from_snapshot_support=False,
-        labels=wanted.metadata,
+        labels=labels.merge({}, wanted.metadata, whole=True),
         snapshot_id=wanted.snapshot_id,
         created_at=share.clock.now(),
     )

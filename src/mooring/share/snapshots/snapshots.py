@@ -98,7 +98,7 @@ def _add(tx: Session, asked: Asked, share: ShareRow, wanted: NewSnapshot) -> Sna
         size_gib=share.size_gib,
         protocol=share.protocol,
         status="creating",
-        labels=wanted.metadata,
+        labels=labels.merge({}, wanted.metadata, whole=True),
         saga_id="",
         created_at=asked.share.clock.now(),
     )

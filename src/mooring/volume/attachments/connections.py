@@ -13,6 +13,7 @@ import msgspec
 
 from mooring import typed
 from mooring.errors import Invalid
+from mooring.row_limits import VOLUME_CONNECTOR_BYTES
 from mooring.volume.tables import AttachmentRow
 
 if TYPE_CHECKING:
@@ -22,12 +23,18 @@ _DEFAULTS = {"encrypted": False, "qos_specs": None, "cacheable": False}
 
 
 def check_connector(connector: Mapping[str, Any]) -> str:
-    """Return the name of the connector's host. Raises Invalid when it names none."""
+    """Return the name of the connector's host. Raises Invalid for none, or a very long one."""
     host = connector.get("host")
     if not isinstance(host, str) or not host:
         raise Invalid(
             "Invalid input received: The connector names no host. Nothing was changed; send the "
             "connector of the host that will use the volume.",
+        )
+    size = len(msgspec.json.encode(dict(connector)))
+    if size > VOLUME_CONNECTOR_BYTES:
+        raise Invalid(
+            f"Invalid input received: The connector has {size} bytes, and may have "
+            f"{VOLUME_CONNECTOR_BYTES}. Nothing was changed; send what os-brick tells.",
         )
     return host
 

@@ -135,6 +135,7 @@ def _attach(tx: Session, asked: Asked, row: VolumeRow, wanted: Attach) -> None:
             project_id=row.project_id,
             server_id=wanted.server_id,
             user_id=asked.who.user_id,
+            by_service=is_service(asked.who),
             attach_status="attached",
             attach_mode=wanted.mode,
             attached_host=wanted.host_name,

@@ -12,6 +12,7 @@ from msgspec import Struct
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from mooring import row_limits
 from mooring.errors import Conflict, Forbidden, Invalid
 from mooring.saga.engine import ANSWER_WAIT_S
 from mooring.store.loaded import Adding
@@ -24,6 +25,7 @@ from mooring.volume.attachments.sagas.connect_attachment import (
 from mooring.volume.backends import backends
 from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import statuses
+from mooring.web.identity import is_service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from mooring.who import Who
 
 Mode = Literal["rw", "ro"]
+_MOST = row_limits.VOLUME_ATTACHMENTS
 _add, _change = Adding(AttachmentRow), Change(AttachmentRow)
 _connectors = Prepared[tuple[bool, str]](
     select(AttachmentRow.connection.is_not(None), AttachmentRow.digest).where(
@@ -94,6 +97,11 @@ def reserve(tx: Session, asked: Asked, row: VolumeRow, wanted: NewAttachment) ->
     )
     if not reserved and not _has_already(tx, row, wanted.server_id):
         raise _cannot_reserve(row)
+    if row.status != "available" and len(_connectors.all(tx, of_volume=row.id)) >= _MOST:
+        raise Invalid(
+            f"Volume {row.id} has {_MOST} attachments, and no volume has more. Nothing was "
+            "reserved; delete those that no server needs."
+        )
 
 
 def add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewAttachment) -> AttachmentRow:
@@ -104,6 +112,7 @@ def add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewAttachment) -> Att
         project_id=row.project_id,
         server_id=wanted.server_id,
         user_id=asked.who.user_id,
+        by_service=is_service(asked.who),
         attach_status="reserved",
         attach_mode="ro" if row.readonly else wanted.mode,
         saga_id="",

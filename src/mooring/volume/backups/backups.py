@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
 
+from mooring import labels
 from mooring.errors import Conflict, Invalid
 from mooring.volume.backups import backup_rows, notices
 from mooring.volume.backups.sagas.back_up_in_use import BACK_UP_IN_USE
@@ -158,7 +159,7 @@ def _add(
         zone=row.zone,
         container=wanted.container,
         object_count=0,
-        labels=wanted.metadata,
+        labels=labels.merge({}, wanted.metadata, whole=True),
         bootable=row.bootable,
         image_metadata=row.image_metadata,
         volume_labels=row.labels,
@@ -202,7 +203,7 @@ async def update(asked: Asked, backup_id: str, changes: Changes) -> None:
         if changes.description is not UNSET:
             row.description = changes.description
         if changes.metadata is not UNSET:
-            row.labels = changes.metadata
+            row.labels = labels.merge(row.labels, changes.metadata, whole=True)
         row.updated_at = asked.volume.clock.now()
 
     await asked.volume.store.write(change)

@@ -108,7 +108,7 @@ def _add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewSnapshot) -> Snap
         size_gib=row.size_gib,
         status="creating",
         progress=0,
-        labels=wanted.metadata,
+        labels=labels.merge({}, wanted.metadata, whole=True),
         saga_id="",
         told="",
         borrowed_by="",

@@ -55,7 +55,7 @@ async def update(asked: Asked, volume_id: str, changes: Changes) -> None:
         if changes.description is not UNSET:
             row.description = changes.description
         if changes.metadata is not UNSET:
-            row.labels = changes.metadata
+            row.labels = labels.merge(row.labels, changes.metadata, whole=True)
 
     await _change(asked, volume_id, change, refused=_BUSY, event="update")
 

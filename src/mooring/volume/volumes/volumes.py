@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from mooring import labels
 from mooring.agent_api.volumes import SnapshotName
 from mooring.errors import Forbidden, Invalid, NotFound
 from mooring.fence import table as fence
@@ -160,7 +161,7 @@ def add(
         multiattach=multiattach,
         volume_type_id=volume_type.id,
         zone=zone,
-        labels=wanted.metadata,
+        labels=labels.merge({}, wanted.metadata, whole=True),
         snapshot_id=wanted.snapshot_id,
         source_volume_id=wanted.source_volume_id,
         image_metadata=source.image_metadata if source else {},

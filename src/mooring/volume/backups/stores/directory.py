@@ -26,10 +26,13 @@ _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
 
 class DirectoryStore:
-    """A `BackupStore`. With `makes` the directory is made where it is missing, but its parent."""
+    """A `BackupStore`. With `makes` the directory is made where it is missing, but its parent.
 
-    def __init__(self, directory: Path, *, makes: bool = False) -> None:
-        self._directory, self._makes = directory, makes
+    Pieces leave `reserve_bytes` of the disk to others: manifests, and whatever else is on it.
+    """
+
+    def __init__(self, directory: Path, *, makes: bool = False, reserve_bytes: int = 0) -> None:
+        self._directory, self._makes, self._reserve_bytes = directory, makes, reserve_bytes
 
     async def setup(self) -> None:
         if self._makes:
@@ -47,6 +50,7 @@ class DirectoryStore:
 
         def put_piece() -> None:
             if not path.exists() or path.stat().st_size != len(data):
+                self._leave(len(data))
                 put(path, data)
 
         await self._run(put_piece)
@@ -100,6 +104,11 @@ class DirectoryStore:
             return {path.name.removesuffix(_LEAVING): _is_whole(path) for path in folders}
 
         return await self._run(find)
+
+    def _leave(self, size: int) -> None:
+        """Raise OSError, as a full disk does, where a piece would take from the reserve."""
+        if shutil.disk_usage(self._directory).free < self._reserve_bytes + size:
+            raise OSError(errno.ENOSPC, "what is left is reserved")
 
     def _folder(self, backup_id: str) -> Path:
         return self._directory / backup_id

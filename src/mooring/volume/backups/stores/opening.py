@@ -21,7 +21,9 @@ def open_store(settings: Settings) -> BackupStore:
         return S3Store(read_access(settings.backup_s3))
     if settings.backup_directory:
         return DirectoryStore(Path(settings.backup_directory).expanduser().absolute())
-    return DirectoryStore(settings.state_path / "backups", makes=True)
+    # Beside the databases, which need room of their own.
+    reserve = settings.image_reserve_mib << 20
+    return DirectoryStore(settings.state_path / "backups", makes=True, reserve_bytes=reserve)
 
 
 async def find_stored(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -50,7 +50,7 @@ MigrationStatus = Literal["migrating", "error", "success", "completing", "none",
 class AttachBody(Struct, frozen=True, forbid_unknown_fields=True):
     """The value of `os-attach`."""
 
-    mountpoint: str
+    mountpoint: values.Name
     instance_uuid: values.Uuid | None = None
     host_name: values.Name | None = None
     mode: Literal["rw", "ro"] = "rw"
