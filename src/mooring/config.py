@@ -162,7 +162,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ""
     image_count_total: Annotated[
-        int, Meta(description="Most images that a project has, uploaded or not; 0: any.", ge=0)
+        int, Meta(description="Most [images](image-quotas.md) that a project has; 0: any.", ge=0)
     ] = 1000
     image_size_total: Annotated[
         int, Meta(description="Most MiB of data that its images have in all; 0: any.", ge=0)

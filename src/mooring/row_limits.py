@@ -26,6 +26,12 @@ IDENTITY_CREDENTIALS = 100
 IDENTITY_DESCRIPTION_CHARACTERS = 65535
 """Longest description of an application credential: as of a project."""
 
+UNIFIED_LIMIT = 2**31 - 1
+"""Highest unified limit: what Keystone takes. Of images in MiB it is 2 PiB."""
+
+UNIFIED_LIMITS_AT_ONCE = 500
+"""Most unified limits of one POST: they are written in one transaction, which holds up others."""
+
 STORE_CHECKED_BYTES = 32 << 20
 """Up to which size a SQLite file is read whole when it is opened. Of a larger one only where it
 begins: a start is short."""

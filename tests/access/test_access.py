@@ -89,6 +89,7 @@ class Town:
             self.known |= {"user_id": user_id} if name == "member" else {}
         self.known |= {"project_id": places["demo"], "role_id": by_name["member"]}
         self.known |= {"scope_id": places["demo"]}
+        await self.limit()
         await self.furnish()
 
     async def log_in(self, name: str, project_id: str) -> str:
@@ -103,6 +104,17 @@ class Town:
         answer = await self.cloud.ask(method, path, body, version=version or None, **how)
         assert answer.status < 300, answer
         return answer.body
+
+    async def limit(self) -> None:
+        """Register a limit of what nobody counts, and give the project one of its own."""
+        services = await self.admin("GET", "/identity/v3/services?type=compute")
+        one = {"service_id": services["services"][0]["id"], "resource_name": "widgets"}
+        body = {"registered_limits": [{**one, "default_limit": 10}]}
+        made = await self.admin("POST", "/identity/v3/registered_limits", body)
+        self.known["registered_limit_id"] = made["registered_limits"][0]["id"]
+        own = {**one, "project_id": self.known["project_id"], "resource_limit": 3}
+        made = await self.admin("POST", "/identity/v3/limits", {"limits": [own]})
+        self.known["limit_id"] = made["limits"][0]["id"]
 
     async def furnish(self) -> None:
         """Make a volume, a snapshot, an image, a server and a share of the member's."""

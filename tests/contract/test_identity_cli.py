@@ -162,6 +162,35 @@ async def test_a_domain_with_a_group_is_set_up_and_taken_down(cloud: Cloud) -> N
         await admin.run("project", "show", token["project_id"])
 
 
+async def test_a_limit_is_registered_set_for_a_project_and_deleted(cloud: Cloud) -> None:
+    admin = cloud.shell("admin")
+    place = ("--service", "compute", "--region", "RegionOne")
+    words = ("--default-limit", "10", "--description", "of all", "servers")
+    registered = await admin.ask("registered", "limit", "create", *place, *words)
+    assert (registered["default_limit"], registered["region_id"]) == (10, "RegionOne")
+    words = ("--project", "demo", "--resource-limit", "3", "servers")
+    limit = await admin.ask("limit", "create", *place, *words)
+    assert (limit["resource_limit"], limit["service_id"]) == (3, registered["service_id"])
+    [row] = await admin.ask("registered", "limit", "list", *place, "--resource-name", "servers")
+    assert (row["ID"], row["Default Limit"]) == (registered["id"], 10)
+    [row] = await admin.ask("limit", "list", *place, "--project", "demo")
+    assert (row["ID"], row["Resource Limit"]) == (limit["id"], 3)
+    [row] = await cloud.shell("demo").ask("limit", "list")
+    assert row["ID"] == limit["id"]
+    with pytest.raises(Refused, match="403"):
+        await admin.run("registered", "limit", "delete", registered["id"])
+    await admin.run("limit", "set", limit["id"], "--resource-limit", "-1", "--description", "any")
+    shown = await admin.ask("limit", "show", limit["id"])
+    assert (shown["resource_limit"], shown["description"]) == (-1, "any")
+    await admin.run("limit", "delete", limit["id"])
+    words = ("--default-limit", "4", "--resource-name", "guests", "--region", "RegionOne")
+    await admin.run("registered", "limit", "set", registered["id"], *words)
+    shown = await admin.ask("registered", "limit", "show", registered["id"])
+    assert (shown["default_limit"], shown["resource_name"]) == (4, "guests")
+    await admin.run("registered", "limit", "delete", registered["id"])
+    assert await admin.ask("registered", "limit", "list") == []
+
+
 async def test_everything_is_listed(cloud: Cloud) -> None:
     admin = cloud.shell("admin")
     names = {row["Name"] for row in await admin.ask("user", "list")}

@@ -41,3 +41,22 @@ def test_an_image_is_uploaded_saved_and_deleted(demo: Shell, tmp_path: Path) -> 
     demo.run("image", "delete", "plate")
     with pytest.raises(Refused, match="No Image found for plate"):
         demo.run("image", "show", "plate")
+
+
+def test_a_project_has_as_many_images_as_its_limit_says(demo: Shell, operator: Shell) -> None:
+    """The commands of docs/image-quotas.md."""
+    registered = operator.ask(
+        *("registered", "limit", "create", "--service", "glance"),
+        *("--default-limit", "100", "image_count_total"),
+    )
+    limit = operator.ask(
+        *("limit", "create", "--service", "glance", "--project", "demo"),
+        *("--resource-limit", "0", "image_count_total"),
+    )
+    with pytest.raises(Refused, match="over a limit for image_count_total"):
+        demo.run("image", "create", "one-too-many")
+    operator.run("limit", "set", "--resource-limit", "-1", limit["id"])
+    demo.run("image", "create", "one-more")
+    demo.run("image", "delete", "one-more")
+    operator.run("limit", "delete", limit["id"])
+    operator.run("registered", "limit", "delete", registered["id"])

@@ -166,7 +166,80 @@ def _project_tags() -> list[Case]:
     ]
 
 
+def _register(saves: str, name: str) -> Ask:
+    one = {"service_id": "{service}", "resource_name": name, "default_limit": 1}
+    body = {"registered_limits": [one]}
+    return Ask("POST", "/registered_limits", body, saves, "registered_limits.0.id")
+
+
+def _limit(name: str) -> dict[str, Any]:
+    owner = {"project_id": "{project}", "resource_limit": 1}
+    return {"limits": [{"service_id": "{service}", "resource_name": name, **owner}]}
+
+
+def _registered_limits() -> list[Case]:
+    """What is registered for one service."""
+    one, each = _register("registered", "{case}"), _register("registered#", "{case}#")
+    return [
+        Case(
+            route="POST /registered_limits",
+            before=(_SERVICE,),
+            body=each.body,
+            look="/registered_limits",
+            kept='"{case}#"',
+        ),
+        Case(
+            route="PATCH /registered_limits/{registered_limit_id}",
+            before=(_SERVICE, one),
+            path="/registered_limits/{registered}",
+            body={"registered_limit": {"description": "{case}-#"}},
+            look="/registered_limits/{registered}",
+            one='"{case}-#"',
+        ),
+        Case(
+            route="DELETE /registered_limits/{registered_limit_id}",
+            before=(_SERVICE, each),
+            path="/registered_limits/{registered#}",
+            look="/registered_limits",
+            gone="{registered#}",
+        ),
+    ]
+
+
+def _limits() -> list[Case]:
+    """The limits that one project has of that."""
+    one, each = _register("registered", "{case}"), _register("registered#", "{case}#")
+    own = Ask("POST", "/limits", _limit("{case}"), "limit", "limits.0.id")
+    owns = Ask("POST", "/limits", _limit("{case}#"), "limit#", "limits.0.id")
+    return [
+        Case(
+            route="POST /limits",
+            before=(_SERVICE, each),
+            body=owns.body,
+            look="/limits",
+            kept='"{case}#"',
+        ),
+        Case(
+            route="PATCH /limits/{limit_id}",
+            before=(_SERVICE, one, own),
+            path="/limits/{limit}",
+            body={"limit": {"description": "{case}-#"}},
+            look="/limits/{limit}",
+            one='"{case}-#"',
+        ),
+        Case(
+            route="DELETE /limits/{limit_id}",
+            before=(_SERVICE, each, owns),
+            path="/limits/{limit#}",
+            look="/limits",
+            gone="{limit#}",
+        ),
+    ]
+
+
 CASES = [
+    *_registered_limits(),
+    *_limits(),
     *_project_tags(),
     *_resource("users", "user"),
     *_resource("projects", "project"),

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy.orm import Session
 
-from mooring.identity import grants
+from mooring.identity import grants, unified_limits
 from mooring.identity.grants import USER, Grant, Holder
+from mooring.identity.unified_limits import NewLimit
 from tests.identity.cloud import IdentityCloud
+from tests.identity.limiting import ids, image_service, register
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -94,3 +96,33 @@ async def test_no_role_outlives_the_domain_of_its_project(cloud: IdentityCloud) 
     assert (await cloud.ask("GET", f"/users/{user_id}/projects", user="admin")).status == 200
     found = await cloud.get(f"/role_assignments?user.id={user_id}&scope.project.id={project_id}")
     assert found["role_assignments"] == []
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_no_limit_loses_what_it_refers_to(cloud: IdentityCloud, method: str) -> None:
+    """Made while that is renamed, or deleted: it would be of something else, or of nothing."""
+    registered = await register(cloud)
+    new = NewLimit(
+        service_id=await image_service(cloud),
+        resource_name=registered["resource_name"],
+        resource_limit=1,
+        project_id=await cloud.id_of("projects", "demo"),
+    )
+    made, may_end = threading.Event(), threading.Event()
+
+    def make(tx: Session) -> None:
+        unified_limits.create(tx, [new])
+        made.set()
+        assert may_end.wait(30.0)
+
+    making = asyncio.create_task(cloud.cloud.stores["identity"].write(make))
+    assert await asyncio.to_thread(made.wait, 30.0)
+    path = f"/registered_limits/{registered['id']}"
+    body = {"registered_limit": {"resource_name": "gadgets"}} if method == "PATCH" else None
+    changing = asyncio.create_task(cloud.ask(method, path, body, user="admin"))
+    await asyncio.wait([changing], timeout=1.0)
+    may_end.set()
+    await making
+    assert (await changing).status == 403
+    assert (await cloud.get(path))["registered_limit"] == registered
+    assert len(await ids(cloud, "/limits")) == 1

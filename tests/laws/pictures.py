@@ -17,6 +17,7 @@ SERVICES = {
     "/compute/v2.1": "compute",
     "/volume/v3": "volume",
     "/image/v2": "image",
+    "/identity/v3": "identity",
     "/placement": "placement",
     "/share/v2": "share",
 }
@@ -29,7 +30,9 @@ _KINDS = {
 """What is named by the id behind a word of a path, where the word does not say it."""
 _BETWEEN_VOLUMES = ("/volumes/", "/images/")
 """What only the volume service asks of a host."""
-_ORDER = ["user", "compute", "volume", "share", "placement", "image"]
+_ASKERS = {"compute": "volume", "identity": "image"}
+"""Who alone looks at a service."""
+_ORDER = ["user", "compute", "volume", "share", "placement", "image", "identity"]
 
 
 class Arrow(Struct, frozen=True):
@@ -120,8 +123,8 @@ def _name_ids(path: str, known: dict[str, str]) -> str:
 
 def _guess_asker(asked: str, path: str, before: list[Arrow]) -> str:
     """Say who looked: a call that changes nothing names no operation."""
-    if asked == "compute":
-        return "volume"
+    if asked in _ASKERS:
+        return _ASKERS[asked]
     if asked == "image":
         return before[-1].asked if before and before[-1].asked == "volume" else "compute"
     if asked not in _ORDER and path.startswith("/shares/"):

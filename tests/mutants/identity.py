@@ -134,4 +134,20 @@ MUTANTS = [
         "tests/identity/test_login.py",
         "exchange_keeps",
     ),
+    Mutant(
+        "everybody sees the limits of every project",
+        "identity/unified_limits.py",
+        "    if sees_all:\n",
+        "    if sees_all or who.project_id:\n",
+        "tests/identity/test_limits_seen.py",
+        "sqlite and sees_the_limits_of_the_own_project",
+    ),
+    Mutant(
+        "what limits refer to is made something else",
+        "identity/unified_limits.py",
+        "        _refuse_referred(tx, row)\n        _check_references(tx, given)\n",
+        "        _check_references(tx, given)\n",
+        "tests/identity/test_unified_limits.py",
+        "sqlite and what_limits_refer_to_stays_as_it_is",
+    ),
 ]

@@ -85,4 +85,28 @@ MUTANTS = [
         "tests/image/test_interrupted_uploads.py",
         "test_of_several_processes_only_a_silent_one_loses_its_upload",
     ),
+    Mutant(
+        "a project has what is registered, whatever its limit says",
+        "clients/unified_limits.py",
+        "own.get((one.region_id, one.resource_name), one.default_limit)\n",
+        "one.default_limit if own or one else 0\n",
+        "tests/image/test_project_limits.py",
+        "sqlite and a_limit_goes_before_what_is_registered",
+    ),
+    Mutant(
+        "without an answer of identity the settings hold",
+        "clients/unified_limits.py",
+        "        except Unavailable:\n            raise\n",
+        "        except Unavailable:\n            return {}\n",
+        "tests/image/test_project_limits.py",
+        "sqlite and without_an_answer_of_identity",
+    ),
+    Mutant(
+        "an upload fills another project's quota than was asked for",
+        "image/uploads.py",
+        "    if image.owner != quota.owner:\n",
+        "    if image.owner is None:\n",
+        "tests/image/test_project_limits.py",
+        "sqlite and given_away_meanwhile",
+    ),
 ]

@@ -132,7 +132,7 @@ IDENTITY = [
     Duty((3, 6), "GET /role_inferences"),
     Duty((3, 7), "GET /projects/{project}/tags"),
     Duty((3, 10), "GET /users/{user}/application_credentials"),
-    Duty((3, 11), "GET /registered_limits", is_built=False),
+    Duty((3, 11), "GET /registered_limits"),
     Duty((3, 13), "GET /users/{user}/access_rules", is_built=False),
     Duty((3, 14), "GET /system/users/{user}/roles"),
 ]

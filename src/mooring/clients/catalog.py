@@ -34,9 +34,19 @@ class Catalog(Protocol):
         """Return the URL that routes are appended to. Raises Unavailable when there is none."""
         ...
 
+    async def ids(self, service: str) -> list[str]:
+        """Return by which ids identity knows the service: of none that it does not know.
+
+        Raises Unavailable.
+        """
+        ...
+
 
 class FixedCatalog:
-    """A catalogue written down: `{"volume": "http://127.0.0.1:8700/volume/v3"}`."""
+    """A catalogue written down: `{"volume": "http://127.0.0.1:8700/volume/v3"}`.
+
+    Identity has no part in it.
+    """
 
     def __init__(self, urls: Mapping[str, str]) -> None:
         self._urls = {service: versioned(service, url) for service, url in urls.items()}
@@ -45,6 +55,9 @@ class FixedCatalog:
         if service not in self._urls:
             raise _missing(service)
         return self._urls[service]
+
+    async def ids(self, service: str) -> list[str]:
+        return []
 
 
 class Endpoint(Struct, frozen=True):
@@ -60,6 +73,7 @@ class Entry(Struct, frozen=True):
 
     type: str
     endpoints: list[Endpoint] = []
+    id: str = ""
 
 
 def find(entries: Sequence[Entry], service: str, *, interface: str, region: str = "") -> str:
@@ -79,6 +93,11 @@ def find(entries: Sequence[Entry], service: str, *, interface: str, region: str 
             if (alias, wanted) in urls:
                 return versioned(service, urls[alias, wanted])
     raise _missing(service)
+
+
+def ids(entries: Sequence[Entry], service: str) -> list[str]:
+    """Return the ids of a service in a token's catalogue: several, when it stands there twice."""
+    return sorted(entry.id for entry in entries if entry.type in ALIASES[service] and entry.id)
 
 
 def versioned(service: str, url: str) -> str:

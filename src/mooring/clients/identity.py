@@ -153,11 +153,19 @@ class ServiceUser:
 
     async def url(self, service: str, *, interface: str = "internal", region: str = "") -> str:
         """Return a service's versioned root from the catalogue. Raises Unavailable."""
+        entries = await self._present()
+        return catalog.find(entries, service, interface=interface, region=region)
+
+    async def ids(self, service: str) -> list[str]:
+        """Return the ids that a service has in the catalogue. Raises Unavailable."""
+        return catalog.ids(await self._present(), service)
+
+    async def _present(self) -> list[catalog.Entry]:
         token = await self.token()
         async with self._turn:
             if self._is_old():
                 await self._look_again(token)
-        return catalog.find(self._entries, service, interface=interface, region=region)
+            return self._entries
 
     def _is_old(self) -> bool:
         is_other = self._revision() != self._known_revision

@@ -89,6 +89,10 @@ class Session:
         """Return the id of the user whose credentials it has. Raises Unavailable."""
         return await self._credentials.user_id()
 
+    async def ids_of(self, service: str) -> list[str]:
+        """Return by which ids identity knows a service, by our word for it. Raises Unavailable."""
+        return await self._catalog.ids(service)
+
     async def url(self, path: str) -> str:
         """Return where a path of the service is, for those who ask for it themselves."""
         return await self._catalog.url(self.service) + path

@@ -14,6 +14,7 @@ from mooring.identity.api import (
     projects,
     renewal,
     roles,
+    unified_limits,
     users,
 )
 from mooring.identity.growth import BOUNDS
@@ -52,6 +53,7 @@ SERVICE = Service(
         grants.api,
         application_credentials.api,
         catalogue.api,
+        unified_limits.api,
         renewal.api,
     ),
     rules=RULES,

@@ -13,7 +13,13 @@ from sqlalchemy import delete, select
 
 from mooring.errors import Conflict, Forbidden, Invalid
 from mooring.identity import bodies, rows
-from mooring.identity.tables import EndpointRow, RegionRow, ServiceRow
+from mooring.identity.tables import (
+    EndpointRow,
+    LimitRow,
+    RegionRow,
+    RegisteredLimitRow,
+    ServiceRow,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -138,12 +144,14 @@ def change_region(
 
 
 def remove_region(tx: Session, region_id: str) -> None:
-    """Delete a region. Raises NotFound, Forbidden while endpoints or regions are in it."""
+    """Delete a region. Raises NotFound, Forbidden while anything refers to it."""
     row = find_region(tx, region_id)
-    for column in (EndpointRow.region_id, RegionRow.parent_region_id):
+    references = (EndpointRow.region_id, RegionRow.parent_region_id, RegisteredLimitRow.region_id)
+    for column in references:
         if tx.scalar(select(column).where(column == region_id).limit(1)) is not None:
             raise Forbidden(
-                f"The region {region_id} holds endpoints or regions. Delete them first."
+                f"The region {region_id} holds endpoints, regions or registered limits. Delete "
+                "them first."
             )
     rows.remove(tx, row)
 
@@ -176,8 +184,12 @@ def change_service(
 
 
 def remove_service(tx: Session, service_id: str) -> None:
-    """Delete a service with its endpoints. Raises NotFound."""
+    """Delete a service with its endpoints, and with the limits of what it has. Raises NotFound."""
     row = find_service(tx, service_id)
+    registered = RegisteredLimitRow.service_id == service_id
+    limits = LimitRow.registered_limit_id.in_(select(RegisteredLimitRow.id).where(registered))
+    tx.execute(delete(LimitRow).where(limits))
+    tx.execute(delete(RegisteredLimitRow).where(registered))
     tx.execute(delete(EndpointRow).where(EndpointRow.service_id == service_id))
     rows.remove(tx, row)
 

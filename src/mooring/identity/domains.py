@@ -15,6 +15,7 @@ from mooring.identity.tables import (
     GrantRow,
     GroupGrantRow,
     GroupRow,
+    LimitRow,
     MemberRow,
     ProjectRow,
     UserRow,
@@ -123,6 +124,9 @@ def _forgetting(domain_id: str) -> list[Delete]:
             or_(credential.user_id.in_(users), credential.project_id.in_(projects))
         ),
         delete(member).where(or_(member.user_id.in_(users), member.group_id.in_(groups))),
+        delete(LimitRow).where(
+            or_(LimitRow.domain_id == domain_id, LimitRow.project_id.in_(projects))
+        ),
         *(
             delete(table).where(table.domain_id == domain_id)
             for table in (UserRow, GroupRow, ProjectRow)

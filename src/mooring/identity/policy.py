@@ -67,6 +67,20 @@ RULES: dict[str, str] = {
     "identity:create_implied_role": _ADMIN,
     "identity:delete_implied_role": _ADMIN,
     "identity:list_role_inference_rules": _READER,
+    "identity:get_limit_model": _ANYBODY,
+    "identity:get_registered_limit": _ANYBODY,
+    "identity:list_registered_limits": _ANYBODY,
+    "identity:create_registered_limits": _ADMIN,
+    "identity:update_registered_limit": _ADMIN,
+    "identity:delete_registered_limit": _ADMIN,
+    "identity:get_limit": (
+        "rule:admin_or_system_reader or project_id:%(target.limit.project_id)s or "
+        "domain_id:%(target.limit.domain_id)s"
+    ),
+    "identity:list_limits": _ANYBODY,
+    "identity:create_limits": _ADMIN,
+    "identity:update_limit": _ADMIN,
+    "identity:delete_limit": _ADMIN,
     "identity:get_application_credential": _OWNER_OR_READER,
     "identity:list_application_credentials": _OWNER_OR_READER,
     "identity:create_application_credential": "rule:owner",

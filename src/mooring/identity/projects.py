@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Text, and_, delete, func, not_, or_, selec
 
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.identity import bodies, domains, grants, rows
-from mooring.identity.tables import ApplicationCredentialRow, ProjectRow
+from mooring.identity.tables import ApplicationCredentialRow, LimitRow, ProjectRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -149,7 +149,7 @@ def remove_tag(tx: Session, project_id: str, tag: str) -> None:
 
 
 def remove(tx: Session, project_id: str) -> None:
-    """Delete a project with its grants and application credentials. Raises NotFound.
+    """Delete a project with its grants, application credentials and limits. Raises NotFound.
 
     What other services keep for it stays: they are not asked.
     """
@@ -158,6 +158,7 @@ def remove(tx: Session, project_id: str) -> None:
     tx.execute(
         delete(ApplicationCredentialRow).where(ApplicationCredentialRow.project_id == project_id)
     )
+    tx.execute(delete(LimitRow).where(LimitRow.project_id == project_id))
     rows.remove(tx, row)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from mooring.store.base import service_base
 
@@ -21,6 +21,7 @@ _DOMAIN = "domains.id"
 _USER = "users.id"
 _GROUP = "user_groups.id"
 _ROLE = "roles.id"
+_NO_REGION = text("region_id IS NULL")
 
 
 class DomainRow(Base):
@@ -203,6 +204,57 @@ class EndpointRow(Base):
     enabled: Mapped[bool] = mapped_column(default=True)
     ours: Mapped[bool] = mapped_column(default=False)
     extra: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class RegisteredLimitRow(Base):
+    """How much of a service's resource each project may have by default; -1: any amount.
+
+    One without a region holds in all of them; a database takes no two of those for the same.
+    """
+
+    __tablename__ = "registered_limits"
+    __table_args__ = (
+        UniqueConstraint("service_id", "region_id", "resource_name"),
+        Index(
+            "one_registered_limit_without_region",
+            "service_id",
+            "resource_name",
+            unique=True,
+            sqlite_where=_NO_REGION,
+            postgresql_where=_NO_REGION,
+        ),
+        Index("ix_registered_limits_region_id", "region_id"),
+        CheckConstraint("default_limit >= -1", name="default_limit"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    service_id: Mapped[str] = mapped_column(ForeignKey("services.id"))
+    region_id: Mapped[str | None] = mapped_column(ForeignKey("regions.id"))
+    resource_name: Mapped[str]
+    default_limit: Mapped[int]
+    description: Mapped[str | None]
+
+
+class LimitRow(Base):
+    """What one project, or one domain, may have instead of what is registered; -1: any amount."""
+
+    __tablename__ = "limits"
+    __table_args__ = (
+        UniqueConstraint("registered_limit_id", "project_id"),
+        UniqueConstraint("registered_limit_id", "domain_id"),
+        Index("ix_limits_project_id", "project_id"),
+        Index("ix_limits_domain_id", "domain_id"),
+        CheckConstraint("(project_id IS NULL) <> (domain_id IS NULL)", name="owner"),
+        CheckConstraint("resource_limit >= -1", name="resource_limit"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    registered_limit_id: Mapped[str] = mapped_column(ForeignKey("registered_limits.id"))
+    project_id: Mapped[str | None] = mapped_column(ForeignKey("projects.id"))
+    domain_id: Mapped[str | None] = mapped_column(ForeignKey(_DOMAIN))
+    resource_limit: Mapped[int]
+    description: Mapped[str | None]
+    registered: Mapped[RegisteredLimitRow] = relationship()
 
 
 class RevocationRow(Base):

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
         DomainRow,
         EndpointRow,
         GroupRow,
+        LimitRow,
         ProjectRow,
         RegionRow,
+        RegisteredLimitRow,
         RoleRow,
         ServiceRow,
         UserRow,
@@ -137,6 +139,34 @@ def endpoint(call: Call[Identity], row: EndpointRow) -> dict[str, Any]:
         "url": row.url,
         "enabled": row.enabled,
         "links": _self(call, f"/endpoints/{row.id}"),
+    }
+
+
+def registered_limit(call: Call[Identity], row: RegisteredLimitRow) -> dict[str, Any]:
+    """Return a registered limit."""
+    return {
+        "id": row.id,
+        "service_id": row.service_id,
+        "region_id": row.region_id,
+        "resource_name": row.resource_name,
+        "default_limit": row.default_limit,
+        "description": row.description,
+        "links": _self(call, f"/registered_limits/{row.id}"),
+    }
+
+
+def limit(call: Call[Identity], row: LimitRow) -> dict[str, Any]:
+    """Return a limit of a project or of a domain."""
+    return {
+        "id": row.id,
+        "service_id": row.registered.service_id,
+        "region_id": row.registered.region_id,
+        "project_id": row.project_id,
+        "domain_id": row.domain_id,
+        "resource_name": row.registered.resource_name,
+        "resource_limit": row.resource_limit,
+        "description": row.description,
+        "links": _self(call, f"/limits/{row.id}"),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.clients.unified_limits import UnifiedLimits
 from mooring.image import uploads
 from mooring.image.api import about, data, images, members
 from mooring.image.growth import BOUNDS
@@ -18,6 +19,9 @@ def _open(near: Surroundings) -> Image:
         directory=near.settings.state_path / "images",
         clock=near.clock,
         owner=near.owner,
+        limits=UnifiedLimits(
+            near.neighbour("identity"), service="image", region=near.settings.region
+        ),
         probe=near.probe,
         settings=ImageSettings(
             count_total=near.settings.image_count_total,

@@ -1,4 +1,4 @@
-"""The image service: what it owns. It calls nobody."""
+"""The image service: what it owns. It asks identity alone, for what projects may have."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mooring.probe import NoProbe
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mooring.clients.unified_limits import UnifiedLimits
     from mooring.clock import Clock
     from mooring.probe import Probe
     from mooring.store.base import Store
@@ -23,7 +24,7 @@ class ImageSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     size_bytes: int = limits.IMAGE_BYTES
     """The largest image that may be uploaded."""
     count_total: int = 0
-    """Most images of a project; 0: any."""
+    """Most images of a project where no limit says otherwise, as of the next two; 0: any."""
     total_bytes: int = 0
     """Most data of a project's images in all; 0: any."""
     count_uploading: int = 0
@@ -46,10 +47,12 @@ class Image:
         directory: Path,
         clock: Clock,
         owner: str,
+        limits: UnifiedLimits,
         probe: Probe | None = None,
         settings: ImageSettings | None = None,
     ) -> None:
         self.store, self.directory, self.clock, self.owner = store, directory, clock, owner
+        self.limits = limits
         self.probe: Probe = probe or NoProbe()
         self.settings = settings or ImageSettings()
         self.uploads: set[str] = set()

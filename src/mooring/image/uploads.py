@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from sqlalchemy import delete, func, insert, select, update
 from mooring import qcow2
 from mooring.errors import Conflict, Invalid, MooringError, OverQuota
 from mooring.image import contents, files, images, quotas
+from mooring.image.quotas import Quota
 from mooring.image.tables import ImageRow, UploadRow
 from mooring.limits import IMAGE_BEAT_S, IMAGE_CHUNK_BYTES, IMAGE_IDLE_S, IMAGE_LEASE_S
 
@@ -43,9 +45,10 @@ class Upload(Struct, frozen=True):
     image_id: str
     disk_format: str
     container_format: str
-    owner: str | None
+    quota: Quota
+    """What its image's owner might have when it began: it ends under that."""
     room_bytes: int | None
-    """How much more data its owner might have when it began; None for any."""
+    """How much more data that was; None for any."""
 
     @property
     def data_name(self) -> str:
@@ -59,16 +62,18 @@ async def receive(
     """Take an image's data as they come; the image is active at the end, or queued as before.
 
     Raises NotFound, Forbidden; Conflict unless the image is queued; Invalid (415) when the data
-    are not in the declared format, (408) when they stop coming; OverQuota, NoCapacity.
+    are not in the declared format, (408) when they stop coming; OverQuota, NoCapacity; Unavailable
+    when nobody can tell the quota.
     """
+    owner = await service.store.read(lambda tx: images.visible(tx, who, image_id).owner)
+    quota = await quotas.find(service, owner)
     upload_id = uuid4().hex
     # Known before its row exists, so that nobody takes the row for a dead process's.
     service.uploads.add(upload_id)
     writer: Writer | None = None
     try:
-        upload = await service.store.write(
-            lambda tx: _begin(tx, service, who, image_id, upload_id=upload_id, require=require)
-        )
+        begin = partial(_begin, service=service, upload_id=upload_id, quota=quota, require=require)
+        upload = await service.store.write(lambda tx: begin(tx, who, image_id))
         writer = await asyncio.to_thread(
             files.Writer,
             service.directory,
@@ -129,7 +134,7 @@ async def _fill(
         if size > settings.size_bytes:
             raise too_large(settings.size_bytes)
         if upload.room_bytes is not None and size > upload.room_bytes:
-            raise quotas.over(settings, upload.owner)
+            raise quotas.over(upload.quota)
         waiting += chunk
         if len(waiting) >= IMAGE_CHUNK_BYTES:
             await asyncio.to_thread(writer.write, bytes(waiting))
@@ -185,7 +190,14 @@ def _give_up(tx: Session, image_id: str, upload_id: str, now: datetime) -> bool:
 
 
 def _begin(
-    tx: Session, service: Image, who: Who, image_id: str, *, upload_id: str, require: Require
+    tx: Session,
+    who: Who,
+    image_id: str,
+    *,
+    service: Image,
+    upload_id: str,
+    quota: Quota,
+    require: Require,
 ) -> Upload:
     image = images.visible(tx, who, image_id)
     require("upload_image", image.target())
@@ -198,15 +210,17 @@ def _begin(
     begun = query.values(status="saving", updated_at=now).returning(ImageRow.id)
     if tx.scalar(begun) is None:
         raise _not_queued(image)
+    if image.owner != quota.owner:
+        raise Conflict(f"Image {image_id} was given to another project just now. Upload it again.")
     beat = _now(service)
     tx.execute(
         insert(UploadRow).values(id=upload_id, image_id=image_id, owner=service.owner, beat_at=beat)
     )
-    quotas.check_uploading(tx, service.settings, image.owner)
-    room = quotas.room_bytes(tx, service.settings, image.owner)
+    quotas.check_uploading(tx, quota)
+    room = quotas.room_bytes(tx, quota)
     if room == 0:
-        raise quotas.over(service.settings, image.owner)
-    return Upload(upload_id, image_id, image.disk_format, image.container_format, image.owner, room)
+        raise quotas.over(quota)
+    return Upload(upload_id, image_id, image.disk_format, image.container_format, quota, room)
 
 
 def _not_queued(image: Record) -> Conflict:
@@ -220,9 +234,9 @@ def _settle(
     tx: Session, service: Image, upload: Upload, written: Written, virtual_size: int | None
 ) -> None:
     """Make the image active, unless others have taken what its project may have meanwhile."""
-    room = quotas.room_bytes(tx, service.settings, upload.owner)
+    room = quotas.room_bytes(tx, upload.quota)
     if room is not None and written.size_bytes > room:
-        raise quotas.over(service.settings, upload.owner)
+        raise quotas.over(upload.quota)
     _finish(tx, upload, written, virtual_size, service.clock.now())
 
 

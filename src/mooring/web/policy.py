@@ -131,8 +131,8 @@ def parse(texts: dict[str, str]) -> dict[str, Any]:
 
 
 _TOLD = (
-    *("user_id", "user_domain_id", "project_id", "project_domain_id", "system_scope"),
-    *("roles", "is_admin", "service_user_id", "service_roles"),
+    *("user_id", "user_domain_id", "project_id", "project_domain_id", "domain_id"),
+    *("system_scope", "roles", "is_admin", "service_user_id", "service_roles"),
 )
 """What the rules see of a caller."""
 _tell = attrgetter(*_TOLD)

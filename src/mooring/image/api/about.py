@@ -51,6 +51,7 @@ async def show_usage(call: Call[Image]) -> Reply:
     service, project_id = call.service, call.who.project_id
     if not project_id:
         raise Forbidden("Usage is a project's. Ask with a token for a project.")
-    found = await service.store.read(lambda tx: quotas.find_usage(tx, service.settings, project_id))
+    quota = await quotas.find(service, project_id)
+    found = await service.store.read(lambda tx: quotas.find_usage(tx, quota))
     shown = {name: {"limit": one.limit, "usage": one.usage} for name, one in found.items()}
     return Reply(200, {"usage": shown})

@@ -51,7 +51,7 @@ async def create_image(call: Call[Image], body: dict[str, Any]) -> Reply:
         call.require("publicize_image", target)
     elif visibility == "community":
         call.require("communitize_image", target)
-    now = call.service.clock.now()
+    quota, now = await quotas.find(call.service, owner), call.service.clock.now()
     # Not "images": two that make images under locks of their own are neither of them outdated.
     resource = f"saga:{call.operation.saga}" if call.operation else ""
 
@@ -59,7 +59,7 @@ async def create_image(call: Call[Image], body: dict[str, Any]) -> Reply:
         earlier = fence.admit(tx, call.operation, resource, verb="POST")
         if earlier is not None:
             return images.visible(tx, call.who, earlier.body["id"])
-        quotas.check_count(tx, call.service.settings, new.attributes.get("owner"))
+        quotas.check_count(tx, quota)
         made = images.create(tx, call.who, new, now)
         answer = Answer(status=201, body={"id": made.id})
         fence.record(tx, call.operation, resource, answer, [made.id], verb="POST")
