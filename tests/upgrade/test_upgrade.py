@@ -30,6 +30,7 @@ pytestmark = pytest.mark.anyio
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 _ID = re.compile(r"\b[0-9a-f]{32}\b")
 _USERS = frozenset(IdentityBase.metadata.tables)
+_NEW = (('"user_id": ""', '"user_id": "*"'), ('"by_service": null', '"by_service": true'))
 
 
 class Reopened(Trial):
@@ -47,9 +48,10 @@ def compared(seen: dict[str, Any]) -> dict[str, Any]:
     """Return what is to be the same in every cloud, whoever its users are."""
     kinds = {kind: rows for kind, rows in seen.items() if kind not in _USERS}
     found = {kind: sorted(_ID.sub("*", row) for row in rows) for kind, rows in kinds.items()}
-    # Who reserved a volume is kept since: attachments of before are nobody's.
+    # Who reserved a volume, and by which way, is kept since: attachments of before are nobody's.
     for kind in found.keys() & {"attachments"}:
-        found[kind] = [row.replace('"user_id": ""', '"user_id": "*"') for row in found[kind]]
+        for new, made in _NEW:
+            found[kind] = [row.replace(new, made) for row in found[kind]]
     return found
 
 
