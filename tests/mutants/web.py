@@ -46,6 +46,14 @@ MUTANTS = [
         "test_a_larger_limit_is_cut",
     ),
     Mutant(
+        "what is not built is a method that nobody knows",
+        "web/application.py",
+        "            self.face.unbuilt.refuse_method(request.method, parts)\n",
+        "",
+        "tests/web/test_unbuilt.py",
+        "test_a_method_that_is_not_built_says_so",
+    ),
+    Mutant(
         "any key sorts",
         "web/paging.py",
         "    if name not in keys:\n",
