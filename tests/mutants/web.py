@@ -16,8 +16,8 @@ MUTANTS = [
     Mutant(
         "connections that ask for nothing keep their places",
         "http_bounds.py",
-        "return self._displace_known() or",
-        "return",
+        "            if one in self and one.is_awaited",
+        "            if one not in self and one.is_awaited",
         "tests/web/test_http_bounds.py",
         "test_a_new_connection_takes_the_place_of_the_one_that_was_silent_longest",
     ),
