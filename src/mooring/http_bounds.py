@@ -2,21 +2,27 @@
 
 Uvicorn reads heads of any length, lets requests queue without end behind the one that is answered,
 waits for ever for the rest of a head, and takes connections until the process has no files left.
-Here all four have an end.
+Here all four have an end. What comes before HTTP over TLS is bounded in `http_tls`.
 """
 
 from __future__ import annotations
 
 import resource
+from abc import ABC, abstractmethod
+from collections import deque
+from heapq import nsmallest
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from mooring import limits
+from mooring import http_limits, limits
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
+
+_FOUND_AT_ONCE = 64
 
 
 def allow_connections() -> None:
@@ -28,10 +34,73 @@ def allow_connections() -> None:
 def most_connections() -> int:
     """Return how many there may be at a time: half of the files at most, databases need some."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return min(limits.HTTP_CONNECTIONS, files // 2)
+    return min(http_limits.HTTP_CONNECTIONS, files // 2)
 
 
-class BoundedProtocol(HttpToolsProtocol):
+def most_joining() -> int:
+    """Return how many there may be where hosts join, beside those of the APIs in this process."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(limits.JOIN_CONNECTIONS, files // 8)
+
+
+class Placed(ABC):
+    """A connection that has one of a listener's places, and may have to give it to another."""
+
+    heard_at: float
+    """When it sent something last, in seconds of the loop's clock; at first its begin."""
+
+    @property
+    @abstractmethod
+    def is_awaited(self) -> bool:
+        """Whether it is its caller's turn."""
+
+    @abstractmethod
+    def give_way(self) -> None:
+        """End it now, whatever is still on its way."""
+
+
+class Places(set[Any]):
+    """The connections of a listener: uvicorn's set of them, with a bound.
+
+    When there are too many, a new one takes the place of the one that has kept the server waiting
+    the longest. Those that are no `Placed` keep their places.
+    """
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        """Have as many as `most` returns whenever one comes."""
+        super().__init__()
+        self._most = most
+        self._next: deque[tuple[float, Placed]] = deque()
+
+    def make_room(self, beside: int = 0) -> bool:
+        """Make room for one more, or for one of `beside` more; return whether there is."""
+        return len(self) < self._most() + beside or self.displace()
+
+    def displace(self) -> bool:
+        """End the connection that keeps the server waiting the longest; return whether one does.
+
+        It counts no more from now on.
+        """
+        # One look at all finds several: in a flood, a look for each would take all the time.
+        return self._displace_known() or (self._look() and self._displace_known())
+
+    def _look(self) -> bool:
+        awaited = [one for one in self if isinstance(one, Placed) and one.is_awaited]
+        longest = nsmallest(_FOUND_AT_ONCE, awaited, key=lambda one: one.heard_at)
+        self._next.extend((one.heard_at, one) for one in longest)
+        return bool(longest)
+
+    def _displace_known(self) -> bool:
+        while self._next:
+            heard_at, one = self._next.popleft()
+            if one in self and one.is_awaited and one.heard_at == heard_at:
+                self.discard(one)
+                one.give_way()
+                return True
+        return False
+
+
+class BoundedProtocol(Placed, HttpToolsProtocol):
     """A connection with a bound on its heads, on its haste, on its patience and on its number.
 
     A head that is too long is answered 431. Who sends too many requests ahead of their answers,
@@ -40,15 +109,17 @@ class BoundedProtocol(HttpToolsProtocol):
     longest, or is answered 503.
     """
 
+    connections: Places
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._unread = self._head = self._headers = 0
         self._is_in_head = True
-        self.heard_at: float = self.loop.time()
-        """When it sent something last, in seconds of the loop's clock; at first its begin."""
+        self.heard_at = self.loop.time()
         self._patience: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._refusal = HTTPStatus.BAD_REQUEST
+        self._is_refused = False
 
     @property
     def is_idle(self) -> bool:
@@ -64,27 +135,16 @@ class BoundedProtocol(HttpToolsProtocol):
     # -- its number ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        has_room = len(self.connections) < most_connections() or self._displace()
+        has_room = self.connections.make_room()
         super().connection_made(transport)
         if has_room:
             self._await_head()
         else:
-            # It counts no more, however long its end takes.
-            self.connections.discard(self)
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "All connections are at work. Try again.")
-            self.loop.call_later(limits.HTTP_HEAD_WAIT_S, transport.abort)
+            self.loop.call_later(http_limits.HTTP_HEAD_WAIT_S, transport.abort)
 
-    def _displace(self) -> bool:
-        """End the connection that keeps the server waiting the longest; return whether one does."""
-        known: list[Any] = list(self.connections)
-        awaited: list[BoundedProtocol] = [
-            one for one in known if one.is_awaited and not one.transport.is_closing()
-        ]
-        if awaited:
-            longest = min(awaited, key=lambda one: one.heard_at)
-            self.connections.discard(longest)
-            longest.transport.abort()
-        return bool(awaited)
+    def give_way(self) -> None:
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -95,7 +155,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         if self._patience is None:
-            self._patience = self.loop.call_later(limits.HTTP_HEAD_WAIT_S, self._give_up)
+            self._patience = self.loop.call_later(http_limits.HTTP_HEAD_WAIT_S, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._patience is not None:
@@ -105,12 +165,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         self._patience = None
         if self.is_idle:
-            self.transport.close()
+            self._end()
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._stop_expecting()
-        self._stalled = self.loop.call_later(limits.HTTP_READ_WAIT_S, self.transport.abort)
+        self._stalled = self.loop.call_later(http_limits.HTTP_READ_WAIT_S, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -125,7 +185,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # -- its heads, and its haste -------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._is_refused or self.transport.is_closing():
             return
         self.heard_at = self.loop.time()
         self._unread += len(data)
@@ -133,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._await_head()
         super().data_received(data)
         # Of a head, but also of what stands around the pieces of a body and behind them.
-        if self._unread > limits.HTTP_HEAD_BYTES:
+        if self._unread > http_limits.HTTP_HEAD_BYTES:
             self._refuse_head()
 
     def on_body(self, body: bytes) -> None:
@@ -156,14 +216,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def _count(self, size: int) -> None:
         """Count what the head has so far. An error ends the parsing, and is told by `_refusal`."""
         self._head += size
-        if self._head > limits.HTTP_HEAD_BYTES or self._headers > limits.HTTP_HEADERS:
+        if self._head > http_limits.HTTP_HEAD_BYTES or self._headers > http_limits.HTTP_HEADERS:
             self._refusal = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             raise ValueError("the head of the request is too long")
 
     def on_headers_complete(self) -> None:
         self._is_in_head, self._unread = False, 0
         self._stop_waiting()
-        if len(self.pipeline) >= limits.HTTP_PIPELINED:
+        if len(self.pipeline) >= http_limits.HTTP_PIPELINED:
             raise ValueError("too many requests were sent ahead of their answers")
         super().on_headers_complete()
 
@@ -187,20 +247,35 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(self._refusal, msg)
 
     def _refuse_head(self) -> None:
+        if self._is_refused:
+            return
+        # Who is cut off while he sends hears no answer: the rest is dropped for a moment first.
         self._refuse(
             HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-            f"A request has at most {limits.HTTP_HEAD_BYTES} bytes of request line and headers, "
-            f"and {limits.HTTP_HEADERS} headers.",
+            f"A request has at most {http_limits.HTTP_HEAD_BYTES} bytes of request line and "
+            f"headers, and {http_limits.HTTP_HEADERS} headers.",
+            linger_s=http_limits.HTTP_LINGER_S,
         )
 
-    def _refuse(self, status: HTTPStatus, message: str) -> None:
-        """Answer and close; without an answer where another one is being written."""
-        if self.is_idle:
-            content = message.encode("ascii")
-            head = (
-                f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-                "content-type: text/plain; charset=utf-8\r\n"
-                f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
-            )
-            self.transport.write(head.encode("ascii") + content)
-        self.transport.close()
+    def _refuse(self, status: HTTPStatus, message: str, linger_s: float = 0.0) -> None:
+        """Answer and close; without an answer where the request has one, or waits for it."""
+        self._is_refused = True
+        if not (self.is_idle and self._is_in_head):
+            self.transport.close()
+            return
+        content = message.encode("ascii")
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+            "content-type: text/plain; charset=utf-8\r\n"
+            f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode("ascii") + content)
+        if linger_s:
+            self.loop.call_later(linger_s, self._end)
+        else:
+            self.transport.close()
+
+    def _end(self) -> None:
+        # Closed twice, a transport of TLS could not be cut off any more.
+        if not self.transport.is_closing():
+            self.transport.close()

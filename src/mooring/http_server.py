@@ -3,33 +3,127 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import structlog
 import uvicorn
 
-from mooring import limits
-from mooring.http_bounds import BoundedProtocol
+from mooring import http_limits, limits
+from mooring.http_bounds import BoundedProtocol, Places, most_connections
+from mooring.http_tls import Handshake
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+log = structlog.get_logger()
+_NONE_LEFT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
-class _Server(uvicorn.Server):
-    """Tells when it listens."""
 
-    def __init__(self, config: uvicorn.Config, *, hears_signals: bool) -> None:
+class Server(uvicorn.Server):
+    """Accepts connections itself, over TLS with a context, and tells when it listens.
+
+    uvicorn would leave that to asyncio, which counts nobody before the end of his handshake and
+    logs a trace for every connection that it has no file for.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        context: ssl.SSLContext | None = None,
+        most: Callable[[], int] = most_connections,
+    ) -> None:
         super().__init__(config)
-        self._numbers = (signal.SIGINT, signal.SIGTERM) if hears_signals else ()
+        self._context, self._places = context, Places(most)
+        self.server_state.connections = self._places
+        self._arriving: set[asyncio.Task[object]] = set()
+        self._told_at = float("-inf")
         self.listens = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Listen, and accept who comes."""
+        await super().startup([])
+        for listener in sockets or ():
+            listener.setblocking(False)  # noqa: FBT003  (its only argument, and it takes no name)
+            listener.listen(self.config.backlog)
+            self._await_callers(listener)
         self.listens.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nobody more, and let those that are there end."""
+        loop = asyncio.get_running_loop()
+        for listener in sockets or ():
+            loop.remove_reader(listener)
+            listener.close()
+        await asyncio.gather(*self._arriving, return_exceptions=True)
+        await super().shutdown([])
+
+    def _await_callers(self, listener: socket.socket) -> None:
+        if listener.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept who waits, a few in a row: what is open already has its turn between."""
+        loop = asyncio.get_running_loop()
+        # Those that arrive count nowhere yet.
+        for _ in range(http_limits.HTTP_ACCEPTED - len(self._arriving)):
+            try:
+                peer, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _NONE_LEFT:
+                    self._rest(listener, error)
+                    return
+                continue  # One who is gone already: Linux tells such errors of the connection here.
+            peer.setblocking(False)  # noqa: FBT003  (its only argument, and it takes no name)
+            arriving = loop.create_task(loop.connect_accepted_socket(self._protocol, peer))
+            self._arriving.add(arriving)
+            arriving.add_done_callback(self._arriving.discard)
+
+    def _rest(self, listener: socket.socket, error: OSError) -> None:
+        """Accept nobody for a moment, as there are no files left, and get one back."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listener)
+        loop.call_later(http_limits.HTTP_ACCEPT_REST_S, self._await_callers, listener)
+        self._places.displace()
+        if loop.time() - self._told_at >= http_limits.HTTP_ACCEPT_TOLD_S:
+            self._told_at = loop.time()
+            log.warning(
+                "new connections have to wait", reason=str(error), remedy="raise `ulimit -n`"
+            )
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        if self._context is None:
+            return self._http_protocol()
+        return Handshake(self._context, self._http_protocol, self._places)
+
+    def _http_protocol(self) -> asyncio.Protocol:
+        kind = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
+        return kind(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+
+class _Standing(Server):
+    """Ends with a signal, if it hears any."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        context: ssl.SSLContext | None,
+        most: Callable[[], int],
+        hears_signals: bool,
+    ) -> None:
+        super().__init__(config, context=context, most=most)
+        self._numbers = (signal.SIGINT, signal.SIGTERM) if hears_signals else ()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -54,15 +148,16 @@ async def listening(
     listener: socket.socket,
     *,
     context: ssl.SSLContext | None = None,
+    most: Callable[[], int] = most_connections,
     hears_signals: bool = True,
 ) -> AsyncGenerator[asyncio.Task[None]]:
     """Serve an application until the block ends, over TLS with a context.
 
+    There may be as many connections as `most` returns, whether they have shaken hands or not.
     The task it gives ends with SIGINT or SIGTERM; of several in one process, one `hears_signals`.
     """
     config = uvicorn.Config(
         app,
-        ssl_context_factory=None if context is None else lambda _config, _default: context,
         http=BoundedProtocol,
         ws="none",
         lifespan="off",
@@ -70,18 +165,15 @@ async def listening(
         log_config=None,
         access_log=False,
         server_header=False,
-        # asyncio accepts so many in a row, and of those it has no files for it logs each.
-        backlog=limits.HTTP_ACCEPTED,
+        backlog=http_limits.HTTP_BACKLOG,
         timeout_keep_alive=limits.SERVER_IDLE_S,
         timeout_graceful_shutdown=limits.SHUTDOWN_S,
     )
-    server = _Server(config, hears_signals=hears_signals)
+    server = _Standing(config, context=context, most=most, hears_signals=hears_signals)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     started = asyncio.create_task(server.listens.wait())
     try:
         await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
-        if not serving.done():
-            listener.listen(limits.HTTP_BACKLOG)
         yield serving
     finally:
         started.cancel()

@@ -1,4 +1,4 @@
-"""Every limit but those of agents alone, each with its reason; cited in the documentation."""
+"""Every limit that has no file of its own, each with its reason; cited in the documentation."""
 
 from __future__ import annotations
 
@@ -31,30 +31,6 @@ WEB_BODY_BYTES = 114688
 
 WEB_BODY_WAIT_S = 60.0
 """How long a client may take to send a JSON body."""
-
-HTTP_HEAD_BYTES = 65536
-"""Longest request line with its headers: a filter by a hundred ids takes 5 KiB of it."""
-
-HTTP_HEADERS = 100
-"""Most headers of a request: clients send about ten."""
-
-HTTP_HEAD_WAIT_S = 20.0
-"""How long a client may take to send them."""
-
-HTTP_READ_WAIT_S = 60.0
-"""How long a client may read nothing of its answer, once its buffers and the kernel's are full."""
-
-HTTP_PIPELINED = 8
-"""Most requests that wait on a connection for the answer to the one before them."""
-
-HTTP_ACCEPTED = 64
-"""Connections that are accepted before the next ones are bounded."""
-
-HTTP_BACKLOG = 2048
-"""Connections that wait in the kernel to be accepted."""
-
-HTTP_CONNECTIONS = 4096
-"""Most connections of a process, and at most half as many as it may have files open."""
 
 PATTERN_LENGTH = 255
 """Longest regular expression that may filter a list: no name is longer."""
@@ -353,6 +329,9 @@ JOIN_WAIT_S = 20.0
 
 JOIN_CALLERS = 16
 """Hosts that one process lets join at a time; more are told to come again."""
+
+JOIN_CONNECTIONS = 256
+"""Most connections where hosts join, and at most an eighth as many as there may be files open."""
 
 FLEET_HOSTS = 1000
 """Hosts on other machines that one cloud knows, those that were invited counted."""

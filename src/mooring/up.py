@@ -23,7 +23,7 @@ from mooring.cloud import Cloud, Outside, open_cloud
 from mooring.config import Settings
 from mooring.errors import Invalid
 from mooring.fleet import door as fleet_door
-from mooring.http_bounds import allow_connections
+from mooring.http_bounds import allow_connections, most_joining
 from mooring.http_server import listening
 from mooring.probe import from_setting
 
@@ -249,7 +249,7 @@ async def _let_hosts_in(cloud: Cloud, door: socket.socket | None, stack: AsyncEx
     if door is None or cloud.fleet is None:
         return
     app, context = fleet_door.build(cloud.fleet, cloud.audit), cloud.fleet.door_context
-    served = listening(app, door, context=context, hears_signals=False)
+    served = listening(app, door, context=context, most=most_joining, hears_signals=False)
     await stack.enter_async_context(served)
 
 

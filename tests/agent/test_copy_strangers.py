@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.agent.hosts import operation
 from tests.fleet.members import DAY_S, lay_member, now, start_agent
 
 pytestmark = pytest.mark.anyio
+LESS_THAN_A_CALLER_HAS_S = 8.0
 
 
 @pytest.fixture
@@ -73,6 +75,16 @@ async def test_who_asks_for_anything_but_the_offered_disk_gets_nothing(
 
 async def test_who_says_too_much_gets_nothing(pair: Pair) -> None:
     assert await say(await pair.offer(), b"x" * 10_000) == b""
+
+
+async def test_who_says_nothing_keeps_nobody_out(pair: Pair) -> None:
+    offer = await pair.offer()
+    host, _, port = offer.address.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(80):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        async with asyncio.timeout(LESS_THAN_A_CALLER_HAS_S):
+            assert (await say(offer, offer.key.encode() + b" 0 0\n")).startswith(b"yes\n")
 
 
 async def test_a_key_opens_one_guest_s_disks_until_the_next_operation(

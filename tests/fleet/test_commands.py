@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
+import socket
+import ssl
 import stat
 from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -278,3 +282,20 @@ def test_a_cloud_that_takes_no_hosts_says_how_it_would(tmp_path: Path) -> None:
         assert not (tmp_path / "state" / "fleet.sqlite").exists()
     finally:
         control.kill()
+
+
+def test_silent_connections_where_hosts_join_stop_neither_them_nor_the_apis(site: Site) -> None:
+    site.start()
+    resource.prlimit(site.control.pid, resource.RLIMIT_NOFILE, (800, 800))
+    host, _, port = site.joins_at.rpartition(":")
+    where = httpx2.URL(scheme="https", host=host, port=int(port))
+    with ExitStack() as stack:
+        for _ in range(1000):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        assert httpx2.get(f"{site.control.ready}/healthz").status_code == 200
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        authority = httpx2.get(f"{where}/authority", verify=trusting)
+        assert "CERTIFICATE" in authority.text
+    log = (site.directory / "control.log").read_text("utf-8")
+    assert "Too many open files" not in log

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+import socket
 from collections.abc import AsyncGenerator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -83,3 +86,16 @@ async def test_an_expired_certificate_of_a_host_is_refused(tmp_path: Path) -> No
             await ask(process.ready, ours)
     finally:
         process.kill()
+
+
+async def test_more_silent_connections_than_files_keep_nobody_from_an_agent(
+    agent: ForkedProcess, tmp_path: Path
+) -> None:
+    ours = certificates.hold_control_plane(AUTHORITY, now(), DAY_S)
+    resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (500, 500))
+    host, _, port = agent.ready.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(1000):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        assert await ask(agent.ready, ours) == "host-1"
+    assert "Too many open files" not in (tmp_path / "host.log").read_text("utf-8")

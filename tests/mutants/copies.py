@@ -18,6 +18,14 @@ MUTANTS = [
         "asks_for_anything",
     ),
     Mutant(
+        "who says nothing at the door keeps his place",
+        "agent/door.py",
+        "            self._asking.pop(longest).cancel()\n",
+        "            self._asking.pop(longest)\n",
+        STRANGERS,
+        "keeps_nobody_out",
+    ),
+    Mutant(
         "the keys of an operation before are good for the next one",
         "agent/offers.py",
         "before.operation_key == operation_key and before.given",

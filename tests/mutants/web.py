@@ -8,7 +8,7 @@ MUTANTS = [
     Mutant(
         "requests queue without end behind one",
         "http_bounds.py",
-        "if len(self.pipeline) >= limits.HTTP_PIPELINED:",
+        "if len(self.pipeline) >= http_limits.HTTP_PIPELINED:",
         "if len(self.pipeline) < 0:",
         "tests/web/test_http_bounds.py",
         "test_who_sends_a_thousand_ahead_is_cut_off",
@@ -16,10 +16,26 @@ MUTANTS = [
     Mutant(
         "connections that ask for nothing keep their places",
         "http_bounds.py",
-        "        if awaited:\n            longest",
-        "        if awaited and not known:\n            longest",
+        "            if one in self and one.is_awaited",
+        "            if one not in self and one.is_awaited",
         "tests/web/test_http_bounds.py",
         "test_a_new_connection_takes_the_place_of_the_one_that_was_silent_longest",
+    ),
+    Mutant(
+        "who shakes hands has no place",
+        "http_tls.py",
+        "            self._places.add(self)\n",
+        "",
+        "tests/web/test_http_tls.py",
+        "test_the_silent_take_no_more_places_than_there_are",
+    ),
+    Mutant(
+        "handshakes have as long as asyncio gives them",
+        "http_tls.py",
+        'cast("int", http_limits.HTTP_HEAD_WAIT_S)',
+        "60",
+        "tests/web/test_http_tls.py",
+        "test_who_does_not_finish_a_handshake_is_cut_off",
     ),
     Mutant(
         "pages have no bound",
@@ -28,6 +44,14 @@ MUTANTS = [
         "limit, query.get",
         "tests/web/test_paging.py",
         "test_a_larger_limit_is_cut",
+    ),
+    Mutant(
+        "what is not built is a method that nobody knows",
+        "web/application.py",
+        "            self.face.unbuilt.refuse_method(request.method, parts)\n",
+        "",
+        "tests/web/test_unbuilt.py",
+        "test_a_method_that_is_not_built_says_so",
     ),
     Mutant(
         "any key sorts",

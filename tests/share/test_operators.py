@@ -100,7 +100,7 @@ async def test_what_is_not_here_is_an_empty_list(cloud: ShareCloud) -> None:
     [zone] = (await cloud.ask("GET", "/availability-zones")).key("availability_zones")
     assert zone["name"] == "nova"
     assert (await cloud.ask("GET", "/os-availability-zone", version="2.6")).status == 200
-    assert (await cloud.ask("POST", "/share-networks", {"share_network": {}})).status == 405
+    assert (await cloud.ask("POST", "/share-networks", {"share_network": {}})).status == 501
 
 
 async def test_what_is_told_to_whoever_listens(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.tidy.test_bounds import BOUNDS
 
 LIMITS = (
     "src/mooring/limits.py",
+    "src/mooring/http_limits.py",
     "src/mooring/row_limits.py",
     "src/mooring/store/limits.py",
     "src/mooring/fence/limits.py",
@@ -23,8 +24,9 @@ HEADING = """\
 # Limits
 
 Nothing in Mooring grows without bound. What may be set is in [configuration](configuration.md);
-these stand in `src/mooring/limits.py`, and of rows, of what is kept of the past, of fences, of
-backups, and of agents alone in a file of their own, from which `make golden` writes this page.
+these stand in `src/mooring/limits.py`, and of the HTTP server, of rows, of what is kept of the
+past, of fences, of backups, and of agents alone in a file of their own, from which `make golden`
+writes this page.
 
 | limit | value | why |
 |---|---|---|

@@ -65,6 +65,8 @@ class Door:
         self._places = asyncio.Semaphore(_CALLERS)
         self._accepting: asyncio.Task[None] | None = None
         self._callers: set[asyncio.Task[None]] = set()
+        self._asking: dict[socket.socket, asyncio.Task[None]] = {}
+        """Those who have shown no key yet; the one that came first is the first."""
         self._listening: socket.socket | None = None
         self._shown = Shown("", "", "")
         self._turn = asyncio.Lock()
@@ -86,6 +88,7 @@ class Door:
             for task in ended:
                 task.cancel()
             await asyncio.wait(ended)
+            self._asking.clear()
             self._listening.close()
             self._listening = self._accepting = None
 
@@ -123,20 +126,38 @@ class Door:
         return Held(made, key, authority.certificate)
 
     async def _accept(self, listening: socket.socket, context: ssl.SSLContext) -> None:
-        loop = asyncio.get_running_loop()
+        loop, is_told = asyncio.get_running_loop(), False
         while True:
-            # Those for whom there is no place wait in the kernel, and cost nothing.
-            await self._places.acquire()
             try:
                 peer, _ = await loop.sock_accept(listening)
             except OSError as error:
-                self._places.release()
-                log.warning("nobody can be let in for a copy", reason=str(error))
+                if not is_told:
+                    log.warning("nobody can be let in for a copy", reason=str(error))
+                is_told = True
                 await asyncio.sleep(1.0)
                 continue
+            is_told = False
+            await self._find_place(peer)
             caller = asyncio.create_task(self._serve(peer, context))
             self._callers.add(caller)
+            self._asking[peer] = caller
             caller.add_done_callback(self._leave)
+            # He begins before the next one comes, who may end him.
+            await asyncio.sleep(0)
+
+    async def _find_place(self, peer: socket.socket) -> None:
+        """Take the place of whoever has asked for nothing the longest, or wait for one.
+
+        Those behind this caller wait in the kernel, and cost nothing.
+        """
+        if self._places.locked() and self._asking:
+            longest = next(iter(self._asking))
+            self._asking.pop(longest).cancel()
+        try:
+            await self._places.acquire()
+        except asyncio.CancelledError:
+            peer.close()
+            raise
 
     def _leave(self, caller: asyncio.Task[None]) -> None:
         self._callers.discard(caller)
@@ -145,6 +166,12 @@ class Door:
             log.error("a caller for a copy was not answered", reason=repr(error))
 
     async def _serve(self, peer: socket.socket, context: ssl.SSLContext) -> None:
+        try:
+            await self._hear(peer, context)
+        finally:
+            self._asking.pop(peer, None)
+
+    async def _hear(self, peer: socket.socket, context: ssl.SSLContext) -> None:
         reader = asyncio.StreamReader(limit=_LINE_BYTES)
         protocol = asyncio.StreamReaderProtocol(reader)
         loop = asyncio.get_running_loop()
@@ -161,6 +188,7 @@ class Door:
         try:
             async with asyncio.timeout(_ASK_S):
                 line = await reader.readuntil(b"\n")
+            self._asking.pop(peer, None)
             await self._answer(line, writer)
             await _until_sent(writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

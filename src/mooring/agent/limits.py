@@ -101,7 +101,7 @@ AGENT_GUEST_MEMORY_S = 540.0
 AGENT_ACPI_ASK_S = 5.0
 """How long a guest is given to shut down before it is asked again; a booting one hears nothing."""
 
-AGENT_BACKLOG = 128
+AGENT_BACKLOG = 1024
 """Callers that may wait for an agent to accept them."""
 
 AGENT_RESIZE_TRIES = 4

@@ -29,6 +29,7 @@ from mooring.agent.membership import Membership
 from mooring.agent.settings import AgentSettings
 from mooring.clock import RealClock
 from mooring.errors import Conflict, MooringError, Unavailable
+from mooring.http_server import Server
 from mooring.limits import AGENT_STOP_S
 from mooring.probe import Probe
 
@@ -85,7 +86,7 @@ async def _serve(
     context: ssl.SSLContext | None = None,
     ready: Ready | None,
 ) -> None:
-    server = _server(running, protocol, context)
+    server = _Server(_config(running, protocol), context=context)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
@@ -110,20 +111,15 @@ async def _serve(
         )
 
 
-def _server(
-    running: RunningAgent, protocol: type[HttpToolsProtocol], context: ssl.SSLContext | None
-) -> _Server:
-    return _Server(
-        uvicorn.Config(
-            running.app,
-            http=protocol,
-            ssl_context_factory=None if context is None else lambda _config, _default: context,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=AGENT_STOP_S,
-            backlog=AGENT_BACKLOG,
-        )
+def _config(running: RunningAgent, protocol: type[HttpToolsProtocol]) -> uvicorn.Config:
+    return uvicorn.Config(
+        running.app,
+        http=protocol,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=AGENT_STOP_S,
+        backlog=AGENT_BACKLOG,
     )
 
 
@@ -175,7 +171,7 @@ def _clear(path: Path) -> None:
     raise Conflict(f"Somebody listens on {path} already. Stop it, or choose another socket.")
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     """Ends when told, and leaves what comes after to its caller: uvicorn would kill the process."""
 
     @contextmanager
@@ -195,7 +191,8 @@ class _OwnersOnly(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         if stranger := self._stranger(transport):
             log.warning("a stranger was turned away", caller=stranger)
-            transport.close()
+            # Over TLS, a stranger could draw out a better end.
+            transport.abort()
             return
         self._began = True
         super().connection_made(transport)

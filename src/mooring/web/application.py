@@ -156,6 +156,7 @@ class Application(Generic[S]):
             )
         exchange.version = microversion.negotiate(self.face, request.headers)
         if not candidates:
+            self.face.unbuilt.refuse_method(request.method, parts)
             exchange.methods = match.methods
             raise NotFound(
                 f"The method {request.method} is not allowed for this resource.", status=405
@@ -170,9 +171,10 @@ class Application(Generic[S]):
         if candidates[0].action:
             body.check_media(candidates[0], request)
             name, value = body.decode_action(await body.read(request, self.face.body_bytes))
+            resource = candidates[0].path.split("/")[1]
             candidates = [route for route in candidates if route.action == name]
             if not candidates:
-                self.face.unbuilt.refuse_action(name)
+                self.face.unbuilt.refuse_action(name, resource)
                 raise Invalid(f"There is no such action: {name}.")
         route = exchange.route = choose(candidates, version)
         call = Call(

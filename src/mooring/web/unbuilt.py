@@ -21,12 +21,19 @@ _REMOVED = "removed from the API of OpenStack"
 class Unbuilt:
     """The paths of one service that are not built, with all below them.
 
-    `families` says what is at a path, in which `*` stands for any segment. `actions` are the names
-    of those on its resources.
+    `families` says what is at a path, in which `*` stands for any segment; some of its paths may be
+    built all the same, as lists that are empty. `creations` says what a POST would make at paths
+    that have other methods. `actions` are the names of those on any resource of the service, or,
+    behind a resource's name and a slash, on that one.
     """
 
-    def __init__(self, families: Mapping[str, str], actions: Iterable[str] = ()) -> None:
-        self.families = families
+    def __init__(
+        self,
+        families: Mapping[str, str],
+        actions: Iterable[str] = (),
+        creations: Mapping[str, str] | None = None,
+    ) -> None:
+        self.families, self.creations = families, creations or {}
         self.actions = frozenset(actions)
         self._parts = [(path.split("/"), what) for path, what in families.items()]
 
@@ -37,16 +44,24 @@ class Unbuilt:
             if len(here) == len(wanted) and all(map(_fits, wanted, here)):
                 if what == _REMOVED:
                     raise Invalid(f"{wanted[-1]} was {what}.", status=410)
-                raise Invalid(
-                    f"{what} are not built in this cloud. Nothing was changed.", status=501
-                )
+                raise _not_built(what)
 
-    def refuse_action(self, name: str) -> None:
-        """Raise Invalid (501) for an action that is not built."""
-        if name in self.actions:
+    def refuse_method(self, method: str, parts: Sequence[str]) -> None:
+        """Raise Invalid (501) for a method that is not built, at a path that has others."""
+        what = self.creations.get("/".join(parts))
+        if method == "POST" and what is not None:
+            raise _not_built(what)
+
+    def refuse_action(self, name: str, resource: str) -> None:
+        """Raise Invalid (501) for an action that is not built on a resource (`servers`)."""
+        if name in self.actions or f"{resource}/{name}" in self.actions:
             raise Invalid(
                 f"The action {name} is not built in this cloud. Nothing was changed.", status=501
             )
+
+
+def _not_built(what: str) -> Invalid:
+    return Invalid(f"{what} are not built in this cloud. Nothing was changed.", status=501)
 
 
 def _fits(wanted: str, part: str) -> bool:
@@ -77,12 +92,18 @@ IDENTITY = Unbuilt(
         "users/*/credentials": "EC2 credentials",
     }
 )
+# Where its cache is off, Glance answers as for an unknown path, and below 2.17 so for locations:
+# 501 is as much of a no to clients, and says why.
 IMAGE = Unbuilt(
     {
+        "cache": "Caches of the image service",
+        "cached_images": "Caches of the image service",
         "images/*/import": "Imports of images (upload the file)",
+        "images/*/locations": "Locations of images",
         "images/*/stage": "Imports of images (upload the file)",
         "info/stores/detail": "Several stores",
         "metadefs": "Catalogues of metadata",
+        "queued_images": "Caches of the image service",
         "schemas/metadefs/*": "Catalogues of metadata",
         "stores": "Several stores",
         "tasks": "Tasks",
@@ -117,12 +138,29 @@ VOLUME = Unbuilt(
     },
     actions=("os-unmanage",),
 )
+_LISTED = {
+    "security-services": "Security services",
+    "share-backups": "Backups of shares",
+    "share-groups": "Groups of shares",
+    "share-networks": "Networks of shares",
+    "share-replicas": "Replicas of shares",
+    "share-servers": "Servers of shares",
+    "share-transfers": "Transfers of shares",
+}
+"""What is listed as none: stock clients ask for it on their way to other things."""
 SHARE = Unbuilt(
     {
+        **_LISTED,
+        "cgsnapshots": _REMOVED,
+        "consistency-groups": _REMOVED,
+        "os-share-manage": "Shares that were made outside",
+        "os-share-unmanage": "Shares that go on outside",
         "qos-types": "QoS types",
         "share-group-snapshots": "Groups of shares",
         "share-group-types": "Groups of shares",
         "snapshot-instances": "Instances of snapshots",
+        "snapshots/*/access-list": "Mountable snapshots",
+        "snapshots/*/unmanage": "Snapshots that go on outside",
     },
     actions=(
         "migration_cancel",
@@ -132,9 +170,16 @@ SHARE = Unbuilt(
         "os-unmanage",
         "restore",
         "revert",
+        "snapshots/allow_access",
+        "snapshots/deny_access",
         "soft_delete",
         "unmanage",
     ),
+    creations={
+        **_LISTED,
+        "shares/manage": "Shares that were made outside",
+        "snapshots/manage": "Snapshots that were made outside",
+    },
 )
 COMPUTE = Unbuilt(
     {

@@ -1,0 +1,43 @@
+"""Every limit of the HTTP server, each with its reason; cited in the documentation."""
+
+from __future__ import annotations
+
+HTTP_HEAD_BYTES = 65536
+"""Longest request line with its headers: a filter by a hundred ids takes 5 KiB of it."""
+
+HTTP_HEADERS = 100
+"""Most headers of a request: clients send about ten."""
+
+HTTP_HEAD_WAIT_S = 20.0
+"""How long a client may take to send them, and over TLS before that to shake hands."""
+
+HTTP_LINGER_S = 0.5
+"""How long the rest of a head that is too long is read, and dropped, behind the answer to it."""
+
+HTTP_READ_WAIT_S = 60.0
+"""How long a client may read nothing of its answer, once its buffers and the kernel's are full."""
+
+HTTP_PIPELINED = 8
+"""Most requests that wait on a connection for the answer to the one before them."""
+
+HTTP_ACCEPTED = 64
+"""Connections that are accepted before the next ones are bounded, and that may shake hands beside
+as many as there may be."""
+
+HTTP_ACCEPT_REST_S = 0.5
+"""How long nobody is accepted when the process or the system has no files left."""
+
+HTTP_ACCEPT_TOLD_S = 60.0
+"""How often that is said at most."""
+
+HTTP_BACKLOG = 2048
+"""Connections that wait in the kernel to be accepted."""
+
+HTTP_CONNECTIONS = 4096
+"""Most connections of a process, and at most half as many as it may have files open."""
+
+TLS_BUFFER_BYTES = 17 * 1024
+"""What is read of a connection over TLS at a time: a record with its frame. Each keeps as much."""
+
+TLS_WAITING_BYTES = 65536
+"""What may wait of a connection over TLS, to be read and to be sent: as much as without TLS."""
