@@ -164,3 +164,22 @@ async def test_a_removed_host_leaves_its_aggregates(cloud: ComputeCloud) -> None
     await host_changes.forget(cloud.compute, "host3")
     answer = await cloud.ask("GET", f"/os-aggregates/{at}", user="admin")
     assert answer.body["aggregate"]["hosts"] == []
+
+
+async def test_a_host_to_which_a_server_may_go_back_stays_in_its_zone(cloud: ComputeCloud) -> None:
+    path = f"/os-aggregates/{await aggregate(cloud, 'host1', 'east')}/action"
+    assert (
+        await cloud.ask("POST", path, {"add_host": {"host": "host2"}}, user="admin")
+    ).status == 200
+    server_id = await cloud.make_server(availability_zone="east")
+    host = (await cloud.server(server_id))["OS-EXT-SRV-ATTR:host"]
+    assert await cloud.act(server_id, "migrate", None, user="admin") == 202
+    await cloud.settle()
+    await cloud.look_at_hosts()
+    refused = await cloud.ask("POST", path, {"remove_host": {"host": host}}, user="admin")
+    assert (refused.status, "servers move from it" in refused.text) == (409, True)
+    assert await cloud.act(server_id, "revertResize", None, user="admin") == 202
+    await cloud.settle()
+    shown = await cloud.server(server_id)
+    assert (shown["OS-EXT-SRV-ATTR:host"], shown["OS-EXT-AZ:availability_zone"]) == (host, "east")
+    assert await cloud.complaints() == []

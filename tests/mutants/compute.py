@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant(
         "a host gets another zone under its servers",
         "compute/aggregates/aggregates.py",
-        "        if _has_servers(tx, name):\n",
+        "        if _has_servers(tx, name) or migrations.count_at(tx, name):\n",
         "        if not name:\n",
         "tests/compute/api/test_aggregates.py",
         "with_servers",

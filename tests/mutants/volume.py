@@ -14,6 +14,14 @@ APART = "tests/volume/test_told_apart.py"
 RETYPES, RETYPED = "volume/migration/retyping.py", "tests/volume/test_retyping.py"
 MUTANTS = [
     Mutant(
+        "an attachment that is being deleted is held on to",
+        "volume/attachments/attachments.py",
+        "        if attachment.deleting and attachment.saga_id:\n",
+        "        if attachment.deleting and not attachment.saga_id:\n",
+        "tests/compute/test_silent_storage.py",
+        "sqlite and shelve",
+    ),
+    Mutant(
         "a migration that was undone leaves its copy in the other pool",
         MIGRATES,
         "    Step(_COPY, make_copy, undo=remove_copy, deadline_s=7500.0),\n",

@@ -258,7 +258,12 @@ async def test_a_directory_keeps_room_for_what_is_beside_it(
     await store.setup()
     await store.begin(ONE)
     left = SimpleNamespace(free=(1 << 20) + len(DATA))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: left)
+
+    def disk_usage(path: Path) -> SimpleNamespace:
+        del path
+        return left
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
     await store.put_piece(ONE, digest(DATA), DATA)
     left.free -= len(DATA)
     with pytest.raises(NoCapacity, match="is full"):

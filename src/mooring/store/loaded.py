@@ -54,14 +54,23 @@ class Loaded(Generic[R]):
     that it already holds is returned as it holds it.
     """
 
-    def __init__(self, row: type[R], *conditions: Condition, order_by: Order | None = None) -> None:
+    def __init__(
+        self,
+        row: type[R],
+        *conditions: Condition,
+        order_by: Order | None = None,
+        only_looks: bool = False,
+    ) -> None:
+        """Find what is not locked for a session that locks, either, if it `only_looks`."""
         self._row, self._conditions, self._order_by = row, conditions, order_by
+        self._only_looks = only_looks
 
     def all(self, tx: Session, **given: Any) -> list[R]:
         """Return all objects."""
         tx.flush()
         shape = self._shape
-        statement = shape.locks if tx.info.get(_LOCKS) else shape.looks
+        is_locked = tx.info.get(_LOCKS) and not self._only_looks
+        statement = shape.locks if is_locked else shape.looks
         return [self._object(tx, values) for values in statement.all(tx, **given)]
 
     def first(self, tx: Session, **given: Any) -> R | None:

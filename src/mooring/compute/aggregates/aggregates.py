@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import bindparam, delete, insert, select
 
 from mooring.compute.hosts import hosts
+from mooring.compute.moves import migrations
 from mooring.compute.tables import Aggregate, AggregateHost, Server
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.store.loaded import Adding, Loaded
@@ -173,10 +174,12 @@ def _settle_zones(tx: Session, names: Iterable[str], default_zone: str) -> None:
         zone = zones[0] if zones else default_zone
         if host.zone == zone:
             continue
-        if _has_servers(tx, name):
+        # One that is on its way there, or may go back, asked for the zone of now.
+        if _has_servers(tx, name) or migrations.count_at(tx, name):
             raise Conflict(
-                f"Host {name} has servers, whose availability zone would change from {host.zone} "
-                f"to {zone}. Nothing was changed; move or delete them first."
+                f"Host {name} has servers, or servers move from it or to it, whose availability "
+                f"zone would change from {host.zone} to {zone}. Nothing was changed; move, confirm "
+                "or delete them first."
             )
         host.zone = zone
         tx.flush()

@@ -39,7 +39,8 @@ _NAMED = 10
 """How many hosts a message names."""
 
 _by_name = Loaded(Host, lambda columns: columns.name == bindparam("of_name"))
-_all = Loaded(Host, order_by=lambda columns: [columns.name])
+_seen_by_name = Loaded(Host, lambda columns: columns.name == bindparam("of_name"), only_looks=True)
+_all = Loaded(Host, order_by=lambda columns: [columns.name], only_looks=True)
 _of_providers = LoadedAmong(Host, "provider_id")
 _names = Prepared(select(Host.name).order_by(Host.name), str)
 _zones = Prepared(select(Host.zone).distinct(), str)
@@ -49,10 +50,20 @@ _lowest_version = Prepared(
 
 
 def find(tx: Session, name: str | None) -> Host | None:
-    """Return a host by its name."""
+    """Return a host by its name; in a write nobody else changes it until that ends."""
     if name is None:
         return None
     return _by_name.first(tx, of_name=name)
+
+
+def look(tx: Session, name: str | None) -> Host | None:
+    """Return a host by its name, to be seen and not to be changed.
+
+    Who looks at two hosts in one write holds up nobody who looks at them the other way round.
+    """
+    if name is None:
+        return None
+    return _seen_by_name.first(tx, of_name=name)
 
 
 def hold(tx: Session, host: Host) -> None:
@@ -64,7 +75,7 @@ def hold(tx: Session, host: Host) -> None:
 
 
 def find_all(tx: Session) -> list[Host]:
-    """Return every host, by name."""
+    """Return every host, by name, as `look` does."""
     return _all.all(tx)
 
 
@@ -117,7 +128,7 @@ def status_of(host: Host | None, now: datetime, down_after_s: float) -> str:
 
 def require_up(tx: Session, name: str | None, now: datetime, down_after_s: float) -> Host:
     """Return a host that is up. Raises Conflict, as an action on a host that is not there does."""
-    host = find(tx, name)
+    host = look(tx, name)
     if host is None or not is_up(host, now, down_after_s):
         raise Conflict(
             f"The compute service of host {name} is unavailable at this time. Nothing was changed; "

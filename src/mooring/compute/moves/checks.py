@@ -39,7 +39,7 @@ def check_wish(tx: Session, compute: Compute, source: Host, wished: str | None) 
             f"Unable to migrate the instance to host {wished}: it runs there already. Choose "
             "another host, or none."
         )
-    host = hosts.find(tx, wished)
+    host = hosts.look(tx, wished)
     if host is None:
         raise Invalid(f"Compute host {wished} could not be found.")
     if not hosts.is_up(host, compute.clock.now(), compute.settings.host_down_s):
@@ -91,7 +91,7 @@ def check_copied(tx: Session, server: Server, source: Host, wished: str | None) 
             f"Instance {server.id} has ephemeral or swap disks, which are not copied. Nothing was "
             "changed; only its root disk could go along."
         )
-    host = hosts.find(tx, wished) if server.image_id and wished else None
+    host = hosts.look(tx, wished) if server.image_id and wished else None
     if host is not None and host.hypervisor != source.hypervisor:
         raise Invalid(
             f"Host {host.name} runs guests with {host.hypervisor}, and the root disk of instance "

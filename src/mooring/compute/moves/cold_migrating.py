@@ -221,7 +221,7 @@ def _find_resized(tx: Session, who: Who, server_id: str, action: str) -> tuple[S
 
 def _require_answer(tx: Session, compute: Compute, name: str) -> None:
     """Raise Conflict while a host may have what it is to let go, and does not answer."""
-    host = hosts.find(tx, name)
+    host = hosts.look(tx, name)
     if host is not None and not host.forced_down:
         hosts.require_up(tx, name, compute.clock.now(), compute.settings.host_down_s)
 
@@ -270,7 +270,7 @@ def _plan(tx: Session, compute: Compute, who: Who, row: Migration, action: str) 
 
 def _describe(tx: Session, who: Who, row: Migration, action: str, now: datetime) -> ColdMove:
     server = tx.get_one(Server, row.server_id)
-    size, host = sizes.of_server(server), hosts.find(tx, server.host)
+    size, host = sizes.of_server(server), hosts.look(tx, server.host)
     return ColdMove(
         server_id=server.id,
         action_id=actions.begin(tx, server.id, action, who, now, saga_id=row.saga_id),

@@ -48,12 +48,14 @@ def check_bases(tx: Session, server: Server, source: Host, wished: str | None) -
     `wished` is the host that was asked for; None is any other one.
     """
     rows = mappings.of_server(tx, server.id)
+    if not rows:
+        return
     mounts = mounting.bases_for(source, (row.protocol for row in rows))
     others = [host for host in hosts.find_all(tx) if host.name != source.name]
     refusals = {
         host.name: mounting.refusal(mounts, host) for host in others if wished in {None, host.name}
     }
-    if not rows or not refusals or not all(refusals.values()):
+    if not refusals or not all(refusals.values()):
         return
     why = ", ".join(f"{name} is {words}" for name, words in refusals.items())
     raise Invalid(

@@ -131,6 +131,13 @@ async def complete(asked: Asked, attachment_id: str) -> None:
         if fence.admit(tx, asked.operation, resource, verb="POST") is not None:
             return
         attachment = visible(tx, asked.who, attachment_id)
+        if attachment.deleting and attachment.saga_id:
+            # It has begun to go and there is no way back: whoever holds on to it would lose the
+            # volume once it is gone.
+            raise NotFound(
+                f"VolumeAttachment {attachment_id} could not be found: it is being deleted "
+                f"(operation {attachment.saga_id})."
+            )
         _check_rests(attachment)
         show_attached(tx, asked.volume, attachment)
         fence.record(tx, asked.operation, resource, Answer(status=204), verb="POST")

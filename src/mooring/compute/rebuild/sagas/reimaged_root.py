@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.compute.rebuild.sagas import rebuild_steps as steps
+from mooring.compute.volumes import disks
 from mooring.compute.volumes.disks import Disk
 from mooring.errors import NotFound
 from mooring.limits import COMPUTE_CONTENT_WAIT_S
@@ -37,9 +37,12 @@ def outcome_of(volume_id: str, word: str) -> str:
 
 
 async def has_old(notes: RebuildServer, run: Run[Compute], volume: Volume) -> bool:
-    """Whether the attachment is still there that the server had it by."""
+    """Whether the attachment is still there that the server had it by, and stays.
+
+    One that the volume service is deleting, however long its host takes, is gone.
+    """
     if notes.old_attachment_id:
-        return await steps.find_attachment(run, notes.old_attachment_id) is not None
+        return await disks.hold(run, old_disk(notes))
     return any(found.server_id == notes.server_id for found in volume.attachments)
 
 
