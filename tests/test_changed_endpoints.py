@@ -90,10 +90,13 @@ async def _attached(cloud: SimulatedCloud) -> None:
     await cloud.settle()
     wanted = {"volume_uuid": made.key("volume")["id"], "instance_uuid": SERVER}
     body = {"attachment": {**wanted, "connector": {"host": "h1", "ip": "192.0.2.9"}}}
-    version = {"OpenStack-API-Version": "volume 3.44"}
-    attachment = await cloud.ask("POST", "/volume/v3/attachments", body, headers=version)
+    by: dict[str, Any] = {
+        "user": "compute",
+        "headers": {"OpenStack-API-Version": "volume 3.44"},
+    }
+    attachment = await cloud.ask("POST", "/volume/v3/attachments", body, **by)
     path = f"/volume/v3/attachments/{attachment.key('attachment')['id']}/action"
-    await cloud.ask("POST", path, {"os-complete": None}, headers=version)
+    await cloud.ask("POST", path, {"os-complete": None}, **by)
     await cloud.settle()
 
 

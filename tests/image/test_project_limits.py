@@ -15,6 +15,7 @@ from mooring.neighbour import NoAnswer
 from mooring.services import IDENTITY, IMAGE
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
+from tests.image.cloud import UploadProbe
 
 pytestmark = pytest.mark.anyio
 _IDENTITY = "/identity/v3"
@@ -30,7 +31,9 @@ class LimitedCloud(SimulatedCloud):
 
     def __init__(self, directory: Path, **how: Any) -> None:
         three: dict[str, Any] = {COUNT: 3, SIZE: 3, UPLOADING: 3}
-        super().__init__(directory, services=(IDENTITY, IMAGE), hosts=(), **three, **how)
+        self.uploads = UploadProbe()
+        how = {"probe": self.uploads, **three, **how}
+        super().__init__(directory, services=(IDENTITY, IMAGE), hosts=(), **how)
 
     async def admin(self, method: str, path: str, body: Any = None) -> Any:
         answer = await self.ask(method, _IDENTITY + path, body, user="admin")
@@ -154,15 +157,15 @@ async def test_a_project_has_as_many_uploads_at_a_time_as_its_limit_says(
 ) -> None:
     await any_cloud.register(UPLOADING, 1)
     first, second = await any_cloud.made(), await any_cloud.made()
-    begun, go_on = asyncio.Event(), asyncio.Event()
+    go_on = asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
         yield b"12"
-        begun.set()
         await go_on.wait()
 
     uploading = asyncio.create_task(any_cloud.upload(first, slow()))
-    await begun.wait()
+    # What is sent may be read before it is received.
+    await any_cloud.uploads.begun.wait()
     assert await any_cloud.upload(second, b"x") == 413
     assert await any_cloud.status(second) == "queued"
     go_on.set()

@@ -87,15 +87,15 @@ async def test_usage_and_limits_are_told(any_cloud: ImageCloud) -> None:
     allow(any_cloud, total_bytes=3 << 20, count_total=5, count_uploading=1)
     await any_cloud.filled(b"x" * ((1 << 20) + 1))
     other = await any_cloud.make()
-    begun, go_on = asyncio.Event(), asyncio.Event()
+    go_on = asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
         yield b"12"
-        begun.set()
         await go_on.wait()
 
+    any_cloud.uploads.begun.clear()
     upload = asyncio.create_task(any_cloud.upload(other, slow()))
-    await begun.wait()
+    await any_cloud.upload_begun()
     third = await any_cloud.make()
     refused = await any_cloud.upload(third, b"x")
     assert (refused.status, "image_count_uploading" in refused.text) == (413, True)
