@@ -49,5 +49,6 @@ def _run_of_blocks(file: int, at: int, number: int) -> int:
     count = 0
     while (found := os.pread(file, BLOCK, (at + count) * BLOCK)) == content(number + count):
         count += 1
-    assert not found.strip(b"\0"), f"block {at + count} is not what was written"
+    told = f"block {at + count} ends with {found[-8:]!r}, and not with {number + count}"
+    assert not found.strip(b"\0"), told
     return count
