@@ -50,7 +50,7 @@ class Server(uvicorn.Server):
         """Listen, and accept who comes."""
         await super().startup([])
         for listener in sockets or ():
-            listener.setblocking(False)  # noqa: FBT003  (its only argument, and it takes no name)
+            listener.settimeout(0.0)
             listener.listen(self.config.backlog)
             self._await_callers(listener)
         self.listens.set()
@@ -82,7 +82,6 @@ class Server(uvicorn.Server):
                     self._rest(listener, error)
                     return
                 continue  # One who is gone already: Linux tells such errors of the connection here.
-            peer.setblocking(False)  # noqa: FBT003  (its only argument, and it takes no name)
             arriving = loop.create_task(loop.connect_accepted_socket(self._protocol, peer))
             self._arriving.add(arriving)
             arriving.add_done_callback(self._arriving.discard)
