@@ -92,6 +92,9 @@ AGENT_LIBVIRT_THREADS = 16
 AGENT_GUEST_ANSWER_S = 20.0
 """How long an agent waits for a guest's emulator: below AGENT_CALL_S, or its host seems silent."""
 
+AGENT_COPY_BEGIN_S = 15.0
+"""How long a guest stands still while QEMU looks what to copy: below AGENT_GUEST_ANSWER_S."""
+
 AGENT_GUEST_START_S = 120.0
 """How long an agent waits for a new emulator: it may have much memory to find, or to read back."""
 

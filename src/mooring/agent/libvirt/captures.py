@@ -17,7 +17,7 @@ import libvirt
 
 from mooring.agent.copies import check_room
 from mooring.agent.guest_files import BASE, ROOT, ROOT_FORMAT
-from mooring.agent.libvirt import domain_xml
+from mooring.agent.libvirt import copy_starts, domain_xml
 from mooring.agent.libvirt.standstill import LibvirtStandstill
 from mooring.agent.libvirt.xml_words import parse
 from mooring.agent.limits import AGENT_MERGE_POLL_S
@@ -95,7 +95,8 @@ def _copy(domain: Any, written: Path, *, again: bool) -> bool:
             f"The copy of the disk of {domain.name()} ended before its time, and was removed; the "
             "guest goes on. Its host may be out of room, and the log of its QEMU says why."
         )
-    domain.blockCopy(device, _target(written), None, _FLAGS)
+    target = _target(written)
+    copy_starts.begin(domain, device, lambda: domain.blockCopy(device, target, None, _FLAGS))
     return False
 
 
@@ -107,6 +108,7 @@ def _read_size(domain: Any) -> int:
 
 def _stop(domain: Any) -> None:
     """End the copy of a root disk, if there is one."""
+    copy_starts.let_go_on(domain)
     root = domain_xml.find_root(domain.XMLDesc(0))
     if root is None:
         return

@@ -85,7 +85,7 @@ class LibvirtHypervisor(LibvirtMirrors):
         for program in (accelerator.EMULATOR, "qemu-img"):
             find_program(program)
         await self._open()
-        await self.drop_stale_memory()
+        await self.settle_standstills()
         await self._listen(tell)
 
     @property

@@ -14,7 +14,15 @@ from xml.etree import ElementTree as ET
 import libvirt
 
 from mooring.agent.guest_power import check_room, no_standstill
-from mooring.agent.libvirt import devices, disk_sources, domain_xml, power, sizes, states
+from mooring.agent.libvirt import (
+    copy_starts,
+    devices,
+    disk_sources,
+    domain_xml,
+    power,
+    sizes,
+    states,
+)
 from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.libvirt.swapped import parse_named
 from mooring.agent.libvirt.xml_words import child, parse
@@ -28,7 +36,9 @@ def pause(domain: Any) -> None:
     state = states.state_of(domain)
     if state not in _ALIVE:
         raise no_standstill(domain.UUIDString(), state, "paused")
-    if state == "running":
+    # What stands still for its user goes on for nobody else.
+    copy_starts.let_go_on(domain)
+    if states.state_of(domain) == "running":
         domain.suspend()
 
 

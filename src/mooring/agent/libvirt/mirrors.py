@@ -23,6 +23,7 @@ from mooring.agent.guest_mirrors import (
 )
 from mooring.agent.hypervisor import DiskPlan, no_disk
 from mooring.agent.libvirt import (
+    copy_starts,
     devices,
     disk_sources,
     domain_xml,
@@ -87,6 +88,7 @@ def _begin(domain: Any, volume_id: str, new: DiskPlan) -> None:
     file = file_of(new.source, "a swap")
     if (mirror := open_files.read_mirror(domain.XMLDesc(0), volume_id)) is not None:
         if mirror.path == file.path:
+            copy_starts.let_go_on(domain)
             return
         raise Conflict(
             f"Volume {volume_id} of server {server_id} is copied already. It was not swapped; ask "
@@ -97,9 +99,10 @@ def _begin(domain: Any, volume_id: str, new: DiskPlan) -> None:
     check_equal(new.volume_id, new_bytes, domain.blockInfo(device)[0])
     swap = Swap(alias="", volume_id=new.volume_id, attachment_id=new.attachment_id, file=file.path)
     swapped.begin(domain, device, swap)
+    target = _write_target(file)
     try:
-        domain.blockCopy(device, _write_target(file), None, _FLAGS)
-    except libvirt.libvirtError:
+        copy_starts.begin(domain, device, lambda: domain.blockCopy(device, target, None, _FLAGS))
+    except (libvirt.libvirtError, Conflict):
         if domain.isActive():
             swapped.forget(domain, device)
         raise
@@ -177,6 +180,7 @@ def _finish(domain: Any, live: DefinedDisk, swap: Swap) -> bool:
 def _end(domain: Any, live: DefinedDisk) -> None:
     """End the copy of a disk, if any: it is what it was, now and at the next start."""
     device = _target(live)
+    copy_starts.let_go_on(domain)
     swap = swapped.find_pending(domain.XMLDesc(0), device)
     if swap is None:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libvirt
 
-from mooring.agent.libvirt import domain_xml, memory
+from mooring.agent.libvirt import copy_starts, domain_xml, memory
 from mooring.agent.libvirt.disks import LibvirtDisks
 from mooring.agent.limits import AGENT_GUEST_MEMORY_S
 
@@ -39,16 +39,18 @@ class LibvirtStandstill(LibvirtDisks):
             await self._give_files(server_id)
             await self._with(server_id, memory.restore, AGENT_GUEST_MEMORY_S)
 
-    async def drop_stale_memory(self) -> None:
-        """Forget the memory of guests that run: an agent that died may have left it behind.
+    async def settle_standstills(self) -> None:
+        """End what an agent that died may have left behind of guests that stood still.
 
-        It would be taken for that of a guest which was suspended, once the guest is off.
+        The memory of one that runs would be taken for that of a guest which was suspended, once it
+        is off. One that stood still for the start of a copy goes on.
         """
         handle = self._connection.handle
 
-        def drop() -> None:
+        def settle() -> None:
+            copy_starts.let_all_go_on(handle)
             for domain in handle.listAllDomains(_STALE):
                 if domain.name().startswith(domain_xml.NAME_PREFIX):
                     memory.drop(domain)
 
-        await self._call(drop)
+        await self._call(settle)
