@@ -14,15 +14,17 @@ from msgspec.structs import replace
 
 from mooring.agent_api.servers import PowerRequest
 from mooring.agent_api.verbs import DELETE_ARRIVAL, TAKE_BACK_RESTORED, WITHDRAW_OFFER
+from mooring.compute.actions import faults
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guest_disks, guests, hosts
 from mooring.compute.moves import migrations, turns
-from mooring.compute.moves.sagas import finding, sharing
+from mooring.compute.moves.sagas import claiming, finding, sharing
 from mooring.compute.scheduling.needs import resources_of
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.disks import Disk
+from mooring.errors import NoCapacity
 from mooring.saga.define import Together
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class _Left(Struct, frozen=True):
     """A move that nobody ends any more; `host` is where its server says it is.
 
     is_local       whether its root disk lies on its host
+    has_new_size   whether it has the size to which it was to be resized
     is_to_be_back  whether it was about to get its former size back on its host, and has not got it
     """
 
@@ -48,7 +51,12 @@ class _Left(Struct, frozen=True):
     is_live: bool
     status: str
     is_local: bool
+    has_new_size: bool
     is_to_be_back: bool
+
+    def is_where_it_was(self, host: str) -> bool:
+        """Return whether the room that the move holds is the server's own, on that host."""
+        return host == self.source and not (host == self.destination and self.has_new_size)
 
 
 class _Other(Struct, frozen=True):
@@ -59,15 +67,17 @@ class _Other(Struct, frozen=True):
 
 
 async def adopt(run: Run[Compute], server_id: str) -> Together | None:
-    """See where a guest is that was under way, and say so; nothing for one that was not.
+    """See where a guest is that was under way, and say so.
+
+    For one that was not it is seen alone that placement holds room for it.
 
     Raises Unavailable while a host does not tell.
     """
     left = await run.service.store.read(lambda tx: _find(tx, server_id))
     if left is None:
-        return None
+        return await _claim_again(run, server_id)
     kept = await (_find_live(run, server_id, left) if left.is_live else _keep(run, server_id, left))
-    await _claim(run, server_id, kept)
+    full = await _hold_room(run, server_id, kept, left)
     others = await run.service.store.read(lambda tx: _find_others(tx, server_id, kept))
     for other in others:
         await disks.leave(run, other.disk)
@@ -84,6 +94,7 @@ async def adopt(run: Run[Compute], server_id: str) -> Together | None:
         migrations.change(tx, left.id, now, status=ended)
         turns.pass_on(tx, run.service, left.source)
         affinity.leave_place(tx, server_id)
+        _complain(tx, server_id, full, run)
 
     return Together(write)
 
@@ -103,6 +114,7 @@ def _find(tx: Session, server_id: str) -> _Left | None:
         is_live=row.type == migrations.LIVE,
         status=row.status,
         is_local=bool(server.image_id),
+        has_new_size=is_new,
         is_to_be_back=row.status == "reverting" and is_new and row.source == row.destination,
     )
 
@@ -126,8 +138,6 @@ async def _keep(run: Run[Compute], server_id: str, left: _Left) -> str:
     Its row tells: it says that the server is elsewhere once the guest has started there. What the
     move still asks of the host comes too late from now on.
     """
-    operation = guests.other(run.operation, "room")
-    await run.service.placement.release(left.uuid, operation=operation)
     for host in sorted({left.source, left.destination} - {left.host, ""}):
         await guest_disks.remove_all(run, host, server_id, is_local=left.is_local)
     if not await guests.is_lost(run, left.host):
@@ -180,18 +190,56 @@ async def _turn_away(run: Run[Compute], host: str, server_id: str) -> None:
     await guests.take_back(run, host, DELETE_ARRIVAL.target(server_id), verb)
 
 
-async def _claim(run: Run[Compute], server_id: str, name: str) -> None:
-    """Hold room for the server on the host that has it, whatever was held for the move."""
+async def _hold_room(
+    run: Run[Compute], server_id: str, name: str, left: _Left
+) -> NoCapacity | None:
+    """Hold room for the server on the host that has it, and none in the name of the move.
+
+    What the move holds there is taken over, and so is given to nobody else meanwhile. Returns what
+    is to be told where the host has no room all the same: the guest is there, with or without it.
+    """
+    if left.is_where_it_was(name):
+        await claiming.give_back(run, server_id, left.uuid)
+    operation = guests.other(run.operation, "room")
+    await run.service.placement.release(left.uuid, operation=operation)
+    return await _claim(run, server_id, name)
+
+
+async def _claim_again(run: Run[Compute], server_id: str) -> Together | None:
+    """Hold room for a server that had to do without, if its host has some by now."""
+    server = await run.service.store.read(lambda tx: tx.get(Server, server_id))
+    if server is None or not server.host or server.launched_at is None:
+        return None
+    if (await run.service.placement.allocations(server_id)).allocations:
+        return None
+    full = await _claim(run, server_id, server.host)
+    return Together(lambda tx: _complain(tx, server_id, full, run))
+
+
+def _complain(tx: Session, server_id: str, full: NoCapacity | None, run: Run[Compute]) -> None:
+    if full is not None:
+        faults.record(tx, server_id, full, run.now())
+
+
+async def _claim(run: Run[Compute], server_id: str, name: str) -> NoCapacity | None:
+    """Hold for a server what it has on its host; return why nothing is held, if so."""
     compute = run.service
     server = await compute.store.read(lambda tx: tx.get_one(Server, server_id))
     host = await compute.store.read(lambda tx: hosts.find(tx, name))
     if host is None:
-        return
+        return None
     amounts = resources_of(server, root_is_volume=not server.image_id)
-    await compute.placement.claim(
-        server_id,
-        {host.provider_id: amounts},
-        project_id=server.project_id,
-        user_id=server.user_id,
-        operation=run.operation,
-    )
+    try:
+        await compute.placement.claim(
+            server_id,
+            {host.provider_id: amounts},
+            project_id=server.project_id,
+            user_id=server.user_id,
+            operation=run.operation,
+        )
+    except NoCapacity:
+        return NoCapacity(
+            f"The server is on host {name}, and placement has no room left to hold for it there, "
+            "so that others may be sent there, too. Make room there, and reset its state again."
+        )
+    return None

@@ -127,28 +127,43 @@ async def settle_claim(notes: Move, run: Run[Compute]) -> None:
 
 async def return_claim(notes: Move, run: Run[Compute]) -> None:
     """Give the server what the migration holds for it, in place of what it holds."""
-    placement, held = run.service.placement, notes.migration_uuid
-    if await _has_room(notes, run):
+    await give_back(run, notes.server_id, notes.migration_uuid)
+
+
+async def give_back(run: Run[Compute], server_id: str, migration_uuid: str) -> None:
+    """Give a server what a migration holds for it, in place of what it holds."""
+    placement = run.service.placement
+    if await _has_room(run, server_id, migration_uuid):
         operation = guests.other(run.operation, "destination")
-        await placement.release(notes.server_id, operation=operation)
-        await placement.move(held, notes.server_id, operation=run.operation)
+        await placement.release(server_id, operation=operation)
+        await placement.move(migration_uuid, server_id, operation=run.operation)
 
 
-async def _has_room(notes: Move, run: Run[Compute]) -> bool:
+async def _has_room(run: Run[Compute], server_id: str, migration_uuid: str) -> bool:
     """Return whether the migration holds anything; if it does not, see that it never will.
 
     The call that lets it hold something may still be on its way. It is refused once the server's
     claim is renewed, or has come before that.
     """
-    placement, held = run.service.placement, notes.migration_uuid
-    if (await placement.allocations(held)).allocations:
+    placement = run.service.placement
+    if (await placement.allocations(migration_uuid)).allocations:
         return True
     operation = guests.other(run.operation, "source")
-    if await placement.renew(notes.server_id, operation=operation):
+    if await placement.renew(server_id, operation=operation):
         return False
-    return bool((await placement.allocations(held)).allocations)
+    return bool((await placement.allocations(migration_uuid)).allocations)
 
 
 async def release_source(notes: Move, run: Run[Compute]) -> None:
-    """Hold no room in the migration's name, once another operation has the server."""
+    """Hold no room in the migration's name."""
     await run.service.placement.release(notes.migration_uuid, operation=run.operation)
+
+
+async def release_owed(notes: Move, run: Run[Compute]) -> None:
+    """Hold no room in the migration's name, once another operation has ended the move.
+
+    Until then that one has the room, and may give it back to the server: nobody else is to get it.
+    """
+    left = await run.service.store.read(lambda tx: migrations.left_over(tx, notes.server_id))
+    if left is None or left.uuid != notes.migration_uuid:
+        await release_source(notes, run)

@@ -69,7 +69,7 @@ COLD_MIGRATE = Saga(
     pivot="stop_guest",
     failed_end=verifying.BAD_END,
     undo_ends=verifying.BAD_END,
-    owes=(Step("release_source", claiming.release_source, may_be_forgone=True),),
+    owes=(Step("release_source", claiming.release_owed, may_be_forgone=True),),
     residue=("faults", "instance_actions", "migrations"),
     again=Again("claim_destination", elsewhere.try_elsewhere, told=elsewhere.tell(PREPARING)),
     story=MOVED,

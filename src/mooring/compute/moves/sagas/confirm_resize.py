@@ -37,7 +37,7 @@ CONFIRM_RESIZE = Saga(
     locks=locks_of,
     pivot="begin_confirm",
     failed_end=verifying.BAD_END,
-    owes=(Step("release_source", claiming.release_source, may_be_forgone=True),),
+    owes=(Step("release_source", claiming.release_owed, may_be_forgone=True),),
     residue=("faults", "instance_actions", "migrations"),
     story=CONFIRMED,
 )

@@ -175,7 +175,7 @@ EVACUATE = Saga(
     pivot="place_server",
     failed_end=_BAD_END,
     undo_ends=_BAD_END,
-    owes=(Step("release_source", claiming.release_source, may_be_forgone=True),),
+    owes=(Step("release_source", claiming.release_owed, may_be_forgone=True),),
     residue=("faults", "instance_actions", "migrations"),
     again=Again("claim_destination", elsewhere.try_elsewhere, told=elsewhere.tell(_EVENT)),
     story=replace(_told, begun=_begin),

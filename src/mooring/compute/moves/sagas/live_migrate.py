@@ -76,7 +76,7 @@ LIVE_MIGRATE = Saga(
     pivot="send_guest",
     failed_end=leaving.BAD_END,
     undo_ends=leaving.BAD_END,
-    owes=(Step("release_source", claiming.release_source, may_be_forgone=True),),
+    owes=(Step("release_source", claiming.release_owed, may_be_forgone=True),),
     residue=("faults", "instance_actions", "migrations"),
     again=Again(
         "claim_destination",

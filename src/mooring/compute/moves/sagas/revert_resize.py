@@ -51,7 +51,7 @@ REVERT_RESIZE = Saga(
     pivot="stop_guest",
     failed_end=verifying.BAD_END,
     undo_ends=verifying.BAD_END,
-    owes=(Step("release_source", claiming.release_source, may_be_forgone=True),),
+    owes=(Step("release_source", claiming.release_owed, may_be_forgone=True),),
     residue=("faults", "instance_actions", "migrations"),
     story=REVERTED,
 )

@@ -1,0 +1,105 @@
+"""The room of a server that a reset takes out of a move: it is given to nobody else meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import select
+
+from mooring.compute.tables import Fault
+from mooring.errors import NoCapacity
+from tests.compute.cloud import ComputeCloud
+from tests.compute.moving import Moving, server_that_moves
+
+pytestmark = pytest.mark.anyio
+HOSTS = ("host1", "host2")
+NO_ROOM = "placement has no room left to hold for it there"
+
+
+@pytest.fixture
+async def moving(tmp_path: Path, database: str) -> AsyncGenerator[Moving]:
+    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
+        yield await server_that_moves(cloud)
+
+
+class Greed:
+    """Others, who take all that a host has left whenever something is given back."""
+
+    def __init__(self, cloud: ComputeCloud, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.placement, self.host = cloud.compute.placement, host
+        self.taken: list[str] = []
+        self._release = self.placement.release
+        monkeypatch.setattr(self.placement, "release", self._take_what_is_released)
+
+    async def _take_what_is_released(self, consumer_id: str, **more: Any) -> None:
+        await self._release(consumer_id, **more)
+        (provider,) = [one for one in await self.placement.providers() if one.name == self.host]
+        while True:
+            consumer = str(uuid4())
+            amounts = {provider.uuid: {"VCPU": 1}}
+            try:
+                await self.placement.claim(consumer, amounts, project_id="p", user_id="u")
+            except NoCapacity:
+                return
+            self.taken.append(consumer)
+
+    async def leave(self) -> None:
+        """Give everything back, and take nothing more."""
+        self.placement.release = self._release  # pyright: ignore[reportAttributeAccessIssue]
+        for consumer in self.taken:
+            await self._release(consumer)
+
+
+async def stuck(moving: Moving) -> None:
+    """Begin a cold move that waits for the guest to be switched off."""
+    moving.cloud.silent = ("PUT", f"/servers/{moving.server_id}/power")
+    await moving.cloud.look_at_hosts()
+    assert await moving.cloud.act(moving.server_id, "migrate", None, user="admin") == 202
+    await moving.cloud.compute.sagas.settle(10.0)
+    (move,) = await moving.migrations(instance_uuid=moving.server_id)
+    assert move["status"] in {"pre-migrating", "migrating"}
+    assert moving.server_id in (await moving.claims())[1]
+
+
+async def reset(moving: Moving) -> None:
+    state = {"state": "active"}
+    assert await moving.cloud.act(moving.server_id, "os-resetState", state, user="admin") == 202
+    moving.cloud.silent = None
+    await moving.cloud.settle()
+
+
+async def test_nobody_takes_the_room_that_a_server_gets_back(
+    moving: Moving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stuck(moving)
+    greed = Greed(moving.cloud, moving.source, monkeypatch)
+    await reset(moving)
+    await greed.leave()
+    await moving.stays_whole()
+    assert await moving.cloud.complaints() == []
+
+
+async def test_a_server_that_finds_no_room_says_so_and_gets_it_with_the_next_reset(
+    moving: Moving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greed = Greed(moving.cloud, moving.source, monkeypatch)
+    await moving.cloud.compute.placement.release(moving.server_id)
+    assert greed.taken
+    await reset(moving)
+    assert NO_ROOM in await last_fault(moving)
+    assert moving.server_id not in (await moving.claims())[0]
+    await greed.leave()
+    await reset(moving)
+    await moving.stays_whole()
+    assert await moving.cloud.complaints() == []
+
+
+async def last_fault(moving: Moving) -> str:
+    """Return the newest fault of the server, whether it is shown or not."""
+    query = select(Fault.message).where(Fault.server_id == moving.server_id)
+    newest = query.order_by(Fault.id.desc()).limit(1)
+    return await moving.cloud.compute.store.read(lambda tx: tx.execute(newest).scalar() or "")
