@@ -67,15 +67,13 @@ class _Other(Struct, frozen=True):
 
 
 async def adopt(run: Run[Compute], server_id: str) -> Together | None:
-    """See where a guest is that was under way, and say so.
-
-    For one that was not it is seen alone that placement holds room for it.
+    """See where a guest is that was under way, and say so; nothing for one that was not.
 
     Raises Unavailable while a host does not tell.
     """
     left = await run.service.store.read(lambda tx: _find(tx, server_id))
     if left is None:
-        return await _claim_again(run, server_id)
+        return None
     kept = await (_find_live(run, server_id, left) if left.is_live else _keep(run, server_id, left))
     full = await _hold_room(run, server_id, kept, left)
     others = await run.service.store.read(lambda tx: _find_others(tx, server_id, kept))
@@ -94,7 +92,8 @@ async def adopt(run: Run[Compute], server_id: str) -> Together | None:
         migrations.change(tx, left.id, now, status=ended)
         turns.pass_on(tx, run.service, left.source)
         affinity.leave_place(tx, server_id)
-        _complain(tx, server_id, full, run)
+        if full is not None:
+            faults.record(tx, server_id, full, now)
 
     return Together(write)
 
@@ -205,22 +204,6 @@ async def _hold_room(
     return await _claim(run, server_id, name)
 
 
-async def _claim_again(run: Run[Compute], server_id: str) -> Together | None:
-    """Hold room for a server that had to do without, if its host has some by now."""
-    server = await run.service.store.read(lambda tx: tx.get(Server, server_id))
-    if server is None or not server.host or server.launched_at is None:
-        return None
-    if (await run.service.placement.allocations(server_id)).allocations:
-        return None
-    full = await _claim(run, server_id, server.host)
-    return Together(lambda tx: _complain(tx, server_id, full, run))
-
-
-def _complain(tx: Session, server_id: str, full: NoCapacity | None, run: Run[Compute]) -> None:
-    if full is not None:
-        faults.record(tx, server_id, full, run.now())
-
-
 async def _claim(run: Run[Compute], server_id: str, name: str) -> NoCapacity | None:
     """Hold for a server what it has on its host; return why nothing is held, if so."""
     compute = run.service
@@ -239,7 +222,8 @@ async def _claim(run: Run[Compute], server_id: str, name: str) -> NoCapacity | N
         )
     except NoCapacity:
         return NoCapacity(
-            f"The server is on host {name}, and placement has no room left to hold for it there, "
-            "so that others may be sent there, too. Make room there, and reset its state again."
+            f"The server is on host {name}, and placement has no room left to hold for it there. "
+            "Make room there, then have it held: openstack resource provider allocation set. Or "
+            "delete the server."
         )
     return None
