@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mooring.compute.hosts.loops import watch_hosts
+from mooring.compute.volumes import devices
 from tests.compute.cloud import ComputeCloud
 from tests.compute.moving import Moving, server_that_moves, writers
 from tests.compute.verifying import ask, force_down, migrate
@@ -103,3 +104,49 @@ async def _place(goes: Moving, host: str, *, together: bool) -> None:
         await goes.cloud.settle()
         goes.source = await goes.host()
     goes.destination = next(name for name in HOSTS if name not in {goes.source, host})
+
+
+LACKS = frozenset({devices.SHARING})
+
+
+async def _alone(cloud: ComputeCloud) -> Moving:
+    """Return a server with a volume for several; its destination cannot share any."""
+    goes = await server_that_moves(cloud, volumes=1)
+    shared = await cloud.make_shared_volume()
+    assert (await cloud.attach(goes.server_id, shared, version="2.60")).status == 200
+    await cloud.settle()
+    await cloud.change_host(goes.destination, hidden_traits=LACKS)
+    await cloud.look_at_hosts()
+    return goes
+
+
+async def cold(goes: Moving) -> None:
+    await migrate(goes)
+
+
+async def live(goes: Moving) -> None:
+    await goes.move()
+
+
+@pytest.mark.parametrize("how", [cold, live])
+async def test_no_server_with_it_goes_to_a_host_that_cannot_share_volumes(
+    tmp_path: Path, database: str, how: Callable[[Moving], Awaitable[None]]
+) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS[:2], database=database) as cloud:
+        goes = await _alone(cloud)
+        await how(goes)
+        assert (await goes.status(), await goes.host()) == ("error", goes.source)
+        assert (await cloud.server(goes.server_id))["status"] == "ACTIVE"
+        assert await cloud.complaints() == []
+
+
+async def test_nor_is_it_unshelved_there(tmp_path: Path, database: str) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS[:2], database=database) as cloud:
+        goes = await _alone(cloud)
+        assert await ask(goes, "shelve") == 202
+        assert (await cloud.server(goes.server_id))["status"] == "SHELVED_OFFLOADED"
+        await cloud.change_host(goes.source, hidden_traits=LACKS)
+        await cloud.look_at_hosts()
+        assert await ask(goes, "unshelve") == 202
+        assert (await cloud.server(goes.server_id))["status"] == "SHELVED_OFFLOADED"
+        assert await cloud.complaints() == []

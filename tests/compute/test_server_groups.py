@@ -185,3 +185,25 @@ async def test_more_members_than_the_quota_allows_are_403(cloud: ComputeCloud) -
     assert answer.status == 403
     assert "too many servers in group" in answer.text
     assert len((await cloud.ask("GET", "/servers")).body["servers"]) == 2
+
+
+@pytest.mark.parametrize("word", ["confirmResize", "revertResize"])
+async def test_no_member_joins_an_affinity_group_whose_only_one_may_still_go_back(
+    cloud: ComputeCloud, word: str
+) -> None:
+    group_id = await make_group(cloud, "affinity")
+    first = (await make(cloud, group_id))["id"]
+    assert await cloud.act(first, "migrate", None, user="admin") == 202
+    await cloud.settle()
+    assert (await cloud.server(first))["status"] == "VERIFY_RESIZE"
+    refused = await make(cloud, group_id)
+    assert refused["status"] == "ERROR"
+    assert refused["fault"]["message"].endswith(
+        "2 while a move in the affinity group web is not over or confirmed, "
+        "1 without the other members of the affinity group web."
+    )
+    await cloud.ask("DELETE", f"/servers/{refused['id']}")
+    assert await cloud.act(first, word) in {202, 204}
+    await cloud.settle()
+    assert (await make(cloud, group_id))["status"] == "ACTIVE"
+    assert len(await hosts_of(cloud)) == 1

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 TAGGING = "COMPUTE_DEVICE_TAGGING"
 """The trait of a host that shows device tags to its guests."""
-SHARING = "COMPUTE_VOLUME_MULTI_ATTACH"
-"""The trait of a host whose guests may share a volume."""
 _add = Adding(Server)
 
 
@@ -85,7 +83,7 @@ def _traits(batch: Batch, *, has_drive: bool) -> list[str]:
     """
     shared = any(volume.multiattach for volume in batch.material.volumes.values())
     tagged = any(item.tag for item in batch.disks) and not has_drive
-    needed = [name for name, needed in ((TAGGING, tagged), (SHARING, shared)) if needed]
+    needed = [name for name, needed in ((TAGGING, tagged), (devices.SHARING, shared)) if needed]
     return [*needed, *config_drives.traits_of(has_drive=has_drive)]
 
 

@@ -26,12 +26,14 @@ class Standing(Struct, frozen=True):
     """A group as one of its members sees it. `present`: how many others are, or will be, on a host.
 
     `most`: how many members of an anti-affinity group one host may have.
+    `is_torn`: whether another one is between two hosts, and may end up on either.
     """
 
     name: str
     policy: str
     most: int
     present: Mapping[str, int]
+    is_torn: bool = False
 
     def refusal(self, host: str) -> str:
         """Return why a host will not do, as `filters.refusal` does; "" when it may."""
@@ -41,6 +43,8 @@ class Standing(Struct, frozen=True):
             return f"with {held} of the anti-affinity group {self.name}"
         if self.policy == "affinity" and self.present and not count:
             return f"without the other members of the affinity group {self.name}"
+        if self.policy == "affinity" and self.is_torn:
+            return f"while a move in the affinity group {self.name} is not over or confirmed"
         return ""
 
     def cost(self, host: str) -> int:
@@ -58,7 +62,10 @@ def find(tx: Session, group_id: str, server_id: str) -> Standing | None:
     if group is None:
         return None
     most = group.max_server_per_host or 1
-    return Standing(group.name, group.policy, most, _present(tx, group_id, server_id))
+    places = _read_places(tx, group_id, server_id)
+    present = Counter(place for member in places for place in member)
+    is_torn = any(len(member) > 1 for member in places)
+    return Standing(group.name, group.policy, most, present, is_torn)
 
 
 def take_place(tx: Session, group_id: str, server_id: str, host: str) -> bool:
@@ -94,8 +101,8 @@ def _bind(tx: Session, server_id: str, host: str | None) -> None:
     tx.execute(mine.values(bound_for=host))
 
 
-def _present(tx: Session, group_id: str, server_id: str) -> Mapping[str, int]:
-    """Count the other members by host; one that moves counts at both."""
+def _read_places(tx: Session, group_id: str, server_id: str) -> list[set[str]]:
+    """Return where each of the other members is, or will be; one that moves may be at both."""
     query = (
         select(Server.host, ServerGroupMember.bound_for)
         .join(Server, Server.id == ServerGroupMember.server_id)
@@ -105,7 +112,4 @@ def _present(tx: Session, group_id: str, server_id: str) -> Mapping[str, int]:
             Server.deleted_at.is_(None),
         )
     )
-    found = Counter[str]()
-    for places in tx.execute(query):
-        found.update({place for place in places if place})
-    return found
+    return [{place for place in places if place} for places in tx.execute(query)]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mooring.compute.tables import Server
 
 _TRAIT = "trait:"
+_WISHES = {"required": "", "forbidden": "!"}
 PAGE_SIZE = "hw:mem_page_size"
 """The extra spec of a flavor whose guests have their memory in huge pages: it can be shared."""
 VIRTIO_FS, MEMORY = "COMPUTE_STORAGE_VIRTIO_FS", "COMPUTE_MEM_BACKING_FILE"
@@ -64,12 +65,15 @@ class Needs(Struct, frozen=True, kw_only=True):
         return bool(place or self.reach or self.group_id or self.hints)
 
 
-def of_server(server: Server, *, root_is_volume: bool, **more: Any) -> Needs:
+def of_server(
+    server: Server, *, root_is_volume: bool, besides: Iterable[str] = (), **more: Any
+) -> Needs:
     """Return what a server needs of any host that is to have it, as it is; `more` is of the case.
 
-    Its specs decide of aggregates and traits, a config drive of those that write one.
+    Its specs decide of aggregates and traits, a config drive of those that write one. `besides`:
+    traits that its volumes ask for.
     """
-    drives = config_drives.traits_of(has_drive=server.config_drive)
+    drives = [*besides, *config_drives.traits_of(has_drive=server.config_drive)]
     asked: dict[str, Any] = {
         "resources": resources_of(server, root_is_volume=root_is_volume),
         "traits": traits_of(server.extra_specs, drives),
@@ -93,12 +97,14 @@ def resources_of(server: Server | Size, *, root_is_volume: bool) -> dict[str, in
 
 
 def traits_of(extra_specs: Mapping[str, str], more: Iterable[str] = ()) -> list[str]:
-    """Return the traits that a host must have, those it must not have with a leading "!"."""
+    """Return the traits that a host must have, those it must not have with a leading "!".
+
+    Of an extra spec with another value than `required` and `forbidden` nothing is heard.
+    """
     found = set(more)
     for key, value in extra_specs.items():
-        if key.startswith(_TRAIT):
-            name = key.removeprefix(_TRAIT)
-            found.add(f"!{name}" if value == "forbidden" else name)
+        if key.startswith(_TRAIT) and value in _WISHES:
+            found.add(_WISHES[value] + key.removeprefix(_TRAIT))
     return sorted(found)
 
 

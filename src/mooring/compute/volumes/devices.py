@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
+SHARING = "COMPUTE_VOLUME_MULTI_ATTACH"
+"""The trait of a host whose guests may share a volume."""
 _add, _change = Adding(BlockDevice), Change(BlockDevice)
 _remove = Prepared[Any](delete(BlockDevice).where(BlockDevice.id == bindparam("of_id")))
 _by_id = Loaded(BlockDevice, lambda columns: columns.id == bindparam("of_id"))
@@ -57,6 +59,11 @@ def of_server(tx: Session, server_id: str, *, state: str | None = None) -> Seque
     if state is None:
         return _of_server.all(tx, of_server=server_id)
     return _of_server_in_state.all(tx, of_server=server_id, of_state=state)
+
+
+def traits_of(tx: Session, server_id: str) -> list[str]:
+    """Return what a host must be able to do for a server's volumes, as traits."""
+    return [SHARING] if any(row.multiattach for row in of_server(tx, server_id)) else []
 
 
 def of_volume(tx: Session, volume_id: str) -> Sequence[BlockDevice]:

@@ -180,7 +180,7 @@ _ATTACH, _DETACH = "attach_volume", "detach_volume"
 _WITH_DATA = ("available", "in-use")
 _USED, _WAITING = ("in-use",), ("in-use", "reserved")
 """What a volume is that can be detached: of a server at a host, and of one that was put away."""
-_TAGGED, _SHARED = "COMPUTE_VOLUME_ATTACH_WITH_TAG", "COMPUTE_VOLUME_MULTI_ATTACH"
+_TAGGED = "COMPUTE_VOLUME_ATTACH_WITH_TAG"
 
 
 async def submit(
@@ -291,7 +291,7 @@ def _check_abilities(
         return
     for needed, trait, what in (
         (wanted.tag is not None, _TAGGED, "show tags to its guests"),
-        (volume.multiattach, _SHARED, "share volumes between guests"),
+        (volume.multiattach, devices.SHARING, "share volumes between guests"),
     ):
         if needed and not has_trait(host.traits, trait):
             raise Invalid(

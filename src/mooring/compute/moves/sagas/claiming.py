@@ -19,6 +19,7 @@ from mooring.compute.scheduling.picking import Owner
 from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.shares import folders
 from mooring.compute.tables import Server
+from mooring.compute.volumes import devices
 from mooring.errors import Invalid
 
 if TYPE_CHECKING:
@@ -38,10 +39,11 @@ async def hold_source(notes: Move, run: Run[Compute]) -> None:
 
 async def claim_destination(notes: M, run: Run[Compute]) -> M:
     """Choose a host with room, and hold it there. Raises NoCapacity."""
-    server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    server, asked = await run.service.store.read(lambda tx: _look(tx, notes.server_id))
     wanted = needs.of_server(
         server,
         root_is_volume=not notes.is_local,
+        besides=asked,
         zone=server.pinned_zone,
         host=notes.wished_host,
         leaving=notes.source,
@@ -66,7 +68,7 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
     Raises NoCapacity; Invalid: a disk is not made smaller (facts/compute.md 1.4: accepted, then
     refused, the server as it was).
     """
-    server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    server, asked = await run.service.store.read(lambda tx: _look(tx, notes.server_id))
     mounts, letting_go = await run.service.store.read(lambda tx: _look_at_shares(tx, notes))
     if notes.is_local and notes.size.disk_gib < notes.former.disk_gib:
         raise Invalid(
@@ -78,7 +80,7 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
         server,
         root_is_volume=not server.image_id,
         resources=needs.resources_of(notes.size, root_is_volume=not server.image_id),
-        traits=_traits_for_size(server, notes),
+        traits=_traits_for_size(server, notes, asked),
         zone=server.pinned_zone,
         host=notes.wished_host,
         leaving="" if notes.action == "resize" else notes.source,
@@ -96,12 +98,16 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
     return replace(found, to_make=[], to_share=[]) if found.stays else found
 
 
-def _traits_for_size(server: Server, notes: ColdMove) -> list[str]:
+def _look(tx: Session, server_id: str) -> tuple[Server, list[str]]:
+    """Return a server, and what its volumes ask of a host."""
+    return tx.get_one(Server, server_id), devices.traits_of(tx, server_id)
+
+
+def _traits_for_size(server: Server, notes: ColdMove, asked: list[str]) -> list[str]:
     specs = notes.size.extra_specs
     shared = needs.traits_for_shares(specs) if notes.shares else ()
-    return needs.traits_of(
-        specs, (*shared, *config_drives.traits_of(has_drive=server.config_drive))
-    )
+    drive = config_drives.traits_of(has_drive=server.config_drive)
+    return needs.traits_of(specs, (*asked, *shared, *drive))
 
 
 def _look_at_shares(tx: Session, notes: ColdMove) -> tuple[dict[str, str], list[str]]:

@@ -58,9 +58,11 @@ def put_back(tx: Session, notes: UnshelveServer, run: Run[Compute]) -> None:
 async def claim_host(notes: UnshelveServer, run: Run[Compute]) -> UnshelveServer:
     """Choose a host with room, and hold it there. Raises NoCapacity."""
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
+    asked = await run.service.store.read(lambda tx: devices.traits_of(tx, notes.server_id))
     wanted = needs.of_server(
         server,
         root_is_volume=not notes.image_id,
+        besides=asked,
         zone=notes.wished_zone,
         host=notes.wished_host,
         tried=tried.names(notes.tried),
