@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-libvirt: Any = pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
+pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
 
-from mooring.agent.libvirt import copy_starts, memory, states  # noqa: E402
-from mooring.agent.libvirt.domain_xml import NAME_PREFIX  # noqa: E402
+import libvirt as binding
 
+from mooring.agent.libvirt import copy_starts, memory, states
+from mooring.agent.libvirt.domain_xml import NAME_PREFIX
+
+libvirt: Any = binding
 SERVER_ID = "5f3c6a4e-3f1b-4c38-9d55-0d5d1f0a6c11"
 NOTE = "urn:mooring:standing:1"
 XML = f"""

@@ -32,7 +32,7 @@ class Greed:
     def __init__(self, cloud: ComputeCloud, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.placement, self.host = cloud.compute.placement, host
         self.taken: list[str] = []
-        self._release = self.placement.release
+        self._release, self._patch = self.placement.release, monkeypatch
         monkeypatch.setattr(self.placement, "release", self._take_what_is_released)
 
     async def _take_what_is_released(self, consumer_id: str, **more: Any) -> None:
@@ -49,7 +49,7 @@ class Greed:
 
     async def leave(self) -> None:
         """Give everything back, and take nothing more."""
-        self.placement.release = self._release  # pyright: ignore[reportAttributeAccessIssue]
+        self._patch.setattr(self.placement, "release", self._release)
         for consumer in self.taken:
             await self._release(consumer)
 

@@ -19,7 +19,6 @@ from mooring.compute.groups import affinity
 from mooring.compute.hosts import guest_disks, guests, hosts
 from mooring.compute.moves import migrations, turns
 from mooring.compute.moves.sagas import claiming, finding, sharing
-from mooring.compute.scheduling.needs import resources_of
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
@@ -201,29 +200,4 @@ async def _hold_room(
         await claiming.give_back(run, server_id, left.uuid)
     operation = guests.other(run.operation, "room")
     await run.service.placement.release(left.uuid, operation=operation)
-    return await _claim(run, server_id, name)
-
-
-async def _claim(run: Run[Compute], server_id: str, name: str) -> NoCapacity | None:
-    """Hold for a server what it has on its host; return why nothing is held, if so."""
-    compute = run.service
-    server = await compute.store.read(lambda tx: tx.get_one(Server, server_id))
-    host = await compute.store.read(lambda tx: hosts.find(tx, name))
-    if host is None:
-        return None
-    amounts = resources_of(server, root_is_volume=not server.image_id)
-    try:
-        await compute.placement.claim(
-            server_id,
-            {host.provider_id: amounts},
-            project_id=server.project_id,
-            user_id=server.user_id,
-            operation=run.operation,
-        )
-    except NoCapacity:
-        return NoCapacity(
-            f"The server is on host {name}, and placement has no room left to hold for it there. "
-            "Make room there, then have it held: openstack resource provider allocation set. Or "
-            "delete the server."
-        )
-    return None
+    return await claiming.claim_there(run, server_id, name)

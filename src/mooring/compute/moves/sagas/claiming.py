@@ -20,7 +20,7 @@ from mooring.compute.scheduling.reach import find_reach
 from mooring.compute.shares import folders
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices
-from mooring.errors import Invalid
+from mooring.errors import Invalid, NoCapacity
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -173,3 +173,28 @@ async def release_owed(notes: Move, run: Run[Compute]) -> None:
     left = await run.service.store.read(lambda tx: migrations.left_over(tx, notes.server_id))
     if left is None or left.uuid != notes.migration_uuid:
         await release_source(notes, run)
+
+
+async def claim_there(run: Run[Compute], server_id: str, name: str) -> NoCapacity | None:
+    """Hold for a server what it has on that host; return why nothing is held, if so."""
+    compute = run.service
+    server = await compute.store.read(lambda tx: tx.get_one(Server, server_id))
+    host = await compute.store.read(lambda tx: hosts.find(tx, name))
+    if host is None:
+        return None
+    amounts = needs.resources_of(server, root_is_volume=not server.image_id)
+    try:
+        await compute.placement.claim(
+            server_id,
+            {host.provider_id: amounts},
+            project_id=server.project_id,
+            user_id=server.user_id,
+            operation=run.operation,
+        )
+    except NoCapacity:
+        return NoCapacity(
+            f"The server is on host {name}, and placement has no room left to hold for it there. "
+            "Make room there, then have it held: openstack resource provider allocation set. Or "
+            "delete the server."
+        )
+    return None
