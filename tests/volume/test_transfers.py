@@ -303,3 +303,49 @@ async def test_of_many_who_accept_at_once_one_has_it(cloud: VolumeCloud) -> None
     assert sorted({answer.status for answer in answers} - {400, 404}) == [202]
     assert [answer.status for answer in answers].count(202) == 1
     assert await used(cloud, OTHER_PROJECT) == (1, 0, 1)
+
+
+# -- what a former project kept ------------------------------------------------------------------
+
+
+async def make_type(cloud: VolumeCloud, name: str, *, is_public: bool = True) -> str:
+    body = {"volume_type": {"name": name, "os-volume-type-access:is_public": is_public}}
+    answer = await cloud.ask("POST", "/types", body, user="admin")
+    return answer.body["volume_type"]["id"]
+
+
+async def retype(cloud: VolumeCloud, volume_id: str, new_type: str) -> Answer:
+    body = {"os-retype": {"new_type": new_type, "migration_policy": "never"}}
+    return await cloud.ask("POST", f"/volumes/{volume_id}/action", body, user=RECEIVER)
+
+
+async def kept_of(cloud: VolumeCloud) -> tuple[str, str]:
+    """Return a volume that has gone to another project, and a snapshot that stayed behind."""
+    volume_id = await cloud.make()
+    kept = await snapshot_of(cloud, volume_id)
+    transfer = await offered(cloud, volume_id, no_snapshots=True)
+    assert (await accept(cloud, transfer)).status == 202
+    return volume_id, kept
+
+
+async def test_a_kept_snapshot_of_a_private_type_makes_volumes_and_backups(
+    cloud: VolumeCloud,
+) -> None:
+    type_id = await make_type(cloud, "own", is_public=False)
+    await let_use(cloud, type_id, OTHER_PROJECT)
+    volume_id, kept = await kept_of(cloud)
+    assert (await retype(cloud, volume_id, "own")).status == 202
+    body = {"volume": {"snapshot_id": kept, "size": 1}}
+    made = await cloud.ask("POST", "/volumes", body)
+    assert made.status == 202, made.content
+    body = {"backup": {"volume_id": volume_id, "snapshot_id": kept}}
+    backup = await cloud.ask("POST", "/backups", body)
+    assert backup.status == 202, backup.content
+    await cloud.settle()
+    shown = await cloud.ask("GET", f"/volumes/{made.body['volume']['id']}")
+    assert shown.body["volume"]["status"] == "available"
+    assert shown.body["volume"]["volume_type"] == "__DEFAULT__"
+    shown = await cloud.ask("GET", f"/backups/{backup.body['backup']['id']}")
+    assert shown.body["backup"]["status"] == "available", shown.content
+    body = {"backup": {"volume_id": volume_id}}
+    assert (await cloud.ask("POST", "/backups", body)).status == 404

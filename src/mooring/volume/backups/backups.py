@@ -21,14 +21,13 @@ from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP, DeleteBack
 from mooring.volume.backups.sagas.making import CreateBackup
 from mooring.volume.quotas import quota
 from mooring.volume.snapshots import snapshot_rows, snapshots
-from mooring.volume.tables import BackupRow
+from mooring.volume.tables import BackupRow, SnapshotRow, VolumeRow
 from mooring.volume.volumes import volumes
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.volume.attachments.reserving import Asked
-    from mooring.volume.tables import SnapshotRow, VolumeRow
 
 
 class NewBackup(Struct, frozen=True, kw_only=True):
@@ -58,7 +57,7 @@ async def create(asked: Asked, wanted: NewBackup) -> str:
     volume = asked.volume
 
     def begin(tx: Session) -> str:
-        row = volumes.visible(tx, asked.who, wanted.volume_id)
+        row = _find_volume(tx, asked, wanted)
         snapshot = _find_snapshot(tx, asked, wanted) if wanted.snapshot_id else None
         is_used = wanted.force and snapshot is None and row.status == "in-use"
         backend = _require(row, snapshot, is_used=is_used)
@@ -83,6 +82,19 @@ async def create(asked: Asked, wanted: NewBackup) -> str:
         return made.id
 
     return await volume.sagas.submit(begin)
+
+
+def _find_volume(tx: Session, asked: Asked, wanted: NewBackup) -> VolumeRow:
+    """Return the volume to back up, which may be another's if a snapshot of it was kept.
+
+    Raises NotFound for what the caller may not see.
+    """
+    if wanted.snapshot_id:
+        kept = tx.get(SnapshotRow, wanted.snapshot_id, populate_existing=True)
+        owner = kept.project_id if kept and kept.volume_id == wanted.volume_id else ""
+        if owner == asked.who.project_id != "":
+            return tx.get_one(VolumeRow, wanted.volume_id)
+    return volumes.visible(tx, asked.who, wanted.volume_id)
 
 
 def _find_snapshot(tx: Session, asked: Asked, wanted: NewBackup) -> SnapshotRow:
@@ -146,6 +158,7 @@ def _add(
     tx: Session, asked: Asked, wanted: NewBackup, row: VolumeRow, snapshot: SnapshotRow | None
 ) -> BackupRow:
     now = asked.volume.clock.now()
+    is_kept = snapshot is not None and snapshot.project_id != row.project_id
     made = BackupRow(
         id=str(uuid.uuid4()),
         project_id=asked.who.project_id,
@@ -162,7 +175,8 @@ def _add(
         labels=labels.merge({}, wanted.metadata, whole=True),
         bootable=row.bootable,
         image_metadata=row.image_metadata,
-        volume_labels=row.labels,
+        # What another project says of its volume by now is not told.
+        volume_labels={} if is_kept else row.labels,
         saga_id="",
         borrowed_by="",
         data_at=now if snapshot is None else snapshot.created_at,

@@ -29,6 +29,8 @@ class Source(Struct, frozen=True, kw_only=True):
     type_name: str
     bootable: bool
     image_metadata: dict[str, str]
+    is_kept: bool = False
+    """Whether it is a snapshot whose volume is another project's by now."""
 
 
 def visible(tx: Session, who: Who, snapshot_id: str) -> SnapshotRow:
@@ -68,4 +70,5 @@ def of(tx: Session, volume: VolumeRow, snapshot: SnapshotRow | None = None) -> S
         type_name=type_name.scalar_one(),
         bootable=volume.bootable,
         image_metadata=volume.image_metadata,
+        is_kept=snapshot is not None and snapshot.project_id != volume.project_id,
     )

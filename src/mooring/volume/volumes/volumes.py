@@ -185,6 +185,8 @@ def _find_type(
     named = image.properties.get(IMAGE_TYPE) if image and not wanted.volume_type else None
     if image is None or not named:
         usual = asked.volume.settings.default_type if source is None else source.type_name
+        if source is not None and source.is_kept and not wanted.volume_type:
+            return _type_of_kept(tx, asked, source)
         return types.named(tx, asked.who, wanted.volume_type or usual)
     try:
         return types.named(tx, asked.who, named)
@@ -194,6 +196,17 @@ def _find_type(
             f"{IMAGE_TYPE}, which could not be found. Nothing was made; name a volume type "
             "yourself, or change the image's property.",
         ) from error
+
+
+def _type_of_kept(tx: Session, asked: Asked, source: Source) -> TypeRow:
+    """Return the type of a volume from a snapshot that a former project kept of another's volume.
+
+    The usual one where the type that the volume has by now is private to others.
+    """
+    try:
+        return types.named(tx, asked.who, source.type_name)
+    except NotFound:
+        return types.named(tx, asked.who, asked.volume.settings.default_type)
 
 
 def _check_size(wanted: NewVolume, image: Image | None, source: Source | None) -> int:
