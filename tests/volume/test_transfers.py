@@ -328,6 +328,22 @@ async def kept_of(cloud: VolumeCloud) -> tuple[str, str]:
     return volume_id, kept
 
 
+async def test_a_kept_snapshot_counts_for_its_own_project_in_another_type(
+    cloud: VolumeCloud,
+) -> None:
+    await make_type(cloud, "plain")
+    volume_id, _ = await kept_of(cloud)
+    await limit(cloud, gigabytes_plain=1, snapshots_plain=0)
+    body = {"quota_set": {"snapshots_plain": 0}}
+    await cloud.ask("PUT", f"/os-quota-sets/{PROJECT}", body, user="admin")
+    refused = await retype(cloud, volume_id, "plain")
+    assert (refused.status, b"former project" in refused.content) == (413, True)
+    assert PROJECT.encode() not in refused.content
+    body = {"quota_set": {"snapshots_plain": 1, "gigabytes_plain": 1}}
+    await cloud.ask("PUT", f"/os-quota-sets/{PROJECT}", body, user="admin")
+    assert (await retype(cloud, volume_id, "plain")).status == 202
+
+
 async def test_a_kept_snapshot_of_a_private_type_makes_volumes_and_backups(
     cloud: VolumeCloud,
 ) -> None:

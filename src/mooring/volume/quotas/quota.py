@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Table, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
@@ -108,15 +109,34 @@ def claim_snapshot(tx: Session, project_id: str, volume_type: TypeRow, size_gib:
 def claim_type(tx: Session, row: VolumeRow, new_type: TypeRow) -> None:
     """Hold the quota of a volume's project; raise OverQuota unless another type has room for it.
 
-    Only what is counted for each type changes, for the volume and for its snapshots.
+    Only what is counted for each type changes, for the volume and for its snapshots, each of which
+    counts for the project that owns it: a former project of the volume may have kept some.
     """
-    hold(tx, row.project_id)
-    limits, suffix = find_limits(tx, row.project_id), f"_{new_type.name}"
-    used = usage.sum_up(tx, row.project_id, new_type.id)
     taken = usage.find_snapshots(tx, row.id)
-    _check_size(f"gigabytes{suffix}", limits, used, row.size_gib + taken.gigabytes)
-    _check_count(f"volumes{suffix}", limits, used.volumes)
-    _check_count(f"snapshots{suffix}", limits, used.snapshots, taken.snapshots)
+    # In one order, so that no two of these wait for each other.
+    for project_id in sorted({row.project_id, *taken}):
+        hold(tx, project_id)
+    mine = taken.pop(row.project_id, usage.Usage())
+    whole = replace(mine, volumes=1, gigabytes=row.size_gib + mine.gigabytes)
+    _check_type(tx, row.project_id, new_type, whole)
+    for project_id, kept in taken.items():
+        try:
+            _check_type(tx, project_id, new_type, kept)
+        except OverQuota as error:
+            # What another project may use, and uses, is not told.
+            raise OverQuota(
+                f"VolumeSizeExceedsAvailableQuota: Snapshots of volume {row.id} that a former "
+                f"project has kept exceed that project's quota for volume type {new_type.name}. "
+                "Nothing was changed; choose another type, or have those snapshots deleted.",
+            ) from error
+
+
+def _check_type(tx: Session, project_id: str, new_type: TypeRow, more: usage.Usage) -> None:
+    limits, suffix = find_limits(tx, project_id), f"_{new_type.name}"
+    used = usage.sum_up(tx, project_id, new_type.id)
+    _check_size(f"gigabytes{suffix}", limits, used, more.gigabytes)
+    _check_count(f"volumes{suffix}", limits, used.volumes, more.volumes)
+    _check_count(f"snapshots{suffix}", limits, used.snapshots, more.snapshots)
 
 
 def claim_backup(tx: Session, project_id: str, size_gib: int) -> None:

@@ -51,11 +51,15 @@ def sum_up(tx: Session, project_id: str, type_id: str | None = None) -> Usage:
     return found
 
 
-def find_snapshots(tx: Session, volume_id: str) -> Usage:
-    """Return what the snapshots of one volume take."""
-    query = select(func.count(), total_gib(SnapshotRow)).where(SnapshotRow.volume_id == volume_id)
-    count, gigabytes = tx.execute(query).one()
-    return Usage(snapshots=count, gigabytes=gigabytes)
+def find_snapshots(tx: Session, volume_id: str) -> dict[str, Usage]:
+    """Return what the snapshots of one volume take, by the project that owns them."""
+    tx.flush()
+    query = select(SnapshotRow.project_id, func.count(), total_gib(SnapshotRow))
+    query = query.where(SnapshotRow.volume_id == volume_id).group_by(SnapshotRow.project_id)
+    return {
+        project_id: Usage(snapshots=count, gigabytes=gigabytes)
+        for project_id, count, gigabytes in tx.execute(query)
+    }
 
 
 def find_used(tx: Session, project_id: str) -> Counter[str]:
