@@ -1,9 +1,11 @@
 """The copy of a volume in use: a volume of its own until the guest goes on with it.
 
 Compute reserves and connects it as any other volume, by its own id, so it has a row. It belongs to
-no project: no quota counts it, and no member sees it or its attachments. Its `migration_status`,
-`target:<volume>`, says what it is, as upstream; it is `error` once compute was refused or has given
-up, and gone once it is the volume. Source: facts/block_storage.md 1.6, facts/compute.md 4.12.
+no project: no member sees it or its attachments, and no quota counts it, but that of the type which
+its volume is to have. Its `migration_status`, `target:<volume>`, says what it is, as upstream; it
+is `error` once compute was refused or has given up, and gone once it is the volume.
+
+Source: facts/block_storage.md 1.6, facts/compute.md 4.12.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from sqlalchemy import delete, select, update
 
 from mooring.errors import Invalid
 from mooring.volume.migration import copies
+from mooring.volume.quotas.usage import TARGET
 from mooring.volume.tables import AttachmentRow, ExportRow, VolumeRow
 from mooring.volume.volumes import statuses
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from mooring.volume.migration.copies import Move
     from mooring.volume.tables import TypeRow
 
-_TARGET = "target:"
 Outcome = Literal["open", "switched", "refused"]
 
 
@@ -44,7 +46,7 @@ def add(tx: Session, row: VolumeRow, move: Move, volume_type: TypeRow, now: date
         size_gib=row.size_gib,
         status="creating",
         attach_status="detached",
-        migration_status=f"{_TARGET}{row.id}",
+        migration_status=f"{TARGET}{row.id}",
         bootable=row.bootable,
         multiattach=row.multiattach,
         volume_type_id=volume_type.id,
@@ -76,13 +78,13 @@ def find(tx: Session, row: VolumeRow) -> VolumeRow | None:
 
 def is_copy(row: VolumeRow) -> bool:
     """Whether a volume is the copy of another one."""
-    return (row.migration_status or "").startswith(_TARGET)
+    return (row.migration_status or "").startswith(TARGET)
 
 
 def refuse_copy(row: VolumeRow) -> None:
     """Raise Invalid for what is the copy of another volume: that one is asked instead."""
     if is_copy(row):
-        volume_id = (row.migration_status or "").removeprefix(_TARGET)
+        volume_id = (row.migration_status or "").removeprefix(TARGET)
         raise Invalid(
             f"Invalid volume: Volume {row.id} is the copy of volume {volume_id}, on its way to "
             f"another pool. Nothing was changed; ask for volume {volume_id} instead."

@@ -9,8 +9,19 @@ from __future__ import annotations
 from collections import Counter
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, String, bindparam, func, select, true
-from sqlalchemy.orm import Session
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    FromClause,
+    Select,
+    String,
+    bindparam,
+    cast,
+    func,
+    select,
+    true,
+)
+from sqlalchemy.orm import Session, aliased
 
 from mooring.store.prepared import Prepared
 from mooring.volume.tables import (
@@ -23,12 +34,15 @@ from mooring.volume.tables import (
     total_gib,
 )
 
+TARGET = "target:"
+"""How the `migration_status` of a volume's copy begins; the volume's id is the rest."""
+
 
 class Usage(Struct, frozen=True):
     """What volumes and snapshots take: how many, and how many GiB they have together.
 
     One in error counts until it is gone. `reserved` are GiB more that operations may take before
-    they end.
+    they end. A volume in use that is to get another type counts in both: its copy has the new one.
     """
 
     volumes: int = 0
@@ -109,7 +123,28 @@ def find_reserved(tx: Session, project_id: str) -> Counter[str]:
     for name, gigabytes in tx.execute(query):
         found[f"gigabytes_{name}"] = gigabytes
         found["gigabytes"] += gigabytes
+    coming = _coming(project_id).join(TypeRow, TypeRow.id == _copy.volume_type_id)
+    named = coming.add_columns(TypeRow.name).group_by(TypeRow.name)
+    for volumes, gigabytes, name in tx.execute(named):
+        found[f"volumes_{name}"] += volumes
+        found[f"gigabytes_{name}"] += gigabytes
     return found
+
+
+def _coming(project: str | ColumnElement[str]) -> Select[int, int]:
+    """Ask how many volumes of a project are to get another type, and for their GiB.
+
+    The copy of each has it already, and goes when its volume has got it, or has not.
+    """
+    gigabytes = cast(func.coalesce(func.sum(_copy.size_gib), 0), BigInteger)
+    query = select(func.count(), gigabytes).select_from(_copy)
+    query = query.join(VolumeRow, VolumeRow.id == func.substr(_copy.migration_status, _ID_FROM))
+    return query.where(
+        _copy.project_id == "",
+        VolumeRow.project_id == project,
+        VolumeRow.copy_id == _copy.id,
+        VolumeRow.volume_type_id != _copy.volume_type_id,
+    )
 
 
 def _summing(*, of_one_type: bool) -> Prepared[Usage]:
@@ -122,15 +157,25 @@ def _summing(*, of_one_type: bool) -> Prepared[Usage]:
         taken = taken.join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
         taken = taken.where(VolumeRow.volume_type_id == _TYPE)
         more = more.where(ReservationRow.volume_type_id == _TYPE)
-    one, two, three = held.subquery("held"), taken.subquery("taken"), more.subquery("more")
-    columns: list[ColumnElement[int]] = [*one.c, *two.c, *three.c]
-    return Prepared(select(*columns).select_from(one.join(two, true()).join(three, true())), _read)
+    parts = [held.subquery("held"), taken.subquery("taken"), more.subquery("more")]
+    if of_one_type:
+        coming = _coming(_PROJECT).where(_copy.volume_type_id == _TYPE)
+        parts.append(coming.subquery("coming"))
+    columns: list[ColumnElement[int]] = [column for part in parts for column in part.c]
+    joined: FromClause = parts[0]
+    for part in parts[1:]:
+        joined = joined.join(part, true())
+    return Prepared(select(*columns).select_from(joined), _read)
 
 
-def _read(volumes: int, gigabytes: int, snapshots: int, taken_gib: int, reserved: int) -> Usage:
-    return Usage(volumes, gigabytes + taken_gib, reserved, snapshots)
+def _read(*sums: int) -> Usage:
+    volumes, gigabytes, snapshots, taken_gib, reserved, *coming = sums
+    more, more_gib = coming or (0, 0)
+    return Usage(volumes + more, gigabytes + taken_gib, reserved + more_gib, snapshots)
 
 
+_copy = aliased(VolumeRow, name="copies")
+_ID_FROM = len(TARGET) + 1
 _PROJECT, _TYPE = bindparam("of_project", type_=String), bindparam("of_type", type_=String)
 _all_types = _summing(of_one_type=False)
 _one_type = _summing(of_one_type=True)

@@ -12,6 +12,7 @@ from mooring.saga.define import Together
 from mooring.volume.backends import backends
 from mooring.volume.migration import arrival, copies, copy_rows, swaps
 from mooring.volume.migration.sagas.in_use_notes import MigrateInUse
+from mooring.volume.quotas import quota
 from mooring.volume.tables import TypeRow, VolumeRow
 from mooring.volume.volumes import statuses
 
@@ -28,13 +29,16 @@ ASK = "ask_compute"
 def begin_moving(tx: Session, notes: MigrateInUse, run: Run[Volume]) -> None:
     """Show it, and write the copy down; from now on the volume counts in both pools.
 
-    Raises Conflict when the type is gone.
+    Raises Conflict when the type is gone, OverQuota when it has no room any more.
     """
     move, row = notes.move, tx.get_one(VolumeRow, notes.volume_id)
     # Who asked was seen to have the right to both; the saga acts for nobody.
     volume_type = tx.get(TypeRow, notes.type_id or row.volume_type_id)
     if volume_type is None:
         raise Conflict(f"Volume type {notes.type_id} is gone. The volume is as it was.")
+    if volume_type.id != row.volume_type_id:
+        # From here on the copy counts for the type. Who had to wait was seen to have room before.
+        quota.claim_type(tx, row, volume_type)
     copy_rows.add(tx, row, move, volume_type, run.now())
     values = {"migration_status": "migrating", "copy_id": move.copy_id}
     values |= {"moves_from": move.moves_from, "moves_to": move.moves_to}
