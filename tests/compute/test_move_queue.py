@@ -99,6 +99,8 @@ async def test_a_move_that_waits_is_aborted_from_2_65_on(three: list[Moving]) ->
     path = f"/servers/{second.server_id}/migrations/{shown['id']}"
     early = await second.cloud.ask("DELETE", path, user="admin", version="2.64")
     assert early.status == 400
+    assert "queued; before" in early.text
+    assert "from microversion 2.65 on" in early.text
     assert (await second.cloud.ask("DELETE", path, user="admin", version="2.65")).status == 202
     await second.cloud.compute.sagas.settle(0.0)
     assert await statuses(three) == ["running", "cancelled", "queued"]

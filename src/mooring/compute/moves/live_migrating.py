@@ -88,8 +88,13 @@ async def abort(compute: Compute, who: Who, server_id: str, move: str, *, early:
     def ask(tx: Session) -> None:
         row = _find_live(tx, who, server_id, move)
         states.require_unlocked(servers.visible(tx, who, server_id), who)
-        allowed = _ABORTABLE | _EARLY if early else _ABORTABLE
-        if row.status not in allowed:
+        if row.status in _EARLY and not early:
+            raise Invalid(
+                f"Migration {move} of instance {server_id} is {row.status}; before its guest is on "
+                "its way it can be aborted from microversion 2.65 on. Nothing was changed; ask "
+                "again with that, or once it is running."
+            )
+        if row.status not in _ABORTABLE | _EARLY:
             raise Invalid(
                 f"Migration {move} of instance {server_id} is {row.status}; it can be aborted only "
                 "until the guest has arrived."
