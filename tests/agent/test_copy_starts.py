@@ -13,6 +13,7 @@ import libvirt as binding
 
 from mooring.agent.libvirt import copy_starts, memory, states
 from mooring.agent.libvirt.domain_xml import NAME_PREFIX
+from mooring.errors import Conflict
 
 libvirt: Any = binding
 SERVER_ID = "5f3c6a4e-3f1b-4c38-9d55-0d5d1f0a6c11"
@@ -31,13 +32,32 @@ class EndedError(Exception):
     """What ends a copy before it has begun."""
 
 
+class Copied:
+    """A guest of which libvirt says how far the copy of its disk is, 0 for none; notes its end."""
+
+    def __init__(self, domain: Any, end: int) -> None:
+        self._domain, self._end = domain, end
+        self.ended: list[tuple[str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._domain, name)
+
+    def blockJobInfo(self, _: str, __: int) -> dict[str, int]:  # noqa: N802 (libvirt's)
+        if not self._end:
+            return {}
+        return {"type": libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COPY, "cur": 0, "end": self._end}
+
+    def blockJobAbort(self, device: str, _: int) -> None:  # noqa: N802 (libvirt's)
+        self.ended.append((device, states.state_of(self._domain)))
+
+
 @pytest.fixture
 def domain() -> Generator[Any]:
-    """A running guest of libvirt's own test driver, which has no block jobs."""
+    """A running guest of libvirt's own test driver, which knows no block jobs."""
     opened = libvirt.open("test:///default")
     made = opened.defineXML(XML)
     made.create()
-    yield made
+    yield Copied(made, 0)
     opened.close()
 
 
@@ -57,7 +77,7 @@ def begin(domain: Any) -> tuple[str, bool]:
 def leave(domain: Any) -> None:
     """Leave a guest as an agent does that dies at the start of a copy."""
     kind, live = libvirt.VIR_DOMAIN_METADATA_ELEMENT, libvirt.VIR_DOMAIN_AFFECT_LIVE
-    domain.setMetadata(kind, "<standing/>", "standing", NOTE, live)
+    domain.setMetadata(kind, "<standing disk='vdb'/>", "standing", NOTE, live)
     domain.suspend()
 
 
@@ -78,7 +98,8 @@ def test_a_guest_that_its_user_paused_stays_so(domain: Any) -> None:
 
 def test_the_agent_after_one_that_died_lets_its_guest_go_on(domain: Any) -> None:
     leave(domain)
-    copy_starts.let_all_go_on(domain.connect())
+    assert copy_starts.find_standing(domain.connect()) == [SERVER_ID]
+    copy_starts.settle(domain)
     assert told(domain) == ("running", False)
 
 
@@ -86,7 +107,7 @@ def test_so_does_the_next_copy_and_the_end_of_one(domain: Any) -> None:
     leave(domain)
     assert begin(domain) == ("paused", True)
     leave(domain)
-    copy_starts.let_go_on(domain)
+    copy_starts.settle(domain)
     assert told(domain) == ("running", False)
 
 
@@ -95,5 +116,41 @@ def test_a_guest_that_is_paused_after_its_agent_died_stands_still_for_its_user(
 ) -> None:
     leave(domain)
     memory.pause(domain)
-    copy_starts.let_all_go_on(domain.connect())
+    assert copy_starts.find_standing(domain.connect()) == []
+    copy_starts.settle(domain)
     assert told(domain) == ("paused", False)
+
+
+@pytest.mark.parametrize(("end", "ended"), [(1, [("vdb", "paused")]), (1 << 30, [])])
+def test_a_copy_that_its_agent_left_goes_on_only_if_it_misses_nothing(
+    domain: Any, monkeypatch: pytest.MonkeyPatch, end: int, ended: list[tuple[str, str]]
+) -> None:
+
+    def forget(_: Any, __: str) -> None:
+        """The test driver's guest has no disks to be named."""
+
+    monkeypatch.setattr(copy_starts.swapped, "forget", forget)
+    leave(domain)
+    copied = Copied(domain, end)
+    copy_starts.settle(copied)
+    assert (copied.ended, told(domain)) == (ended, ("running", False))
+
+
+def test_a_guest_stands_still_no_longer_than_its_copy_may_take_to_begin(
+    domain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy_starts, "AGENT_COPY_BEGIN_S", 0.05)
+    copied = Copied(domain, 1)
+    with pytest.raises(Conflict, match="did not begin to copy vdb"):
+        copy_starts.begin(copied, "vdb", lambda: None)
+    assert (copied.ended, told(domain)) == ([("vdb", "paused")], ("running", False))
+
+
+def test_a_guest_that_cannot_be_held_still_has_no_note_of_it(domain: Any) -> None:
+    class Refusing(Copied):
+        def suspend(self) -> None:
+            raise EndedError
+
+    with pytest.raises(EndedError):
+        copy_starts.begin(Refusing(domain, 1), "vdb", lambda: None)
+    assert told(domain) == ("running", False)

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import force_setattr
 from sqlalchemy import select
 
 from mooring.compute.tables import Fault
@@ -96,6 +97,27 @@ async def test_a_server_whose_host_is_full_says_so_and_its_reset_ends(
     assert (await moving.host(), await moving.states()) == (moving.source, ["running", "absent"])
     assert await moving.under_way() == []
     await greed.leave()
+
+
+@pytest.mark.parametrize("action", ["migrate", "os-migrateLive"])
+async def test_a_server_leaves_a_host_that_has_less_than_it_gave(
+    moving: Moving, action: str
+) -> None:
+    cloud, placement = moving.cloud, moving.cloud.compute.placement
+    (source,) = [one for one in await placement.providers() if one.name == moving.source]
+    full = {source.uuid: {"VCPU": 60}}
+    await placement.claim(str(uuid4()), full, project_id="p", user_id="u")
+    force_setattr(cloud.compute.settings, "cpu_allocation_ratio", 0.5)
+    await cloud.look_at_hosts()
+    await cloud.settle()
+    value = {"host": None, "block_migration": False} if action == "os-migrateLive" else None
+    version = "2.90" if value else "2.1"
+    asked = await cloud.act(moving.server_id, action, value, user="admin", version=version)
+    assert asked == 202
+    await cloud.settle()
+    ended = {"migrate": ("VERIFY_RESIZE", "finished"), "os-migrateLive": ("ACTIVE", "completed")}
+    shown = (await cloud.server(moving.server_id))["status"], await moving.status()
+    assert (*shown, await moving.host()) == (*ended[action], moving.destination)
 
 
 async def last_fault(moving: Moving) -> str:

@@ -314,8 +314,8 @@ MUTANTS = [
     Mutant(
         "what is reserved takes no quota",
         "volume/quotas/usage.py",
-        "    return Usage(volumes, gigabytes + taken_gib, reserved, snapshots)\n",
-        "    return Usage(volumes, gigabytes + taken_gib, 0 * reserved, snapshots)\n",
+        "    return Usage(volumes + more, gigabytes + taken_gib, reserved + more_gib, snapshots)\n",
+        "    return Usage(volumes + more, gigabytes + taken_gib, more_gib, snapshots)\n",
         "tests/volume/test_extend.py",
         "test_what_is_reserved_counts_for_everybody_else",
     ),

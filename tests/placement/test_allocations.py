@@ -87,6 +87,27 @@ async def test_a_stale_consumer_generation_is_told_in_novas_words(cloud: Placeme
     assert await cloud.used(uuid) == {"VCPU": 1}
 
 
+async def test_what_is_given_stays_and_changes_hands_on_a_provider_that_has_less_by_now(
+    cloud: PlacementCloud,
+) -> None:
+    uuid, consumer, other = await cloud.provider(VCPU={"total": 4}), str(uuid4()), str(uuid4())
+    assert (await cloud.claim(consumer, {uuid: {"VCPU": 4}})).status == 204
+    path = f"/resource_providers/{uuid}/inventories"
+    told = (await cloud.ask("GET", path)).body["resource_provider_generation"]
+    body = {"resource_provider_generation": told, "inventories": {"VCPU": {"total": 2}}}
+    assert (await cloud.ask("PUT", path, body)).status == 200
+    assert (await cloud.claim(other, {uuid: {"VCPU": 1}})).status == 409
+    assert (await cloud.claim(consumer, {uuid: {"VCPU": 4}}, generation=1)).status == 204
+    handed = {
+        consumer: claim_body({}, generation=2),
+        other: claim_body({uuid: {"VCPU": 4}}),
+    }
+    assert (await cloud.ask("POST", "/allocations", handed, version="1.36")).status == 204
+    assert (await cloud.claim(other, {uuid: {"VCPU": 3}}, generation=1)).status == 204
+    assert (await cloud.claim(other, {uuid: {"VCPU": 4}}, generation=2)).status == 409
+    assert await cloud.used(uuid) == {"VCPU": 3}
+
+
 async def test_what_does_not_fit_is_409_and_changes_nothing(cloud: PlacementCloud) -> None:
     uuid, consumer = await cloud.provider(VCPU={"total": 4, "reserved": 1}), str(uuid4())
     assert (await cloud.claim(consumer, {uuid: {"VCPU": 2}})).status == 204

@@ -121,15 +121,17 @@ def replace(tx: Session, wishes: Mapping[str, Wish], now: datetime) -> None:
     """Make every consumer hold exactly what is wished for it, all or none of them.
 
     Raises Invalid for unknown providers or classes, Conflict for a stale consumer generation,
-    NoCapacity when something does not fit.
+    NoCapacity when something does not fit: where a provider gives more of a class than before. What
+    is given already stays, and changes hands, also on one that has less by now.
     """
     names.check_classes(tx, {name for _, _, name, _ in _lines(wishes)})
     wanted = {provider_id for _, provider_id, _, _ in _lines(wishes)}
     _lock(tx, wanted, list(wishes), now)
     for consumer_id in sorted(wishes):
         _guard(tx, consumer_id, wishes[consumer_id], now)
+    given = inventories.uses(tx, wanted)
     _let_go.run(tx, wishes)
-    _check_room(tx, wishes, wanted)
+    _check_room(tx, wishes, wanted, given)
     rows = [
         {"consumer_id": consumer, "provider_id": provider, "resource_class": name, "amount": amount}
         for consumer, provider, name, amount in _lines(wishes)
@@ -214,8 +216,13 @@ def _stale(tx: Session, consumer_id: str, wish: Wish) -> Conflict:
     )
 
 
-def _check_room(tx: Session, wishes: Mapping[str, Wish], wanted: Collection[str]) -> None:
-    """Raise NoCapacity, saying where and why, unless everything fits."""
+def _check_room(
+    tx: Session,
+    wishes: Mapping[str, Wish],
+    wanted: Collection[str],
+    given: Mapping[tuple[str, str], int],
+) -> None:
+    """Raise NoCapacity, saying where and why, unless everything fits, or was given before."""
     stocks = inventories.load(tx, wanted)
     used = inventories.uses(tx, wanted)
     for _, provider_id, name, amount in _lines(wishes):
@@ -224,7 +231,7 @@ def _check_room(tx: Session, wishes: Mapping[str, Wish], wanted: Collection[str]
             raise NoCapacity(f"Resource provider {provider_id} has no inventory of {name}.")
         taken = used.get((provider_id, name), 0)
         why = arithmetic.refusal(inventory, taken, amount)
-        if why:
+        if why and taken + amount > given.get((provider_id, name), 0):
             raise NoCapacity(
                 f"Unable to allocate {name} on resource provider {provider_id}: {why}. Ask for "
                 "less, or for another provider."

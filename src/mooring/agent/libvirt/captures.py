@@ -108,7 +108,7 @@ def _read_size(domain: Any) -> int:
 
 def _stop(domain: Any) -> None:
     """End the copy of a root disk, if there is one."""
-    copy_starts.let_go_on(domain)
+    copy_starts.settle(domain)
     root = domain_xml.find_root(domain.XMLDesc(0))
     if root is None:
         return

@@ -37,7 +37,7 @@ def pause(domain: Any) -> None:
     if state not in _ALIVE:
         raise no_standstill(domain.UUIDString(), state, "paused")
     # What stands still for its user goes on for nobody else.
-    copy_starts.let_go_on(domain)
+    copy_starts.settle(domain)
     if states.state_of(domain) == "running":
         domain.suspend()
 

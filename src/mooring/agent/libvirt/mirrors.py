@@ -80,21 +80,25 @@ class LibvirtMirrors(LibvirtCaptures):
 
 
 def _begin(domain: Any, volume_id: str, new: DiskPlan) -> None:
+    copy_starts.settle(domain)
     live = _find_live(domain, volume_id)
     server_id, device = domain.UUIDString(), _target(live)
     if live.shareable:
         raise is_shared(server_id, volume_id)
     file_of(live.source, "a swap")
     file = file_of(new.source, "a swap")
-    if (mirror := open_files.read_mirror(domain.XMLDesc(0), volume_id)) is not None:
-        if mirror.path == file.path:
-            copy_starts.let_go_on(domain)
-            return
+    mirror = open_files.read_mirror(domain.XMLDesc(0), volume_id)
+    if mirror is not None and mirror.path != file.path:
         raise Conflict(
             f"Volume {volume_id} of server {server_id} is copied already. It was not swapped; ask "
             "again when that is over.",
             busy=True,
         )
+    if mirror is not None:
+        if swapped.find_pending(domain.XMLDesc(0), device):
+            return
+        # It was given up before it had begun, and may miss what the guest wrote since.
+        _end_job(domain, device)
     new_bytes = read_own_bytes(Path(file.path), file.format)
     check_equal(new.volume_id, new_bytes, domain.blockInfo(device)[0])
     swap = Swap(alias="", volume_id=new.volume_id, attachment_id=new.attachment_id, file=file.path)
@@ -180,10 +184,17 @@ def _finish(domain: Any, live: DefinedDisk, swap: Swap) -> bool:
 def _end(domain: Any, live: DefinedDisk) -> None:
     """End the copy of a disk, if any: it is what it was, now and at the next start."""
     device = _target(live)
-    copy_starts.let_go_on(domain)
+    copy_starts.settle(domain)
     swap = swapped.find_pending(domain.XMLDesc(0), device)
     if swap is None:
         return
+    _end_job(domain, device)
+    if devices.read(domain).config.disk(swap.volume_id, swap.attachment_id):
+        _redefine(domain, swap.volume_id, _plan(live))
+    swapped.forget(domain, device)
+
+
+def _end_job(domain: Any, device: str) -> None:
     job = domain.blockJobInfo(device, 0)
     if job and job["type"] == _COPY:
         try:
@@ -192,9 +203,6 @@ def _end(domain: Any, live: DefinedDisk) -> None:
             # It may have ended by itself between the two calls.
             if domain.isActive() and domain.blockJobInfo(device, 0):
                 raise
-    if devices.read(domain).config.disk(swap.volume_id, swap.attachment_id):
-        _redefine(domain, swap.volume_id, _plan(live))
-    swapped.forget(domain, device)
 
 
 def _redefine(domain: Any, volume_id: str, new: DiskPlan) -> None:

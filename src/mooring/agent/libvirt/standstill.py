@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import libvirt
+import structlog
 
 from mooring.agent.libvirt import copy_starts, domain_xml, memory
 from mooring.agent.libvirt.disks import LibvirtDisks
 from mooring.agent.limits import AGENT_GUEST_MEMORY_S
+from mooring.errors import MooringError
 
+log = structlog.get_logger()
 _STALE = (
     libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
     | libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT
@@ -48,9 +51,14 @@ class LibvirtStandstill(LibvirtDisks):
         handle = self._connection.handle
 
         def settle() -> None:
-            copy_starts.let_all_go_on(handle)
             for domain in handle.listAllDomains(_STALE):
                 if domain.name().startswith(domain_xml.NAME_PREFIX):
                     memory.drop(domain)
 
         await self._call(settle)
+        for server_id in await self._call(lambda: copy_starts.find_standing(handle)):
+            try:
+                await self._with(server_id, copy_starts.settle)
+            except MooringError as error:
+                # Whoever asked for the copy asks again, or takes it back: both settle it, too.
+                log.warning("a guest stands still", server=server_id, reason=error.public)
