@@ -108,6 +108,23 @@ async def test_what_is_given_stays_and_changes_hands_on_a_provider_that_has_less
     assert await cloud.used(uuid) == {"VCPU": 3}
 
 
+async def test_no_consumer_gets_less_or_more_than_a_unit_of_what_was_given_before(
+    cloud: PlacementCloud,
+) -> None:
+    stock = {"total": 16, "min_unit": 2, "step_size": 2, "max_unit": 4}
+    uuid, consumer, other = await cloud.provider(VCPU=stock), str(uuid4()), str(uuid4())
+    for one in (consumer, other):
+        assert (await cloud.claim(one, {uuid: {"VCPU": 4}})).status == 204
+    for amount in (1, 3):
+        assert (await cloud.claim(other, {uuid: {"VCPU": amount}}, generation=1)).status == 409
+    both = {
+        consumer: claim_body({}, generation=1),
+        other: claim_body({uuid: {"VCPU": 8}}, generation=1),
+    }
+    assert (await cloud.ask("POST", "/allocations", both, version="1.36")).status == 409
+    assert await cloud.used(uuid) == {"VCPU": 8}
+
+
 async def test_what_does_not_fit_is_409_and_changes_nothing(cloud: PlacementCloud) -> None:
     uuid, consumer = await cloud.provider(VCPU={"total": 4, "reserved": 1}), str(uuid4())
     assert (await cloud.claim(consumer, {uuid: {"VCPU": 2}})).status == 204

@@ -7,6 +7,7 @@ Source: facts/identity_image_placement.md 9.4 and 9.5.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -130,8 +131,9 @@ def replace(tx: Session, wishes: Mapping[str, Wish], now: datetime) -> None:
     for consumer_id in sorted(wishes):
         _guard(tx, consumer_id, wishes[consumer_id], now)
     given = inventories.uses(tx, wanted)
+    held = Counter(line for one in wishes for line in _held_by.all(tx, of_consumer=one))
     _let_go.run(tx, wishes)
-    _check_room(tx, wishes, wanted, given)
+    _check_room(tx, wishes, wanted, given, held)
     rows = [
         {"consumer_id": consumer, "provider_id": provider, "resource_class": name, "amount": amount}
         for consumer, provider, name, amount in _lines(wishes)
@@ -221,8 +223,13 @@ def _check_room(
     wishes: Mapping[str, Wish],
     wanted: Collection[str],
     given: Mapping[tuple[str, str], int],
+    held: Counter[tuple[str, str, int]],
 ) -> None:
-    """Raise NoCapacity, saying where and why, unless everything fits, or was given before."""
+    """Raise NoCapacity, saying where and why, unless everything fits, or was given before.
+
+    What one of the consumers held may be more than is given to one by now, and all that is given
+    more than there is.
+    """
     stocks = inventories.load(tx, wanted)
     used = inventories.uses(tx, wanted)
     for _, provider_id, name, amount in _lines(wishes):
@@ -230,8 +237,12 @@ def _check_room(
         if inventory is None:
             raise NoCapacity(f"Resource provider {provider_id} has no inventory of {name}.")
         taken = used.get((provider_id, name), 0)
-        why = arithmetic.refusal(inventory, taken, amount)
-        if why and taken + amount > given.get((provider_id, name), 0):
+        line = provider_id, name, amount
+        why = "" if held[line] else arithmetic.unit_refusal(inventory, amount)
+        held[line] -= bool(held[line])
+        if not why and taken + amount > given.get((provider_id, name), 0):
+            why = arithmetic.room_refusal(inventory, taken, amount)
+        if why:
             raise NoCapacity(
                 f"Unable to allocate {name} on resource provider {provider_id}: {why}. Ask for "
                 "less, or for another provider."

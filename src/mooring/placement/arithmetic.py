@@ -49,12 +49,22 @@ def capacity(stock: Stock) -> int:
 
 def refusal(stock: Stock, used: int, amount: int) -> str:
     """Return why `amount` cannot be given beside what is used already; empty when it can."""
+    return unit_refusal(stock, amount) or room_refusal(stock, used, amount)
+
+
+def unit_refusal(stock: Stock, amount: int) -> str:
+    """Return why so much is never given to one; empty when it may be."""
     if amount < stock.min_unit:
         return f"{amount} is less than the smallest unit, {stock.min_unit}"
     if amount > stock.max_unit:
         return f"{amount} is more than the largest unit, {stock.max_unit}"
     if amount % stock.step_size:
         return f"{amount} is not a multiple of the step size, {stock.step_size}"
+    return ""
+
+
+def room_refusal(stock: Stock, used: int, amount: int) -> str:
+    """Return why there is no room for `amount` beside what is used already; empty when there is."""
     if used + amount > capacity(stock):
         return f"{amount} was asked for, {capacity(stock) - used} of {capacity(stock)} is free"
     return ""

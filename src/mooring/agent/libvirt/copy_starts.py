@@ -59,10 +59,12 @@ def settle(domain: Any) -> None:
     device = _noted(domain)
     if device is None:
         return
-    if domain.blockJobInfo(device, 0) and not _is_begun(domain, device):
-        domain.blockJobAbort(device, _ASYNC)
-        swapped.forget(domain, device)
-    _let_go_on(domain)
+    try:
+        if domain.blockJobInfo(device, 0) and not _is_begun(domain, device):
+            domain.blockJobAbort(device, _ASYNC)
+            swapped.forget(domain, device)
+    finally:
+        _let_go_on(domain)
 
 
 def find_standing(handle: Any) -> list[str]:

@@ -154,6 +154,9 @@ def _end_all(domain: Any, volume_id: str, attachment_id: str) -> None:
     live = devices.read(domain).live
     for disk in live.volumes if live else ():
         swap = swapped.find_pending(domain.XMLDesc(0), _target(disk))
+        if swap is None:
+            # Whichever volume the copy was to, which was given up before it had begun.
+            _end_job(domain, _target(disk))
         if swap is None or swap.attachment_id == disk.attachment_id:
             continue
         leaves = _is(disk, volume_id, attachment_id)
@@ -185,10 +188,11 @@ def _end(domain: Any, live: DefinedDisk) -> None:
     """End the copy of a disk, if any: it is what it was, now and at the next start."""
     device = _target(live)
     copy_starts.settle(domain)
+    # By the job: of a copy that was given up nothing is noted, and QEMU may have the file open yet.
+    _end_job(domain, device)
     swap = swapped.find_pending(domain.XMLDesc(0), device)
     if swap is None:
         return
-    _end_job(domain, device)
     if devices.read(domain).config.disk(swap.volume_id, swap.attachment_id):
         _redefine(domain, swap.volume_id, _plan(live))
     swapped.forget(domain, device)
