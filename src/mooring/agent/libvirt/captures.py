@@ -17,9 +17,8 @@ import libvirt
 
 from mooring.agent.copies import check_room
 from mooring.agent.guest_files import BASE, ROOT, ROOT_FORMAT
-from mooring.agent.libvirt import copy_starts, domain_xml
+from mooring.agent.libvirt import copy_starts, domain_xml, open_files
 from mooring.agent.libvirt.standstill import LibvirtStandstill
-from mooring.agent.libvirt.xml_words import parse
 from mooring.agent.limits import AGENT_MERGE_POLL_S
 from mooring.errors import Conflict, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
@@ -86,7 +85,7 @@ def _copy(domain: Any, written: Path, *, again: bool) -> bool:
             busy=True,
         )
     if job and again:
-        if not _is_in_step(xml, device):
+        if not open_files.is_in_step(xml, device):
             return False
         domain.blockJobAbort(device, 0)
         return True
@@ -130,15 +129,6 @@ def _root_device(domain: Any) -> str:
     if root is None:
         raise NotFound(f"The guest {domain.name()} has no root disk on its host.")
     return root.device.removeprefix("/dev/")
-
-
-def _is_in_step(xml: str, device: str) -> bool:
-    """Return whether the copy has all that the disk has, and gets what the guest writes."""
-    for element in domain_xml.find_disks(parse(xml)):
-        mirror = element.find("mirror")
-        if mirror is not None and domain_xml.read_disk(element).device == f"/dev/{device}":
-            return mirror.get("ready") == "yes"
-    return False
 
 
 def _target(written: Path) -> str:

@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from mooring.agent.libvirt import domain_xml, states, swapped
+from mooring.agent.libvirt import domain_xml, open_files, states, swapped
 from mooring.agent.libvirt.xml_words import parse
 from mooring.agent.limits import AGENT_COPY_BEGIN_S
 from mooring.errors import Conflict
@@ -100,15 +100,7 @@ def _is_begun(domain: Any, device: str) -> bool:
     """Return whether QEMU knows how much it has to copy, or has nothing more; or has given up."""
     job = domain.blockJobInfo(device, 0)
     # libvirt says 1 where QEMU does not know yet.
-    return not job or job["end"] > 1 or _is_in_step(domain, device)
-
-
-def _is_in_step(domain: Any, device: str) -> bool:
-    return any(
-        domain_xml.read_disk(element).device == f"/dev/{device}"
-        for element in domain_xml.find_disks(parse(domain.XMLDesc(0)))
-        if element.find("mirror[@ready='yes']") is not None
-    )
+    return not job or job["end"] > 1 or open_files.is_in_step(domain.XMLDesc(0), device)
 
 
 def _noted(domain: Any) -> str | None:

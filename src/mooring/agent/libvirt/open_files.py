@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from mooring.agent.libvirt.domain_xml import find_disks, read_disk, writable_disks
 from mooring.agent.libvirt.swapped import parse_named
-from mooring.agent.libvirt.xml_words import child
+from mooring.agent.libvirt.xml_words import child, parse
 
 _GUEST_AGENT = "org.qemu.guest_agent.0"
 
@@ -76,6 +76,15 @@ def is_mirrored(xml: str, volume_id: str) -> bool:
     """Return whether a volume's job has copied all and waits to be told how to end."""
     mirror = read_mirror(xml, volume_id)
     return mirror is not None and mirror.is_in_step
+
+
+def is_in_step(xml: str, device: str) -> bool:
+    """Return whether the copy of a disk ("vdb") has all of it, and gets what the guest writes."""
+    return any(
+        element.find("mirror[@ready='yes']") is not None
+        for element in find_disks(parse(xml))
+        if read_disk(element).device == f"/dev/{device}"
+    )
 
 
 def has_guest_agent(xml: str) -> bool:
