@@ -15,6 +15,7 @@ from mooring.compute.tables import Fault
 from mooring.errors import NoCapacity
 from tests.compute.cloud import ComputeCloud
 from tests.compute.moving import Moving, server_that_moves
+from tests.compute.verifying import force_down
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
@@ -118,6 +119,35 @@ async def test_a_server_leaves_a_host_that_has_less_than_it_gave(
     ended = {"migrate": ("VERIFY_RESIZE", "finished"), "os-migrateLive": ("ACTIVE", "completed")}
     shown = (await cloud.server(moving.server_id))["status"], await moving.status()
     assert (*shown, await moving.host()) == (*ended[action], moving.destination)
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["answers", "forced_down"])
+async def test_no_operator_lets_go_of_a_move_that_nobody_else_would_end(
+    moving: Moving, dies: bool
+) -> None:
+    cloud = moving.cloud
+    await stuck(moving)
+    cloud.silent = ("", "/")
+    state = {"state": "active"}
+    assert await cloud.act(moving.server_id, "os-resetState", state, user="admin") == 202
+    await cloud.compute.sagas.settle(10.0)
+    listed = (await cloud.ask("GET", "/mooring/operations", user="admin")).body["operations"]
+    (waits,) = [one["id"] for one in listed if one["name"] == "compute.reset_state"]
+    path = f"/mooring/operations/{waits}/action"
+    aborted = await cloud.ask("POST", path, {"abort": None}, user="admin")
+    assert (aborted.status, "gone for good: force it down" in aborted.fault) == (409, True)
+    if dies:
+        await force_down(cloud, moving.source, down=True)
+        await cloud.settle()
+        assert await moving.under_way() == []
+        cloud.silent = None
+        await force_down(cloud, moving.source, down=False)
+    cloud.silent = None
+    await cloud.settle()
+    await cloud.look_at_hosts()
+    await moving.stays_whole()
+    assert await moving.status() == "error"
+    assert await cloud.complaints() == []
 
 
 async def last_fault(moving: Moving) -> str:

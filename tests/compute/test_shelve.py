@@ -216,6 +216,21 @@ async def test_what_waits_already_is_left_alone_by_another_try(moving: Moving) -
     await is_back(moving)
 
 
+@pytest.mark.parametrize("first", [[], ["error"]], ids=["at_once", "out_of_error"])
+async def test_one_that_is_reset_while_it_is_away_can_be_brought_back(
+    away: Moving, first: list[str]
+) -> None:
+    for state in [*first, "active"]:
+        reset = {"state": state}
+        assert await act(away, "os-resetState", reset, user="admin") == 202
+        wanted = "ERROR" if state == "error" else "SHELVED_OFFLOADED"
+        assert (await show(away))["status"] == wanted
+    await is_away(away)
+    assert await away.cloud.complaints() == []
+    assert await act(away, "unshelve") == 202
+    await is_back(away)
+
+
 async def test_without_room_it_stays_away(away: Moving) -> None:
     for host in HOSTS:
         await force_down(away.cloud, host, down=True)

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from mooring.compute.tables import HostFencing
+from mooring.compute.tables import HostFencing, Migration
 from mooring.image.tables import ImageRow, UploadRow
 from tests.cloud import SimulatedCloud
 
@@ -50,3 +50,12 @@ async def test_a_host_whose_fence_has_no_operation_is_found(cloud: SimulatedClou
     assert await cloud.complaints() == [
         f"host h1: it is being fenced since {now}, and no operation"
     ]
+
+
+async def test_a_move_that_no_operation_ends_is_found(cloud: SimulatedCloud) -> None:
+    now = cloud.clock.now()
+    row = {"uuid": "m1", "server_id": "s1", "saga_id": "s", "type": "migration"}
+    row |= {"status": "migrating", "source": "h1", "old_flavor_id": "1", "new_flavor_id": "1"}
+    who = {"user_id": "u", "project_id": "p", "created_at": now, "updated_at": now}
+    await cloud.cloud.stores["compute"].write(lambda tx: tx.add(Migration(**row, **who)))
+    assert await cloud.complaints() == ["server s1: its move m1 is migrating, and no operation"]

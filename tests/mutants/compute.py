@@ -248,7 +248,7 @@ MUTANTS = [
     Mutant(
         "a move that came to nothing says of the last host alone why",
         "compute/moves/sagas/telling.py",
-        ", before=tried.words(notes.tried)",
+        "        before=tried.words(notes.tried),\n",
         "",
         "tests/compute/test_move_elsewhere.py",
         "stays_and_says_why",

@@ -234,6 +234,22 @@ MUTANTS = [
         "deleted_where",
     ),
     Mutant(
+        "an operator lets go of a reset in the middle of a move",
+        "compute/power/sagas/reset_state.py",
+        'Step("adopt_guest", adopt_guest)',
+        'Step("adopt_guest", adopt_guest, may_be_forgone=True)',
+        "tests/compute/test_reset_room.py",
+        "no_operator and sqlite",
+    ),
+    Mutant(
+        "a server in error does not say which host keeps its volumes",
+        f"{MOVES}/kept_places.py",
+        '    if notes.left in {"", notes.kept}:\n',
+        "    if notes.left is not None:\n",
+        "tests/compute/test_moves_told.py",
+        "sqlite",
+    ),
+    Mutant(
         "a reset believes that a guest is where it was",
         "compute/moves/sagas/adopting.py",
         "    if left is None:\n",

@@ -10,6 +10,14 @@ TESTS, DISKS = "tests/compute/test_shelve.py", "tests/compute/test_shelve_disks.
 
 MUTANTS = [
     Mutant(
+        "a server at no host is active after a reset",
+        "compute/power/sagas/reset_state.py",
+        "    is_away = server.host is None and",
+        "    is_away = False and",
+        "tests/compute/test_shelve.py",
+        "reset_while_it_is_away and sqlite",
+    ),
+    Mutant(
         "a user ends what keeps a volume for a server that is away",
         "volume/attachments/guard.py",
         "    may_end = row.connection is None and who.is_admin\n",

@@ -5,9 +5,26 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 STEPS_OF, NOTES = "compute/volumes/mirroring.py", "compute/volumes/sagas/swap_notes.py"
+STARTS = "tests/agent/test_copy_starts.py"
 SWAPS, ENDS = "tests/compute/test_swap_volume.py", "tests/compute/test_swap_ends.py"
 
 MUTANTS = [
+    Mutant(
+        "a guest writes on while QEMU does not note it yet",
+        "agent/libvirt/copy_starts.py",
+        "            domain.suspend()\n",
+        "",
+        STARTS,
+        "stands_still_while",
+    ),
+    Mutant(
+        "a copy that may miss something outlives its agent",
+        "agent/libvirt/copy_starts.py",
+        "domain.blockJobInfo(device, 0) and not _is_begun(domain, device)",
+        "not domain.blockJobInfo(device, 0)",
+        STARTS,
+        "its_agent_left",
+    ),
     Mutant(
         "a guest is switched to a volume that is not in step",
         STEPS_OF,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from mooring.compute.moves.migrations import FINISHED
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
 from mooring.volume.volumes.statuses import BORROWED, OWNED
@@ -16,6 +17,7 @@ BORROWED_FOR = timedelta(minutes=15)
 """Longer than the ten minutes after which the volume service settles what was left behind."""
 
 _RESET = "openstack volume set --state takes it back, and goes by what the storage has."
+_SEE = "openstack server set --state active sees where the guest is, and ends the move."
 _RETRY = "Start the cloud; what it does not mend within a minute is a bug worth reporting."
 
 
@@ -23,6 +25,7 @@ def look(books: Books) -> Iterator[Finding]:
     """Yield what has no owner, and operations that cannot end by themselves."""
     yield from _operations(books)
     yield from _servers(books)
+    yield from _moves(books)
     yield from _devices(books)
     yield from _volumes(books)
     yield from _attachments(books)
@@ -53,6 +56,17 @@ def _servers(books: Books) -> Iterator[Finding]:
         if moving and not books.is_busy(f"server:{server_id}"):
             state = f"vm_state {server['vm_state']}, task_state {server['task_state']}"
             yield Finding(f"server {server_id}", "owner", f"{state}, and no operation", _RETRY)
+
+
+def _moves(books: Books) -> Iterator[Finding]:
+    for move_id, move in books.moves.items():
+        server_id, status = move["server_id"], move["status"]
+        server = books.servers.get(server_id)
+        may_wait = server is not None and server["vm_state"] in {"resized", "error"}
+        if books.is_busy(f"server:{server_id}") or (status == FINISHED and may_wait):
+            continue
+        message = f"its move {move_id} is {status}, and no operation"
+        yield Finding(f"server {server_id}", "owner", message, _SEE)
 
 
 def _devices(books: Books) -> Iterator[Finding]:

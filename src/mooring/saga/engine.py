@@ -48,6 +48,9 @@ END_WAIT_S = 10.0
 """How long `end` waits at a time: its caller may be a saga, which holds a slot until the answer."""
 GATEWAY_TIMEOUT = 504
 _ONE_WAY = ("failing", "leaving", "owing")
+_ADVICE = (
+    " What it waits for: mooring operations show. A host that is gone for good: force it down."
+)
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
 
@@ -259,8 +262,7 @@ class Engine(Generic[S]):
         mark = journal.load(tx, saga_id)
         saga = REGISTRY.get((mark.name, mark.version)) if mark else None
         if mark is None or saga is None:
-            message = f"Operation {saga_id} is not known."
-            raise NotFound(message)
+            raise NotFound(f"Operation {saga_id} is not known.")
         if mark.state == "ended":
             message = f"Operation {saga_id} has ended ({mark.outcome}); there is nothing to abort."
             raise Conflict(message)
@@ -277,7 +279,7 @@ class Engine(Generic[S]):
                 self._tell_given_up(tx, mark)
                 return
             message = f"Operation {saga_id} is past the point of return; it will be finished."
-            raise Conflict(message)
+            raise Conflict(message + _ADVICE if was_tried else message)
         self._ask_abort(tx, saga_id, ABORT_ASKED)
 
     async def end(self, saga_ids: Sequence[str]) -> None:

@@ -37,6 +37,7 @@ class Told(Struct, frozen=True, kw_only=True):
     details      what was left undone although it went well, for the event
     before       what went wrong in the rounds before, which its failure tells, too
     stuck        what is told first where the way back was refused, too; `{why}` in it is why
+    state        how the server is where it failed badly and what to do, told before all else
     unawaited    its user was answered before it began, so that a refusal leaves a trace, too
     """
 
@@ -49,6 +50,7 @@ class Told(Struct, frozen=True, kw_only=True):
     details: str = ""
     before: str = ""
     stuck: str = ""
+    state: str = ""
     unawaited: bool = False
 
 
@@ -150,7 +152,7 @@ class _Teller:
         before = told.before
         if told.stuck and run.undo_error is not None:
             before = told.stuck.format(why=run.undo_error.public)
-        why = _after(before, run.error)
+        why = _after(f"{told.state} {before}".strip(), run.error)
         faults.record(tx, notes.server_id, why, run.now())
         actions.fail(tx, notes.action_id, why, run.now())
         if run.begun and told.says_errors:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.compute.actions.story import Told, begin_next, end_in_vain, send, tell
+from mooring.compute.moves.sagas import kept_places
 from mooring.compute.scheduling import tried
 
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ PREPARING = "compute_prep_resize"
 
 
 def _describe_move(notes: ColdMove) -> Told:
-    return Told(event=PREPARING, host=notes.source, before=tried.words(notes.tried))
+    return Told(
+        event=PREPARING,
+        host=notes.source,
+        before=tried.words(notes.tried),
+        state=kept_places.say_where(notes),
+        stuck=kept_places.WAY_BACK,
+    )
 
 
 def _describe_confirm(notes: ColdMove) -> Told:
@@ -31,6 +38,8 @@ def _describe_confirm(notes: ColdMove) -> Told:
         host=notes.source,
         notice="resize_confirm",
         says_errors=False,
+        state=kept_places.say_where(notes),
+        stuck=kept_places.WAY_BACK,
     )
 
 
@@ -40,6 +49,8 @@ def _describe_revert(notes: ColdMove) -> Told:
         host=notes.source,
         notice="resize_revert",
         says_errors=False,
+        state=kept_places.say_where(notes),
+        stuck=kept_places.WAY_BACK,
     )
 
 
@@ -66,7 +77,7 @@ def _end(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
         _moved.ended(tx, notes, run)
         send(tx, notes, run, "resize_finish.end")
     else:
-        end_in_vain(tx, notes, run, notes.reason)
+        end_in_vain(tx, notes, run, _why(notes))
         send(tx, notes, run, "resize.error")
 
 
@@ -74,8 +85,18 @@ def _end_revert(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
     if notes.has_moved:
         _reverted.ended(tx, notes, run)
     else:
-        end_in_vain(tx, notes, run, notes.reason)
+        end_in_vain(tx, notes, run, _why(notes))
         send(tx, notes, run, "resize_revert.end")
+
+
+def _why(notes: ColdMove) -> str:
+    """Return why the guest did not go, and what to do where it runs nowhere now."""
+    if not notes.lost:
+        return notes.reason
+    return (
+        f"Host {notes.source} was forced down while the guest was off; reboot the server hard once "
+        f"that host is up again. {notes.reason}"
+    )
 
 
 MOVED = replace(

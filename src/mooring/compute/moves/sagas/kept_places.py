@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from mooring.compute.volumes.disks import Disk
 
 M = TypeVar("M", bound=Move)
+DID_NOT_START = "It did not start."
+"""Why a guest that may have been switched off for a move is said to be where it was."""
+WAY_BACK = "It was not taken back: {why}"
+"""What is told where an undo was refused, too."""
 
 
 async def hold_places(notes: M, run: Run[Compute]) -> M:
@@ -82,3 +86,24 @@ def keep_places(tx: Session, notes: Move, run: Run[Compute]) -> None:
     states.change(tx, notes.server_id, now, held_vcpus=0, held_memory_mib=0)
     migrations.change(tx, notes.migration_id, now, status="error")
     turns.pass_on(tx, run.service, notes.source)
+
+
+def say_where(notes: Move) -> str:
+    """Return where a server is by now and what to do, to tell before what failed.
+
+    Nothing while it is not known where: it is where it was then, and as it was.
+    """
+    if not notes.kept:
+        return ""
+    if notes.left in {"", notes.kept}:
+        see = f"The server is on host {notes.kept}. See to it"
+    else:
+        see = (
+            f"The server is on host {notes.kept}; host {notes.left} may still have its volumes. "
+            "See to that one"
+        )
+    if notes.lost:
+        return f"{see}, then reboot the server hard."
+    reset = f"{see}, then reset the server's state (openstack server set --state active)"
+    may_be_off = notes.reason == DID_NOT_START
+    return f"{reset}, or reboot it hard if it does not run." if may_be_off else f"{reset}."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.compute.actions.story import Told, end_in_vain, send, tell
+from mooring.compute.moves.sagas import kept_places
 from mooring.compute.scheduling import tried
 
 if TYPE_CHECKING:
@@ -21,7 +22,13 @@ EVENT = "compute_live_migration"
 
 
 def _describe(notes: LiveMigrate) -> Told:
-    return Told(event=EVENT, host=notes.source, before=tried.words(notes.tried))
+    return Told(
+        event=EVENT,
+        host=notes.source,
+        before=tried.words(notes.tried),
+        state=kept_places.say_where(notes),
+        stuck=kept_places.WAY_BACK,
+    )
 
 
 _told = tell(_describe)

@@ -20,6 +20,7 @@ from mooring.compute.moves.sagas import (
     sharing,
     switching,
 )
+from mooring.compute.moves.sagas.kept_places import DID_NOT_START
 from mooring.compute.moves.sagas.move_notes import ColdMove
 from mooring.compute.servers import states
 from mooring.saga.define import Step
@@ -145,7 +146,7 @@ async def end_elsewhere(notes: ColdMove, run: Run[Compute]) -> None:
 def place_found(tx: Session, notes: ColdMove, run: Run[Compute]) -> ColdMove:
     """Say where the server is: where it was, unless it is known to have started elsewhere."""
     place_server(tx, notes, run)
-    return notes if notes.kept else replace(notes, kept=notes.source, reason="It did not start.")
+    return notes if notes.kept else replace(notes, kept=notes.source, reason=DID_NOT_START)
 
 
 async def release_claim(notes: ColdMove, run: Run[Compute]) -> None:

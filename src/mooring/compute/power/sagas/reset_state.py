@@ -45,7 +45,9 @@ class ResetState(Struct, frozen=True, kw_only=True):
 def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState | None:
     """Set vm_state, and task_state to nothing, and free what was half given or half taken.
 
-    A server that never ran keeps no volume. One whose creation was refused meanwhile is gone.
+    A server that never ran keeps no volume. One whose creation was refused meanwhile is gone. One
+    that was put away, and is at no host, is put away still when it is to be active: so it can be
+    brought back.
     """
     now, server = run.now(), tx.get(Server, notes.server_id)
     if server is None:
@@ -53,7 +55,9 @@ def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState |
     deleting = server.host if server.task_state == "deleting" else None
     release_left(tx, run, notes.server_id, everything=server.launched_at is None)
     actions.fail_left(tx, notes.server_id, now)
-    values = {"vm_state": notes.vm_state, "task_state": None, "state_before_error": None}
+    is_away = server.host is None and server.launched_at is not None
+    vm_state = states.OFFLOADED if is_away and notes.vm_state == "active" else notes.vm_state
+    values = {"vm_state": vm_state, "task_state": None, "state_before_error": None}
     states.change(tx, notes.server_id, now, **values)
     return replace(notes, deleting=deleting, shares=settling.break_off(tx, run, notes.server_id))
 
@@ -103,7 +107,11 @@ def _mourn(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
 
 
 async def adopt_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
-    """Say where the guest is, which may have been under way from one host to another."""
+    """Say where the guest is, which may have been under way from one host to another.
+
+    Nobody else would end its move, so that no operator lets go of this: a host that is gone for
+    good is forced down.
+    """
     return await adopting.adopt(run, notes.server_id)
 
 
@@ -132,7 +140,7 @@ RESET_STATE = Saga(
     ResetState,
     Step("set_state", set_state),
     Step("claim_guest", claim_guest, may_be_forgone=True),
-    Step("adopt_guest", adopt_guest, may_be_forgone=True),
+    Step("adopt_guest", adopt_guest),
     Step("settle_image", settle_image, may_be_forgone=True),
     Step("settle_volumes", settle_volumes, may_be_forgone=True),
     Each(
