@@ -310,7 +310,7 @@ async def test_time_in_which_no_engine_ran_is_no_waiting(
     await desk.restart()
     await desk.engine.settle()
     await desk.engine.ended(second)
-    with pytest.raises(Conflict, match="aborted"):
+    with pytest.raises(Conflict, match="took its place"):
         await desk.engine.ended(first)
     assert await desk.statuses() == {"o1": "cancelled"}
     assert desk.ledger.parcels == {}

@@ -127,7 +127,7 @@ async def test_preempting_aborts_the_holder_and_then_runs(desk: Desk) -> None:
     await desk.engine.schedule.quiet()
     second = await desk.start(CANCEL, "o1")
     await desk.engine.ended(second)
-    with pytest.raises(Conflict, match="aborted"):
+    with pytest.raises(Conflict, match="Another operation took its place"):
         await desk.engine.ended(first)
     assert await desk.statuses() == {"o1": "cancelled"}
     assert desk.ledger.parcels == {}

@@ -53,6 +53,20 @@ async def test_the_new_flow_attaches_and_detaches(cloud: VolumeCloud) -> None:
     assert await cloud.complaints() == []
 
 
+async def test_one_that_is_said_to_migrate_while_it_is_detached_is_available(
+    cloud: VolumeCloud,
+) -> None:
+    volume_id = await cloud.make()
+    attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
+    assert (await cloud.connect(attachment_id)).status == 200
+    assert (await cloud.complete(attachment_id)).status == 204
+    assert (await cloud.act(volume_id, "os-begin_detaching")).status == 202
+    said = {"migration_status": "migrating"}
+    assert (await cloud.act(volume_id, "os-reset_status", said, user="admin")).status == 202
+    assert (await cloud.detach(attachment_id)).status == 200
+    assert await cloud.status(volume_id) == "available"
+
+
 SAME, OTHER_PROJECT = SERVER, SERVER_2
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, CursorResult, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from mooring.errors import MooringError, to_record
+from mooring.errors import Conflict, MooringError, to_record
 from mooring.saga.define import Heading
 from mooring.saga.tables import HistoryRow, SagaRow, SignalRow
 from mooring.store.prepared import Prepared
@@ -22,6 +22,16 @@ _signals = cast("Table", SignalRow.__table__)
 ABORT_ASKED = 1
 ABORT_PREEMPTED = 2
 ABORT_INSISTED = 3
+
+
+ABORTED = Conflict("The operation was aborted.")
+REPLACED = Conflict("Another operation took its place, such as a deletion or a reset.")
+"""Why a saga unwinds that was asked to, and one that another saga pre-empted."""
+
+
+def why_ended_early(abort: int) -> Conflict:
+    """Return why a saga unwinds of which this was asked."""
+    return REPLACED if abort == ABORT_PREEMPTED else ABORTED
 
 
 class LostLeaseError(Exception):

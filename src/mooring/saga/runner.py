@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy.orm import Session
 
 from mooring.bulkhead import hindrance_of
-from mooring.errors import Conflict, Unavailable
+from mooring.errors import Unavailable
+from mooring.saga import journal
 from mooring.saga.define import Child, Park, Step
 from mooring.saga.journal import Bookmark
 from mooring.saga.plan import Place
@@ -99,7 +100,7 @@ class Runner(Generic[S]):
             if not work.interrupted:
                 raise
             work.interrupted = False
-            result = Failed(Conflict("The operation was aborted."))
+            result = Failed(journal.ABORTED)
         except Exception as error:  # noqa: BLE001  (whatever a step raises decides where the saga goes)
             hindrance = hindrance_of(error)
             result = TurnedAway(error, hindrance) if hindrance else Failed(error)

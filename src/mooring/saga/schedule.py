@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from mooring import bulkhead
 from mooring.bulkhead import Hindrance
 from mooring.clock import Clock, SimulatedClock
-from mooring.errors import Conflict, Unavailable
+from mooring.errors import Unavailable
 from mooring.saga import former, journal, locks, ownership
 from mooring.saga.define import REGISTRY
 from mooring.saga.journal import Bookmark, LostLeaseError
@@ -285,7 +285,7 @@ class Schedule(Generic[S]):
             if not await self._host.store.write(lambda tx: self._give_up(tx, mark.id)):
                 return False
             late = Unavailable("The operation waited too long for another one to end.", final=True)
-            why = Conflict("The operation was aborted.") if mark.abort else late
+            why = journal.why_ended_early(mark.abort) if mark.abort else late
             mark.error, mark.heading = journal.encode_error(why), "back"
         elif mark.parked_since is not None:
             mark.spent_s += min(self._timers.rested_s(mark.id, mark.parked_since), COUNTED_REST_S)

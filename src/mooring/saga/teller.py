@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from sqlalchemy.orm import Session
 
-from mooring.errors import Bug, Conflict, MooringError, Unavailable, from_record
+from mooring.errors import Bug, MooringError, Unavailable, from_record
 from mooring.fence.rules import is_fenced
 from mooring.limits import HOST_REST_S
 from mooring.saga import children, journal, locks
@@ -80,7 +80,7 @@ class Teller(Generic[S]):
             self._lose_the_way()
             return True
         if must_turn_back(self.plan(), mark, place):
-            self._turn_back(place, from_record(mark.error) if mark.error else _ABORTED)
+            self._turn_back(place, from_record(mark.error) if mark.error else journal.ABORTED)
             return True
         if isinstance(place.part, Child):
             key = self.work.saga.key_in(mark.round, place.key)
@@ -237,6 +237,8 @@ class Teller(Generic[S]):
 
     def _turn_back(self, place: Place, error: BaseException) -> None:
         mark = self.mark
+        if error is journal.ABORTED:
+            error = journal.why_ended_early(mark.abort)
         mark.error = mark.error or journal.encode_error(error)
         mark.heading = "back"
         self._stand_at(place)
@@ -309,7 +311,7 @@ class Teller(Generic[S]):
             mark.notes = msgspec.to_builtins(park.notes)
         behind = mark.heading == "forward" and self.plan().is_behind_pivot(place)
         if behind and self._leave_to_heir(tx):
-            self._be_absorbed(tx, Conflict("Another operation took its place."))
+            self._be_absorbed(tx, journal.REPLACED)
             return
         if mark.spent_s > park.timeout_s:
             self._fail(tx, place, Unavailable(f"Waiting in {place.key} took too long.", final=True))
@@ -371,6 +373,3 @@ def _has_passed(plan: Plan, place: Place, name: str) -> bool:
 def _preempts(heir: Bookmark | None) -> bool:
     saga = REGISTRY.get((heir.name, heir.version)) if heir else None
     return saga is not None and saga.mode == "preempt"
-
-
-_ABORTED = Conflict("The operation was aborted.")

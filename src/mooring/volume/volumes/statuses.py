@@ -105,8 +105,9 @@ def _may_follow(volume: Any, first: Any | None) -> bool:
         return volume.status in BORROWED
     if first is not None or volume.migration_status in _AT_REST:
         return True
-    # Whoever had it reserved has let go of it before it arrived; what a guest has stays as it is.
-    return volume.status in ("attaching", "reserved")
+    # Whoever had it reserved let go of it before it arrived, and whoever took it off a guest has
+    # done so; what a guest has stays as it is.
+    return volume.status in ("attaching", "reserved", "detaching")
 
 
 def _status_for(volume: Any, word: str) -> str:
