@@ -303,11 +303,9 @@ class Engine(Generic[S]):
         """Run a resting saga now. Raises NotFound, or Conflict when it has ended."""
         mark = journal.load(tx, saga_id)
         if mark is None:
-            message = f"Operation {saga_id} is not known."
-            raise NotFound(message)
+            raise NotFound(f"Operation {saga_id} is not known.")
         if mark.state == "ended":
-            message = f"Operation {saga_id} has ended ({mark.outcome}); there is nothing to retry."
-            raise Conflict(message)
+            raise Conflict(f"Operation {saga_id} has ended ({mark.outcome}): nothing to retry.")
         self._rouse(tx, saga_id)
 
     def _tell_given_up(self, tx: Session, mark: Bookmark) -> None:

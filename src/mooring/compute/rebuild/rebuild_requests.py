@@ -9,7 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mooring.clients.placement import has_trait
 from mooring.compute.images import fitting
-from mooring.errors import Invalid
+from mooring.compute.scheduling import needs
+from mooring.errors import Conflict, Invalid
 from mooring.fence.operation import Operation
 
 if TYPE_CHECKING:
@@ -66,7 +67,10 @@ async def gather(
     server: Server,
     place: tuple[Host, list[BlockDevice]],
 ) -> Material:
-    """Ask the other services, and check what they say. Raises Invalid, before anything changes."""
+    """Ask the other services, and check what they say, before anything changes.
+
+    Raises Invalid; Conflict: the host lacks a trait that the image requires.
+    """
     host, rows = place
     image = await fitting.find(compute, who, wanted.image_id, "rebuild")
     volumes: dict[str, Found] = {}
@@ -78,6 +82,7 @@ async def gather(
     root = _find_root(server, rows)
     root_volume = volumes[root.volume_id or ""].volume if root is not None else None
     fitting.check(server, image, None if root_volume is None else root_volume.size_gib)
+    await _check_traits(compute, host, image)
     reimages = _decide(wanted, root_volume)
     if reimages and root_volume is not None:
         await _check_reimage(compute, host, root_volume)
@@ -118,6 +123,20 @@ def _decide(wanted: Rebuild, root: Volume | None) -> bool:
             f"{reason}. Nothing was changed."
         )
     return reimages
+
+
+async def _check_traits(compute: Compute, host: Host, image: Image) -> None:
+    asked = needs.traits_of_image(image.properties)
+    if not asked:
+        return
+    has = await compute.placement.traits(host.provider_id)
+    if lacks := [trait for trait in asked if not has_trait(has, trait)]:
+        raise Conflict(
+            f"Image {image.id} requires the trait {lacks[0]}, and host {host.name}, where the "
+            "server is, lacks it. Nothing was changed; choose another image, or migrate the server "
+            "to a host that has it.",
+            lasts=True,
+        )
 
 
 async def _check_reimage(compute: Compute, host: Host, root: Volume) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from mooring.clients.placement import has_trait
 from mooring.compute.actions import actions
+from mooring.compute.create import image_devices
 from mooring.compute.drives import config_drives
 from mooring.compute.hosts import hosts
 from mooring.compute.keypairs import keypairs
@@ -52,7 +53,7 @@ async def rebuild(compute: Compute, who: Who, server_id: str, wanted: Rebuild) -
         action_id = actions.begin(tx, server_id, _ACTION, who, now, saga_id=saga_id)
         states.begin(tx, server, _ACTION, "rebuilding", now)
         notes = _plan(compute, server, host, rows, material)
-        columns = {**wanted.columns, **_drive(server, host, material.image)}
+        columns = {**wanted.columns, **_of_image(server, host, material.image)}
         notes = replace(notes, action_id=action_id)
         notes = _apply(tx, compute, who, replace(wanted, columns=columns), notes)
         saga = REBUILD_SERVER if material.reimages else RENEW_SERVER
@@ -137,17 +138,21 @@ def _apply(
     return replace(notes, before=before, metadata_before=metadata_before)
 
 
-def _drive(server: Server, host: Host, image: Image) -> dict[str, Any]:
-    """Return the column that an image changes which says that its servers have config drives."""
+def _of_image(server: Server, host: Host, image: Image) -> dict[str, Any]:
+    """Return the columns that come from an image: its properties, and whether it asks for a drive.
+
+    Raises Conflict where the host makes no config drives and the image asks for one.
+    """
+    values: dict[str, Any] = {"image_properties": image_devices.without_own(image.properties)}
     if server.config_drive or not config_drives.asks_for_one(image.properties):
-        return {}
+        return values
     if not has_trait(host.traits, config_drives.TRAIT):
         raise Conflict(
             f"Image {image.id} asks for a config drive, and host {host.name} makes none (it lacks "
             f"the trait {config_drives.TRAIT}). Server {server.id} was not rebuilt; upgrade the "
             "host's agent first."
         )
-    return {"config_drive": True}
+    return {**values, "config_drive": True}
 
 
 def _key(tx: Session, who: Who, wanted: Rebuild) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mooring.compute.drives import config_drives
+from mooring.errors import NoCapacity
 
 if TYPE_CHECKING:
     from mooring.compute.flavors.sizes import Size
@@ -66,18 +67,32 @@ class Needs(Struct, frozen=True, kw_only=True):
 
 
 def of_server(
-    server: Server, *, root_is_volume: bool, besides: Iterable[str] = (), **more: Any
+    server: Server,
+    *,
+    root_is_volume: bool,
+    besides: Iterable[str] = (),
+    specs: dict[str, str] | None = None,
+    **more: Any,
 ) -> Needs:
     """Return what a server needs of any host that is to have it, as it is; `more` is of the case.
 
-    Its specs decide of aggregates and traits, a config drive of those that write one. `besides`:
-    traits that its volumes ask for.
+    Its specs, or those of the flavor that it is to have, decide of aggregates and traits, its image
+    of traits, a config drive of those that write one. `besides`: traits that its volumes and shares
+    ask for. Raises NoCapacity where the flavor forbids what the image requires.
     """
-    drives = [*besides, *config_drives.traits_of(has_drive=server.config_drive)]
+    specs = server.extra_specs if specs is None else specs
+    image = traits_of_image(server.image_properties)
+    drive = config_drives.traits_of(has_drive=server.config_drive)
+    traits = traits_of(specs, [*besides, *drive, *image])
+    if both := [trait for trait in image if f"!{trait}" in traits]:
+        raise NoCapacity(
+            f"No host will do for server {server.id}: its image requires the trait {both[0]}, "
+            "and its flavor forbids it. Choose another image or flavor."
+        )
     asked: dict[str, Any] = {
         "resources": resources_of(server, root_is_volume=root_is_volume),
-        "traits": traits_of(server.extra_specs, drives),
-        "specs": server.extra_specs,
+        "traits": traits,
+        "specs": specs,
     }
     return Needs(
         server_id=server.id,
@@ -106,6 +121,15 @@ def traits_of(extra_specs: Mapping[str, str], more: Iterable[str] = ()) -> list[
         if key.startswith(_TRAIT) and value in _WISHES:
             found.add(_WISHES[value] + key.removeprefix(_TRAIT))
     return sorted(found)
+
+
+def traits_of_image(properties: Mapping[str, Any]) -> list[str]:
+    """Return the traits that an image requires of its servers' hosts; it forbids none.
+
+    Source: facts/identity_image_placement.md, the properties of images.
+    """
+    asked = (key for key, value in properties.items() if value == "required")
+    return sorted(key.removeprefix(_TRAIT) for key in asked if key.startswith(_TRAIT))
 
 
 def traits_for_shares(extra_specs: Mapping[str, str]) -> list[str]:

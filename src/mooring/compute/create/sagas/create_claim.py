@@ -33,7 +33,7 @@ async def claim_host(notes: CreateServer, run: Run[Compute]) -> CreateServer:
     wanted = needs.of_server(
         server,
         root_is_volume=not notes.image_id,
-        traits=needs.traits_of(server.extra_specs, notes.traits),
+        besides=notes.traits,
         zone=notes.wished_zone,
         host=notes.wished_host,
         tried=tried.names(notes.tried),

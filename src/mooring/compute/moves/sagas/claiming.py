@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from mooring.compute.drives import config_drives
 from mooring.compute.hosts import guests, hosts
 from mooring.compute.moves import migrations
 from mooring.compute.moves.sagas.move_notes import ColdMove, Evacuate, LiveMigrate, Move
@@ -76,11 +75,12 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
             f"{notes.size.flavor_name} has {notes.size.disk_gib}: it is not made smaller. Nothing "
             "was changed; choose a flavor with as large a disk."
         )
+    shared = needs.traits_for_shares(notes.size.extra_specs) if notes.shares else []
     wanted = needs.of_server(
         server,
         root_is_volume=not server.image_id,
         resources=needs.resources_of(notes.size, root_is_volume=not server.image_id),
-        traits=_traits_for_size(server, notes, asked),
+        besides=[*asked, *shared],
         zone=server.pinned_zone,
         host=notes.wished_host,
         leaving="" if notes.action == "resize" else notes.source,
@@ -101,13 +101,6 @@ async def claim_for_size(notes: ColdMove, run: Run[Compute]) -> ColdMove:
 def _look(tx: Session, server_id: str) -> tuple[Server, list[str]]:
     """Return a server, and what its volumes ask of a host."""
     return tx.get_one(Server, server_id), devices.traits_of(tx, server_id)
-
-
-def _traits_for_size(server: Server, notes: ColdMove, asked: list[str]) -> list[str]:
-    specs = notes.size.extra_specs
-    shared = needs.traits_for_shares(specs) if notes.shares else ()
-    drive = config_drives.traits_of(has_drive=server.config_drive)
-    return needs.traits_of(specs, (*asked, *shared, *drive))
 
 
 def _look_at_shares(tx: Session, notes: ColdMove) -> tuple[dict[str, str], list[str]]:
