@@ -1,4 +1,4 @@
-"""A move that ended badly tells where the server is, which host keeps something, and what to do."""
+"""What is told of a server after a move: where it is, how it is, and what to do where that is bad."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from mooring.agent_api import wire
 from mooring.agent_api.transport import Forward, Request, Response
+from mooring.compute.hosts.loops import heal_servers
 from mooring.errors import Conflict, Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.moving import Moving, server_that_moves
-from tests.compute.verifying import ask, show
+from tests.compute.verifying import ask, is_confirmed, show
 
 pytestmark = pytest.mark.anyio
 COMES, GOES = "It will not come.", "It will not go."
@@ -87,4 +88,16 @@ async def test_a_server_in_error_says_where_it_is_and_whom_to_see_to(
     assert (await moving.cloud.ask("DELETE", f"/servers/{moving.server_id}")).status == 204
     await moving.cloud.settle()
     assert (await moving.attachments(), await moving.connected()) == (0, [0, 0])
+    assert await moving.cloud.complaints() == []
+
+
+async def test_one_that_shut_itself_down_before_it_is_confirmed_is_stopped(moving: Moving) -> None:
+    assert await ask(moving, "migrate", user="admin") == 202
+    await moving.cloud.hypervisor(moving.destination).power_off(moving.server_id, 0)
+    await heal_servers.heal_once(moving.cloud.compute)
+    shown = await show(moving)
+    assert (shown["status"], shown["OS-EXT-STS:power_state"]) == ("VERIFY_RESIZE", 4)
+    assert await ask(moving, "confirmResize") == 204
+    assert (await show(moving))["status"] == "SHUTOFF"
+    await is_confirmed(moving, "stopped")
     assert await moving.cloud.complaints() == []

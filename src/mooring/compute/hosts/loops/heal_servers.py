@@ -34,6 +34,8 @@ log = structlog.get_logger()
 
 _WITH_MEMORY = frozenset({"active", "paused", "suspended"})
 """vm_states that a server leaves when its host says that its guest is otherwise."""
+_WAITING = "resized"
+"""One that it does not leave: its user has the word, and it shows its power alone meanwhile."""
 
 
 async def run(compute: Compute) -> None:
@@ -77,7 +79,7 @@ def _find_idle(tx: Session, compute: Compute, host: str) -> dict[str, datetime]:
     """
     query = select(Server.id, Server.updated_at).where(
         Server.host == host,
-        Server.vm_state.in_(_WITH_MEMORY),
+        Server.vm_state.in_({*_WITH_MEMORY, _WAITING}),
         Server.task_state.is_(None),
         Server.deleted_at.is_(None),
     )
@@ -94,14 +96,26 @@ def _sync_power(
         is_other = server is None or server.updated_at != looked_at or server.deleted_at
         if server is None or is_other or _is_held(tx, compute, server_id):
             continue
-        vm_state, power_state = STATES.get(seen, (server.vm_state, 0))
-        if vm_state == server.vm_state:
-            continue
-        now = compute.clock.now()
-        states.settle(tx, server_id, vm_state, power_state, now)
-        if vm_state == "stopped":
-            mappings.set_status(tx, server_id, ["active"], "inactive", now)
-        log.info("a guest changed by itself", server=server_id, host=server.host, state=seen)
+        if _show(tx, server, seen, compute.clock.now()):
+            log.info("a guest changed by itself", server=server_id, host=server.host, state=seen)
+
+
+def _show(tx: Session, server: Server, seen: str, now: datetime) -> bool:
+    """Show a server as its guest is; False where that is so, or its host has none."""
+    if seen not in STATES:
+        return False
+    vm_state, power_state = STATES[seen]
+    if server.vm_state == _WAITING:
+        if power_state == server.power_state:
+            return False
+        states.change(tx, server.id, now, power_state=power_state)
+    elif vm_state == server.vm_state:
+        return False
+    else:
+        states.settle(tx, server.id, vm_state, power_state, now)
+    if vm_state == "stopped":
+        mappings.set_status(tx, server.id, ["active"], "inactive", now)
+    return True
 
 
 def _is_held(tx: Session, compute: Compute, server_id: str) -> bool:

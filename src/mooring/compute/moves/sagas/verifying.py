@@ -23,6 +23,7 @@ from mooring.compute.moves.sagas import (
 from mooring.compute.moves.sagas.kept_places import DID_NOT_START
 from mooring.compute.moves.sagas.move_notes import ColdMove
 from mooring.compute.servers import states
+from mooring.compute.tables import Server
 from mooring.saga.define import Step
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from mooring.compute.flavors.sizes import Size
     from mooring.compute.service import Compute
-    from mooring.compute.tables import Server
     from mooring.saga.define import Run
 
 POWER = {"active": states.RUNNING, "stopped": states.SHUTDOWN}
@@ -106,8 +106,9 @@ def record_end(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
 
 
 def record_confirmed(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
-    """Say that the server cannot go back any more."""
-    _settle(tx, notes, run, notes.vm_state, "confirmed")
+    """Say that the server cannot go back any more; a guest that shut itself down is stopped."""
+    is_off = tx.get_one(Server, notes.server_id).power_state == states.SHUTDOWN
+    _settle(tx, notes, run, "stopped" if is_off else notes.vm_state, "confirmed")
 
 
 def _settle(tx: Session, notes: ColdMove, run: Run[Compute], vm_state: str, ended: str) -> None:
