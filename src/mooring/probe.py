@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from typing import Protocol
 
 from mooring.errors import Conflict
+
+Passing = Callable[[str], None]
+"""Passes a moment in the middle of what it was made for."""
 
 
 class Probe(Protocol):
@@ -40,6 +44,11 @@ class HarnessProbe:
         self._kills[point] = left - 1
         if left == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def passing_in(probe: Probe, verb: str) -> Passing:
+    """Return what passes the moments in the middle of a host's verb."""
+    return lambda moment: probe.at(f"agent/{verb}/{moment}")
 
 
 def from_setting(text: str) -> Probe:

@@ -14,6 +14,7 @@ import libvirt as binding
 from mooring.agent.libvirt import copy_starts, memory, states
 from mooring.agent.libvirt.domain_xml import NAME_PREFIX
 from mooring.errors import Conflict
+from mooring.probe import NoProbe
 
 libvirt: Any = binding
 SERVER_ID = "5f3c6a4e-3f1b-4c38-9d55-0d5d1f0a6c11"
@@ -64,13 +65,15 @@ def domain() -> Generator[Any]:
 def begin(domain: Any) -> tuple[str, bool]:
     """Begin a copy that does not come about; return what was said of the guest meanwhile."""
     seen: list[tuple[str, bool]] = []
+    passed: list[str] = []
 
     def start() -> None:
         seen.append((states.state_of(domain), NOTE in domain.XMLDesc(0)))
         raise EndedError
 
     with pytest.raises(EndedError):
-        copy_starts.begin(domain, "vdb", start)
+        copy_starts.begin(domain, "vdb", start, passed.append)
+    assert passed == ["standing"]
     return seen[0]
 
 
@@ -142,7 +145,7 @@ def test_a_guest_stands_still_no_longer_than_its_copy_may_take_to_begin(
     monkeypatch.setattr(copy_starts, "AGENT_COPY_BEGIN_S", 0.05)
     copied = Copied(domain, 1)
     with pytest.raises(Conflict, match="did not begin to copy vdb"):
-        copy_starts.begin(copied, "vdb", lambda: None)
+        copy_starts.begin(copied, "vdb", lambda: None, NoProbe().at)
     assert (copied.ended, told(domain)) == ([("vdb", "paused")], ("running", False))
 
 
@@ -152,5 +155,5 @@ def test_a_guest_that_cannot_be_held_still_has_no_note_of_it(domain: Any) -> Non
             raise EndedError
 
     with pytest.raises(EndedError):
-        copy_starts.begin(Refusing(domain, 1), "vdb", lambda: None)
+        copy_starts.begin(Refusing(domain, 1), "vdb", lambda: None, NoProbe().at)
     assert told(domain) == ("running", False)

@@ -1,4 +1,4 @@
-"""What is told of a server after a move: where it is, how it is, and what to do where that is bad."""
+"""What is told of a server after a move: where and how it is, and what to do."""
 
 from __future__ import annotations
 

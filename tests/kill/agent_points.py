@@ -129,8 +129,11 @@ class AgentPoint(Struct, frozen=True):
         return self.host == OTHER or _BESIDES.get(self.verb) in {MOVE, COPY, GROW}
 
 
+_MOMENTS = {"mirror_disk": ("begin", "standing", "started", "acted")}
+"""Where a guest stands still in the middle of a verb, it is killed there, too."""
 AGENT_POINTS = [
     AgentPoint(host, verb, moment)
-    for verb, host, moment in itertools.product(VERBS, (FIRST, OTHER), ("begin", "acted"))
+    for verb, host in itertools.product(VERBS, (FIRST, OTHER))
     if (verb in _BOTH or (host == OTHER) == (verb in _ELSEWHERE))
+    for moment in _MOMENTS.get(verb, ("begin", "acted"))
 ]

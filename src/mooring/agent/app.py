@@ -124,6 +124,7 @@ async def open_agent(
         running = await _build(settings, journal, runner, stack)
         running.agent.probe = probe or NoProbe()
         if running.agent.runs_guests:
+            running.agent.hypervisor.probe = running.agent.probe
             running.agent.copying.watch(running.agent.probe)
         yield running
 

@@ -24,6 +24,7 @@ from mooring.agent_api.moves import Arrival, LocalRoot, Portrait, Progress
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest
 from mooring.errors import Conflict, Invalid, NotFound
+from mooring.probe import Probe
 
 SECTOR_BYTES = 512
 TRAITS = frozenset(
@@ -134,7 +135,11 @@ class Hypervisor(GuestPower, GuestRoots, GuestMirrors, GuestRescue, Protocol):
 
     A guest whose emulator hangs holds up nobody: what asks it is Unavailable in bounded time, and
     what was begun in it may come true later, but never behind what is done to the guest after it.
+
+    probe   passes moments in the middle of what is done to a guest
     """
+
+    probe: Probe
 
     async def admit(self, source: Source) -> None:
         """See that guests' emulators may open a volume that is connected. Raises Unavailable."""

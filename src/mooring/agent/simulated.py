@@ -73,7 +73,7 @@ class SimulatedHypervisor(SimulatedMirrors):
         del source
 
     async def start(self, tell: Tell) -> None:
-        self._tell = tell
+        self._watch(tell)
 
     async def close(self) -> None:
         self._tell = _tell_nobody

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.agent import simulated_copy_starts as copy_starts
 from mooring.agent import simulated_overlays as overlays
 from mooring.agent import simulated_pool
 from mooring.agent.guest_mirrors import (
@@ -26,6 +27,7 @@ from mooring.agent.world import (
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.mirrors import Mirroring
 from mooring.errors import Conflict, NotFound
+from mooring.probe import Passing, passing_in
 
 
 class SimulatedMirrors(SimulatedCaptures):
@@ -41,7 +43,10 @@ class SimulatedMirrors(SimulatedCaptures):
 
     async def mirror_disk(self, server_id: str, volume_id: str, new: DiskPlan) -> None:
         await self.knobs.at("mirror_disk")
-        await self.emulators.ask(server_id, lambda: self._mirror_to(server_id, volume_id, new))
+        passing = passing_in(self.probe, "mirror_disk")
+        await self.emulators.ask(
+            server_id, lambda: self._mirror_to(server_id, volume_id, new, passing)
+        )
 
     async def mirroring(self, server_id: str, volume_id: str) -> Mirroring:
         await self.knobs.at("mirroring")
@@ -64,8 +69,9 @@ class SimulatedMirrors(SimulatedCaptures):
             disk.mirror = None
         self._world.save(guest)
 
-    def _mirror_to(self, server_id: str, volume_id: str, new: DiskPlan) -> None:
+    def _mirror_to(self, server_id: str, volume_id: str, new: DiskPlan, passing: Passing) -> None:
         guest, disk = self._find_live(server_id, volume_id)
+        copy_starts.settle(self._world, guest)
         if disk.shareable:
             raise is_shared(server_id, volume_id)
         file_of(disk.source, "a swap")
@@ -83,13 +89,14 @@ class SimulatedMirrors(SimulatedCaptures):
         self._check_lock(guest, coming)
         if simulated_pool.is_path(file.path):
             simulated_pool.note_opener(file.path, self._world.path)
-        disk.mirror = SimulatedMirror(
+        mirror = SimulatedMirror(
             volume_id=new.volume_id,
             attachment_id=new.attachment_id,
             path=file.path,
             format=file.format,
+            begun=False,
         )
-        self._world.save(guest)
+        copy_starts.begin(self._world, guest, disk, mirror, passing)
 
     def _show(self, server_id: str, volume_id: str) -> Mirroring:
         _, disk = self._find_live(server_id, volume_id)
@@ -109,6 +116,7 @@ class SimulatedMirrors(SimulatedCaptures):
 
     def _end_mirrors(self, guest: SimulatedGuest, volume_id: str, attachment_id: str = "") -> None:
         """End every copy from or to a volume, by that attachment if one is named."""
+        copy_starts.settle(self._world, guest)
         for disk in guest.disks:
             if disk.mirror is not None and (
                 _is(disk, volume_id, attachment_id) or _is(disk.mirror, volume_id, attachment_id)

@@ -5,19 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from mooring.agent import simulated_copy_starts as copy_starts
 from mooring.agent import simulated_pool
 from mooring.agent.guest_power import no_standstill
-from mooring.agent.hypervisor import News
+from mooring.agent.hypervisor import News, Tell
 from mooring.agent.image_locks import image_in_use
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.simulated_guest_shares import SimulatedGuestShares
 from mooring.agent.world import RUNNING, SimulatedDisk, SimulatedGuest, say_disk
+from mooring.probe import NoProbe, Probe
 
 Ended = Literal["stopped", "crashed", "suspended"]
 
 
 class SimulatedStandstill(SimulatedGuestShares):
     """A part of `SimulatedHypervisor`. `knobs` points: pause, unpause, suspend, resume."""
+
+    probe: Probe = NoProbe()
+
+    def _watch(self, tell: Tell) -> None:
+        """Tell what guests do from now on; those that a dead agent left standing still go on."""
+        self._tell = tell
+        for guest in self._world.guests():
+            copy_starts.settle(self._world, guest)
 
     async def pause(self, server_id: str) -> None:
         await self.knobs.at("pause")
@@ -37,6 +47,7 @@ class SimulatedStandstill(SimulatedGuestShares):
 
     def _stand(self, server_id: str, state: Literal["paused", "running"]) -> None:
         guest = self._get(server_id)
+        copy_starts.settle(self._world, guest)
         if guest.state not in RUNNING:
             what = "paused" if state == "paused" else "unpaused"
             raise no_standstill(server_id, guest.state, what)

@@ -42,6 +42,8 @@ class SimulatedMirror(Struct, kw_only=True):
     attachment_id: str
     path: str
     format: str
+    begun: bool = True
+    """Whether it misses nothing of what the guest writes from now on."""
 
 
 class SimulatedDisk(Struct, kw_only=True):
@@ -102,6 +104,8 @@ class SimulatedGuest(Struct, kw_only=True):
     has_drive: bool = False
     rescue: SimulatedRescue | None = None
     console: str = ""
+    stands_for_copy: bool = False
+    """Whether it is paused until the copy of a disk has begun, and runs on then."""
 
 
 class Written(Struct, frozen=True):

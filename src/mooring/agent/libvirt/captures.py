@@ -9,6 +9,7 @@ Source: facts/compute.md 14.2.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -22,6 +23,7 @@ from mooring.agent.libvirt.standstill import LibvirtStandstill
 from mooring.agent.limits import AGENT_MERGE_POLL_S
 from mooring.errors import Conflict, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
+from mooring.probe import Passing, passing_in
 
 _COPY = libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COPY
 # libvirt forgets such a job with its guest, which a definition that is kept asks for.
@@ -52,8 +54,9 @@ class LibvirtCaptures(LibvirtStandstill):
                 if not is_begun:
                     size_bytes = await self._with(server_id, _read_size)
                     await self._make_target(written, size_bytes, operation_key)
+                passing = None if is_begun else passing_in(self.probe, "put_capture")
                 if await self._with(
-                    server_id, lambda domain, again=is_begun: _copy(domain, written, again=again)
+                    server_id, lambda domain, passing=passing: _copy(domain, written, passing)
                 ):
                     return
             is_begun = True
@@ -74,8 +77,11 @@ class LibvirtCaptures(LibvirtStandstill):
                 return
 
 
-def _copy(domain: Any, written: Path, *, again: bool) -> bool:
-    """Do the next thing that copies a root disk; return whether all of it is done."""
+def _copy(domain: Any, written: Path, passing: Passing | None) -> bool:
+    """Do the next thing that copies a root disk; return whether all of it is done.
+
+    `passing`: it is to begin; None where it has begun.
+    """
     xml, device = domain.XMLDesc(0), _root_device(domain)
     job = domain.blockJobInfo(device, 0)
     if job and job["type"] != _COPY:
@@ -84,18 +90,19 @@ def _copy(domain: Any, written: Path, *, again: bool) -> bool:
             "when that is over.",
             busy=True,
         )
-    if job and again:
+    if job and passing is None:
         if not open_files.is_in_step(xml, device):
             return False
         domain.blockJobAbort(device, 0)
         return True
-    if again:
+    if passing is None:
         raise Unavailable(
             f"The copy of the disk of {domain.name()} ended before its time, and was removed; the "
             "guest goes on. Its host may be out of room, and the log of its QEMU says why."
         )
     target = _target(written)
-    copy_starts.begin(domain, device, lambda: domain.blockCopy(device, target, None, _FLAGS))
+    begin = partial(domain.blockCopy, device, target, None, _FLAGS)
+    copy_starts.begin(domain, device, begin, passing)
     return False
 
 

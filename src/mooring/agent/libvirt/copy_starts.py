@@ -23,6 +23,7 @@ from mooring.agent.libvirt import domain_xml, open_files, states, swapped
 from mooring.agent.libvirt.xml_words import parse
 from mooring.agent.limits import AGENT_COPY_BEGIN_S
 from mooring.errors import Conflict
+from mooring.probe import Passing
 
 _STANDING = "urn:mooring:standing:1"
 _KEY = "standing"
@@ -34,18 +35,20 @@ _PAUSED_BY_US = [int(libvirt.VIR_DOMAIN_PAUSED), int(libvirt.VIR_DOMAIN_PAUSED_U
 ET.register_namespace(_KEY, _STANDING)
 
 
-def begin(domain: Any, device: str, start: Callable[[], None]) -> None:
+def begin(domain: Any, device: str, start: Callable[[], None], passing: Passing) -> None:
     """Start the copy of a disk ("vdb"), and return once QEMU notes all that the guest writes.
 
-    A guest that runs stands still for that long. Raises Conflict when it takes too long: the copy
-    is ended then. Blocking.
+    A guest that runs stands still for that long, and passes `standing` and `started`. Raises
+    Conflict when it takes too long: the copy is ended then. Blocking.
     """
     settle(domain)
     try:
         if states.state_of(domain) == "running":
             _note(domain, f'<standing disk="{device}"/>')
             domain.suspend()
+        passing("standing")
         start()
+        passing("started")
         _await_begun(domain, device)
     finally:
         _let_go_on(domain)

@@ -8,6 +8,7 @@ Source: facts/compute.md 14.2 and facts/real_hosts.md 3.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -40,6 +41,7 @@ from mooring.agent.sources import FileSource, file_of
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.mirrors import Mirroring
 from mooring.errors import Conflict, NotFound
+from mooring.probe import Passing, passing_in
 
 _COPY = libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COPY
 # libvirt forgets such a job with its guest, which a definition that is kept asks for.
@@ -57,7 +59,8 @@ class LibvirtMirrors(LibvirtCaptures):
 
     async def mirror_disk(self, server_id: str, volume_id: str, new: DiskPlan) -> None:
         async with self._lock(server_id):
-            await self._with(server_id, lambda domain: _begin(domain, volume_id, new))
+            passing = passing_in(self.probe, "mirror_disk")
+            await self._with(server_id, lambda domain: _begin(domain, volume_id, new, passing))
 
     async def mirroring(self, server_id: str, volume_id: str) -> Mirroring:
         return await self._with(server_id, lambda domain: _show(domain, volume_id))
@@ -79,7 +82,7 @@ class LibvirtMirrors(LibvirtCaptures):
             await self._with(server_id, lambda domain: _end_all(domain, volume_id, attachment_id))
 
 
-def _begin(domain: Any, volume_id: str, new: DiskPlan) -> None:
+def _begin(domain: Any, volume_id: str, new: DiskPlan, passing: Passing) -> None:
     copy_starts.settle(domain)
     live = _find_live(domain, volume_id)
     server_id, device = domain.UUIDString(), _target(live)
@@ -105,7 +108,8 @@ def _begin(domain: Any, volume_id: str, new: DiskPlan) -> None:
     swapped.begin(domain, device, swap)
     target = _write_target(file)
     try:
-        copy_starts.begin(domain, device, lambda: domain.blockCopy(device, target, None, _FLAGS))
+        begin_copy = partial(domain.blockCopy, device, target, None, _FLAGS)
+        copy_starts.begin(domain, device, begin_copy, passing)
     except (libvirt.libvirtError, Conflict):
         if domain.isActive():
             swapped.forget(domain, device)

@@ -9,6 +9,7 @@ from mooring.agent.libvirt import copy_starts, domain_xml, memory
 from mooring.agent.libvirt.disks import LibvirtDisks
 from mooring.agent.limits import AGENT_GUEST_MEMORY_S
 from mooring.errors import MooringError
+from mooring.probe import NoProbe, Probe
 
 log = structlog.get_logger()
 _STALE = (
@@ -20,6 +21,8 @@ _STALE = (
 
 class LibvirtStandstill(LibvirtDisks):
     """A part of `LibvirtHypervisor`."""
+
+    probe: Probe = NoProbe()
 
     async def pause(self, server_id: str) -> None:
         async with self._lock(server_id):
