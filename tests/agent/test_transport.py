@@ -71,6 +71,16 @@ async def test_an_answer_that_breaks_off_is_none(wire: Wire) -> None:
         await wire.send(Request("GET", "/torn", {}), LATE_S)
 
 
+async def test_a_body_may_take_longer_than_any_wait_for_it(wire: Wire) -> None:
+    async def slowly() -> AsyncIterator[bytes]:
+        for _ in range(8):
+            await asyncio.sleep(0.2)
+            yield b"y"
+
+    answer = await wire.send(Request("PUT", "/count", {}, slowly()), 1.0)
+    assert (answer.status, answer.body) == (200, b"8")
+
+
 async def test_a_connection_that_agents_are_about_to_close_is_not_used_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Protocol
 
 import httpx2
+from msgspec.structs import replace
 
 from mooring.errors import Unavailable
 from mooring.limits import CLIENT_CONNECTIONS, CLIENT_IDLE_CONNECTIONS, CLIENT_IDLE_S
@@ -17,6 +17,7 @@ from mooring.neighbour import (
     NoAnswer,
     Request,
     Response,
+    TooLate,
     deliver_once,
     gather,
 )
@@ -37,7 +38,10 @@ class Wire(Protocol):
     """One way to one agent."""
 
     async def send(self, request: Request, timeout_s: float) -> Response:
-        """Deliver and return the answer. Raises Unavailable when none comes in time."""
+        """Deliver and return the answer. Raises Unavailable when none comes in time.
+
+        `timeout_s` is for the answer; of a body that is made while it is sent it bounds each wait.
+        """
         ...
 
     async def close(self) -> None:
@@ -54,9 +58,9 @@ class InProcess:
     async def send(self, request: Request, timeout_s: float) -> Response:
         asked = f"{request.method} {request.target}"
         try:
-            async with asyncio.timeout(timeout_s):
-                return await self._agent.call(request, self._deliver)
-        except TimeoutError as error:
+            # Of a body that streams each wait is bounded, as by socket: it may take hours in all.
+            return await self._agent.call(replace(request, wait_s=timeout_s), self._deliver)
+        except TooLate as error:
             raise Unavailable(
                 f"The agent gave no answer within {timeout_s:g} s; it may still act. Ask again.",
                 private=asked,
