@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from msgspec import Struct
+from sqlalchemy import select
 
 from mooring.agent.settings import Role
 from mooring.agent_api import wire
@@ -26,6 +27,7 @@ from mooring.fence.operation import HEADER
 from mooring.neighbour import NoAnswer
 from mooring.saga.define import Saga
 from mooring.saga.laws import Crash, LawProbe
+from mooring.saga.tables import SagaRow
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
 from tests.laws import history, told
@@ -153,10 +155,11 @@ class Site:
         await self._until(lambda waiting: name not in waiting)
 
     async def _until(self, holds: Callable[[set[str]], bool]) -> None:
+        # By the rows: a law may have ended every token.
+        rests = select(SagaRow.name).where(SagaRow.state.in_({"parked", "locked"}))
         for _ in range(LOOKS):
-            seen = await self.cloud.ask("GET", f"{COMPUTE}/mooring/operations", user="admin")
-            known = seen.key("operations")
-            waiting = {one["name"] for one in known if one["status"] == "waiting"}
+            store = self.cloud.cloud.stores["compute"]
+            waiting = set(await store.read(lambda tx: tx.execute(rests).scalars().all()))
             if holds(waiting) or self.cloud.probe.crashed or self.cloud.is_still:
                 return
             await self.cloud.pass_time(1.0)

@@ -53,6 +53,21 @@ async def test_the_new_flow_attaches_and_detaches(cloud: VolumeCloud) -> None:
     assert await cloud.complaints() == []
 
 
+async def test_one_that_is_attached_is_completed_again_while_its_volume_grows(
+    cloud: VolumeCloud,
+) -> None:
+    volume_id = await cloud.make()
+    attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
+    assert (await cloud.connect(attachment_id)).status == 200
+    await cloud.set(volume_id, status="extending")
+    assert (await cloud.complete(attachment_id)).status == 409
+    await cloud.set(volume_id, status="attaching")
+    assert (await cloud.complete(attachment_id)).status == 204
+    await cloud.set(volume_id, status="extending")
+    assert (await cloud.complete(attachment_id)).status == 204
+    assert await cloud.status(volume_id) == "extending"
+
+
 async def test_one_that_is_said_to_migrate_while_it_is_detached_is_available(
     cloud: VolumeCloud,
 ) -> None:

@@ -235,7 +235,11 @@ def _check_rests(attachment: AttachmentRow) -> None:
 
 
 def show_attached(tx: Session, volume: Volume, attachment: AttachmentRow) -> None:
-    """Show an attachment as attached and its volume as in-use. Raises Conflict when it cannot."""
+    """Show an attachment as attached and its volume as in-use. Raises Conflict when it cannot.
+
+    One that is attached already stays so while an operation has the volume in hand, which gives it
+    its status back: who tells once more, as at the end of a move in vain, may hold what that needs.
+    """
     row = _volumes.one(tx, attachment.volume_id)
     changed = row.launched_at is not None and statuses.change(
         tx,
@@ -247,6 +251,8 @@ def show_attached(tx: Session, volume: Volume, attachment: AttachmentRow) -> Non
         attached_mode=attachment.attach_mode or "rw",
         **statuses.RETURNED,
     )
+    if not changed and attachment.attach_status == "attached":
+        return
     if not changed:
         raise Conflict(
             f"Resource conflict: Volume {row.id} is {row.status}, so its attachment cannot be "
