@@ -15,6 +15,7 @@ from mooring.agent.device_names import assign_devices, choose_device
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
 from mooring.agent.rescues import RescuePlan
 from mooring.agent.sources import Address, FileSource, NetworkSource
+from mooring.agent_api.disks import Connected
 from mooring.agent_api.moves import Arrival
 from mooring.errors import NoCapacity
 
@@ -250,6 +251,18 @@ def test_a_config_drive_is_no_disk_and_stays_beside_those_that_come() -> None:
     assert [one.device for one in found.disks] == ["/dev/vda", "/dev/vdb"]
     gone = arrive(xml, Arrival(address="192.0.2.1", console="/c", drive="/there/drive"))
     assert drive_devices.read(gone) == "/there/drive"
+
+
+def test_the_layers_below_a_disk_that_lies_elsewhere_are_those_of_its_file_there() -> None:
+    volume, xml = disk(1), build_domain(VOLUME_BACKED, TCG)
+    chain = "<backingStore type='file'><source file='/here/base'/></backingStore>"
+    layered = xml.replace('<target dev="vda"', f'{chain}<target dev="vda"')
+    assert "/here/base" in layered
+    there = Connected(
+        attachment_id="a2", volume_id=volume.volume_id, path="/there/volume", format="qcow2"
+    )
+    gone = arrive(layered, Arrival(address="192.0.2.1", console="/c", disks=[there]))
+    assert ('"/there/volume"' in gone, "/here/base" in gone) == (True, False)
 
 
 def test_a_domain_of_somebody_else_is_none_of_ours() -> None:

@@ -172,6 +172,24 @@ async def test_whether_it_is_shared_changes_only_while_nobody_has_it(cloud: Move
     assert (await cloud.show(free))["multiattach"] is True
 
 
+async def test_a_volume_that_servers_share_has_no_snapshots(cloud: Movers) -> None:
+    await make_type(cloud, "shared", multiattach="<is> True")
+    volume_id = await cloud.make()
+    path, body = "/volume/v3/snapshots", {"snapshot": {"volume_id": volume_id}}
+    taken = await cloud.ask("POST", path, body)
+    assert taken.status == 202
+    await cloud.settle()
+    refused = await retype(cloud, volume_id, "shared")
+    assert (refused.status, "has snapshots" in refused.text) == (400, True)
+    snapshot = f"{path}/{taken.body['snapshot']['id']}"
+    assert (await cloud.ask("DELETE", snapshot)).status == 202
+    await cloud.settle()
+    assert (await retype(cloud, volume_id, "shared")).status == 202
+    refused = await cloud.ask("POST", path, body)
+    assert (refused.status, "to several servers" in refused.text) == (400, True)
+    assert (await cloud.show(volume_id))["status"] == "available"
+
+
 @pytest.mark.parametrize("resource", ["volumes_plain", "gigabytes_plain"])
 async def test_the_quota_of_the_type_has_to_have_room(cloud: Movers, resource: str) -> None:
     await make_type(cloud, "plain")

@@ -188,16 +188,15 @@ def arrive(xml: str, arrival: Arrival) -> str:
     # The guest keeps its disks' serial numbers on its way, also those of swapped volumes.
     named = [read_disk(element) for element in find_disks(parse_named(xml))]
     for element, known in zip(find_disks(domain), named, strict=True):
-        if arrival.root and known.is_root:
-            child(element, "source").set("file", arrival.root)
-            # The layers below are those of the file there.
-            for chain in element.findall("backingStore"):
-                element.remove(chain)
         disk = there.get(known.volume_id)
         if disk is not None:
             move(domain, element, disk.attachment_id)
-        if disk is not None and disk.path:
-            child(element, "source").set("file", disk.path)
+        file = arrival.root if arrival.root and known.is_root else disk.path if disk else ""
+        if file:
+            child(element, "source").set("file", file)
+            # The layers below are those of the file there, which may lie in another directory.
+            for chain in element.findall("backingStore"):
+                element.remove(chain)
     if arrival.drive:
         drive_devices.move(domain, arrival.drive)
     for kind in ("serial", "console"):

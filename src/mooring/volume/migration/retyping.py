@@ -15,6 +15,7 @@ from mooring.volume.backends import backends
 from mooring.volume.migration import in_use, migrating
 from mooring.volume.migration.sagas import arriving
 from mooring.volume.quotas import quota
+from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.types import types
 from mooring.volume.volumes import notices, statuses, volumes
 
@@ -51,6 +52,7 @@ async def retype(asked: Asked, volume_id: str, wanted: Retype) -> None:
         new_type = types.named(tx, asked.who, wanted.new_type)
         in_use.require_one_place(tx, row)
         _check(row, new_type, wanted)
+        _check_snapshots(tx, row, new_type)
         quota.claim_type(tx, row, new_type)
         multiattach = types.is_multiattach(new_type)
         of_pool = migrating.want(row, new_type, multiattach=multiattach)
@@ -90,6 +92,16 @@ def _check(row: VolumeRow, new_type: TypeRow, wanted: Retype) -> None:
     if multiattach and not row.multiattach and not wanted.may_multiattach:
         raise Forbidden("Policy doesn't allow volume:multiattach to be performed.")
     types.check_size(new_type, row.size_gib)
+
+
+def _check_snapshots(tx: Session, row: VolumeRow, new_type: TypeRow) -> None:
+    """Raise Invalid where behind its snapshots one server alone could write to a shared volume."""
+    if types.is_multiattach(new_type) and snapshot_rows.of_volume(tx, row.id):
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} has snapshots, so that one server alone can write to "
+            f"it, and volumes of type {new_type.name} may be attached to several. Nothing was "
+            "changed; delete the snapshots first, or choose another type."
+        )
 
 
 def _change(tx: Session, asked: Asked, row: VolumeRow, new_type: TypeRow) -> None:

@@ -97,6 +97,14 @@ def _check_volume(row: VolumeRow, *, force: bool) -> None:
         )
 
 
+    if row.multiattach:
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} may be attached to several servers, and behind a "
+            "snapshot its file could be written to by one alone. Nothing was made; copy the volume "
+            "or back it up while it is available, or retype it to a type without multiattach first."
+        )
+
+
 def _add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewSnapshot) -> SnapshotRow:
     made = SnapshotRow(
         id=str(uuid.uuid4()),
