@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.run import Budget, Output, Runner
 from mooring.agent.settings import AgentSettings, SharePoolSettings
 from mooring.agent.share_drivers.ganesha import Export, Ganesha, tell
@@ -96,7 +97,7 @@ class Taken:
 
 
 async def test_shares_that_change_at_once_keep_one_index(tmp_path: Path) -> None:
-    ganesha = Ganesha("unix:path=/nowhere", tmp_path, Taken())
+    ganesha = Ganesha("unix:path=/nowhere", tmp_path, Taken(), PoolThreads("pool"))
     ganesha.prepare()
     names = [f"s{number}" for number in range(24)]
 

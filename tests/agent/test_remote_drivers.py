@@ -20,6 +20,7 @@ from mooring.agent.drivers.remote_cache import CachePolicy, ShareCache
 from mooring.agent.drivers.remote_files import INDICATOR, Tools
 from mooring.agent.fitting import Fitting
 from mooring.agent.mounts import Mounts, mount_point
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings, PoolSettings
@@ -285,7 +286,7 @@ async def test_cached_images_go_when_space_is_short_and_nobody_used_them(
     tmp_path: Path, journal: Journal, image: SourceImage
 ) -> None:
     policy = CachePolicy(start_percent=101, stop_percent=101, expiry_minutes=60)
-    cache = ShareCache("h1", QemuImg(Runner(journal)), policy)
+    cache = ShareCache("h1", QemuImg(Runner(journal)), PoolThreads("pool"), policy)
     share = tmp_path / "share"
     share.mkdir()
     old, recent = share / "img-cache-old.raw", share / "img-cache-recent.raw"

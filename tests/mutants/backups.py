@@ -68,8 +68,8 @@ MUTANTS = [
     Mutant(
         "new content takes the place of a file that was given to a guest meanwhile",
         "agent/drivers/file_volumes.py",
-        "            await run_to_end(lambda: self._take_place(known, written, path))\n",
-        "            await run_to_end(lambda: files.finish(written, path))\n",
+        "            await self._run(lambda: self._take_place(known, written, path))\n",
+        "            await self._run(lambda: files.finish(written, path))\n",
         "tests/contract/test_replaced_content.py",
         "keeps_its_file",
     ),

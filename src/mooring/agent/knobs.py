@@ -16,14 +16,14 @@ class Knobs:
     """Passed by every simulated call, under its own name; untouched, it lets all pass."""
 
     def __init__(self) -> None:
-        self._failures: dict[str, list[MooringError]] = {}
+        self._failures: dict[str, list[MooringError | OSError]] = {}
         self._gates: dict[str, _Gate] = {}
         self._pauses: dict[str, float] = {}
         self.passed: dict[str, int] = {}
         """How often each point was reached."""
 
-    def fail(self, point: str, error: MooringError, *, times: int = 1) -> None:
-        """Let the next calls at a point fail so."""
+    def fail(self, point: str, error: MooringError | OSError, *, times: int = 1) -> None:
+        """Let the next calls at a point fail so; with an OSError as if storage had."""
         self._failures.setdefault(point, []).extend([error] * times)
 
     def hold(self, point: str) -> None:

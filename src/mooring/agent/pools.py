@@ -81,8 +81,6 @@ class Pools:
     async def _ask(self, driver: Counted[P], name: str, tell: Callable[[str], P]) -> P:
         try:
             return await self._wait(driver, name)
-        except OSError as error:
-            return tell(f"The pool cannot be read: {error.strerror}.")
         except (Unavailable, Invalid) as error:
             log.warning("a pool cannot be used", pool=name, reason=str(error))
             return tell(error.public)
@@ -105,7 +103,7 @@ async def look_at_shares(drivers: Mapping[str, ShareDriver]) -> SeenShares:
     for name, driver in drivers.items():
         try:
             shares, leftovers = await driver.shares(), await driver.leftovers()
-        except (Unavailable, OSError) as error:
+        except Unavailable as error:
             log.warning("a pool of shares cannot be read", pool=name, reason=str(error))
             seen.unread.append(name)
             continue

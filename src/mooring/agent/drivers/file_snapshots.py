@@ -21,7 +21,6 @@ from mooring.agent_api.captures import DiskFormat
 from mooring.agent_api.snapshots import Holder, SnapshotFile
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, NotFound
-from mooring.fence.threads import run_to_end
 
 
 class FileSnapshots(FileVolumes):
@@ -34,18 +33,18 @@ class FileSnapshots(FileVolumes):
         """Give a new overlay the permissions that the pool's files have."""
 
     async def snapshot(self, volume_id: str, snapshot_id: str) -> SnapshotFile | None:
-        chain = await run_to_end(lambda: self.chain_of(volume_id))
+        chain = await self._run(lambda: self.chain_of(volume_id))
         if chain is None or snapshot_id not in chain.snapshots:
             return None
         if chain.is_pending(snapshot_id):
             return await self._show_pending(volume_id, chain)
-        return await run_to_end(lambda: self._show(volume_id, snapshot_id, chain))
+        return await self._run(lambda: self._show(volume_id, snapshot_id, chain))
 
     async def prepare_snapshot(
         self, volume_id: str, snapshot_id: str, operation_key: str
     ) -> SnapshotFile:
         known = require(await self.find(volume_id), volume_id)
-        chain = await run_to_end(lambda: self._chain(volume_id))
+        chain = await self._run(lambda: self._chain(volume_id))
         if snapshot_id not in chain.snapshots:
             await self._make_overlay(known, snapshot_id, operation_key)
         return await self._get(volume_id, snapshot_id)
@@ -54,32 +53,32 @@ class FileSnapshots(FileVolumes):
         self, volume_id: str, snapshot_id: str, operation_key: str
     ) -> SnapshotFile:
         known = require(await self.find(volume_id), volume_id)
-        chain = await run_to_end(lambda: self._chain(volume_id))
+        chain = await self._run(lambda: self._chain(volume_id))
         if snapshot_id not in chain.snapshots:
             refuse_exported(known)
             chain = await self._make_overlay(known, snapshot_id, operation_key)
         if chain.is_pending(snapshot_id):
-            await run_to_end(lambda: self.keep_chain(volume_id, chain.take(snapshot_id)))
+            await self._run(lambda: self.keep_chain(volume_id, chain.take(snapshot_id)))
         return await self._get(volume_id, snapshot_id)
 
     async def delete_snapshot(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
-        chain = await run_to_end(lambda: self.chain_of(volume_id))
+        chain = await self._run(lambda: self.chain_of(volume_id))
         if chain is None:
             return
         if chain.is_pending(snapshot_id):
             await self._refuse_switched(volume_id, chain)
-            await run_to_end(lambda: self.keep_chain(volume_id, chain.forget_pending()))
+            await self._run(lambda: self.keep_chain(volume_id, chain.forget_pending()))
         elif chain.find(snapshot_id) is not None:
             refuse_exported(require(await self.find(volume_id), volume_id))
             await self._merge(volume_id, snapshot_id, operation_key)
-        await run_to_end(lambda: self._remove_strays(volume_id, snapshot_id))
+        await self._run(lambda: self._remove_strays(volume_id, snapshot_id))
 
     async def revert(self, volume_id: str, snapshot_id: str, operation_key: str) -> VolumeFile:
         known = require(await self.find(volume_id), volume_id)
         refuse_exported(known)
-        chain = await run_to_end(lambda: self._chain(volume_id))
+        chain = await self._run(lambda: self._chain(volume_id))
         at = chain.place_newest(snapshot_id)
-        await run_to_end(lambda: self._check_headers(chain))
+        await self._run(lambda: self._check_headers(chain))
         # It takes the place of the one with what was written since, under the same name.
         layer, below = chain.layers[at], chain.layers[at - 1]
         await self._write_overlay(layer, below, known, operation_key, is_active=True)
@@ -99,7 +98,7 @@ class FileSnapshots(FileVolumes):
             self.keep_chain(volume_id, merged)
             (self.directory / spare.file).unlink(missing_ok=True)
 
-        await run_to_end(record)
+        await self._run(record)
 
     async def snapshot_source(self, volume_id: str, snapshot_id: str) -> SourceImage:
         def find() -> SourceImage:
@@ -110,7 +109,7 @@ class FileSnapshots(FileVolumes):
             file = FileSource(str(self.directory / layer.file), layer.format)
             return SourceImage(f"snapshot {snapshot_id}", file, size_bytes)
 
-        return await run_to_end(find)
+        return await self._run(find)
 
     async def volume_source(self, volume_id: str) -> SourceImage:
         known = require(await self.find(volume_id), volume_id)
@@ -122,7 +121,7 @@ class FileSnapshots(FileVolumes):
             file = FileSource(str(self.directory / chain.active.file), chain.active.format)
             return SourceImage(f"volume {volume_id}", file, known.virtual_bytes, lasting=False)
 
-        return await run_to_end(find)
+        return await self._run(find)
 
     async def capture(
         self,
@@ -145,7 +144,7 @@ class FileSnapshots(FileVolumes):
         What the image leaves empty must not show the bytes of the snapshots, so the copy is made
         alone and put on the file below afterwards, which fills in what reads as zeros.
         """
-        chain = await run_to_end(lambda: self._chain(known.volume_id))
+        chain = await self._run(lambda: self._chain(known.volume_id))
         if chain.pending is not None:
             raise Conflict(
                 f"Snapshot {chain.pending.snapshot_id} of volume {known.volume_id} has not ended; "
@@ -154,23 +153,23 @@ class FileSnapshots(FileVolumes):
         if len(chain.layers) == 1:
             await super()._rewrite(path, known, source, operation_key)
             return
-        await run_to_end(lambda: self._check_headers(chain))
+        await self._run(lambda: self._check_headers(chain))
         below = chain.layers[-2]
         await self._copy(known.volume_id, source, (path, OVERLAY_FORMAT), operation_key)
         await self._qemu_img.resize(
             path, OVERLAY_FORMAT, known.virtual_bytes, operation_key=operation_key
         )
         await self._qemu_img.rebase(path, (below.file, below.format), operation_key=operation_key)
-        await run_to_end(lambda: self.dress_overlay(path))
+        await self._run(lambda: self.dress_overlay(path))
 
     async def _make_overlay(self, known: VolumeFile, snapshot_id: str, operation_key: str) -> Chain:
         self.check_snapshots()
-        chain = await run_to_end(lambda: self._chain(known.volume_id))
+        chain = await self._run(lambda: self._chain(known.volume_id))
         name = f"{self.path(known.volume_id).name}.{snapshot_id}"
         layer = Layer(name, OVERLAY_FORMAT, snapshot_id, known.virtual_bytes)
         prepared = chain.prepare(layer)
         await self._write_overlay(layer, chain.active, known, operation_key)
-        await run_to_end(lambda: self.keep_chain(known.volume_id, prepared))
+        await self._run(lambda: self.keep_chain(known.volume_id, prepared))
         return prepared
 
     async def _write_overlay(
@@ -197,19 +196,19 @@ class FileSnapshots(FileVolumes):
                 backing=(below.file, below.format),
                 operation_key=operation_key,
             )
-            await run_to_end(lambda: self.dress_overlay(written))
-            await run_to_end(lambda: finish(written, path))
+            await self._run(lambda: self.dress_overlay(written))
+            await self._run(lambda: finish(written, path))
         finally:
-            written.unlink(missing_ok=True)
+            await self._run(lambda: written.unlink(missing_ok=True))
 
     async def _merge(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
         """Bring what the overlay holds into the file below, and let the one above stand on that."""
-        chain = await run_to_end(lambda: self._chain(volume_id))
+        chain = await self._run(lambda: self._chain(volume_id))
         at = chain.place(snapshot_id)
-        await run_to_end(lambda: self._check_headers(chain, but_above=at))
+        await self._run(lambda: self._check_headers(chain, but_above=at))
         top, below = chain.layers[at], chain.layers[at - 1]
         above = chain.layers[at + 1] if at + 1 < len(chain.layers) else None
-        if not await run_to_end(lambda: self._is_merged(chain, snapshot_id) and above is not None):
+        if not await self._run(lambda: self._is_merged(chain, snapshot_id) and above is not None):
             await self._qemu_img.commit(self.directory / top.file, operation_key=operation_key)
         if above is not None:
             await self._qemu_img.rebase(
@@ -219,8 +218,8 @@ class FileSnapshots(FileVolumes):
                 operation_key=operation_key,
             )
         merged, _ = chain.commit(snapshot_id)
-        await run_to_end(lambda: files.force(self.directory / below.file))
-        await run_to_end(lambda: self.keep_chain(volume_id, merged))
+        await self._run(lambda: files.force(self.directory / below.file))
+        await self._run(lambda: self.keep_chain(volume_id, merged))
 
     async def _get(self, volume_id: str, snapshot_id: str) -> SnapshotFile:
         found = await self.snapshot(volume_id, snapshot_id)
@@ -254,8 +253,8 @@ class FileSnapshots(FileVolumes):
     async def _holder(self, chain: Chain) -> Holder:
         """Return which file a QEMU has open to write to, told by the locks on the files."""
         pending, active = chain.pending or chain.active, chain.active
-        switched = await run_to_end(lambda: is_written(self.directory / pending.file))
-        stayed = await run_to_end(lambda: is_written(self.directory / active.file))
+        switched = await self._run(lambda: is_written(self.directory / pending.file))
+        stayed = await self._run(lambda: is_written(self.directory / active.file))
         if switched is None or stayed is None:
             return "unknown"
         if switched:

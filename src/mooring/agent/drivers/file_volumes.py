@@ -31,12 +31,12 @@ from mooring.agent.drivers.base import (
 from mooring.agent.drivers.chains import Chain, Layer
 from mooring.agent.drivers.records import PREFIX, RECORDS, Record, Records
 from mooring.agent.image_locks import is_written
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import Holder, Holders, VolumeFile
-from mooring.errors import Conflict, NoCapacity, NotFound, Unavailable
-from mooring.fence.threads import run_to_end
+from mooring.errors import Conflict, NoCapacity, NotFound
 
 
 class FileVolumes(WithoutFence, ABC):
@@ -51,6 +51,8 @@ class FileVolumes(WithoutFence, ABC):
 
     def __init__(self, pool: PoolSettings, directory: Path, host: str, qemu_img: QemuImg) -> None:
         self._pool, self._directory, self._qemu_img = pool, directory, qemu_img
+        self._threads = PoolThreads(pool.name)
+        self._run = self._threads.run
         # Other hosts may have the same directory: what they are at must be left alone.
         self._host = host
         self._copies: dict[str, tuple[Path, Path]] = {}
@@ -110,26 +112,19 @@ class FileVolumes(WithoutFence, ABC):
         return self._paths.path(volume_id)
 
     async def setup(self) -> None:
-        try:
-            await run_to_end(self._prepare)
-        except OSError as error:
-            raise Unavailable(
-                f"Pool {self._pool.name} cannot use {self.directory}: {error.strerror}. See to "
-                "the directory and start the agent again.",
-                private=str(error),
-            ) from error
+        await self._threads.prepare(self._prepare, self.directory)
 
     async def close(self) -> None:
         return
 
     async def stats(self) -> Pool:
-        return await run_to_end(self._stats)
+        return await self._run(self._stats)
 
     async def volumes(self) -> list[VolumeFile]:
-        return await run_to_end(self._volumes)
+        return await self._run(self._volumes)
 
     async def find(self, volume_id: str) -> VolumeFile | None:
-        return await run_to_end(lambda: self._find(volume_id))
+        return await self._run(lambda: self._find(volume_id))
 
     async def create(
         self,
@@ -144,18 +139,17 @@ class FileVolumes(WithoutFence, ABC):
         check_source(wanted, source)
         pool = await self.stats()
         check_room(pool, self._pool, wanted.size_gib)
-        check_content(pool, source)
+        await self._run(lambda: check_content(pool, source))
         pool_name = self._pool.name
-        record = await run_to_end(lambda: self._paths.plan(wanted.format, becomes, pool_name))
-        self._remove_partials(wanted.volume_id)
+        record = await self._run(lambda: self._paths.plan(wanted.format, becomes, pool_name))
+        await self._run(lambda: self._remove_partials(wanted.volume_id))
         written = files.partial(self.path(wanted.volume_id), operation_key, self._host)
         path = self.path(becomes or wanted.volume_id)
         try:
             await self._write(written, wanted, source, operation_key)
-            files.write_record(self.record_path(wanted.volume_id), record, host=self._host)
-            await run_to_end(lambda: files.finish(written, path))
+            await self._run(lambda: self._take_name(wanted.volume_id, record, written, path))
         finally:
-            written.unlink(missing_ok=True)
+            await self._run(lambda: written.unlink(missing_ok=True))
         return require(await self.find(wanted.volume_id), wanted.volume_id)
 
     async def delete(self, volume_id: str) -> None:
@@ -167,14 +161,14 @@ class FileVolumes(WithoutFence, ABC):
             for path in self.files_of(volume_id):
                 path.unlink(missing_ok=True)
 
-        await run_to_end(remove)
+        await self._run(remove)
 
     async def extend(self, volume_id: str, size_gib: int, operation_key: str) -> VolumeFile:
         known = require(await self.find(volume_id), volume_id)
         if known.virtual_bytes >= size_gib * GIB:
             return known
         check_room(await self.stats(), self._pool, size_gib - known.size_gib)
-        path = self.active_path(volume_id)
+        path = await self._run(lambda: self.active_path(volume_id))
         try:
             await self._qemu_img.resize(
                 path, known.format, size_gib * GIB, operation_key=operation_key
@@ -187,15 +181,15 @@ class FileVolumes(WithoutFence, ABC):
         known = require(await self.find(volume_id), volume_id)
         refuse_exported(known)
         check_source(known, source)
-        path = self.active_path(volume_id)
-        check_content(await self.stats(), source)
-        self._remove_partials(volume_id)
+        path, pool = await self._run(lambda: self.active_path(volume_id)), await self.stats()
+        await self._run(lambda: check_content(pool, source))
+        await self._run(lambda: self._remove_partials(volume_id))
         written = files.partial(path, operation_key, self._host)
         try:
             await self._rewrite(written, known, source, operation_key)
-            await run_to_end(lambda: self._take_place(known, written, path))
+            await self._run(lambda: self._take_place(known, written, path))
         finally:
-            written.unlink(missing_ok=True)
+            await self._run(lambda: written.unlink(missing_ok=True))
         return require(await self.find(volume_id), volume_id)
 
     async def rename(self, volume_id: str, new_id: str) -> None:
@@ -203,7 +197,11 @@ class FileVolumes(WithoutFence, ABC):
             with self._records:
                 self._paths.rename(volume_id, new_id)
 
-        await run_to_end(rename)
+        await self._run(rename)
+
+    def _take_name(self, volume_id: str, record: Record, written: Path, path: Path) -> None:
+        files.write_record(self.record_path(volume_id), record, host=self._host)
+        files.finish(written, path)
 
     def _take_place(self, known: VolumeFile, written: Path, path: Path) -> None:
         """Let a file take the place of a volume's active one, if that is as it was found.
@@ -244,10 +242,10 @@ class FileVolumes(WithoutFence, ABC):
             self._set_export(volume_id, attachment_id, host)
             return info
 
-        return await run_to_end(note)
+        return await self._run(note)
 
     async def unexport(self, volume_id: str, attachment_id: str) -> None:
-        await run_to_end(lambda: self._set_export(volume_id, attachment_id, None))
+        await self._run(lambda: self._set_export(volume_id, attachment_id, None))
 
     async def holders(self, volume_id: str) -> Holders:
         def look() -> Holders:
@@ -261,10 +259,10 @@ class FileVolumes(WithoutFence, ABC):
             shown = [Holder(attachment_id=key, host=at) for key, at in record.exports.items()]
             return Holders(held=held, holders=[] if held is False else shown)
 
-        return await run_to_end(look)
+        return await self._run(look)
 
     async def leftovers(self) -> list[str]:
-        return await run_to_end(self._leftovers)
+        return await self._run(self._leftovers)
 
     async def _write(
         self, path: Path, wanted: VolumeFile, source: SourceImage | None, operation_key: str

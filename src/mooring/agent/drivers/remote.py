@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mooring.agent.drivers.remote_cache import CachePolicy, ShareCache
+from mooring.agent.drivers.remote_cache import CachePolicy
 from mooring.agent.drivers.remote_files import Array, RemoteFiles, Share, Tools
 from mooring.agent.drivers.remote_netapp import NetappArray, check_netapp
 from mooring.agent.drivers.remote_powerstore import PowerstoreArray, check_powerstore
@@ -54,8 +54,7 @@ def _netapp(pool: PoolSettings, tools: Tools) -> list[RemoteFiles]:
 
     def make(name: str, share: Share) -> RemoteFiles:
         array: Array = NetappArray(options, share.mount.export, tools.runner)
-        cache = ShareCache(tools.host, tools.qemu_img, policy)
-        return RemoteFiles(replace(formed, name=name), share, tools, array=array, cache=cache)
+        return RemoteFiles(replace(formed, name=name), share, tools, array=array, policy=policy)
 
     return [make(name, share) for name, share in read_nfs_shares(pool, options, tools.mounts)]
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from mooring.agent import files
 from mooring.agent.drivers.base import SourceImage
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import QemuImg
-from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
 CACHED = "img-cache-"
@@ -33,8 +33,15 @@ class CachePolicy(Struct, frozen=True):
 class ShareCache:
     """The cached images of one share. An image never changes, so its id names its content."""
 
-    def __init__(self, host: str, qemu_img: QemuImg, policy: CachePolicy | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        qemu_img: QemuImg,
+        threads: PoolThreads,
+        policy: CachePolicy | None = None,
+    ) -> None:
         self._host, self._qemu_img, self._policy = host, qemu_img, policy or CachePolicy()
+        self._run = threads.run
         self._turns: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def prepare(self, directory: Path) -> None:
@@ -48,9 +55,9 @@ class ShareCache:
         """Return an image's file on the share, made when it is first wanted. Raises NoCapacity."""
         path = directory / f"{CACHED}{source.image_id}.{disk_format}"
         async with self._turns[path]:
-            if await run_to_end(lambda: _use(path)):
+            if await self._run(lambda: _use(path)):
                 return path
-            await run_to_end(lambda: self._clear(directory, path))
+            await self._run(lambda: self._clear(directory, path))
             written = files.partial(path, operation_key, self._host)
             try:
                 await self._qemu_img.convert(
@@ -58,9 +65,9 @@ class ShareCache:
                     (written, disk_format),
                     operation_key=operation_key,
                 )
-                await run_to_end(lambda: files.finish(written, path))
+                await self._run(lambda: files.finish(written, path))
             finally:
-                await run_to_end(lambda: written.unlink(missing_ok=True))
+                await self._run(lambda: written.unlink(missing_ok=True))
         return path
 
     def _clear(self, directory: Path, wanted: Path) -> None:

@@ -29,7 +29,7 @@ from mooring.agent.drivers.base import (
 )
 from mooring.agent.drivers.file_snapshots import FileSnapshots
 from mooring.agent.drivers.records import RECORDS, Record
-from mooring.agent.drivers.remote_cache import CACHED, ShareCache
+from mooring.agent.drivers.remote_cache import CACHED, CachePolicy, ShareCache
 from mooring.agent.drivers.remote_options import Secure
 from mooring.agent.mounts import Mounts, Space, mount_point
 from mooring.agent.qemu_img import GIB, QemuImg
@@ -39,7 +39,6 @@ from mooring.agent.sources import FileSource
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Invalid, MooringError, NoCapacity, Unavailable
-from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
 INDICATOR = ".cinderSecureEnvIndicator"
@@ -102,13 +101,13 @@ class RemoteFiles(FileSnapshots):
         tools: Tools,
         *,
         array: Array | None = None,
-        cache: ShareCache | None = None,
+        policy: CachePolicy | None = None,
     ) -> None:
         directory = mount_point(Path(share.mount.base), share.mount.export)
         super().__init__(pool, directory, tools.host, tools.qemu_img)
         self._share, self._mounts, self._runner = share, tools.mounts, tools.runner
         self._array = array
-        self._cache = cache or ShareCache(tools.host, tools.qemu_img)
+        self._cache = ShareCache(tools.host, tools.qemu_img, self._threads, policy)
         self._prepared, self._fresh_until = False, 0.0
         self._preparing: asyncio.Task[None] | None = None
         self._failure, self._failed_until = "", 0.0
@@ -175,11 +174,11 @@ class RemoteFiles(FileSnapshots):
             raise ExtendNeedsCompute(known)
         if not (self._share.thick and known.format == "raw"):
             return await super().extend(volume_id, size_gib, operation_key)
-        thin_from = await run_to_end(lambda: self._note_tail(volume_id, known.virtual_bytes))
+        thin_from = await self._run(lambda: self._note_tail(volume_id, known.virtual_bytes))
         try:
             grown = await super().extend(volume_id, size_gib, operation_key)
         except ExtendNeedsCompute:
-            await run_to_end(lambda: self._set_tail(volume_id, thin_from))
+            await self._run(lambda: self._set_tail(volume_id, thin_from))
             raise
         await self._take_tail(grown, operation_key)
         return grown
@@ -249,8 +248,8 @@ class RemoteFiles(FileSnapshots):
             async with self._mounts.held(self._share.mount):
                 if not self._prepared:
                     await super().setup()
-                    await run_to_end(lambda: self._cache.prepare(self.directory))
-                    await run_to_end(self._secure)
+                    await self._run(lambda: self._cache.prepare(self.directory))
+                    await self._run(self._secure)
                     self._prepared = True
         except Unavailable as error:
             now = time.monotonic()
@@ -274,7 +273,7 @@ class RemoteFiles(FileSnapshots):
             await super()._write(path, wanted, source, operation_key)
         if self._share.thick and wanted.format == "raw":
             await self._allocate(path, (0, size_bytes), operation_key)
-        await run_to_end(lambda: path.chmod(self._mode))
+        await self._run(lambda: path.chmod(self._mode))
 
     def _keeps(self, source: SourceImage) -> bool:
         """Return whether a source is an image to keep for the array's clones.
@@ -299,14 +298,14 @@ class RemoteFiles(FileSnapshots):
         tried = path.with_name(f"{path.stem}.{uuid.uuid4().hex}{files.PARTIAL}")
         try:
             await self._array.clone(cached, tried, operation_key=operation_key)
-            await run_to_end(lambda: tried.replace(path))
+            await self._run(lambda: tried.replace(path))
         except MooringError as error:
             log.warning("the array did not clone, so it is copied", reason=str(error))
             kept = replace(source, source=FileSource(str(cached), wanted.format))
             await super()._write(path, wanted, kept, operation_key)
             return
         finally:
-            await run_to_end(lambda: tried.unlink(missing_ok=True))
+            await self._run(lambda: tried.unlink(missing_ok=True))
         size_bytes = wanted.size_gib * GIB
         await self._qemu_img.resize(path, wanted.format, size_bytes, operation_key=operation_key)
 
@@ -329,12 +328,12 @@ class RemoteFiles(FileSnapshots):
         What was there before stays untouched: a guest may start meanwhile and write to it.
         """
         path = self.record_path(grown.volume_id)
-        record = await run_to_end(lambda: files.read_record(path, Record))
+        record = await self._run(lambda: files.read_record(path, Record))
         if record is None or record.thin_from is None:
             return
         span = (record.thin_from, grown.virtual_bytes)
         await self._allocate(self.path(grown.volume_id), span, operation_key)
-        await run_to_end(lambda: self._set_tail(grown.volume_id, None))
+        await self._run(lambda: self._set_tail(grown.volume_id, None))
 
     async def _allocate(self, path: Path, span: tuple[int, int], operation_key: str) -> None:
         """Take the space of a raw file from one byte to another, keeping what it holds.

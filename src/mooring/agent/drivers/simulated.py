@@ -24,6 +24,7 @@ from mooring.agent.drivers.base import (
 )
 from mooring.agent.drivers.simulated_snapshots import SimulatedSnapshots
 from mooring.agent.knobs import Knobs
+from mooring.agent.pool_threads import failure_told
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import PoolSettings
 from mooring.agent.simulated_pool import SELECT
@@ -50,8 +51,8 @@ class Exported(Struct, frozen=True):
 class SimulatedDriver(SimulatedSnapshots, WithoutFence):
     """Implements `VolumeDriver`.
 
-    `knobs` points: create, delete, extend, replace, rename, capture, export, unexport,
-    snapshot, merge.
+    `knobs` points: find, volumes, stats, create, delete, extend, replace, rename, capture, export,
+    unexport, snapshot, merge.
 
     Every host may be exported to, unless the pool names its hosts. A running guest with a
     volume holds its lock, unless the pool's settings say that the storage grows it all the same.
@@ -81,6 +82,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
             self._open = None
 
     async def stats(self) -> Pool:
+        await self._at("stats")
         held = await self.volumes()
         provisioned = sum(volume.size_gib for volume in held)
         reserve = self._total_gib * self._pool.reserved_percent / 100
@@ -99,10 +101,12 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         )
 
     async def volumes(self) -> list[VolumeFile]:
+        await self._at("volumes")
         rows = self._db.execute(f"{SELECT} ORDER BY id").fetchall()
         return [self._show(row[0], row[1]) for row in rows]
 
     async def find(self, volume_id: str) -> VolumeFile | None:
+        await self._at("find")
         row = self._db.execute(f"{SELECT} WHERE id = ?", (volume_id,)).fetchone()
         return None if row is None else self._show(row[0], row[1])
 
@@ -114,7 +118,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         *,
         becomes: str = "",
     ) -> VolumeFile:
-        await self.knobs.at("create")
+        await self._at("create")
         if (known := await self.find(wanted.volume_id)) is not None:
             return check_same(known, wanted)
         check_source(wanted, source)
@@ -127,14 +131,14 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         return require(await self.find(wanted.volume_id), wanted.volume_id)
 
     async def delete(self, volume_id: str) -> None:
-        await self.knobs.at("delete")
+        await self._at("delete")
         if (known := await self.find(volume_id)) is not None:
             refuse_exported(known)
         simulated_pool.forget(self._db, volume_id)
 
     async def extend(self, volume_id: str, size_gib: int, operation_key: str) -> VolumeFile:
         del operation_key
-        await self.knobs.at("extend")
+        await self._at("extend")
         known = require(await self.find(volume_id), volume_id)
         if known.virtual_bytes >= size_gib * GIB:
             return known
@@ -147,7 +151,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
 
     async def replace(self, volume_id: str, source: SourceImage, operation_key: str) -> VolumeFile:
         del operation_key
-        await self.knobs.at("replace")
+        await self._at("replace")
         known = require(await self.find(volume_id), volume_id)
         refuse_exported(known)
         check_source(known, source)
@@ -158,7 +162,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         return known
 
     async def rename(self, volume_id: str, new_id: str) -> None:
-        await self.knobs.at("rename")
+        await self._at("rename")
         simulated_pool.rename(self._db, volume_id, new_id)
 
     def copied_percent(self, volume_id: str) -> int | None:
@@ -173,7 +177,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         snapshot_id: str = "",
     ) -> None:
         del operation_key
-        await self.knobs.at("capture")
+        await self._at("capture")
         if snapshot_id:
             source = await self.snapshot_source(volume_id, snapshot_id)
         else:
@@ -189,7 +193,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
     async def export(
         self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]
     ) -> dict[str, Any]:
-        await self.knobs.at("export")
+        await self._at("export")
         volume = require(await self.find(volume_id), volume_id)
         host = check_reach(self, volume_id, connector)
         if attachment_id not in volume.exports:
@@ -209,7 +213,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         return {"driver_volume_type": "simulated", "data": data}
 
     async def unexport(self, volume_id: str, attachment_id: str) -> None:
-        await self.knobs.at("unexport")
+        await self._at("unexport")
         self._db.execute(
             "UPDATE exports SET until = ? WHERE volume_id = ? AND attachment_id = ? "
             "AND until IS NULL",
@@ -234,6 +238,10 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         """Return which host could reach which volume, and when."""
         rows = self._db.execute("SELECT * FROM exports ORDER BY since").fetchall()
         return [Exported(*row) for row in rows]
+
+    async def _at(self, point: str) -> None:
+        with failure_told(self._pool.name):
+            await self.knobs.at(point)
 
     @property
     def _db(self) -> sqlite3.Connection:

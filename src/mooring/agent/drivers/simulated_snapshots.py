@@ -23,6 +23,10 @@ class SimulatedSnapshots(ABC):
 
     knobs: Knobs
 
+    @abstractmethod
+    async def _at(self, point: str) -> None:
+        """Pass a point of `knobs`; one that fails there is told as real storage's failure."""
+
     @property
     @abstractmethod
     def _db(self) -> sqlite3.Connection: ...
@@ -51,7 +55,7 @@ class SimulatedSnapshots(ABC):
         self, volume_id: str, snapshot_id: str, operation_key: str
     ) -> SnapshotFile:
         del operation_key
-        await self.knobs.at("snapshot")
+        await self._at("snapshot")
         known = require(await self.find(volume_id), volume_id)
         chain = simulated_pool.chain_of(self._db, volume_id)
         if snapshot_id not in chain.snapshots:
@@ -62,7 +66,7 @@ class SimulatedSnapshots(ABC):
         self, volume_id: str, snapshot_id: str, operation_key: str
     ) -> SnapshotFile:
         del operation_key
-        await self.knobs.at("snapshot")
+        await self._at("snapshot")
         known = require(await self.find(volume_id), volume_id)
         chain = simulated_pool.chain_of(self._db, volume_id)
         if snapshot_id not in chain.snapshots:
@@ -74,7 +78,7 @@ class SimulatedSnapshots(ABC):
 
     async def delete_snapshot(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
         del operation_key
-        await self.knobs.at("merge")
+        await self._at("merge")
         chain = simulated_pool.chain_of(self._db, volume_id)
         if chain.is_pending(snapshot_id):
             if self._holder(volume_id, chain) == "overlay":
@@ -89,14 +93,14 @@ class SimulatedSnapshots(ABC):
 
     async def revert(self, volume_id: str, snapshot_id: str, operation_key: str) -> VolumeFile:
         del operation_key
-        await self.knobs.at("revert")
+        await self._at("revert")
         known = require(await self.find(volume_id), volume_id)
         refuse_exported(known)
         simulated_pool.chain_of(self._db, volume_id).place_newest(snapshot_id)
         return known
 
     async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
-        await self.knobs.at("merge")
+        await self._at("merge")
         chain = simulated_pool.chain_of(self._db, volume_id)
         if chain.find(snapshot_id) is not None:
             self._keep(volume_id, chain.merge(snapshot_id)[0])

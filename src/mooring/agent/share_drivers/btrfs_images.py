@@ -16,11 +16,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from mooring.agent import files, limits
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Budget, Output, Programs
 from mooring.agent.share_drivers.base import refuse_smaller
 from mooring.errors import NoCapacity, Unavailable
-from mooring.fence.threads import run_to_end
 
 _IMAGES, _MOUNTS = "images", "mnt"
 _PREFIX, _STAGING = "share-", "making-"
@@ -39,8 +39,8 @@ class Space(Struct, frozen=True):
 class BtrfsImages:
     """The images of one pool, under its directory."""
 
-    def __init__(self, directory: Path, programs: Programs) -> None:
-        self._programs = programs
+    def __init__(self, directory: Path, programs: Programs, threads: PoolThreads) -> None:
+        self._programs, self._run = programs, threads.run
         self._images, self._mounts = directory / _IMAGES, directory / _MOUNTS
 
     def image(self, share_id: str) -> Path:
@@ -65,10 +65,13 @@ class BtrfsImages:
             self._mounts.mkdir(mode=0o711, exist_ok=True)
             return list(self._mounts.glob(f"{_STAGING}*"))
 
-        for left in await run_to_end(make):
+        def clear() -> None:
+            for left in files.partials(self._images / "*"):
+                left.unlink()
+
+        for left in await self._run(make):
             await self._unmount(left)
-        for left in await run_to_end(lambda: list(files.partials(self._images / "*"))):
-            left.unlink()
+        await self._run(clear)
 
     async def make(
         self, share_id: str, size_gb: int, source: tuple[str, str] | None, operation_key: str
@@ -81,21 +84,21 @@ class BtrfsImages:
         path = self.image(share_id)
         written = files.partial(path, operation_key)
         try:
-            await run_to_end(lambda: written.touch(mode=0o600))
+            await self._run(lambda: written.touch(mode=0o600))
             await self._set_length(written, size_gb)
             await self._do("mkfs.btrfs", "--quiet", "--metadata", "single", "--", str(written))
             staging = self._mounts / f"{_STAGING}{share_id}"
             async with self._staged(written, staging):
                 await self._fill(staging, source)
-            await run_to_end(lambda: files.finish(written, path))
+            await self._run(lambda: files.finish(written, path))
         finally:
-            written.unlink(missing_ok=True)
+            await self._run(lambda: written.unlink(missing_ok=True))
 
     async def mount(self, share_id: str) -> None:
         """Mount a share, unless it is."""
         point = self._mount_point(share_id)
         if not await self._device(point):
-            await run_to_end(lambda: point.mkdir(mode=0o711, exist_ok=True))
+            await self._run(lambda: point.mkdir(mode=0o711, exist_ok=True))
             image = str(self.image(share_id))
             await self._do("mount", "-t", "btrfs", "-o", _OPTIONS, "--", image, str(point))
 
@@ -103,7 +106,7 @@ class BtrfsImages:
         """Unmount a share and remove its file, and all that was begun of it."""
         await self._unmount(self._mount_point(share_id))
         await self._remove_begun(share_id)
-        await run_to_end(lambda: self.image(share_id).unlink(missing_ok=True))
+        await self._run(lambda: self.image(share_id).unlink(missing_ok=True))
 
     async def resize(self, share_id: str, size_gb: int) -> None:
         """Give a mounted share another size. Raises Conflict as `refuse_smaller`, NoCapacity."""
@@ -185,7 +188,7 @@ class BtrfsImages:
     @asynccontextmanager
     async def _staged(self, image: Path, staging: Path) -> AsyncGenerator[None]:
         """Have an image mounted in the body, at a place of its own."""
-        await run_to_end(lambda: staging.mkdir(mode=0o700, exist_ok=True))
+        await self._run(lambda: staging.mkdir(mode=0o700, exist_ok=True))
         try:
             await self._do("mount", "-t", "btrfs", "-o", _OPTIONS, "--", str(image), str(staging))
             yield
@@ -201,12 +204,15 @@ class BtrfsImages:
             if point.exists():
                 point.rmdir()
 
-        await run_to_end(remove)
+        await self._run(remove)
 
     async def _remove_begun(self, share_id: str) -> None:
+        def clear() -> None:
+            for left in files.partials(self.image(share_id)):
+                left.unlink()
+
         await self._unmount(self._mounts / f"{_STAGING}{share_id}")
-        for left in await run_to_end(lambda: list(files.partials(self.image(share_id)))):
-            left.unlink()
+        await self._run(clear)
 
     async def _device(self, point: Path) -> str:
         """Return the loop device that is mounted at a place, "" for none."""

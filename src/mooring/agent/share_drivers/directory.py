@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from mooring import limits
 from mooring.agent.files import sync_directory
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Budget, Runner
 from mooring.agent.settings import SharePoolSettings
@@ -36,7 +37,6 @@ from mooring.agent_api.shares import (
     ShareSnapshotName,
 )
 from mooring.errors import Unavailable
-from mooring.fence.threads import run_to_end
 
 RECORDS = ".mooring"
 SHARE_PREFIX, _REMOVED = "share-", "removed-"
@@ -48,6 +48,8 @@ class DirectoryShares(WithoutSnapshots):
 
     def __init__(self, pool: SharePoolSettings, directory: Path, ip: str, runner: Runner) -> None:
         self._pool, self._runner = pool, runner
+        self._threads = PoolThreads(pool.name)
+        self._run = self._threads.run
         # As mounts show it, without links.
         self._directory = directory.resolve()
         self._server = f"[{ip}]" if ":" in ip else ip
@@ -71,30 +73,23 @@ class DirectoryShares(WithoutSnapshots):
             self._records.prepare()
             return list(self._directory.glob(f"{_REMOVED}*"))
 
-        try:
-            for left in await run_to_end(prepare):
-                await self._remove(left)
-        except OSError as error:
-            raise Unavailable(
-                f"Pool {self._pool.name} cannot use {self._directory}: {error.strerror}. See to "
-                "the directory and start the agent again.",
-                private=str(error),
-            ) from error
+        for left in await self._threads.prepare(prepare, self._directory):
+            await self._remove(left)
 
     async def close(self) -> None:
         return
 
     async def stats(self) -> SharePool:
-        return await run_to_end(self._stats)
+        return await self._run(self._stats)
 
     async def shares(self) -> list[HostedShare]:
-        return await run_to_end(self._shares)
+        return await self._run(self._shares)
 
     async def find(self, share_id: str) -> HostedShare | None:
-        if await run_to_end(lambda: self._find(share_id)) is None:
+        if await self._run(lambda: self._find(share_id)) is None:
             return None
         used_bytes = await self._measure(share_id)
-        return await run_to_end(lambda: self._find(share_id, used_bytes))
+        return await self._run(lambda: self._find(share_id, used_bytes))
 
     async def create(
         self, share_id: str, size_gb: int, source: ShareSnapshotName | None, operation_key: str
@@ -102,7 +97,7 @@ class DirectoryShares(WithoutSnapshots):
         del operation_key
         if source is not None:
             raise no_snapshots(source.share, source.snapshot)
-        if (known := await run_to_end(lambda: self._find(share_id))) is not None:
+        if (known := await self._run(lambda: self._find(share_id))) is not None:
             return check_same(known, size_gb)
         check_room(await self.stats(), self._pool, size_gb)
 
@@ -112,7 +107,7 @@ class DirectoryShares(WithoutSnapshots):
             self.path(share_id).mkdir(mode=0o755)
             sync_directory(self._directory)
 
-        await run_to_end(make)
+        await self._run(make)
         return self._exports(share_id)
 
     async def delete(self, share_id: str) -> None:
@@ -126,13 +121,13 @@ class DirectoryShares(WithoutSnapshots):
                 self.path(share_id).rename(removed)
                 sync_directory(self._directory)
 
-        await run_to_end(hide)
+        await self._run(hide)
         await self._remove(removed)
-        await run_to_end(lambda: self._records.forget(share_id))
+        await self._run(lambda: self._records.forget(share_id))
 
     async def resize(self, share_id: str, size_gb: int, operation_key: str) -> None:
         del operation_key
-        known = require(await run_to_end(lambda: self._find(share_id)), share_id)
+        known = require(await self._run(lambda: self._find(share_id)), share_id)
         if size_gb > known.size_gb:
             check_room(await self.stats(), self._pool, size_gb - known.size_gb)
         elif size_gb < known.size_gb and await self._measure(share_id) > size_gb * GIB:
@@ -141,21 +136,21 @@ class DirectoryShares(WithoutSnapshots):
         def write(record: Record) -> Record:
             return replace(record, size_gb=size_gb)
 
-        await run_to_end(lambda: self._records.change(share_id, write))
+        await self._run(lambda: self._records.change(share_id, write))
 
     async def grant(self, share_id: str, grant: Grant) -> str | None:
-        known = require(await run_to_end(lambda: self._find(share_id)), share_id)
+        known = require(await self._run(lambda: self._find(share_id)), share_id)
         rule = grant.rule
         check_client_is_free(known.rules, rule)
         kept = KeptRule(rule.type, rule.to, rule.level)
-        await run_to_end(lambda: self._records.keep_rule(share_id, rule.rule_id, kept))
+        await self._run(lambda: self._records.keep_rule(share_id, rule.rule_id, kept))
         return None
 
     async def revoke(self, share_id: str, rule_id: str) -> None:
-        await run_to_end(lambda: self._records.keep_rule(share_id, rule_id, None))
+        await self._run(lambda: self._records.keep_rule(share_id, rule_id, None))
 
     async def leftovers(self) -> list[str]:
-        return await run_to_end(self._leftovers)
+        return await self._run(self._leftovers)
 
     async def _measure(self, share_id: str) -> int:
         """Return how many bytes the files of a share take. Raises Unavailable."""

@@ -16,10 +16,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from mooring.agent import files
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.run import Output, Programs
 from mooring.agent.share_drivers.records import KeptRule
 from mooring.errors import Unavailable
-from mooring.fence.threads import run_to_end
 
 _INDEX, _PREFIX = "index.conf", "share-"
 _MANAGER = "/org/ganesha/nfsd/ExportMgr"
@@ -39,8 +39,9 @@ class Export(Struct, frozen=True):
 class Ganesha:
     """One Ganesha, by the address of the D-Bus that it is on. `directory` has the files."""
 
-    def __init__(self, bus: str, directory: Path, programs: Programs) -> None:
+    def __init__(self, bus: str, directory: Path, programs: Programs, threads: PoolThreads) -> None:
         self._bus, self._directory, self._programs = bus, directory, programs
+        self._run = threads.run
         self._files = threading.Lock()
         """The index is one for all shares, whose calls come at once."""
 
@@ -62,7 +63,7 @@ class Ganesha:
                 _write(self._file(share_id), tell(export))
                 self._write_index()
 
-        await run_to_end(write)
+        await self._run(write)
         output = await self._call(
             "UpdateExport",
             f"string:{self._file(share_id)}",
@@ -80,7 +81,7 @@ class Ganesha:
                 self._file(share_id).unlink(missing_ok=True)
                 self._write_index()
 
-        await run_to_end(strike)
+        await self._run(strike)
         output = await self._call("RemoveExport", f"uint16:{number}")
         if output.code and "Export id not found" not in output.err:
             raise _silent(output)

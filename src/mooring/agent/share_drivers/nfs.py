@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 from msgspec.structs import replace
 
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Programs
 from mooring.agent.settings import SharePoolSettings
@@ -39,7 +40,6 @@ from mooring.agent_api.shares import (
     ShareSnapshotName,
 )
 from mooring.errors import MooringError, NoCapacity, Unavailable
-from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
 _RECORDS, _EXPORTS = ".mooring", "exports"
@@ -52,8 +52,10 @@ class NfsShares:
         self, pool: SharePoolSettings, options: NfsShareOptions, directory: Path, programs: Programs
     ) -> None:
         self._pool, self._options, self._directory = pool, options, directory
-        self._images = BtrfsImages(directory, programs)
-        self._ganesha = Ganesha(options.bus, directory / _EXPORTS, programs)
+        self._threads = PoolThreads(pool.name)
+        self._run = self._threads.run
+        self._images = BtrfsImages(directory, programs, self._threads)
+        self._ganesha = Ganesha(options.bus, directory / _EXPORTS, programs, self._threads)
         self._records = Records(directory / _RECORDS)
         self._numbering = asyncio.Lock()
 
@@ -75,16 +77,9 @@ class NfsShares:
             self._records.prepare()
             self._ganesha.prepare()
 
-        try:
-            await run_to_end(prepare)
-            await self._images.prepare()
-        except OSError as error:
-            raise Unavailable(
-                f"Pool {self._pool.name} cannot use {self._directory}: {error.strerror}. See to "
-                "the directory and start the agent again.",
-                private=str(error),
-            ) from error
-        for share_id in await run_to_end(self._images.ids):
+        await self._threads.prepare(prepare, self._directory)
+        await self._images.prepare()
+        for share_id in await self._run(self._images.ids):
             await self._restore(share_id)
 
     async def close(self) -> None:
@@ -92,10 +87,10 @@ class NfsShares:
 
     async def stats(self) -> SharePool:
         await self._ganesha.check()
-        return await run_to_end(self._stats)
+        return await self._run(self._stats)
 
     async def shares(self) -> list[HostedShare]:
-        found = [await self._find(one, measured=False) for one in await run_to_end(self._known)]
+        found = [await self._find(one, measured=False) for one in await self._run(self._known)]
         return [share for share in found if share is not None]
 
     async def find(self, share_id: str) -> HostedShare | None:
@@ -108,7 +103,7 @@ class NfsShares:
             check_same(known, size_gb)
         else:
             await self._check_source(source, size_gb)
-            check_room(await run_to_end(self._stats), self._pool, size_gb)
+            check_room(await self._run(self._stats), self._pool, size_gb)
             await self._number(share_id, size_gb)
             names = None if source is None else (source.share, source.snapshot)
             await self._images.make(share_id, size_gb, names, operation_key)
@@ -117,41 +112,41 @@ class NfsShares:
         return self._exports(share_id)
 
     async def delete(self, share_id: str) -> None:
-        record = await run_to_end(lambda: self._records.find(share_id))
+        record = await self._run(lambda: self._records.find(share_id))
         if record is None:
             return
         if (known := await self._find(share_id, measured=False)) is not None:
             refuse_with_snapshots(share_id, known.snapshots)
         await self._ganesha.remove(share_id, record.number)
         await self._images.remove(share_id)
-        await run_to_end(lambda: self._records.forget(share_id))
+        await self._run(lambda: self._records.forget(share_id))
 
     async def resize(self, share_id: str, size_gb: int, operation_key: str) -> None:
         del operation_key
         known = require(await self._find(share_id, measured=False), share_id)
         if size_gb > known.size_gb:
-            check_room(await run_to_end(self._stats), self._pool, size_gb - known.size_gb)
+            check_room(await self._run(self._stats), self._pool, size_gb - known.size_gb)
         await self._images.mount(share_id)
         await self._images.resize(share_id, size_gb)
 
         def write(record: Record) -> Record:
             return replace(record, size_gb=size_gb)
 
-        await run_to_end(lambda: self._records.change(share_id, write))
+        await self._run(lambda: self._records.change(share_id, write))
 
     async def grant(self, share_id: str, grant: Grant) -> str | None:
         known, rule = require(await self._find(share_id, measured=False), share_id), grant.rule
         check_client_is_free(known.rules, rule)
         kept = KeptRule(rule.type, rule.to, rule.level)
-        await run_to_end(lambda: self._records.keep_rule(share_id, rule.rule_id, kept))
+        await self._run(lambda: self._records.keep_rule(share_id, rule.rule_id, kept))
         await self._images.mount(share_id)
         await self._give(share_id, await self._record(share_id))
         return None
 
     async def revoke(self, share_id: str, rule_id: str) -> None:
-        changed = await run_to_end(lambda: self._records.keep_rule(share_id, rule_id, None))
+        changed = await self._run(lambda: self._records.keep_rule(share_id, rule_id, None))
         # Also when it was struck before: Ganesha may not have heard of that.
-        if changed is not None and await run_to_end(self._images.image(share_id).exists):
+        if changed is not None and await self._run(self._images.image(share_id).exists):
             await self._images.mount(share_id)
             await self._give(share_id, changed)
 
@@ -162,7 +157,7 @@ class NfsShares:
             return replace(record, snapshots={**record.snapshots, snapshot_id: known.size_gb})
 
         if snapshot_id not in known.snapshots:
-            await run_to_end(lambda: self._records.change(share_id, write))
+            await self._run(lambda: self._records.change(share_id, write))
             await self._images.take_snapshot(share_id, snapshot_id)
 
     async def delete_snapshot(self, share_id: str, snapshot_id: str) -> None:
@@ -175,18 +170,18 @@ class NfsShares:
             left = {key: size for key, size in record.snapshots.items() if key != snapshot_id}
             return replace(record, snapshots=left)
 
-        await run_to_end(lambda: self._records.change(share_id, strike))
+        await self._run(lambda: self._records.change(share_id, strike))
 
     async def leftovers(self) -> list[str]:
         def look() -> list[str]:
             known = set(self._records.ids())
             return self._images.leftovers(known) + self._ganesha.leftovers(known)
 
-        return await run_to_end(look)
+        return await self._run(look)
 
     async def _restore(self, share_id: str) -> None:
         """Have a share mounted and given away, as it was before this machine or agent ended."""
-        if (record := await run_to_end(lambda: self._records.find(share_id))) is None:
+        if (record := await self._run(lambda: self._records.find(share_id))) is None:
             log.warning("a share's file has no record", pool=self._pool.name, share=share_id)
             return
         try:
@@ -218,10 +213,10 @@ class NfsShares:
             self._records.keep(share_id, Record(size_gb, number=free))
 
         async with self._numbering:
-            await run_to_end(write)
+            await self._run(write)
 
     async def _record(self, share_id: str) -> Record:
-        record = await run_to_end(lambda: self._records.find(share_id))
+        record = await self._run(lambda: self._records.find(share_id))
         if record is None:
             raise Unavailable(f"Share {share_id} has lost its record. See to the pool's directory.")
         return record
@@ -236,7 +231,7 @@ class NfsShares:
             there = self._images.image(share_id).exists()
             return self._records.find(share_id) if there else None
 
-        if (record := await run_to_end(look)) is None:
+        if (record := await self._run(look)) is None:
             return None
         await self._images.mount(share_id)
         space = await self._images.space(share_id) if measured else None

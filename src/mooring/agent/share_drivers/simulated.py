@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from mooring.agent import simulated_share_pool
 from mooring.agent.knobs import Knobs
+from mooring.agent.pool_threads import failure_told
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import SharePoolSettings
 from mooring.agent.share_drivers.base import (
@@ -58,7 +59,7 @@ class Allowed(Struct, frozen=True):
 class SimulatedShares:
     """Implements `ShareDriver`.
 
-    `knobs` points: create, delete, resize, grant, revoke, snapshot, delete_snapshot.
+    `knobs` points: find, create, delete, resize, grant, revoke, snapshot, delete_snapshot.
     """
 
     def __init__(self, pool: SharePoolSettings, file: Path, ip: str) -> None:
@@ -106,6 +107,7 @@ class SimulatedShares:
         return [self._show(*row) for row in rows]
 
     async def find(self, share_id: str) -> HostedShare | None:
+        await self._at("find")
         row = self._db.execute("SELECT * FROM shares WHERE id = ?", (share_id,)).fetchone()
         return None if row is None else self._show(*row)
 
@@ -113,7 +115,7 @@ class SimulatedShares:
         self, share_id: str, size_gb: int, source: ShareSnapshotName | None, operation_key: str
     ) -> list[ExportLocation]:
         del operation_key
-        await self.knobs.at("create")
+        await self._at("create")
         if source is not None and self.protocol == "CEPHFS":
             raise no_copies(source)
         if (known := await self.find(share_id)) is not None:
@@ -124,7 +126,7 @@ class SimulatedShares:
         return self._exports(share_id)
 
     async def delete(self, share_id: str) -> None:
-        await self.knobs.at("delete")
+        await self._at("delete")
         if (known := await self.find(share_id)) is None:
             return
         refuse_with_snapshots(share_id, known.snapshots)
@@ -135,7 +137,7 @@ class SimulatedShares:
 
     async def resize(self, share_id: str, size_gb: int, operation_key: str) -> None:
         del operation_key
-        await self.knobs.at("resize")
+        await self._at("resize")
         known = require(await self.find(share_id), share_id)
         if size_gb > known.size_gb:
             check_room(await self.stats(), self._pool, size_gb - known.size_gb)
@@ -144,7 +146,7 @@ class SimulatedShares:
         self._db.execute("UPDATE shares SET size_gb = ? WHERE id = ?", (size_gb, share_id))
 
     async def grant(self, share_id: str, grant: Grant) -> str | None:
-        await self.knobs.at("grant")
+        await self._at("grant")
         known, rule = require(await self.find(share_id), share_id), grant.rule
         check_client_is_free(known.rules, rule)
         with self._db:
@@ -158,14 +160,14 @@ class SimulatedShares:
             return self._give_key(grant) if rule.type == "cephx" else None
 
     async def revoke(self, share_id: str, rule_id: str) -> None:
-        await self.knobs.at("revoke")
+        await self._at("revoke")
         with self._db:
             self._db.execute("BEGIN")
             self._db.execute(_END_RULE, (time.time(), share_id, rule_id))
             self._forget_clients()
 
     async def take_snapshot(self, share_id: str, snapshot_id: str) -> None:
-        await self.knobs.at("snapshot")
+        await self._at("snapshot")
         known = require(await self.find(share_id), share_id)
         self._db.execute(
             "INSERT OR IGNORE INTO snapshots VALUES (?, ?, ?, ?)",
@@ -173,7 +175,7 @@ class SimulatedShares:
         )
 
     async def delete_snapshot(self, share_id: str, snapshot_id: str) -> None:
-        await self.knobs.at("delete_snapshot")
+        await self._at("delete_snapshot")
         statement = "DELETE FROM snapshots WHERE share_id = ? AND id = ?"
         self._db.execute(statement, (share_id, snapshot_id))
 
@@ -193,6 +195,10 @@ class SimulatedShares:
         """Return which client could mount which share, and when."""
         query = "SELECT share_id, rule_id, client, level, since, until FROM rules ORDER BY since"
         return [Allowed(*row) for row in self._db.execute(query)]
+
+    async def _at(self, point: str) -> None:
+        with failure_told(self._pool.name):
+            await self.knobs.at(point)
 
     @property
     def _db(self) -> sqlite3.Connection:

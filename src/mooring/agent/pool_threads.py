@@ -1,0 +1,59 @@
+"""Where the blocking work of one pool's driver is done, and what its storage's failures mean."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from mooring.errors import NoCapacity, Unavailable
+from mooring.fence.threads import run_to_end
+
+T = TypeVar("T")
+
+
+class PoolThreads:
+    """The threads of one pool."""
+
+    def __init__(self, pool: str) -> None:
+        self._pool = pool
+
+    async def run(self, fn: Callable[[], T]) -> T:
+        """Run `fn` as `run_to_end` does. Raises Unavailable, NoCapacity: as `failure_told` has."""
+        with failure_told(self._pool):
+            return await run_to_end(fn)
+
+    async def prepare(self, fn: Callable[[], T], directory: Path) -> T:
+        """Run what makes a pool's directory ready. Raises Unavailable."""
+        try:
+            return await run_to_end(fn)
+        except OSError as error:
+            raise Unavailable(
+                f"Pool {self._pool} cannot use {directory}: {error.strerror}. See to the directory "
+                "and start the agent again.",
+                private=str(error),
+            ) from error
+
+
+@contextmanager
+def failure_told(pool: str) -> Generator[None]:
+    """Turn a failure of a pool's storage into Unavailable, a full disk into NoCapacity.
+
+    Storage that fails once, such as a stale handle, tells nothing about what was asked for: a saga
+    that took that for an answer would give up what the next try does.
+    """
+    try:
+        yield
+    except OSError as error:
+        private = f"{errno.errorcode.get(error.errno or 0, 'no errno')}: {error}"
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise NoCapacity(
+                f"The storage of pool {pool} is full. Make room and ask again.", private=private
+            ) from error
+        raise Unavailable(
+            f"The storage of pool {pool} failed, and what was asked for may be done in part. It is "
+            "asked again; see to the storage if that goes on.",
+            private=private,
+        ) from error
