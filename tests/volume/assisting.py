@@ -16,10 +16,12 @@ class Buried:
 
     def __init__(self) -> None:
         self.keys: list[str] = []
+        self.knows = True
+        """Whether the service knows operations, as a real Nova does not."""
 
     async def bury(self, operation: Operation) -> list[str] | None:
         self.keys.append(operation.key)
-        return []
+        return [] if self.knows else None
 
 
 class Assisting(Compute):

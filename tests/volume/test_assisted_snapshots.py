@@ -115,6 +115,34 @@ async def test_a_silent_compute_is_told_to_give_up(cloud: VolumeCloud, compute: 
     assert await cloud.complaints() == []
 
 
+async def test_where_locks_are_hidden_the_last_word_of_compute_tells(
+    cloud: VolumeCloud, compute: Assisting
+) -> None:
+    volume_id, _ = await attached(cloud)
+    cloud.storage.shows_locks = False
+    snapshot_id = await begin(cloud, volume_id)
+    await cloud.settle()
+    assert (await show(cloud, snapshot_id))["status"] == "error"
+    assert [file.snapshots for file in await cloud.storage.volumes()] == [[]]
+    assert await cloud.complaints() == []
+
+
+async def test_an_overlay_that_a_guest_may_write_to_is_kept(
+    cloud: VolumeCloud, compute: Assisting
+) -> None:
+    """A real Nova knows no operations: it may have switched the guest, and tell so too late."""
+    volume_id, attachment_id = await attached(cloud)
+    cloud.storage.shows_locks = False
+    compute.buried.knows = False
+    snapshot_id = await begin(cloud, volume_id)
+    await cloud.settle()
+    assert (await show(cloud, snapshot_id))["status"] == "error"
+    assert [file.snapshots for file in await cloud.storage.volumes()] == [[snapshot_id]]
+    overlay = f"volume-{volume_id}.{snapshot_id}"
+    assert await active_file(cloud, attachment_id) == (overlay, "qcow2")
+    assert await cloud.complaints() == []
+
+
 async def test_a_word_that_comes_while_compute_gives_up_counts(
     cloud: VolumeCloud, compute: Assisting
 ) -> None:

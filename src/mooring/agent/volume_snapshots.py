@@ -38,7 +38,8 @@ async def put_snapshot(call: Call[Agent]) -> Answer:
 async def delete_snapshot(call: Call[Agent]) -> Answer:
     """Merge the files of a snapshot, or remove what was only prepared."""
     if (driver := await _find_driver(call)) is not None:
-        await driver.delete_snapshot(*_names(call), call.operation_key)
+        released = "released" in call.query
+        await driver.delete_snapshot(*_names(call), call.operation_key, released=released)
     return Answer(status=204)
 
 

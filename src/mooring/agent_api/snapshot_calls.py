@@ -41,15 +41,24 @@ class SnapshotCalls(Calls):
         volume_id: str,
         snapshot_id: str,
         *,
+        released: bool = False,
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
         """Merge the files of a snapshot, or remove what was only prepared; nothing without one.
 
-        Conflict: the volume is in use, and only its hypervisor could.
+        `released`: the hypervisor has said that its guest does not have what was prepared, which
+        counts where the storage cannot tell. Conflict: the volume is in use, or may be, and only
+        its hypervisor could.
         """
+        more = {"released": "true"} if released else {}
         await self.ask(
-            verbs.DELETE_SNAPSHOT, volume_id, snapshot_id, operation=operation, timeout_s=timeout_s
+            verbs.DELETE_SNAPSHOT,
+            volume_id,
+            snapshot_id,
+            operation=operation,
+            timeout_s=timeout_s,
+            **more,
         )
 
     async def revert_volume(

@@ -16,7 +16,7 @@ from mooring.agent.settings import PoolSettings
 from mooring.agent.sources import Source, file_of
 from mooring.agent_api.captures import DiskFormat
 from mooring.agent_api.hosts import Pool
-from mooring.agent_api.snapshots import SnapshotFile
+from mooring.agent_api.snapshots import Holder, SnapshotFile
 from mooring.agent_api.volumes import Holders, VolumeFile
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound
 
@@ -172,8 +172,14 @@ class VolumeDriver(Protocol):
         """
         ...
 
-    async def delete_snapshot(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
-        """Merge its files, or remove what was prepared. Raises Conflict when exported, or held."""
+    async def delete_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str, *, released: bool = False
+    ) -> None:
+        """Merge its files, or remove what was prepared. Raises Conflict when exported, or held.
+
+        Also while nobody can tell whether what was prepared is held, unless whoever asks has the
+        hypervisor's word that it is not (`released`).
+        """
         ...
 
     async def revert(self, volume_id: str, snapshot_id: str, operation_key: str) -> VolumeFile:
@@ -296,4 +302,18 @@ def refuse_exported(known: VolumeFile) -> None:
         raise Conflict(
             f"Volume {known.volume_id} is exported to attachments {', '.join(known.exports)}; "
             "delete those first."
+        )
+
+
+def refuse_switched(volume_id: str, held: Holder, *, released: bool) -> None:
+    """Raise Conflict while a guest writes to a prepared overlay, or may for all anybody knows."""
+    if held == "overlay":
+        raise Conflict(
+            f"A guest writes to the overlay of volume {volume_id} already. Nothing was changed; "
+            "its hypervisor alone can merge it.",
+        )
+    if held == "unknown" and not released:
+        raise Conflict(
+            f"A guest may write to the overlay of volume {volume_id}: the storage does not show "
+            "who has its files open. Nothing was changed; detach the volume, then ask again.",
         )

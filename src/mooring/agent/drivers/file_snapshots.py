@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mooring import qcow2
 from mooring.agent import files
-from mooring.agent.drivers.base import SourceImage, refuse_exported, require
+from mooring.agent.drivers.base import SourceImage, refuse_exported, refuse_switched, require
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.drivers.file_volumes import FileVolumes
 from mooring.agent.image_locks import is_written
@@ -61,12 +61,14 @@ class FileSnapshots(FileVolumes):
             await self._run(lambda: self.keep_chain(volume_id, chain.take(snapshot_id)))
         return await self._get(volume_id, snapshot_id)
 
-    async def delete_snapshot(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
+    async def delete_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str, *, released: bool = False
+    ) -> None:
         chain = await self._run(lambda: self.chain_of(volume_id))
         if chain is None:
             return
         if chain.is_pending(snapshot_id):
-            await self._refuse_switched(volume_id, chain)
+            refuse_switched(volume_id, await self._holder(volume_id, chain), released=released)
             await self._run(lambda: self.keep_chain(volume_id, chain.forget_pending()))
         elif chain.find(snapshot_id) is not None:
             refuse_exported(require(await self.find(volume_id), volume_id))
@@ -235,7 +237,7 @@ class FileSnapshots(FileVolumes):
             state="prepared",
             file=pending.file,
             size_bytes=pending.size_bytes,
-            held=await self._holder(chain),
+            held=await self._holder(volume_id, chain),
         )
 
     def _show(self, volume_id: str, snapshot_id: str, chain: Chain) -> SnapshotFile:
@@ -250,23 +252,26 @@ class FileSnapshots(FileVolumes):
             merged=self._is_merged(chain, snapshot_id),
         )
 
-    async def _holder(self, chain: Chain) -> Holder:
-        """Return which file a QEMU has open to write to, told by the locks on the files."""
-        pending, active = chain.pending or chain.active, chain.active
-        switched = await self._run(lambda: is_written(self.directory / pending.file))
-        stayed = await self._run(lambda: is_written(self.directory / active.file))
-        if switched is None or stayed is None:
-            return "unknown"
-        if switched:
-            return "overlay"
-        return "below" if stayed else "nobody"
+    async def _holder(self, volume_id: str, chain: Chain) -> Holder:
+        """Return which file a QEMU has open to write to, told by the locks on the files.
 
-    async def _refuse_switched(self, volume_id: str, chain: Chain) -> None:
-        if await self._holder(chain) == "overlay":
-            raise Conflict(
-                f"A guest writes to the overlay of volume {volume_id} already. Nothing was "
-                "changed; its hypervisor alone can merge it.",
-            )
+        Where not all locks are seen, one that is not there is no news of a volume that is exported.
+        """
+        shows_locks = await self.shows_locks()
+        pending, active = chain.pending or chain.active, chain.active
+
+        def look() -> Holder:
+            switched = is_written(self.directory / pending.file)
+            stayed = is_written(self.directory / active.file)
+            if switched:
+                return "overlay"
+            if stayed:
+                return "below"
+            is_known = shows_locks and switched is not None and stayed is not None
+            known = self._find(volume_id)
+            return "nobody" if is_known or known is None or not known.exports else "unknown"
+
+        return await self._run(look)
 
     def _chain(self, volume_id: str) -> Chain:
         if (chain := self.chain_of(volume_id)) is None:

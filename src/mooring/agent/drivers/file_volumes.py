@@ -83,6 +83,10 @@ class FileVolumes(WithoutFence, ABC):
     def hosts(self) -> list[str] | None:
         return list(self._pool.hosts) or None
 
+    async def shows_locks(self) -> bool:
+        """Return whether a lock that another host has on a file is seen on this one."""
+        return True
+
     def path(self, volume_id: str) -> Path:
         """Return where a volume was made, or would be."""
         return self._paths.data_path(volume_id)
@@ -248,6 +252,8 @@ class FileVolumes(WithoutFence, ABC):
         await self._run(lambda: self._set_export(volume_id, attachment_id, None))
 
     async def holders(self, volume_id: str) -> Holders:
+        shows_locks = await self.shows_locks()
+
         def look() -> Holders:
             record = files.read_record(self.record_path(volume_id), Record)
             if record is None:
@@ -255,7 +261,9 @@ class FileVolumes(WithoutFence, ABC):
             chain = self._chain_in(volume_id, record)
             tops = [layer for layer in (chain.active, chain.pending) if layer is not None]
             told = [is_written(self.directory / layer.file) for layer in tops]
-            held = None if None in told and True not in told else True in told
+            # A lock that is seen is one; where they are not all seen, none says nothing.
+            is_known = True in told or (shows_locks and None not in told)
+            held = True in told if is_known else None
             shown = [Holder(attachment_id=key, host=at) for key, at in record.exports.items()]
             return Holders(held=held, holders=[] if held is False else shown)
 

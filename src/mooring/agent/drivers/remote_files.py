@@ -114,6 +114,9 @@ class RemoteFiles(FileSnapshots):
         self._mode = 0o666
         self._mounts.add_users(lambda: [self.directory])
 
+    async def shows_locks(self) -> bool:
+        return await self._mounts.shows_locks(self.directory)
+
     async def setup(self) -> None:
         self._prepared, self._fresh_until = False, 0.0
         try:
@@ -170,7 +173,7 @@ class RemoteFiles(FileSnapshots):
         check_room(pool, self.pool, more_gib)
         if self._share.thick:
             self._check_space(pool, more_gib)
-        if known.exports and not await self._mounts.shows_locks(self.directory):
+        if known.exports and not await self.shows_locks():
             raise ExtendNeedsCompute(known)
         if not (self._share.thick and known.format == "raw"):
             return await super().extend(volume_id, size_gib, operation_key)

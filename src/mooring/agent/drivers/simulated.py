@@ -222,14 +222,16 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
 
     async def holders(self, volume_id: str) -> Holders:
         require(await self.find(volume_id), volume_id)
-        if not simulated_pool.is_open(self._db, volume_id):
+        is_seen = self.shows_locks
+        if is_seen and not simulated_pool.is_open(self._db, volume_id):
             return Holders(held=False)
         query = (
             "SELECT attachment_id, host FROM exports WHERE volume_id = ? AND until IS NULL "
             "ORDER BY attachment_id"
         )
         found = self._db.execute(query, (volume_id,)).fetchall()
-        return Holders(held=True, holders=[Holder(attachment_id=a, host=h) for a, h in found])
+        held = True if is_seen else None
+        return Holders(held=held, holders=[Holder(attachment_id=a, host=h) for a, h in found])
 
     async def leftovers(self) -> list[str]:
         return []

@@ -6,13 +6,13 @@ import sqlite3
 from abc import ABC, abstractmethod
 
 from mooring.agent import simulated_pool
-from mooring.agent.drivers.base import SourceImage, refuse_exported, require
+from mooring.agent.drivers.base import SourceImage, refuse_exported, refuse_switched, require
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.knobs import Knobs
 from mooring.agent.sources import FileSource
 from mooring.agent_api.snapshots import Holder, SnapshotFile
 from mooring.agent_api.volumes import VolumeFile
-from mooring.errors import Conflict, NotFound
+from mooring.errors import NotFound
 
 
 class SimulatedSnapshots(ABC):
@@ -22,6 +22,8 @@ class SimulatedSnapshots(ABC):
     """
 
     knobs: Knobs
+    shows_locks = True
+    """False: as on a share that shows no locks of other hosts, where all guests are."""
 
     @abstractmethod
     async def _at(self, point: str) -> None:
@@ -48,7 +50,7 @@ class SimulatedSnapshots(ABC):
             file=layer.file,
             size_bytes=layer.size_bytes,
             merge=None if is_pending else chain.plan(snapshot_id),
-            held=self._holder(volume_id, chain) if is_pending else "unknown",
+            held=await self._holder(volume_id, chain) if is_pending else "unknown",
         )
 
     async def prepare_snapshot(
@@ -76,16 +78,14 @@ class SimulatedSnapshots(ABC):
             self._keep(volume_id, chain.take(snapshot_id))
         return await self._get(volume_id, snapshot_id)
 
-    async def delete_snapshot(self, volume_id: str, snapshot_id: str, operation_key: str) -> None:
+    async def delete_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str, *, released: bool = False
+    ) -> None:
         del operation_key
         await self._at("merge")
         chain = simulated_pool.chain_of(self._db, volume_id)
         if chain.is_pending(snapshot_id):
-            if self._holder(volume_id, chain) == "overlay":
-                raise Conflict(
-                    f"A guest writes to the overlay of volume {volume_id} already. Nothing was "
-                    "changed; its hypervisor alone can merge it.",
-                )
+            refuse_switched(volume_id, await self._holder(volume_id, chain), released=released)
             self._keep(volume_id, chain.forget_pending())
         elif chain.find(snapshot_id) is not None:
             refuse_exported(require(await self.find(volume_id), volume_id))
@@ -127,8 +127,11 @@ class SimulatedSnapshots(ABC):
     def _keep(self, volume_id: str, chain: Chain) -> None:
         simulated_pool.keep_chain(self._db, volume_id, chain)
 
-    def _holder(self, volume_id: str, chain: Chain) -> Holder:
+    async def _holder(self, volume_id: str, chain: Chain) -> Holder:
         """Return which file a running guest has open, as the locks on real files would tell."""
+        if not self.shows_locks:
+            known = await self.find(volume_id)
+            return "unknown" if known is not None and known.exports else "nobody"
         file = simulated_pool.find_open_file(self._db, volume_id)
         if not file:
             return "nobody"

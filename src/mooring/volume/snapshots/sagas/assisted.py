@@ -44,16 +44,19 @@ def signal_of(snapshot_id: str) -> str:
 class Told:
     """What compute has said so far: that its part is done, that it failed, or neither."""
 
-    def __init__(self, status: str, progress: int) -> None:
+    def __init__(self, status: str, progress: int, *, is_last: bool = False) -> None:
+        self.is_last = is_last
+        """Whether it has ended all it did before that: silence then means that nothing was done."""
         self.failed = status in _FAILED
         self.done = not self.failed and progress >= WORK_DONE
 
 
-async def hear(run: Run[Volume], snapshot_id: str) -> Told:
+async def hear(run: Run[Volume], snapshot_id: str, *, is_last: bool = False) -> Told:
     """Return what compute has said of a snapshot."""
     query = select(SnapshotRow.told, SnapshotRow.progress).where(SnapshotRow.id == snapshot_id)
     found = await run.service.store.read(lambda tx: tx.execute(query).first())
-    return Told("", 0) if found is None else Told(found[0], found[1])
+    status, progress = ("", 0) if found is None else found
+    return Told(status, progress, is_last=is_last)
 
 
 class Assisted(Struct, frozen=True, kw_only=True):
@@ -119,8 +122,8 @@ async def give_up(run: Run[Volume], snapshot_id: str, operation: Operation) -> T
     Ours ends the operation, and tells how, before it answers; a real Nova knows no operations.
     After that a late word is refused.
     """
-    await run.service.compute.session.bury(operation)
-    told = await hear(run, snapshot_id)
+    buried = await run.service.compute.session.bury(operation)
+    told = await hear(run, snapshot_id, is_last=buried is not None)
     silent = update(SnapshotRow).where(SnapshotRow.id == snapshot_id, SnapshotRow.told == "")
     await run.service.store.write(lambda tx: tx.execute(silent.values(told=CLOSED)) and None)
     return told
@@ -147,6 +150,12 @@ def is_switched(file: SnapshotFile, told: Told) -> bool:
     if told.failed or file.held == "below":
         return False
     return told.done or file.held == "overlay"
+
+
+def may_be_switched(file: SnapshotFile, told: Told) -> bool:
+    """Whether a guest writes to the overlay, or may for all anybody knows."""
+    is_unheard = not told.failed and not told.is_last
+    return is_switched(file, told) or (file.held == "unknown" and is_unheard)
 
 
 def is_merged(file: SnapshotFile | None, told: Told) -> bool:

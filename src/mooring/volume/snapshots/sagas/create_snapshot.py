@@ -79,7 +79,10 @@ async def drop_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
     known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
     if notes.server_id and known is not None and known.state == "taken":
         return
-    await agent.delete_snapshot(notes.volume_id, notes.snapshot_id, operation=run.operation)
+    # Compute was not asked, or has said that the guest has left it: else it was kept.
+    await agent.delete_snapshot(
+        notes.volume_id, notes.snapshot_id, released=True, operation=run.operation
+    )
 
 
 async def switch_guest(notes: CreateSnapshot, run: Run[Volume]) -> Together | None:
@@ -116,11 +119,17 @@ async def _has_switched(notes: CreateSnapshot, run: Run[Volume], told: assisted.
 
 
 async def settle_guest(notes: CreateSnapshot, run: Run[Volume]) -> None:
-    """See that compute leaves the guest alone, and keep the overlay if the guest has it by now."""
+    """See that compute leaves the guest alone, and keep the overlay if the guest has it by now.
+
+    It is kept, too, where nobody can tell: an empty overlay shows what lies below it, and one that
+    is gone takes with it what a guest wrote.
+    """
     if not notes.server_id:
         return
     told = await assisted.give_up(run, notes.snapshot_id, run.operation)
-    if await _has_switched(notes, run, told):
+    agent = await backends.agent_of(run, notes.host)
+    known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
+    if known is not None and (known.state == "taken" or assisted.may_be_switched(known, told)):
         await keep_overlay(notes, run)
 
 
