@@ -60,8 +60,12 @@ async def test_a_paused_guest_takes_disks_and_lets_go_of_them_once_it_runs(
     assert (await host.plug(server_id, disk)).live
     size = await host.client.resize_disk(server_id, disk.volume_id, 2 * GIB, operation=operation())
     assert size == DiskSize(guest_bytes=2 * GIB, image_bytes=2 * GIB)
-    await change(host, server_id, "unpause")
-    await host.hears(server_id, f"disk vdb {2 * GIB} bytes serial={disk.volume_id[:20]}")
+    with pytest.raises(Conflict, match=r"is paused and lets go of nothing.* Unpause the server"):
+        await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
+    guest = await change(host, server_id, "unpause")
+    assert [(one.live, one.persistent) for one in guest.disks] == [(True, True)]
+    said = await host.hears(server_id, f"disk vdb {2 * GIB} bytes serial={disk.volume_id[:20]}")
+    assert "gone" not in said
     await host.client.unplug_disk(server_id, disk.volume_id, operation=operation())
     await host.hears(server_id, "disk vdb gone")
 

@@ -59,11 +59,19 @@ MUTANTS = [
     ),
     Mutant(
         "an older attachment takes the present disk",
-        "agent/simulated.py",
+        "agent/simulated_unplugging.py",
         'known is None or attachment_id not in {"", known.attachment_id}:',
         "known is None:",
         PLUGGING,
         "simulated and an_older_attachment",
+    ),
+    Mutant(
+        "what is not connected comes back",
+        "agent/late_disks.py",
+        "if not is_lost or server_id not in self._connections.servers(disk.attachment_id):",
+        "if not is_lost:",
+        "tests/contract/test_late_disks.py",
+        "simulated and not_connected",
     ),
     Mutant(
         "a disk is plugged anew by another attachment",

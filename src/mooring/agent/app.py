@@ -42,6 +42,7 @@ from mooring.agent.fitting import Fitting
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import GONE, Hypervisor, News, Tell
 from mooring.agent.images import ImageCache
+from mooring.agent.late_disks import LateDisks
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
 from mooring.agent.run import Runner
@@ -53,6 +54,7 @@ from mooring.agent.share_mounts.keeping import GuestShares
 from mooring.agent.share_mounts.opening import open_mounters
 from mooring.agent.share_mounts.users import ShareUsers
 from mooring.agent.simulated import SimulatedHypervisor
+from mooring.agent.unplugging import LET_GO
 from mooring.errors import Conflict, Unavailable
 from mooring.fence.journal import Journal
 from mooring.fence.threads import run_to_end
@@ -90,16 +92,21 @@ class RunningAgent:
         """Why guests are slow, or only simulated though libvirt was wished for; else empty."""
 
 
-def _telling(events: EventLog, gone: asyncio.Event) -> Tell:
-    """Return what takes the hypervisor's news: all are the host's, but the one of its own end."""
+class _Telling:
+    """What takes the hypervisor's news: the host's, but for those that are for the agent alone."""
 
-    def tell(news: News) -> None:
+    def __init__(self, events: EventLog, gone: asyncio.Event) -> None:
+        self._events, self._gone = events, gone
+        self.late_disks: LateDisks | None = None
+        """None until volumes are known: then all guests are looked at."""
+
+    def __call__(self, news: News) -> None:
         if news.kind == GONE:
-            gone.set()
-        else:
-            events.add(news)
-
-    return tell
+            self._gone.set()
+        elif news.kind != LET_GO:
+            self._events.add(news)
+        elif self.late_disks is not None:
+            self.late_disks.look(news)
 
 
 @asynccontextmanager
@@ -133,7 +140,7 @@ async def _build(
     settings: AgentSettings, journal: Journal, runner: Runner, stack: AsyncExitStack
 ) -> RunningAgent:
     qemu_img, events, gone = QemuImg(runner), EventLog(), asyncio.Event()
-    tell = _telling(events, gone)
+    tell = _Telling(events, gone)
     hypervisor, notice = await _start_hypervisor(settings, runner, tell)
     if hypervisor is not None:
         stack.push_async_callback(hypervisor.close)
@@ -151,6 +158,7 @@ async def _build(
     connections = _open_connections(settings, mounts, qemu_img, hypervisor, simulated=simulated)
     images.prepare()
     await connections.release_unused()
+    tell.late_disks = _open_late_disks(hypervisor, connections, stack)
     agent = Agent(
         settings,
         journal=journal,
@@ -182,6 +190,17 @@ def _open_connections(
         connections.admit = hypervisor.admit
     connections.prepare()
     return connections
+
+
+def _open_late_disks(
+    hypervisor: Hypervisor | None, connections: Connections, stack: AsyncExitStack
+) -> LateDisks | None:
+    if hypervisor is None:
+        return None
+    late_disks = LateDisks(hypervisor, connections)
+    late_disks.look_at_all()
+    stack.push_async_callback(late_disks.close)
+    return late_disks
 
 
 def _open_copying(

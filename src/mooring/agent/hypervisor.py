@@ -219,7 +219,15 @@ class Hypervisor(GuestPower, GuestRoots, GuestMirrors, GuestRescue, Protocol):
         """Take a disk away, now and for ever; nothing when there is none of guest or disk.
 
         A disk of another attachment than the one that is named stays as it is. Raises Conflict
-        when the running guest keeps it: then the definition still has it.
+        when the guest keeps it, or is paused: then the definition still has it. One that lets it
+        go after that is news, of the kind `LET_GO`.
+        """
+        ...
+
+    async def plug_back(self, server_id: str, volume_id: str) -> bool:
+        """Give a running guest a disk that it has let go of, and its definition has.
+
+        Returns whether it lacked the disk. Nothing while `unplug` is at work on it.
         """
         ...
 

@@ -23,7 +23,6 @@ from mooring.agent.hypervisor import (
 from mooring.agent.rescues import RescuePlan
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_guest_shares import plug_shares
-from mooring.agent.simulated_mirrors import SimulatedMirrors
 from mooring.agent.simulated_moves import check_here
 from mooring.agent.simulated_rescues import (
     drop_rescue,
@@ -33,6 +32,7 @@ from mooring.agent.simulated_rescues import (
     say_boot,
 )
 from mooring.agent.simulated_standstill import read_image
+from mooring.agent.simulated_unplugging import SimulatedUnplugging
 from mooring.agent.sources import (
     FileSource,
     NetworkSource,
@@ -55,19 +55,18 @@ from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest, RescueDisk
-from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
+from mooring.errors import Invalid, NoCapacity, NotFound, Unavailable
 
 
-class SimulatedHypervisor(SimulatedMirrors):
+class SimulatedHypervisor(SimulatedUnplugging):
     """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
 
-    `knobs` points: define, power_on, power_off, remove, plug, unplug, resize_disk. `stubborn`
-    names volumes that no guest lets go of. `emulators` can be made to hang.
+    `knobs` points: define, power_on, power_off, remove, plug, resize_disk. `emulators` can be made
+    to hang.
     """
 
     def __init__(self, settings: AgentSettings) -> None:
         super().__init__(settings, _tell_nobody)
-        self.stubborn: set[str] = set()
 
     async def admit(self, source: Source) -> None:
         del source
@@ -185,30 +184,6 @@ class SimulatedHypervisor(SimulatedMirrors):
             say_disk(guest, known.device, known.size_bytes, known.volume_id)
         self._world.save(guest)
         return show_disk(known)
-
-    async def unplug(self, server_id: str, volume_id: str, attachment_id: str = "") -> None:
-        await self.knobs.at("unplug")
-        await self.emulators.ask(
-            server_id, lambda: self._unplug(server_id, volume_id, attachment_id)
-        )
-
-    def _unplug(self, server_id: str, volume_id: str, attachment_id: str) -> None:
-        guest = self._world.find(server_id)
-        if guest is not None:
-            self._leave_mirrors(guest, volume_id, attachment_id)
-        known = guest and next((one for one in guest.disks if one.volume_id == volume_id), None)
-        if guest is None or known is None or attachment_id not in {"", known.attachment_id}:
-            return
-        # One that stands still lets go of nothing.
-        if known.live and (volume_id in self.stubborn or guest.state == "paused"):
-            raise Conflict(
-                f"The guest of server {server_id} keeps volume {volume_id}; it is attached as "
-                "before. Let go of it inside the guest, or stop the server, and try again."
-            )
-        guest.disks.remove(known)
-        if known.live:
-            say(guest, f"disk {known.device.removeprefix('/dev/')} gone")
-        self._world.save(guest)
 
     async def resize_disk(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
         await self.knobs.at("resize_disk")

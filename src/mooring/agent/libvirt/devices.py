@@ -10,10 +10,11 @@ from typing import Any
 
 import libvirt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.agent.device_names import DEVICE_PREFIX, choose_device
 from mooring.agent.hypervisor import DiskPlan, check_attachment, share_in_use
-from mooring.agent.libvirt import domain_xml, share_devices
+from mooring.agent.libvirt import domain_xml, share_devices, swapped
 from mooring.agent.libvirt.domain_xml import DefinedDisk, Definition
 from mooring.agent.sources import FileSource, Source, check_usable
 from mooring.errors import Bug, NoCapacity
@@ -102,6 +103,25 @@ def forget(domain: Any, volume_id: str, attachment_id: str = "") -> None:
         domain.detachDeviceFlags(_named(defined), CONFIG)
 
 
+def give_back(domain: Any, volume_id: str) -> bool:
+    """Give a running guest a disk that its definition has and it lacks; return whether it did."""
+    if not domain.isActive():
+        return False
+    places = read(domain)
+    defined = places.config.disk(volume_id)
+    if defined is None or places.live is None:
+        return False
+    # Of a volume that is to take the place of another, that one's disk is there.
+    if defined.device in {disk.device for disk in places.live.disks}:
+        return False
+    swapped.prune(domain)
+    direct = opens_directly(defined.source)
+    plan = replace(_plan(defined), boot_index=defined.boot_index)
+    xml = domain_xml.build_disk(plan, defined.device, direct=direct)
+    domain.attachDeviceFlags(xml, LIVE)
+    return True
+
+
 def without_share(domain: Any, server_id: str, share_id: str) -> str | None:
     """Return the definition without a share, None when it has none of it.
 
@@ -132,11 +152,14 @@ def opens_directly(*sources: Source) -> bool:
 
 def _named(disk: DefinedDisk) -> str:
     """Return the XML by which libvirt finds a disk: its target."""
-    plan = DiskPlan(
+    return domain_xml.build_disk(_plan(disk), disk.device, direct=False)
+
+
+def _plan(disk: DefinedDisk) -> DiskPlan:
+    return DiskPlan(
         volume_id=disk.volume_id,
         attachment_id=disk.attachment_id,
         source=disk.source,
         read_only=disk.read_only,
         shareable=disk.shareable,
     )
-    return domain_xml.build_disk(plan, disk.device, direct=False)

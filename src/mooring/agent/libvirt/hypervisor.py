@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,24 +38,20 @@ from mooring.agent.libvirt import (
     sizes,
     start_disks,
     states,
-    swapped,
 )
 from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.libvirt.host import find_domain
-from mooring.agent.libvirt.mirrors import LibvirtMirrors
 from mooring.agent.libvirt.overlays import DomainOverlays
+from mooring.agent.libvirt.unplugging import LibvirtUnplugging
 from mooring.agent.limits import (
     AGENT_ACPI_ASK_S,
     AGENT_RESIZE_TRIES,
-    AGENT_UNPLUG_ASK_S,
-    AGENT_UNPLUG_S,
 )
 from mooring.agent.qemu_img import InUse
 from mooring.agent.rescues import RescuePlan
 from mooring.agent.run import Runner, find_program
 from mooring.agent.settings import AgentSettings
 from mooring.agent.sources import check_usable
-from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
@@ -68,12 +65,12 @@ T = TypeVar("T")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class LibvirtHypervisor(LibvirtMirrors):
+class LibvirtHypervisor(LibvirtUnplugging):
     """The guests of one host: q35 machines with a file for a console. None starts by itself."""
 
     def __init__(self, settings: AgentSettings, runner: Runner) -> None:
         super().__init__(settings, runner)
-        self._watch: Any = None
+        self._watches: list[int] = []
         self._overlays = DomainOverlays(self._lock, self._with, self._qemu_img, self._emulator.give)
 
     async def start(self, tell: Tell) -> None:
@@ -94,12 +91,12 @@ class LibvirtHypervisor(LibvirtMirrors):
         return "" if self._accelerator == "kvm" else accelerator.why_emulated()
 
     async def close(self) -> None:
-        if self._watch is not None:
-            watch, self._watch = self._watch, None
-            handle = self._connection.handle
-            # A daemon that is gone watches nothing any more, and would refuse.
-            if handle.isAlive():
-                await self._call(lambda: handle.domainEventDeregisterAny(watch))
+        self._tell = _tell_nobody
+        watches, self._watches = self._watches, []
+        handle = self._connection.handle
+        # A daemon that is gone watches nothing any more, and would refuse.
+        for watch in watches if watches and handle.isAlive() else ():
+            await self._call(partial(handle.domainEventDeregisterAny, watch))
         await self._connection.close()
 
     async def guests(self) -> list[Guest]:
@@ -267,24 +264,6 @@ class LibvirtHypervisor(LibvirtMirrors):
         async with self._lock(server_id):
             return await self._with(server_id, plug)
 
-    async def unplug(self, server_id: str, volume_id: str, attachment_id: str = "") -> None:
-        def forget(domain: Any) -> None:
-            devices.forget(domain, volume_id, attachment_id)
-            swapped.prune(domain)
-
-        # Without the guest's lock: a guest that keeps one disk must not hold up the others.
-        try:
-            await self._end_mirrors(server_id, volume_id, attachment_id)
-            if not await self._let_go(server_id, volume_id, attachment_id):
-                raise Conflict(
-                    f"The guest of server {server_id} keeps volume {volume_id}; it is attached as "
-                    "before. Let go of it inside the guest, or stop the server, and try again."
-                )
-            async with self._lock(server_id):
-                await self._with(server_id, forget)
-        except NotFound:
-            return
-
     async def resize_disk(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
         async with self._lock(server_id):
             for _ in range(AGENT_RESIZE_TRIES):
@@ -340,23 +319,6 @@ class LibvirtHypervisor(LibvirtMirrors):
         async with self._lock(server_id):
             await self._with(server_id, redefine)
 
-    async def _let_go(self, server_id: str, volume_id: str, attachment_id: str) -> bool:
-        """Ask the guest, wait, and ask again; return whether it let go."""
-
-        def ask(domain: Any) -> bool:
-            return devices.ask_to_let_go(domain, volume_id, attachment_id)
-
-        def is_gone(domain: Any) -> bool:
-            return devices.is_gone(domain, volume_id, attachment_id)
-
-        deadline = time.monotonic() + AGENT_UNPLUG_S
-        while time.monotonic() < deadline:
-            if await self._with(server_id, ask):
-                return True
-            if await self._until(server_id, is_gone, AGENT_UNPLUG_ASK_S):
-                return True
-        return False
-
     async def _shut_down(self, server_id: str, graceful_s: float) -> bool:
         """Press the power button now and then; return whether the guest went."""
         deadline = time.monotonic() + graceful_s
@@ -369,30 +331,38 @@ class LibvirtHypervisor(LibvirtMirrors):
             log.warning("a guest cannot be asked", server_id=server_id, reason=str(error))
         return False
 
-    async def _until(self, server_id: str, holds: Callable[[Any], bool], timeout_s: float) -> bool:
-        return await until_told(lambda: self._with(server_id, holds), timeout_s)
-
     async def _listen(self, tell: Tell) -> None:
         handle, loop = self._connection.handle, asyncio.get_running_loop()
+        self._tell = tell
 
-        def pass_on(_: Any, domain: Any, event: int, detail: int, __: Any) -> None:
-            news = states.news_of(domain, event, detail)
+        def pass_on(news: News | None) -> None:
             # libvirt's thread may outlive the loop that it reports to.
             if news is not None and not loop.is_closed():
                 loop.call_soon_threadsafe(tell, news)
 
+        def say_changed(_: Any, domain: Any, event: int, detail: int, __: Any) -> None:
+            pass_on(states.news_of(domain, event, detail))
+
+        def say_removed(_: Any, domain: Any, alias: str, __: Any) -> None:
+            pass_on(states.news_of_removal(domain, alias))
+
         def say_gone(_: Any, __: int, ___: Any) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(tell, News(kind=GONE, server_id=""))
+            pass_on(News(kind=GONE, server_id=""))
 
         await self._call(lambda: handle.registerCloseCallback(say_gone, None))
-        self._watch = await self._call(
-            lambda: handle.domainEventRegisterAny(
-                None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, pass_on, None
-            )
-        )
+        heard = {
+            libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE: say_changed,
+            libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED: say_removed,
+        }
+        for event, hear in heard.items():
+            watch = partial(handle.domainEventRegisterAny, None, event, hear, None)
+            self._watches.append(await self._call(watch))
 
 
 def _check_id(server_id: str) -> None:
     if not _UUID.fullmatch(server_id):
         raise Invalid(f"The server id {server_id} is no UUID; libvirt takes nothing else.")
+
+
+def _tell_nobody(news: News) -> None:
+    del news

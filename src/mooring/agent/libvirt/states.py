@@ -10,7 +10,9 @@ from mooring.agent.hypervisor import News
 from mooring.agent.libvirt import devices, domain_xml
 from mooring.agent.libvirt.devices import Places
 from mooring.agent.libvirt.domain_xml import DefinedDisk
+from mooring.agent.libvirt.swapped import ATTACHMENT_ALIAS
 from mooring.agent.sources import shown
+from mooring.agent.unplugging import LET_GO
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.servers import Guest, GuestState
 
@@ -113,6 +115,14 @@ def news_of(domain: Any, event: int, detail: int) -> News | None:
     if event == libvirt.VIR_DOMAIN_EVENT_CRASHED:
         return News(kind="guest_crashed", server_id=server_id, reason="panicked")
     return None
+
+
+def news_of_removal(domain: Any, alias: str) -> News | None:
+    """Return that a guest has let go of a volume as news, whether it was to or not."""
+    is_ours = domain.name().startswith(domain_xml.NAME_PREFIX)
+    if not is_ours or not alias.startswith(ATTACHMENT_ALIAS):
+        return None
+    return News(kind=LET_GO, server_id=domain.UUIDString())
 
 
 def _show_disk(disk: DefinedDisk, *, live: bool, persistent: bool) -> GuestDisk:
