@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mooring import installation, state_dir, typed
+from mooring import installation, limits, state_dir, typed
 from mooring.access import read_authority, read_login, token_of
 from mooring.agent_api.client import Agents
-from mooring.clients.identity import ServiceUser, ask
+from mooring.clients.identity import Asked, ServiceUser, ask
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
 from mooring.doctor.app import PATH
@@ -28,6 +28,12 @@ from mooring.up import host_names, known_agents, open_hosts
 
 if TYPE_CHECKING:
     from mooring.config import Settings
+
+DOCTOR = Asked(
+    "doctor",
+    limits.DOCTOR_CALL_S,
+    f"The doctor did not answer within {limits.DOCTOR_CALL_S:g} s. The cloud's log may say why.",
+)
 
 
 async def run_doctor(settings: Settings, *, as_json: bool, fix: bool) -> int:
@@ -50,7 +56,7 @@ async def _ask_cloud(settings: Settings, *, fix: bool) -> list[Finding]:
         user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
         headers = {"X-Auth-Token": await token_of(user, url, settings.state_path)}
         method = "POST" if fix else "GET"
-        answer = await ask(network, method, f"{url}{PATH}", headers)
+        answer = await ask(network, method, f"{url}{PATH}", headers, of=DOCTOR)
     finally:
         await network.aclose()
     return typed.convert(msgspec.json.decode(answer.content)["findings"], list[Finding])

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from mooring import typed
+from mooring import limits, typed
 from mooring.access import read_authority, read_login, token_of
-from mooring.clients.identity import ServiceUser, ask
+from mooring.clients.identity import Asked, ServiceUser, ask
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
 from mooring.compute.hosts.drain_views import Drain
@@ -31,6 +31,12 @@ _DRAINED = {"moved": "moved"}
 _EVACUATED = {"moved": "evacuated", "draining": "evacuating", "drained": "evacuated"}
 """What is said of how far the emptying of a host is, where it is not what the API says."""
 _FENCES = "/compute/v2.1/mooring/fences"
+CLOUD = Asked(
+    "cloud",
+    limits.OPERATOR_CALL_S,
+    f"The cloud did not answer within {limits.OPERATOR_CALL_S:g} s. What was asked may still be "
+    "done: look before you ask again.",
+)
 ROLES = {
     "compute": ["compute"],
     "volume": ["volume"],
@@ -270,7 +276,7 @@ async def _ask(settings: Settings, method: str, path: str, body: bytes = b"") ->
         user = ServiceUser(network, f"{url}/identity/v3", login, clock=RealClock())
         token = await token_of(user, url, settings.state_path)
         headers = {"X-Auth-Token": token, "content-type": "application/json"}
-        answer = await ask(network, method, f"{url}{path}", headers, content=body)
+        answer = await ask(network, method, f"{url}{path}", headers, content=body, of=CLOUD)
     finally:
         await network.aclose()
     return msgspec.json.decode(answer.content) if answer.content else None

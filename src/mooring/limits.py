@@ -171,6 +171,15 @@ CLIENT_BODY_BYTES = 64 << 20
 IDENTITY_CALL_S = 30.0
 """How long a login or the check of a token may take."""
 
+DOCTOR_HOST_S = 10.0
+"""How long the doctor waits for a word of a host before it goes on with the others."""
+
+DOCTOR_CALL_S = 300.0
+"""How long `mooring doctor` waits: far above two looks at a cloud with a silent host."""
+
+OPERATOR_CALL_S = 120.0
+"""How long `mooring host` waits for an answer: above what the cloud itself waits for a host."""
+
 TOKEN_CACHE_S = 60.0
 """How long a token that another identity service called valid is taken for valid."""
 

@@ -113,3 +113,18 @@ def test_a_doctor_alone_names_the_hosts_that_it_cannot_look_at(tmp_path: Path) -
         assert said.returncode == 1
         assert "Start it with `mooring up`" in said.stderr
         assert _mooring(cloud, "host", "list").stderr == said.stderr
+
+
+def test_the_doctor_names_a_host_that_is_silent(tmp_path: Path) -> None:
+    with two_hosts(tmp_path) as (cloud, _):
+        operator = cloud.shell("mooring")
+        services = operator.ask("compute", "service", "list", "--service", "nova-compute")
+        name = services[0]["Host"]
+        process = process_of(cloud, name)
+        os.kill(process, signal.SIGSTOP)
+        try:
+            found = _mooring(cloud, "doctor")
+        finally:
+            os.kill(process, signal.SIGCONT)
+        assert (found.returncode, found.stderr) == (1, "")
+        assert f"host {name}: it cannot be asked: It did not answer within" in found.stdout

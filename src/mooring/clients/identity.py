@@ -248,8 +248,19 @@ class RemoteValidator:
             self._known.popitem(last=False)
 
 
+class Asked(Struct, frozen=True):
+    """Who is asked: its name for messages, how long it may take, what is said when it does not."""
+
+    name: str
+    wait_s: float
+    silence: str
+
+
+IDENTITY = Asked("identity", limits.IDENTITY_CALL_S, "The identity service did not answer.")
+
+
 class Reply(Struct, frozen=True):
-    """What identity answered, below 300; header names in lower case."""
+    """What was answered, below 300; header names in lower case."""
 
     headers: dict[str, str]
     content: bytes
@@ -262,19 +273,22 @@ async def ask(
     headers: Mapping[str, str],
     *,
     content: bytes = b"",
+    of: Asked = IDENTITY,
 ) -> Reply:
-    """Send one request to identity, to a whole URL. Raises one of the nine kinds."""
+    """Send one request to a whole URL, to identity unless `of` names another.
+
+    Raises one of the nine kinds.
+    """
     sent = {"accept": "application/json", "content-length": str(len(content))}
     sent |= {name.lower(): value for name, value in headers.items()}
     request = Request(method, url, sent, content)
     what = f"{method} {request.path}"
     try:
-        async with asyncio.timeout(limits.IDENTITY_CALL_S):
+        async with asyncio.timeout(of.wait_s):
             response = await network.send(request)
             body = await response.whole()
     except (TimeoutError, NoAnswer) as error:
-        message = "The identity service did not answer."
-        raise Unavailable(message, private=f"{what}: {error!r}") from error
+        raise Unavailable(of.silence, private=f"{what}: {error!r}") from error
     if response.status >= 300:
-        raise refusal("identity", what, response.status, response.headers, body)
+        raise refusal(of.name, what, response.status, response.headers, body)
     return Reply(response.headers, body)

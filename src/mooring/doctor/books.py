@@ -12,12 +12,13 @@ from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from mooring.agent_api.client import Agents
+from mooring.agent_api.client import AgentClient, Agents
 from mooring.agent_api.hosts import Inventory
 from mooring.agent_api.verbs import DISCONNECT
 from mooring.config import Settings
 from mooring.doctor import elsewhere
-from mooring.errors import MooringError
+from mooring.errors import MooringError, Unavailable
+from mooring.limits import DOCTOR_HOST_S
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import LockRow, SagaRow
 from mooring.services import SERVICES
@@ -165,9 +166,23 @@ async def _work(store: Store, service: str) -> list[Work]:
     return await store.read(load)
 
 
+async def _inventory(agent: AgentClient) -> Inventory:
+    """Ask a host that answers. Raises Unavailable for one that is silent.
+
+    Its inventory may take long, for a guest that hangs. Its heartbeat does not.
+    """
+    try:
+        async with asyncio.timeout(DOCTOR_HOST_S):
+            await agent.last_heard()
+    except TimeoutError as error:
+        message = f"It did not answer within {DOCTOR_HOST_S:g} s."
+        raise Unavailable(message, private=repr(error)) from error
+    return await agent.inventory()
+
+
 async def _inventories(agents: Agents) -> tuple[dict[str, Inventory], dict[str, str]]:
     names = list(agents)
-    asked = (agents[name].inventory() for name in names)
+    asked = (_inventory(agents[name]) for name in names)
     answers = await asyncio.gather(*asked, return_exceptions=True)
     found: dict[str, Inventory] = {}
     silent: dict[str, str] = {}

@@ -33,7 +33,8 @@ async def examine(
     if not first:
         return []
     await clock.sleep(between_s)
-    return sorted(first & await look(stores, agents, clock, settings))
+    second = await look(stores, agents, clock, settings)
+    return sorted(one for one in second if one in first or _is_silent_still(one, first))
 
 
 async def look(
@@ -45,6 +46,13 @@ async def look(
     """
     found = await books.read(stores, agents, clock.now(), settings)
     return await asyncio.to_thread(_compare, found)
+
+
+def _is_silent_still(finding: Finding, before: set[Finding]) -> bool:
+    """Whether both looks missed a host: in which words depends on who else asks it just then."""
+    return finding.kind == "host" and any(
+        (one.resource, one.kind) == (finding.resource, finding.kind) for one in before
+    )
 
 
 def _compare(found: Books) -> set[Finding]:
