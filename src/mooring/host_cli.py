@@ -86,7 +86,8 @@ def renew_host(state_dir: str | None, name: str) -> None:
 def drain_host(state_dir: str | None, name: str, *, only_look: bool) -> None:
     """Keep new servers from a host, move those that it has away, and follow that to its end.
 
-    It goes on when this command is interrupted. Exit 1 when servers stay, each with the reason.
+    It goes on when this command is interrupted. Exit 1 when servers stay, each with the
+    reason, and with --status also while some are on the way.
     """
     from mooring import host_command
 
@@ -101,7 +102,8 @@ def evacuate_host(state_dir: str | None, name: str, *, only_look: bool) -> None:
     """Give all servers of a dead host to others, and follow that to its end.
 
     The host has to be fenced or forced down. Servers that ran run again, those of one
-    group one after the other. It goes on when this command is interrupted. Exit 1 when any stays.
+    group one after the other. It goes on when this command is interrupted. Exit 1 when
+    any stays or is in ERROR elsewhere, and with --status also while some are on the way.
     """
     from mooring import host_command
 

@@ -129,13 +129,13 @@ async def renew_host(settings: Settings, name: str) -> None:
 async def drain_host(settings: Settings, name: str, *, only_look: bool) -> int:
     """Have a host's servers move away and print how far that is, to its end.
 
-    Returns 0 once it has none, 1 when some stay. Who stops watching stops nothing. Raises NotFound.
+    Returns 0 once it has none, 1 when some stay, failed, or are on the way where it only looks.
+    Who stops watching stops nothing. Raises NotFound.
     """
-    path = _drain_path(name)
-    if await _follow(settings, path, _DRAINED, only_look=only_look):
+    found = await _follow(settings, _drain_path(name), _DRAINED, only_look=only_look)
+    if is_empty(found):
         click.echo(f"Host {name} has no servers. mooring host enable {name} lets it have some.")
-        return 0
-    return 0 if only_look else 1
+    return exit_code(found)
 
 
 async def evacuate_host(settings: Settings, name: str, *, only_look: bool) -> int:
@@ -144,34 +144,41 @@ async def evacuate_host(settings: Settings, name: str, *, only_look: bool) -> in
     Returns as `drain_host`. Raises NotFound; Conflict for a host that was not forced down.
     """
     path = f"/compute/v2.1/mooring/evacuations/{quote(name, safe='')}"
-    if await _follow(settings, path, _EVACUATED, only_look=only_look):
+    found = await _follow(settings, path, _EVACUATED, only_look=only_look)
+    if is_empty(found):
         click.echo(
             f"Host {name} has no servers. When it is back and has paid what it owes: openstack "
             f"compute service set --up {name} nova-compute, and mooring host enable {name}."
         )
-        return 0
-    return 0 if only_look else 1
+    return exit_code(found)
+
+
+def is_empty(found: Drain) -> bool:
+    """Whether a host that was emptied has no servers any more, wherever they are now."""
+    return found.status == "drained" and not found.left
+
+
+def exit_code(found: Drain) -> int:
+    """Return 0 for a host whose servers have all gone, and run on as they did; otherwise 1."""
+    return 0 if is_empty(found) and not found.failed else 1
 
 
 async def _follow(
     settings: Settings, path: str, words: Mapping[str, str], *, only_look: bool
-) -> bool:
-    """Begin to empty a host, unless it is only looked at, and print how far that is.
-
-    Returns whether it has no servers any more.
-    """
+) -> Drain:
+    """Begin to empty a host, unless it is only looked at; print and return how far that is."""
     found = await _ask_drain(settings, "GET" if only_look else "PUT", path)
     said = ""
     while True:
-        if (line := _progress(found, words)) != said:
+        if (line := progress(found, words)) != said:
             click.echo(said := line)
         if only_look or found.status != "draining":
             break
         await asyncio.sleep(_LOOK_S)
         found = await _patiently(lambda: _ask_drain(settings, "GET", path))
-    for one in found.left:
+    for one in (*found.left, *found.failed):
         click.echo(f"    {one.name} ({one.id}): {one.reason}")
-    return found.status == "drained" and not found.left
+    return found
 
 
 async def fence_host(settings: Settings, name: str, *, force: bool, wait: bool) -> int:
@@ -254,7 +261,8 @@ def _drain_path(name: str) -> str:
     return f"/compute/v2.1/mooring/drains/{quote(name, safe='')}"
 
 
-def _progress(found: Drain, words: Mapping[str, str]) -> str:
+def progress(found: Drain, words: Mapping[str, str] = _DRAINED) -> str:
+    """Say how far the emptying of a host is, in one line."""
     counts = {
         words["moved"]: (found.moved, found.moved_stopped),
         "on the way": (found.moving, found.moving_stopped),
@@ -265,6 +273,7 @@ def _progress(found: Drain, words: Mapping[str, str]) -> str:
         f"{count} {what}" + (f" ({stopped} stopped)" if stopped else "")
         for what, (count, stopped) in counts.items()
     )
+    said += f", {len(found.failed)} failed" if found.failed else ""
     status = words.get(found.status, found.status)
     return f"{found.host} {status}: {said}{'. ' if found.note else ''}{found.note}"
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Left(Struct, frozen=True):
-    """A server that stays on its host, and why."""
+    """A server that stays on its host, or is elsewhere in ERROR, and why."""
 
     id: str
     name: str
@@ -33,6 +33,8 @@ class Drain(Struct, frozen=True, kw_only=True):
     moving_stopped: int = 0
     waiting: int = 0
     left: list[Left] = []
+    failed: list[Left] = []
+    """Servers that have left the host, and are in ERROR where they went."""
     note: str = ""
     started_at: datetime
     ended_at: datetime | None = None

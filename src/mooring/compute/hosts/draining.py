@@ -257,6 +257,7 @@ def _view(tx: Session, compute: Compute, row: HostDrain) -> Drain:
         moved=len(done),
         moved_stopped=sum(one.by_drain for one in done),
         left=[typed.convert(one, Left) for one in row.stayed],
+        failed=emptying.failed(tx, row),
         started_at=row.started_at,
         ended_at=row.ended_at,
     )

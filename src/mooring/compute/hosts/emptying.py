@@ -18,6 +18,7 @@ from mooring.compute.hosts.drain_views import Left
 from mooring.compute.moves import migrations
 from mooring.compute.servers import states
 from mooring.compute.tables import (
+    Fault,
     HostDrain,
     InstanceAction,
     InstanceActionEvent,
@@ -100,6 +101,27 @@ def gone(tx: Session, row: HostDrain) -> list[Migration]:
     moves = _moves_since(tx, row)
     away = ([one for one in each if one.status in _ENDED_WELL] for each in moves.values())
     return [each[-1] for each in away if each]
+
+
+def failed(tx: Session, row: HostDrain) -> list[Left]:
+    """Return the servers in ERROR elsewhere, whose last move from a host came to nothing there."""
+    moves = _moves_since(tx, row)
+    ids = [server_id for server_id, mine in moves.items() if mine[-1].status in _ENDED_BADLY]
+    query = select(Server).where(
+        Server.id.in_(ids),
+        Server.host != row.host,
+        Server.vm_state == "error",
+        Server.deleted_at.is_(None),
+    )
+    return [
+        Left(server.id, server.name, f"It is in ERROR on {server.host}. {_fault(tx, server.id)}")
+        for server in tx.execute(query.order_by(Server.created_at, Server.id)).scalars()
+    ]
+
+
+def _fault(tx: Session, server_id: str) -> str:
+    query = select(Fault.message).where(Fault.server_id == server_id)
+    return tx.execute(query.order_by(Fault.id.desc()).limit(1)).scalar() or ""
 
 
 def _servers(tx: Session, host: str) -> list[Server]:
