@@ -91,3 +91,12 @@ async def test_the_command_and_healthz_name_a_silent_host_until_it_answers(
     assert await operations(cloud, capsys) == "Nothing is going on.\n"
     shown = await cloud.ask("GET", f"{VOLUMES}/{made.key('volume')['id']}")
     assert shown.key("volume")["status"] == "available"
+
+
+async def test_a_silent_host_that_nothing_waits_for_is_no_heading_of_the_list(
+    cloud: SimulatedCloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.deliver_to_host = Ice().deliver
+    with pytest.raises(Unavailable):
+        await cloud.known_agents["h1"].host()
+    assert await operations(cloud, capsys) == "Nothing is going on.\n"

@@ -33,8 +33,8 @@ _WATCH_S = 0.5
 _ENDED = ("done", "undone", "failed", "absorbed")
 _ADVICE = """What waits for a silent host goes on when it answers. If it is gone for good, then
 - switch it off and force it down: openstack compute service set --down HOST nova-compute
-- reset what its volumes wait in: openstack volume set --state STATE VOLUME
-- abort what still waits: mooring operations abort ID"""
+- reset what its volumes wait in: openstack volume set --state STATE VOLUME"""
+_ABORT = "- abort what can still turn back, by mooring operations abort ID: "
 
 
 class RunningCloud:
@@ -104,10 +104,8 @@ async def list_operations(cloud: RunningCloud, *, everything: bool) -> None:
         answer = await session.request("GET", f"/mooring/operations{query}", caller=None)
         found += typed.convert(answer.json()["operations"], list[Summary])
         silent |= typed.convert(answer.json()["silent_hosts"], dict[str, str])
-    for said in silent.values():
-        _say(said)
-    if silent:
-        _say(_ADVICE)
+    if any(one.status not in _ENDED for one in found):
+        _say_silent(silent, [one.id for one in found if one.waits and one.may_abort])
     found.sort(key=lambda one: one.created_at, reverse=True)
     rows = [("ID", "OPERATION", "STATUS", "AT STEP", "SINCE", "ON", "WAITS")]
     for one in found:
@@ -115,6 +113,16 @@ async def list_operations(cloud: RunningCloud, *, everything: bool) -> None:
         since, keys = _time(one.created_at), " ".join(one.locks)
         rows.append((one.id, one.name, one.status, step, since, keys, one.waits))
     _say(_columns(rows) if found else "Nothing is going on.")
+
+
+def _say_silent(silent: Mapping[str, str], may_abort: Sequence[str]) -> None:
+    """Name the silent hosts, and what helps whoever waits for them."""
+    for said in silent.values():
+        _say(said)
+    if silent:
+        _say(_ADVICE)
+    if silent and may_abort:
+        _say(_ABORT + " ".join(may_abort))
 
 
 async def show_operation(cloud: RunningCloud, operation_id: str) -> None:

@@ -133,3 +133,20 @@ async def test_operations_and_actions_say_since_when_a_host_is_silent(pair: Comp
     await pair.settle()
     assert await message_of(pair, server_id, "admin") is None
     assert sorted(await pair.disks(server_id, "host2")) == sorted((first, second))
+
+
+async def test_no_abort_is_advised_for_a_stop_that_is_past_its_pivot(pair: ComputeCloud) -> None:
+    server_id = await make_server_on(pair, "host2")
+    cold = Cold(pair)
+    assert await pair.act(server_id, "os-stop") == 202
+    while not any(one.waits for one in await going_on(pair)):
+        pair.clock.advance(1)
+        await asyncio.sleep(0)
+    [stop] = await going_on(pair)
+    assert not stop.may_abort
+    said = await message_of(pair, server_id, "admin")
+    assert said.endswith("(openstack compute service set --down host2 nova-compute).")
+    said = await message_of(pair, server_id, "member")
+    assert said.endswith("ask an administrator to force the host down.")
+    cold.thawed.set()
+    await pair.settle()

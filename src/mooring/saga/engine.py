@@ -21,7 +21,7 @@ from mooring import typed
 from mooring.clock import Clock
 from mooring.errors import Conflict, NotFound, Unavailable, from_record
 from mooring.probe import Probe
-from mooring.saga import journal, locks, ownership
+from mooring.saga import journal, locks, ownership, waiting
 from mooring.saga.children import ended_signal
 from mooring.saga.define import REGISTRY, Lock, Saga, Step
 from mooring.saga.held import HeldError, gives_way, insist_if_held
@@ -31,7 +31,6 @@ from mooring.saga.plan import Plan
 from mooring.saga.runner import Runner
 from mooring.saga.schedule import Schedule
 from mooring.saga.seal import Sealer
-from mooring.saga.slots import read_hindrance
 from mooring.saga.tables import SagaRow
 from mooring.saga.turn import Tools, Work
 from mooring.store.base import Store, after_commit
@@ -47,9 +46,9 @@ ANSWER_WAIT_S = 60.0
 END_WAIT_S = 10.0
 """How long `end` waits at a time: its caller may be a saga, which holds a slot until the answer."""
 GATEWAY_TIMEOUT = 504
-_ONE_WAY = ("failing", "leaving", "owing")
 _ADVICE = (
-    " What it waits for: mooring operations show. A host that is gone for good: force it down."
+    " What it waits for: mooring operations show. A host that is gone for good: switch it off and "
+    "force it down (openstack compute service set --down HOST nova-compute)."
 )
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
@@ -266,20 +265,17 @@ class Engine(Generic[S]):
         if mark.state == "ended":
             message = f"Operation {saga_id} has ended ({mark.outcome}); there is nothing to abort."
             raise Conflict(message)
-        plan = Plan(saga, typed.convert(mark.notes, saga.notes))
-        place = plan.find(mark.heading, mark.step, mark.item)
-        if mark.heading in _ONE_WAY or (
-            mark.heading == "forward" and place is not None and plan.is_behind_pivot(place)
-        ):
-            was_tried = mark.attempts or read_hindrance(mark.waits_for)
-            if insists and place is not None and place.may_be_forgone and was_tried:
+        at = waiting.stand(saga, mark.notes, mark.heading, mark.step, mark.item)
+        if at.is_late:
+            was_tried = waiting.was_tried(mark.attempts, mark.waits_for)
+            if insists and at.may_be_forgone and was_tried:
                 self._ask_abort(tx, saga_id, ABORT_INSISTED)
                 return
             if is_asker:
                 self._tell_given_up(tx, mark)
                 return
             message = f"Operation {saga_id} is past the point of return; it will be finished."
-            raise Conflict(message + _ADVICE if was_tried else message)
+            raise Conflict(message + _ADVICE)
         self._ask_abort(tx, saga_id, ABORT_ASKED)
 
     async def end(self, saga_ids: Sequence[str]) -> None:

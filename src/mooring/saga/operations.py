@@ -13,7 +13,7 @@ from mooring import limits, typed
 from mooring.errors import NotFound
 from mooring.saga.define import REGISTRY
 from mooring.saga.tables import HistoryRow, LockRow, SagaRow
-from mooring.saga.waiting import Engine, hindrance_of
+from mooring.saga.waiting import Engine, Wait, find_waits
 
 _sagas = cast("Table", SagaRow.__table__)
 _locks = cast("Table", LockRow.__table__)
@@ -65,7 +65,9 @@ class Summary(Struct, frozen=True, kw_only=True):
     locks: tuple[str, ...]
     """What it is about, as `server:ID`: the keys it holds or waits for, or held, once ended."""
     waits: str
-    """Which host keeps it waiting, as a sentence; empty when none does."""
+    """Which host keeps it waiting, or why its last attempt failed; empty for neither."""
+    may_abort: bool = False
+    """Whether an abort would be taken, and change something."""
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None
@@ -84,8 +86,11 @@ def list_operations(tx: Session, engine: Engine, *, everything: bool = False) ->
     if not everything:
         query = query.where(_sagas.c.state != "ended")
     rows = tx.execute(query.limit(limits.OPERATIONS_LISTED)).mappings().all()
-    keys = _load_locks(tx, [row["id"] for row in rows])
-    return [_summarise(dict(row), keys.get(row["id"], ()), engine) for row in rows]
+    ids = [row["id"] for row in rows]
+    keys, waits, now = _load_locks(tx, ids), find_waits(tx, engine, ids), engine.clock.now()
+    return [
+        _summarise(dict(row), keys.get(row["id"], ()), waits.get(row["id"]), now) for row in rows
+    ]
 
 
 def show_operation(tx: Session, engine: Engine, saga_id: str) -> Operation:
@@ -97,7 +102,8 @@ def show_operation(tx: Session, engine: Engine, saga_id: str) -> Operation:
     lines = select(_history).where(_history.c.saga_id == saga_id).order_by(_history.c.id)
     attempts = [_attempt(dict(line)) for line in tx.execute(lines).mappings()]
     keys = _load_locks(tx, [saga_id]).get(saga_id, ())
-    return Operation(_summarise(dict(row), keys, engine), tuple(attempts))
+    wait = find_waits(tx, engine, [saga_id]).get(saga_id)
+    return Operation(_summarise(dict(row), keys, wait, engine.clock.now()), tuple(attempts))
 
 
 def _load_locks(tx: Session, saga_ids: list[str]) -> dict[str, tuple[str, ...]]:
@@ -108,8 +114,9 @@ def _load_locks(tx: Session, saga_ids: list[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _summarise(row: dict[str, Any], keys: tuple[str, ...], engine: Engine) -> Summary:
-    hindrance = hindrance_of(engine, row["id"], row["waits_for"])
+def _summarise(
+    row: dict[str, Any], keys: tuple[str, ...], wait: Wait | None, now: datetime
+) -> Summary:
     return Summary(
         id=row["id"],
         name=row["name"],
@@ -124,7 +131,8 @@ def _summarise(row: dict[str, Any], keys: tuple[str, ...], engine: Engine) -> Su
         request_id=row["request_id"],
         parent_id=row["parent_id"],
         locks=keys or _former_keys(row),
-        waits=hindrance.describe(engine.clock.now()) + "." if hindrance else "",
+        waits=wait.describe(now) if wait else "",
+        may_abort=wait.may_abort if wait else False,
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         ended_at=row["ended_at"],

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from sqlalchemy.orm import Session
 
 from mooring import limits
-from mooring.bulkhead import Hindrance
 from mooring.compute.actions import action_list
 from mooring.compute.actions.action_list import ActionQuery
 from mooring.compute.servers import servers
@@ -18,7 +17,7 @@ from mooring.compute.tables import InstanceAction, InstanceActionEvent, Server
 from mooring.compute.wire.api import queries
 from mooring.compute.wire.api.values import microsecond, moment
 from mooring.errors import Invalid
-from mooring.saga import waiting
+from mooring.saga.waiting import Wait, find_waits
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply
 
@@ -29,7 +28,7 @@ _PATH = "/servers/{server_id}/os-instance-actions"
 _DELETED_SINCE = (2, 21)
 _PAGED_SINCE = (2, 58)
 Waits: TypeAlias = dict[str, str]
-"""Which host keeps an operation waiting, and what can be done about it, by the operation's id."""
+"""What keeps an operation waiting, and what can be done about it, by the operation's id."""
 
 
 @api.get(_PATH, policy=f"{_RULE}list")
@@ -108,29 +107,33 @@ def _visible(tx: Session, call: Call[Compute]) -> Server:
 
 
 def _find_waits(tx: Session, call: Call[Compute], actions: Sequence[InstanceAction]) -> Waits:
-    """Return which hosts keep actions waiting. Only who may see events learns a host's name."""
+    """Return what keeps actions waiting. Only who may see events learns a silent host's name."""
     engine, now = call.service.sagas, call.service.clock.now()
     ids = [action.saga_id for action in actions if action.saga_id]
     name = "" if call.allowed(f"{_RULE}events") else "The host"
     return {
-        saga_id: f"{hindrance.describe(now, name)}.{_advise(saga_id, hindrance, is_told=not name)}"
-        for saga_id, hindrance in waiting.find_hindrances(tx, engine, ids).items()
+        saga_id: said + _advise(saga_id, wait, is_told=not name)
+        for saga_id, wait in find_waits(tx, engine, ids).items()
+        if (said := wait.describe(now, name))
     }
 
 
-def _advise(saga_id: str, hindrance: Hindrance, *, is_told: bool) -> str:
+def _advise(saga_id: str, wait: Wait, *, is_told: bool) -> str:
     """Say what ends the wait for a silent host: to whom is told its name, how."""
-    if hindrance.since is None:
+    if wait.hindrance is None or wait.hindrance.since is None:
         return ""
     if not is_told:
+        abort = f" or to abort operation {saga_id}" if wait.may_abort else ""
         return (
             " The operation goes on when it answers. If that takes too long, ask an administrator "
-            f"to force the host down or to abort operation {saga_id}."
+            f"to force the host down{abort}."
         )
+    host = wait.hindrance.host
+    abort = f", or abort the operation (mooring operations abort {saga_id})"
     return (
         " The operation goes on when it answers. If the host is gone, switch it off and force it "
-        f"down (openstack compute service set --down {hindrance.host} nova-compute), or abort the "
-        f"operation (mooring operations abort {saga_id})."
+        f"down (openstack compute service set --down {host} nova-compute)"
+        f"{abort if wait.may_abort else ''}."
     )
 
 
