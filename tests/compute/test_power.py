@@ -98,6 +98,8 @@ async def test_start_goes_on_without_a_volume_whose_attachment_is_gone(cloud: Co
     assert (await state(cloud, server_id))[0] == "ACTIVE"
     assert await cloud.disks(server_id) == []
     assert await cloud.attachments(server_id, "2.1") == []
+    assert await cloud.connections("host1") == []
+    assert await cloud.complaints() == []
 
 
 async def test_failed_start_leaves_the_server_stopped_with_a_failed_action(

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from mooring.agent_api.disks import DiskSpec, GuestDisk
-from mooring.agent_api.servers import ServerSpec
+from mooring.agent_api.servers import PowerRequest, ServerSpec
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.fence.operation import Operation
 from tests.agent.hosts import TestHost, new_id, operation
@@ -72,6 +72,20 @@ async def test_a_guest_only_reads_what_is_exported_to_be_read(host: TestHost) ->
     assert (shown.read_only, shown.live, shown.persistent) == (True, True, True)
     await unplug(host, server_id, disk)
     assert not (await host.plug(server_id, disk)).read_only
+
+
+async def test_what_a_guest_is_not_given_again_is_disconnected(host: TestHost) -> None:
+    kept, lost, server_id = await host.make_disk(), await host.make_disk(), new_id()
+    await host.boot(server_id, [kept, lost])
+    reboot = PowerRequest(state="reboot", mode="hard", disks=[kept])
+    for _ in range(2):
+        guest = await host.client.set_power(server_id, reboot, operation=operation())
+        assert [disk.attachment_id for disk in guest.disks] == [kept.attachment_id]
+        assert guest.state == "running"
+        assert (await connected(host, kept), await connected(host, lost)) == (
+            [kept.attachment_id],
+            [],
+        )
 
 
 async def test_a_connection_that_another_guest_uses_stays(host: TestHost) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -113,6 +113,7 @@ async def set_power(call: Call[Agent]) -> Answer:
         call.agent.probe.at("agent/set_power/off")
     if request.disks is not None:
         await hypervisor.redefine_start(server_id, await _plans(call, request.disks), rescue)
+        await _leave_lost(call, known, {disk.attachment_id for disk in request.disks})
     if request.shares is not None:
         await hypervisor.redefine_shares(server_id, tuple(request.shares))
     await _give_drive(call, drive)
@@ -122,6 +123,19 @@ async def set_power(call: Call[Agent]) -> Answer:
         await call.agent.copying.withdraw(server_id)
         await _start(call)
     return Answer(body=await _get(call))
+
+
+async def _leave_lost(call: Call[Agent], before: Guest, given: Collection[str]) -> None:
+    """Disconnect what a guest had and is not given again, which nobody else will ask for.
+
+    Its attachment is gone, by an administrator's word: no row names it any more.
+    """
+    connections = call.agent.connections
+    for disk in before.disks:
+        if disk.attachment_id in given:
+            continue
+        if connections.servers(disk.attachment_id) == (before.server_id,):
+            await connections.disconnect(disk.attachment_id)
 
 
 @handlers.of(verbs.READ_CONSOLE)
