@@ -127,6 +127,18 @@ async def test_where_locks_are_hidden_the_last_word_of_compute_tells(
     assert await cloud.complaints() == []
 
 
+async def test_where_locks_are_hidden_a_refusal_of_nova_leaves_nothing(
+    cloud: VolumeCloud, compute: Assisting
+) -> None:
+    volume_id, _ = await attached(cloud)
+    cloud.storage.shows_locks = compute.buried.knows = False
+    compute.refusal = Conflict("The guest cannot do that.")
+    await begin(cloud, volume_id)
+    await cloud.settle()
+    assert [file.snapshots for file in await cloud.storage.volumes()] == [[]]
+    assert await cloud.complaints() == []
+
+
 async def test_an_overlay_that_a_guest_may_write_to_is_kept(
     cloud: VolumeCloud, compute: Assisting
 ) -> None:

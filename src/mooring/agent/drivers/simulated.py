@@ -222,16 +222,19 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
 
     async def holders(self, volume_id: str) -> Holders:
         require(await self.find(volume_id), volume_id)
-        is_seen = self.shows_locks
-        if is_seen and not simulated_pool.is_open(self._db, volume_id):
+        if not self.shows_locks:
+            return Holders(held=None, holders=self._exported(volume_id))
+        if not simulated_pool.is_open(self._db, volume_id):
             return Holders(held=False)
+        return Holders(held=True, holders=self._exported(volume_id))
+
+    def _exported(self, volume_id: str) -> list[Holder]:
         query = (
             "SELECT attachment_id, host FROM exports WHERE volume_id = ? AND until IS NULL "
             "ORDER BY attachment_id"
         )
         found = self._db.execute(query, (volume_id,)).fetchall()
-        held = True if is_seen else None
-        return Holders(held=held, holders=[Holder(attachment_id=a, host=h) for a, h in found])
+        return [Holder(attachment_id=a, host=h) for a, h in found]
 
     async def leftovers(self) -> list[str]:
         return []

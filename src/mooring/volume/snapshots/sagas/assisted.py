@@ -50,6 +50,25 @@ class Told:
         self.failed = status in _FAILED
         self.done = not self.failed and progress >= WORK_DONE
 
+    def has_switched(self, file: SnapshotFile) -> bool:
+        """Whether a guest writes to the overlay, for good.
+
+        Compute takes the guest back before it says that it failed. Short of that the locks on the
+        files know best, where there are any.
+        """
+        if self.failed or file.held == "below":
+            return False
+        return self.done or file.held == "overlay"
+
+    def may_have_switched(self, file: SnapshotFile) -> bool:
+        """Whether a guest writes to the overlay, or may for all anybody knows."""
+        is_unheard = not self.failed and not self.is_last
+        return self.has_switched(file) or (file.held == "unknown" and is_unheard)
+
+
+Judge = Callable[["SnapshotFile"], bool]
+"""Tells of a snapshot's file whether a guest has switched over to it."""
+
 
 async def hear(run: Run[Volume], snapshot_id: str, *, is_last: bool = False) -> Told:
     """Return what compute has said of a snapshot."""
@@ -129,6 +148,11 @@ async def give_up(run: Run[Volume], snapshot_id: str, operation: Operation) -> T
     return told
 
 
+def was_refused(notes: Assisted, run: Run[Volume]) -> bool:
+    """Whether compute would not even begin when it was asked."""
+    return not notes.give_up_at and run.error is not None and run.error.kind != "unavailable"
+
+
 def accept(tx: Session, snapshot_id: str) -> None:
     """Take compute's word for the snapshot, and refuse what it may still say.
 
@@ -139,23 +163,6 @@ def accept(tx: Session, snapshot_id: str) -> None:
         raise Unavailable("The compute service has just taken its word back.")
     if row is not None:
         row.told, row.progress = CLOSED, ACCEPTED
-
-
-def is_switched(file: SnapshotFile, told: Told) -> bool:
-    """Whether a guest writes to the overlay, for good.
-
-    Compute takes the guest back before it says that it failed. Short of that the locks on the files
-    know best, where there are any.
-    """
-    if told.failed or file.held == "below":
-        return False
-    return told.done or file.held == "overlay"
-
-
-def may_be_switched(file: SnapshotFile, told: Told) -> bool:
-    """Whether a guest writes to the overlay, or may for all anybody knows."""
-    is_unheard = not told.failed and not told.is_last
-    return is_switched(file, told) or (file.held == "unknown" and is_unheard)
 
 
 def is_merged(file: SnapshotFile | None, told: Told) -> bool:

@@ -75,14 +75,12 @@ async def drop_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
 
     The snapshot is in `error` then, and deleting it merges the files.
     """
-    agent = await backends.agent_of(run, notes.host)
-    known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
+    agent, names = await backends.agent_of(run, notes.host), (notes.volume_id, notes.snapshot_id)
+    known = await agent.show_snapshot(*names)
     if notes.server_id and known is not None and known.state == "taken":
         return
     # Compute was not asked, or has said that the guest has left it: else it was kept.
-    await agent.delete_snapshot(
-        notes.volume_id, notes.snapshot_id, released=True, operation=run.operation
-    )
+    await agent.delete_snapshot(*names, released=True, operation=run.operation)
 
 
 async def switch_guest(notes: CreateSnapshot, run: Run[Volume]) -> Together | None:
@@ -91,7 +89,7 @@ async def switch_guest(notes: CreateSnapshot, run: Run[Volume]) -> Together | No
         return None
     question = assisted.Question(
         ask=lambda: _ask(notes, run),
-        is_done=lambda told: _has_switched(notes, run, told),
+        is_done=lambda told: _is_taken(notes, run, told.has_switched),
         deadline_s=run.service.settings.snapshot_deadline_s,
     )
     await assisted.await_compute(run, notes, question)
@@ -110,12 +108,12 @@ async def _ask(notes: CreateSnapshot, run: Run[Volume]) -> None:
     )
 
 
-async def _has_switched(notes: CreateSnapshot, run: Run[Volume], told: assisted.Told) -> bool:
+async def _is_taken(notes: CreateSnapshot, run: Run[Volume], judge: assisted.Judge) -> bool:
     agent = await backends.agent_of(run, notes.host)
     known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
     if known is None:
         return False
-    return known.state == "taken" or assisted.is_switched(known, told)
+    return known.state == "taken" or judge(known)
 
 
 async def settle_guest(notes: CreateSnapshot, run: Run[Volume]) -> None:
@@ -127,9 +125,8 @@ async def settle_guest(notes: CreateSnapshot, run: Run[Volume]) -> None:
     if not notes.server_id:
         return
     told = await assisted.give_up(run, notes.snapshot_id, run.operation)
-    agent = await backends.agent_of(run, notes.host)
-    known = await agent.show_snapshot(notes.volume_id, notes.snapshot_id)
-    if known is not None and (known.state == "taken" or assisted.may_be_switched(known, told)):
+    told.is_last |= assisted.was_refused(notes, run)
+    if await _is_taken(notes, run, told.may_have_switched):
         await keep_overlay(notes, run)
 
 
