@@ -19,6 +19,7 @@ from mooring.agent.app import RunningAgent
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.mirrors import SwitchRequest
 from mooring.agent_api.moves import Portrait
 from mooring.agent_api.servers import PowerRequest
 from mooring.errors import Conflict, NotFound, Unavailable
@@ -93,6 +94,25 @@ async def test_a_guest_runs_on_at_the_other_host(pair: Pair) -> None:
     await pair.here.client.delete_server(pair.server_id, operation=operation())
     await pair.here.client.disconnect(pair.disk.attachment_id, operation=operation())
     assert await pair.states() == ("absent", "running")
+
+
+async def test_a_copy_that_nobody_waits_for_ends_before_its_guest_is_sent(pair: Pair) -> None:
+    new, client = await pair.here.make_disk(), pair.here.client
+    names = pair.server_id, pair.disk.volume_id
+    await client.mirror_disk(*names, new, operation=operation())
+    pair.knobs.knobs.hold("send_memory")
+    sending = asyncio.create_task(pair.send())
+    assert await until_told(pair.is_on_its_way, 60.0, pause_s=0.0)
+    with pytest.raises(Conflict, match="ended before its time"):
+        await client.mirroring(*names)
+    pair.knobs.knobs.release("send_memory")
+    await sending
+    wanted = SwitchRequest(volume_id=new.volume_id, attachment_id=new.attachment_id)
+    await pair.there.client.connect(
+        new.attachment_id, new.volume_id, new.connection, operation=operation()
+    )
+    with pytest.raises(Conflict, match="ended before its time"):
+        await pair.there.client.switch_disk(*names, wanted, operation=operation())
 
 
 async def test_what_has_moved_is_sent_again_in_vain_and_started_nowhere_else(pair: Pair) -> None:

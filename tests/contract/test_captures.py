@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import pytest
 
 from mooring import qcow2
 from mooring.agent.qemu_img import GIB
+from mooring.agent.settings import HypervisorKind
 from mooring.agent_api.captures import Capture
 from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.servers import PowerRequest, RootDisk, ServerSpec
 from mooring.errors import NotFound, Unavailable
-from tests.agent.hosts import TestHost, new_id, operation, stream
+from tests.agent.hosts import TestHost, new_id, open_host, operation, stream
 
 pytestmark = pytest.mark.anyio
 STATES = ["running", "off", "pause", "suspend"]
@@ -75,6 +78,39 @@ async def test_the_next_capture_takes_the_place_of_one_that_nobody_removed(host:
     await host.client.put_capture(server_id, second, operation=operation())
     assert await host.client.show_capture(server_id, first) is None
     assert await host.client.show_capture(server_id, second) is not None
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
+async def test_a_copy_that_nobody_waits_for_keeps_no_guest_from_being_suspended(
+    kind: HypervisorKind, inner_dirs: dict[str, Path], tmp_path: Path
+) -> None:
+    """As an agent leaves one that died in the middle of a capture."""
+    async with open_host(inner_dirs[kind], kind) as (host, running):
+        server_id, hypervisor = new_id(), cast("Any", running.agent.hypervisor)
+        await host.boot(server_id)
+        await begin_copy(hypervisor, server_id, tmp_path / "left.qcow2")
+        asked: list[tuple[Literal["suspend", "resume"], str]]
+        asked = [("suspend", "suspended"), ("resume", "running")]
+        for word, wanted in asked:
+            request = PowerRequest(state=word)
+            guest = await host.client.set_power(server_id, request, operation=operation())
+            assert guest.state == wanted
+        await host.client.put_capture(server_id, new_id(), operation=operation())
+        await host.remove(server_id)
+
+
+async def begin_copy(hypervisor: Any, server_id: str, written: Path) -> None:
+    from mooring.agent.libvirt import captures
+
+    def passing(_: str) -> None:
+        return
+
+    def begin(domain: Any) -> None:
+        vars(captures)["_copy"](domain, written, passing)
+
+    await hypervisor._make_target(written, GIB, "a capture")  # noqa: SLF001 (nothing else leaves one)
+    await hypervisor._with(server_id, begin)  # noqa: SLF001 (nor anything else)
 
 
 async def test_what_is_not_there_is_not_captured(host: TestHost) -> None:

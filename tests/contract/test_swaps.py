@@ -224,6 +224,34 @@ async def test_a_swapped_guest_keeps_its_memory_and_its_volume_when_suspended(
     assert (await host.client.read_console(swap.server_id)).count("mooring-guest: up") == 1
 
 
+async def test_a_copy_that_nobody_waits_for_ends_when_its_guest_is_suspended(
+    host: TestHost,
+) -> None:
+    swap = await prepare(host)
+    await swap.whole_copy()
+    await swap.power("suspend")
+    assert await swap.disks() == [(swap.old.volume_id, swap.old.attachment_id, False, True)]
+    await swap.power("resume")
+    assert await swap.disks() == [swap.has(swap.old)]
+    with pytest.raises(Conflict, match="ended before its time"):
+        await swap.switch()
+    await swap.stop()
+    await swap.whole()
+    assert await swap.disks() == [swap.has(swap.new)]
+
+
+async def test_a_disk_does_not_grow_while_it_is_copied(host: TestHost) -> None:
+    swap = await prepare(host)
+    await swap.whole_copy()
+    with pytest.raises(Conflict, match="is copied to another one, and was not grown") as caught:
+        await host.client.resize_disk(*swap.names, 2 * GIB, operation=operation())
+    assert caught.value.detail["busy"] is True
+    assert (await host.client.show_disk_size(*swap.names)).image_bytes == GIB
+    await swap.stop()
+    size = await host.client.resize_disk(*swap.names, 2 * GIB, operation=operation())
+    assert (size.guest_bytes, size.image_bytes) == (2 * GIB, 2 * GIB)
+
+
 async def test_a_volume_is_swapped_again_and_again(host: TestHost) -> None:
     swap = await prepare(host)
     await swap.whole()

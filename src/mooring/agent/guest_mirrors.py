@@ -88,6 +88,15 @@ def is_shared(server_id: str, volume_id: str) -> Conflict:
     )
 
 
+def is_copied(server_id: str, volume_id: str) -> Conflict:
+    """Return the refusal to change the size of a disk beside its copy."""
+    return Conflict(
+        f"Volume {volume_id} of server {server_id} is copied to another one, and was not grown. "
+        "Ask again when that is over.",
+        busy=True,
+    )
+
+
 def copy_ended(server_id: str, volume_id: str) -> Conflict:
     """Return what became of a copy that is not there any more."""
     return Conflict(

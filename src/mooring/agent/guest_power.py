@@ -34,7 +34,7 @@ class GuestPower(Protocol):
         ...
 
     async def suspend(self, server_id: str) -> None:
-        """Write the guest's memory to a file, and end its emulator.
+        """Write the guest's memory to a file, and end its emulator, with the copies it makes.
 
         Nothing for one that is suspended; one that was refused runs on. Raises NotFound, Conflict:
         it is off; NoCapacity: there is no room for the file.

@@ -236,7 +236,8 @@ class Hypervisor(GuestPower, GuestRoots, GuestMirrors, GuestRescue, Protocol):
 
         Returns what guest and image have then. An image of that size, or a larger one, is left so,
         and the guest told of what it has: an order that comes late makes nothing smaller. Raises
-        NotFound without guest or disk, NoCapacity, Invalid for an image on the network.
+        NotFound without guest or disk, NoCapacity, Invalid for an image on the network, Conflict
+        for a disk that is copied to another volume.
         """
         ...
 
@@ -311,8 +312,9 @@ class Hypervisor(GuestPower, GuestRoots, GuestMirrors, GuestRescue, Protocol):
     async def send(self, server_id: str, arrival: Arrival) -> None:
         """Send a guest there, running all the time, and return when it is there: `migrated` here.
 
-        One that is `migrated` is left so. Cancelled, it sends no more. Raises NotFound, Conflict,
-        Unavailable; where the guest is then, only both hosts tell.
+        Its emulator's copies are ended first. One that is `migrated` is left so. Cancelled, it
+        sends no more. Raises NotFound, Conflict, Unavailable; where the guest is then, only both
+        hosts tell.
         """
         ...
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from mooring.agent import simulated_overlays as overlays
 from mooring.agent import simulated_pool
 from mooring.agent.device_names import assign_devices, choose_device
+from mooring.agent.guest_mirrors import is_copied
 from mooring.agent.hypervisor import (
     DiskPlan,
     GuestPlan,
@@ -196,6 +197,8 @@ class SimulatedHypervisor(SimulatedUnplugging):
         disk = overlays.find(guest, volume_id)
         if disk.live and disk.read_only:
             raise Invalid(f"The guest may only read volume {volume_id}, so it cannot make it grow.")
+        if disk.mirror is not None:
+            raise is_copied(server_id, volume_id)
         path, image_bytes = file_of(disk.source, "growing").path, read_image(disk)
         wanted = grown_size(size_bytes, image_bytes)
         if wanted > image_bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from mooring.agent import simulated_copy_starts as copy_starts
 from mooring.agent import simulated_pool
 from mooring.agent.hypervisor import (
     SECTOR_BYTES,
@@ -119,6 +120,10 @@ class SimulatedMoves(SimulatedDrives):
         if self._get(server_id).state == "migrated":
             return
         guest = self._get_alive(server_id)
+        for disk in guest.disks:
+            # Nobody waits for its end: a saga that copies holds its server.
+            disk.mirror = None
+        copy_starts.settle(self._world, guest)
         with _open_there(arrival.address) as there:
             there.save(_arriving(guest, arrival))
         self._sent[server_id] = False

@@ -18,7 +18,7 @@ import libvirt
 
 from mooring.agent.copies import check_room
 from mooring.agent.guest_files import BASE, ROOT, ROOT_FORMAT
-from mooring.agent.libvirt import copy_starts, domain_xml, open_files
+from mooring.agent.libvirt import copy_ends, copy_starts, domain_xml, open_files
 from mooring.agent.libvirt.standstill import LibvirtStandstill
 from mooring.agent.limits import AGENT_MERGE_POLL_S
 from mooring.errors import Conflict, NotFound, Unavailable
@@ -116,18 +116,8 @@ def _stop(domain: Any) -> None:
     """End the copy of a root disk, if there is one."""
     copy_starts.settle(domain)
     root = domain_xml.find_root(domain.XMLDesc(0))
-    if root is None:
-        return
-    device = root.device.removeprefix("/dev/")
-    job = domain.blockJobInfo(device, 0)
-    if not job or job["type"] != _COPY:
-        return
-    try:
-        domain.blockJobAbort(device, 0)
-    except libvirt.libvirtError:
-        # It may have ended by itself between the two calls.
-        if domain.isActive() and domain.blockJobInfo(device, 0):
-            raise
+    if root is not None:
+        copy_ends.end_job(domain, copy_ends.target_of(root))
 
 
 def _root_device(domain: Any) -> str:

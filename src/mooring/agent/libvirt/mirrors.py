@@ -24,15 +24,16 @@ from mooring.agent.guest_mirrors import (
 )
 from mooring.agent.hypervisor import DiskPlan, no_disk
 from mooring.agent.libvirt import (
+    copy_ends,
     copy_starts,
     devices,
     disk_sources,
-    domain_xml,
     open_files,
     states,
     swapped,
 )
 from mooring.agent.libvirt.captures import LibvirtCaptures
+from mooring.agent.libvirt.copy_ends import target_of
 from mooring.agent.libvirt.devices import Places
 from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.libvirt.swapped import Swap
@@ -51,7 +52,6 @@ _FLAGS = (
     | libvirt.VIR_DOMAIN_BLOCK_COPY_SYNCHRONOUS_WRITES
 )
 _PIVOT = libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT
-_SECURE = int(libvirt.VIR_DOMAIN_XML_SECURE)
 
 
 class LibvirtMirrors(LibvirtCaptures):
@@ -85,7 +85,7 @@ class LibvirtMirrors(LibvirtCaptures):
 def _begin(domain: Any, volume_id: str, new: DiskPlan, passing: Passing) -> None:
     copy_starts.settle(domain)
     live = _find_live(domain, volume_id)
-    server_id, device = domain.UUIDString(), _target(live)
+    server_id, device = domain.UUIDString(), target_of(live)
     if live.shareable:
         raise is_shared(server_id, volume_id)
     file_of(live.source, "a swap")
@@ -101,7 +101,7 @@ def _begin(domain: Any, volume_id: str, new: DiskPlan, passing: Passing) -> None
         if swapped.find_pending(domain.XMLDesc(0), device):
             return
         # It was given up before it had begun, and may miss what the guest wrote since.
-        _end_job(domain, device)
+        copy_ends.end_job(domain, device)
     new_bytes = read_own_bytes(Path(file.path), file.format)
     check_equal(new.volume_id, new_bytes, domain.blockInfo(device)[0])
     swap = Swap(alias="", volume_id=new.volume_id, attachment_id=new.attachment_id, file=file.path)
@@ -119,7 +119,7 @@ def _begin(domain: Any, volume_id: str, new: DiskPlan, passing: Passing) -> None
 def _show(domain: Any, volume_id: str) -> Mirroring:
     live = _find_live(domain, volume_id)
     # Before the XML: of a job that ends between the two nothing is believed.
-    job = domain.blockJobInfo(_target(live), 0)
+    job = domain.blockJobInfo(target_of(live), 0)
     if not job or job["type"] != _COPY:
         raise copy_ended(domain.UUIDString(), volume_id)
     return Mirroring(
@@ -135,7 +135,7 @@ def _stop(domain: Any, volume_id: str, attachment_id: str) -> None:
         raise is_switched(domain.UUIDString(), volume_id)
     live = places.live.disk(volume_id) if places.live else None
     if live is not None:
-        _end(domain, live)
+        copy_ends.end(domain, live)
 
 
 def _switch(domain: Any, volume_id: str, new: DiskPlan) -> GuestDisk:
@@ -144,10 +144,10 @@ def _switch(domain: Any, volume_id: str, new: DiskPlan) -> GuestDisk:
         live = places.live.disk(volume_id) if places.live else None
         if live is None or not _is_in_step(domain, live, new):
             if live is not None:
-                _end(domain, live)
+                copy_ends.end(domain, live)
             raise copy_ended(domain.UUIDString(), volume_id)
-        _redefine(domain, volume_id, new)
-        domain.blockJobAbort(_target(live), _PIVOT)
+        copy_ends.redefine(domain, volume_id, new)
+        domain.blockJobAbort(target_of(live), _PIVOT)
     if places.live is not None:
         swapped.settle(domain, new.volume_id)
     shown = states.show_disks(devices.read(domain))
@@ -157,17 +157,17 @@ def _switch(domain: Any, volume_id: str, new: DiskPlan) -> GuestDisk:
 def _end_all(domain: Any, volume_id: str, attachment_id: str) -> None:
     live = devices.read(domain).live
     for disk in live.volumes if live else ():
-        swap = swapped.find_pending(domain.XMLDesc(0), _target(disk))
+        swap = swapped.find_pending(domain.XMLDesc(0), target_of(disk))
         if swap is None:
             # Whichever volume the copy was to, which was given up before it had begun.
-            _end_job(domain, _target(disk))
+            copy_ends.end_job(domain, target_of(disk))
         if swap is None or swap.attachment_id == disk.attachment_id:
             continue
         leaves = _is(disk, volume_id, attachment_id)
         if leaves and _finish(domain, disk, swap):
             continue
         if leaves or _is(swap, volume_id, attachment_id):
-            _end(domain, disk)
+            copy_ends.end(domain, disk)
 
 
 def _is(disk: DefinedDisk | Swap, volume_id: str, attachment_id: str) -> bool:
@@ -182,42 +182,10 @@ def _finish(domain: Any, live: DefinedDisk, swap: Swap) -> bool:
     source = FileSource(path=mirror.path, format=mirror.format)
     plan = DiskPlan(volume_id=swap.volume_id, attachment_id=swap.attachment_id, source=source)
     if not devices.read(domain).config.disk(swap.volume_id, swap.attachment_id):
-        _redefine(domain, live.volume_id, plan)
-    domain.blockJobAbort(_target(live), _PIVOT)
+        copy_ends.redefine(domain, live.volume_id, plan)
+    domain.blockJobAbort(target_of(live), _PIVOT)
     swapped.settle(domain, swap.volume_id)
     return True
-
-
-def _end(domain: Any, live: DefinedDisk) -> None:
-    """End the copy of a disk, if any: it is what it was, now and at the next start."""
-    device = _target(live)
-    copy_starts.settle(domain)
-    # By the job: of a copy that was given up nothing is noted, and QEMU may have the file open yet.
-    _end_job(domain, device)
-    swap = swapped.find_pending(domain.XMLDesc(0), device)
-    if swap is None:
-        return
-    if devices.read(domain).config.disk(swap.volume_id, swap.attachment_id):
-        _redefine(domain, swap.volume_id, _plan(live))
-    swapped.forget(domain, device)
-
-
-def _end_job(domain: Any, device: str) -> None:
-    job = domain.blockJobInfo(device, 0)
-    if job and job["type"] == _COPY:
-        try:
-            domain.blockJobAbort(device, 0)
-        except libvirt.libvirtError:
-            # It may have ended by itself between the two calls.
-            if domain.isActive() and domain.blockJobInfo(device, 0):
-                raise
-
-
-def _redefine(domain: Any, volume_id: str, new: DiskPlan) -> None:
-    """Let the next start have another volume in the place of one."""
-    xml = domain.XMLDesc(devices.INACTIVE | _SECURE)
-    direct = devices.opens_directly(new.source)
-    domain.connect().defineXML(domain_xml.replace_disk(xml, volume_id, new, direct=direct))
 
 
 def _has(places: Places, attachment_id: str) -> bool:
@@ -239,19 +207,6 @@ def _find_live(domain: Any, volume_id: str) -> DefinedDisk:
     if (found := places.live.disk(volume_id)) is None:
         raise no_disk(domain.UUIDString(), volume_id)
     return found
-
-
-def _plan(disk: DefinedDisk) -> DiskPlan:
-    return DiskPlan(
-        volume_id=disk.volume_id,
-        attachment_id=disk.attachment_id,
-        source=disk.source,
-        read_only=disk.read_only,
-    )
-
-
-def _target(disk: DefinedDisk) -> str:
-    return disk.device.removeprefix("/dev/")
 
 
 def _write_target(file: FileSource) -> str:

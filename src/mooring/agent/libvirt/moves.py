@@ -18,7 +18,14 @@ import structlog
 from mooring.agent.guest_calls import run_apart
 from mooring.agent.guest_files import stands_alone
 from mooring.agent.hypervisor import SECTOR_BYTES, Landing
-from mooring.agent.libvirt import domain_xml, drive_devices, power, rescue_devices, states
+from mooring.agent.libvirt import (
+    copy_ends,
+    domain_xml,
+    drive_devices,
+    power,
+    rescue_devices,
+    states,
+)
 from mooring.agent.libvirt.connection import guarded
 from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.libvirt.drives import LibvirtDrives
@@ -131,6 +138,7 @@ class LibvirtMoves(LibvirtDrives):
             if state == "migrated":
                 return
             _check_alive(server_id, state)
+            await self._with(server_id, copy_ends.end_all)
             await self._send(server_id, arrival)
 
     async def _send(self, server_id: str, arrival: Arrival) -> None:

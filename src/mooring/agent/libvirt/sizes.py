@@ -10,8 +10,9 @@ from typing import Any
 
 import libvirt
 
+from mooring.agent.guest_mirrors import is_copied
 from mooring.agent.hypervisor import grown_size, no_disk
-from mooring.agent.libvirt import devices
+from mooring.agent.libvirt import devices, open_files
 from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.qemu_img import QemuImg, read_own_bytes
 from mooring.agent.sources import file_of
@@ -44,7 +45,7 @@ def resize_live(domain: Any, volume_id: str, size_bytes: int) -> DiskSize | None
     """Let QEMU grow a disk's image and tell its guest; None when there is no QEMU any more.
 
     QEMU tells the guest also when the image has that size already, or more. Raises NotFound,
-    Invalid.
+    Invalid, Conflict: it is copied.
     """
     places = devices.read(domain)
     if places.live is None:
@@ -52,6 +53,8 @@ def resize_live(domain: Any, volume_id: str, size_bytes: int) -> DiskSize | None
     disk = _require(places.live.disk(volume_id), domain, volume_id)
     if disk.read_only:
         raise Invalid(f"The guest may only read volume {volume_id}, so it cannot make it grow.")
+    if open_files.read_mirror(domain.XMLDesc(0), volume_id) is not None:
+        raise is_copied(domain.UUIDString(), volume_id)
     wanted = grown_size(size_bytes, _read_image(disk))
     target = disk.device.removeprefix("/dev/")
     try:

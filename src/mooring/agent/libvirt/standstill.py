@@ -5,7 +5,7 @@ from __future__ import annotations
 import libvirt
 import structlog
 
-from mooring.agent.libvirt import copy_starts, domain_xml, memory
+from mooring.agent.libvirt import copy_ends, copy_starts, domain_xml, memory
 from mooring.agent.libvirt.disks import LibvirtDisks
 from mooring.agent.limits import AGENT_GUEST_MEMORY_S
 from mooring.errors import MooringError
@@ -36,6 +36,7 @@ class LibvirtStandstill(LibvirtDisks):
         directory = self._connection.memory_directory
         async with self._lock(server_id):
             await self._with(server_id, lambda domain: memory.prepare(domain, directory))
+            await self._with(server_id, copy_ends.end_all)
             await self._with(
                 server_id, lambda domain: memory.save(domain, directory), AGENT_GUEST_MEMORY_S
             )
