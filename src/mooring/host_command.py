@@ -86,7 +86,7 @@ async def list_hosts(settings: Settings) -> None:
         if one.status in {GOES_ON, FAILED}:
             click.echo(_fenced(one))
         if one.forced_down:
-            click.echo(_forced_down(one))
+            click.echo(forced_down(one))
 
 
 async def show_host(settings: Settings, name: str) -> None:
@@ -203,7 +203,7 @@ async def show_fence(settings: Settings, name: str) -> int:
 def _say_fence(found: Fence) -> int:
     click.echo(_fenced(found))
     if found.forced_down:
-        click.echo(_forced_down(found))
+        click.echo(forced_down(found))
     return 0 if found.status == FENCED else 1
 
 
@@ -230,17 +230,35 @@ def _fenced(found: Fence) -> str:
     return f"Host {name} was never fenced."
 
 
-def _forced_down(found: Fence) -> str:
+def forced_down(found: Fence) -> str:
+    """Say since when a host is forced down, by whom, why, and what it owes."""
     since = f" since {_time(found.forced_down_at)}" if found.forced_down_at else ""
     by = f" by {found.forced_down_by}" if found.forced_down_by else ""
     why = f": {found.forced_down_why}" if found.forced_down_why else ""
-    return f"Host {found.host} is forced down{since}{by}{why}."
+    return f"Host {found.host} is forced down{since}{by}{why}. {_owed(found)}"
+
+
+def _owed(found: Fence) -> str:
+    if not found.owes:
+        return "It owes nothing."
+    noun = "operation" if found.owes == 1 else "operations"
+    return f"It owes {found.owes} undone {noun}, and cannot be up before its agent has paid."
 
 
 async def enable_host(settings: Settings, name: str) -> None:
     """Let a host have servers again, and move no more away. Raises NotFound."""
     await _ask(settings, "DELETE", _drain_path(name))
-    click.echo(f"Host {name} may have servers again.")
+    click.echo(enabled(await _ask_fence(settings, name)))
+
+
+def enabled(found: Fence) -> str:
+    """Say what a host that was enabled may have, and what else keeps servers from it."""
+    if not found.forced_down:
+        return f"Host {found.host} may have servers again."
+    return (
+        f"Host {found.host} may have servers again once it is up: openstack compute service set "
+        f"--up {found.host} nova-compute. Until then it is forced down. {_owed(found)}"
+    )
 
 
 async def _patiently(look: Callable[[], Awaitable[T]]) -> T:

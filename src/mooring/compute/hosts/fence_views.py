@@ -17,6 +17,7 @@ class Fence(Struct, frozen=True, kw_only=True):
     silent_s  for how long it was silent when it was fenced by itself; 0: an administrator asked
     failures  how many in a row came to nothing
     error     why the last one did
+    owes      how many undone operations it has to see to before it may be up again
     """
 
     host: str
@@ -24,6 +25,7 @@ class Fence(Struct, frozen=True, kw_only=True):
     forced_down_at: datetime | None = None
     forced_down_by: str = ""
     forced_down_why: str = ""
+    owes: int = 0
     status: str = NEVER
     user_id: str = ""
     silent_s: int = 0

@@ -14,6 +14,7 @@ from mooring.compute.hosts.fence_views import FAILED, FENCED, GOES_ON, Fence, Fe
 from mooring.compute.hosts.sagas.fence_host import FENCE_HOST, FenceHost, lock_of
 from mooring.compute.tables import Host, HostFencing
 from mooring.errors import Conflict, MooringError, NotFound, Unavailable
+from mooring.fence import debts
 from mooring.host_fence import none_is_set
 from mooring.limits import FENCE_AGAIN_MOST_S, FENCE_AGAIN_S, FENCE_ANSWER_S
 from mooring.who import Who
@@ -64,7 +65,7 @@ async def fence(compute: Compute, who: Who, host: str, *, force: bool) -> Fence:
 
 async def show(compute: Compute, host: str) -> Fence:
     """Return how the last fencing of a host went, and why it is forced down. Raises NotFound."""
-    return await compute.store.read(lambda tx: _view(_get(tx, host), fencings.find(tx, host)))
+    return await compute.store.read(lambda tx: _view(tx, _get(tx, host), fencings.find(tx, host)))
 
 
 async def show_all(compute: Compute) -> Fences:
@@ -72,7 +73,7 @@ async def show_all(compute: Compute) -> Fences:
 
     def read(tx: Session) -> list[Fence]:
         rows = {row.host: row for row in tx.execute(select(HostFencing)).scalars()}
-        every = [_view(host, rows.get(host.name)) for host in hosts.find_all(tx)]
+        every = [_view(tx, host, rows.get(host.name)) for host in hosts.find_all(tx)]
         telling = {GOES_ON, FAILED}
         return [one for one in every if one.forced_down or one.status in telling]
 
@@ -178,13 +179,14 @@ def _get(tx: Session, name: str) -> Host:
     return found
 
 
-def _view(host: Host, row: HostFencing | None) -> Fence:
+def _view(tx: Session, host: Host, row: HostFencing | None) -> Fence:
     shown = Fence(
         host=host.name,
         forced_down=host.forced_down,
         forced_down_at=host.forced_down_at,
         forced_down_by=host.forced_down_by or "",
         forced_down_why=host.forced_down_why or "",
+        owes=len(debts.owed(tx, host.name)) if host.forced_down else 0,
     )
     if row is None:
         return shown
