@@ -22,7 +22,7 @@ from mooring.identity.tables import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Delete
+    from sqlalchemy import Delete, Update
     from sqlalchemy.orm import Session
 
 DEFAULT = "default"
@@ -108,8 +108,11 @@ def remove(tx: Session, domain_id: str) -> None:
     rows.remove(tx, row)
 
 
-def _forgetting(domain_id: str) -> list[Delete]:
-    """Return what deletes all that is in a domain, each after what refers to it."""
+def _forgetting(domain_id: str) -> list[Delete | Update]:
+    """Return what deletes all that is in a domain, each after what refers to it.
+
+    Users of other domains, whose default project is among that, have none then.
+    """
     users = select(UserRow.id).where(UserRow.domain_id == domain_id)
     groups = select(GroupRow.id).where(GroupRow.domain_id == domain_id)
     projects = select(ProjectRow.id).where(ProjectRow.domain_id == domain_id)
@@ -127,6 +130,9 @@ def _forgetting(domain_id: str) -> list[Delete]:
         delete(LimitRow).where(
             or_(LimitRow.domain_id == domain_id, LimitRow.project_id.in_(projects))
         ),
+        update(UserRow)
+        .where(UserRow.default_project_id.in_(projects))
+        .values(default_project_id=None),
         *(
             delete(table).where(table.domain_id == domain_id)
             for table in (UserRow, GroupRow, ProjectRow)

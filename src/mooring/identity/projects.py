@@ -6,11 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
-from sqlalchemy import ColumnElement, Text, and_, delete, func, not_, or_, select, type_coerce
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    and_,
+    delete,
+    func,
+    not_,
+    or_,
+    select,
+    type_coerce,
+    update,
+)
 
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.identity import bodies, domains, grants, rows
-from mooring.identity.tables import ApplicationCredentialRow, LimitRow, ProjectRow
+from mooring.identity.tables import ApplicationCredentialRow, LimitRow, ProjectRow, UserRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -151,7 +162,8 @@ def remove_tag(tx: Session, project_id: str, tag: str) -> None:
 def remove(tx: Session, project_id: str) -> None:
     """Delete a project with its grants, application credentials and limits. Raises NotFound.
 
-    What other services keep for it stays: they are not asked.
+    Users whose default project it is have none then. What other services keep for it stays: they
+    are not asked.
     """
     row = find(tx, project_id)
     grants.forget_scope(tx, f"project:{project_id}")
@@ -159,6 +171,8 @@ def remove(tx: Session, project_id: str) -> None:
         delete(ApplicationCredentialRow).where(ApplicationCredentialRow.project_id == project_id)
     )
     tx.execute(delete(LimitRow).where(LimitRow.project_id == project_id))
+    defaults = update(UserRow).where(UserRow.default_project_id == project_id)
+    tx.execute(defaults.values(default_project_id=None))
     rows.remove(tx, row)
 
 
