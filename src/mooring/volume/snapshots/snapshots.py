@@ -34,6 +34,10 @@ T = TypeVar("T")
 TRANSITIONAL = ("creating", "deleting")
 """Statuses that a saga, or who set them by hand, leads out of."""
 _AT_REST = (None, "success", "error")
+_IN_USE = (
+    " For one of a volume in use ask in version 3.66 of the API: openstack "
+    "--os-volume-api-version 3.66 volume snapshot create."
+)
 _TOLD: Mapping[str, tuple[str, ...]] = {
     "creating": ("creating", "available", "error"),
     "deleting": ("deleting", "error_deleting"),
@@ -91,9 +95,10 @@ def _check_volume(row: VolumeRow, *, force: bool) -> None:
     allowed = ("available", "in-use") if force else ("available",)
     if row.status not in allowed or row.migration_status not in _AT_REST or row.backend is None:
         migrating = ", and it must not be migrating" if row.migration_status else ""
+        advice = "" if force or row.status != "in-use" else _IN_USE
         raise Invalid(
             f"Invalid volume: Volume {row.id} status must be {' or '.join(allowed)}{migrating}, "
-            f"but current status is: {row.status}. Nothing was made.",
+            f"but current status is: {row.status}. Nothing was made.{advice}",
         )
 
 
