@@ -18,7 +18,7 @@ from mooring.agent.events import EventLog
 from mooring.agent.hypervisor import Facts, Hypervisor
 from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
-from mooring.agent.pools import Pools, look_at_shares
+from mooring.agent.pools import Pools, look_at_shares, look_at_volumes
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.settings import AgentSettings
 from mooring.agent.share_drivers.base import ShareDriver
@@ -167,11 +167,12 @@ async def show_connector(call: Call[Agent]) -> Answer:
 async def show_inventory(call: Call[Agent]) -> Answer:
     """Answer everything on the host."""
     agent = call.agent
-    drivers = agent.drivers.values()
-    volumes = [volume for driver in drivers for volume in await driver.volumes()]
-    leftovers = [path for driver in drivers for path in await driver.leftovers()]
-    named = {volume.volume_id for volume in volumes}
-    leftovers += capture_files.strays(agent.volume_captures, named)
+    held = await look_at_volumes(agent.drivers)
+    leftovers = held.leftovers
+    # A pool that does not answer may have the volume that a capture is of.
+    if not held.unread:
+        named = {volume.volume_id for volume in held.volumes}
+        leftovers += capture_files.strays(agent.volume_captures, named)
     if agent.runs_guests:
         leftovers += await agent.hypervisor.leftovers()
         leftovers += await agent.guest_shares.leftovers()
@@ -182,7 +183,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
         incarnation=agent.journal.incarnation,
         guests=guests,
         disks=[seen async for seen in _disks(agent, guests)],
-        volumes=volumes,
+        volumes=held.volumes,
         shares=seen.shares,
         images=agent.images.images(),
         connections=agent.connections.connected(),
@@ -192,6 +193,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
             *agent.images.leftovers(),
             *await agent.mounts.unused(),
         ],
+        unread_pools=held.unread,
         unread_share_pools=seen.unread,
     )
     return Answer(body=inventory)

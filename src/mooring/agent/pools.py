@@ -14,6 +14,7 @@ from mooring.agent.limits import AGENT_POOL_ANSWER_S
 from mooring.agent.share_drivers.base import ShareDriver
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.shares import HostedShare, SharePool
+from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Invalid, Unavailable
 
 log = structlog.get_logger()
@@ -27,6 +28,15 @@ class Counted(Protocol[P_co]):
     async def stats(self) -> P_co:
         """Return what the pool has and holds."""
         ...
+
+
+class SeenVolumes(Struct):
+    """What stands in a host's pools of volumes."""
+
+    volumes: list[VolumeFile] = []
+    leftovers: list[str] = []
+    unread: list[str] = []
+    """The pools that do not answer."""
 
 
 class SeenShares(Struct):
@@ -95,6 +105,21 @@ class Pools:
             raise Unavailable(f"Pool {name} does not answer. See to its storage.")
         self._asked.pop(driver, None)
         return asked.result()
+
+
+async def look_at_volumes(drivers: Mapping[str, VolumeDriver]) -> SeenVolumes:
+    """Return what stands in all pools of volumes."""
+    seen = SeenVolumes()
+    for name, driver in drivers.items():
+        try:
+            volumes, leftovers = await driver.volumes(), await driver.leftovers()
+        except (Unavailable, Invalid) as error:
+            log.warning("a pool of volumes cannot be read", pool=name, reason=str(error))
+            seen.unread.append(name)
+            continue
+        seen.volumes += volumes
+        seen.leftovers += leftovers
+    return seen
 
 
 async def look_at_shares(drivers: Mapping[str, ShareDriver]) -> SeenShares:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.host import Agent
 from mooring.agent.serving import Call, Handlers
+from mooring.agent.volumes import find_driver
 from mooring.agent_api import verbs
 from mooring.agent_api.snapshots import SnapshotSpec
 from mooring.errors import NotFound
@@ -16,7 +16,7 @@ handlers = Handlers[Agent]()
 @handlers.of(verbs.SHOW_SNAPSHOT)
 async def show_snapshot(call: Call[Agent]) -> Answer:
     """Answer a snapshot, taken or prepared."""
-    driver, names = await _find_driver(call), _names(call)
+    driver, names = await find_driver(call), _names(call)
     found = await driver.snapshot(*names) if driver else None
     if found is None:
         raise NotFound(f"Volume {names[0]} has no snapshot {names[1]} on this host.")
@@ -26,7 +26,7 @@ async def show_snapshot(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.PUT_SNAPSHOT)
 async def put_snapshot(call: Call[Agent]) -> Answer:
     """Take a snapshot, or prepare one for a hypervisor to switch to."""
-    names, driver = _names(call), await _find_driver(call)
+    names, driver = _names(call), await find_driver(call)
     if driver is None:
         raise NotFound(f"Volume {names[0]} is not on host {call.agent.settings.name}.")
     spec: SnapshotSpec = call.body
@@ -37,7 +37,7 @@ async def put_snapshot(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.DELETE_SNAPSHOT)
 async def delete_snapshot(call: Call[Agent]) -> Answer:
     """Merge the files of a snapshot, or remove what was only prepared."""
-    if (driver := await _find_driver(call)) is not None:
+    if (driver := await find_driver(call)) is not None:
         released = "released" in call.query
         await driver.delete_snapshot(*_names(call), call.operation_key, released=released)
     return Answer(status=204)
@@ -46,7 +46,7 @@ async def delete_snapshot(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.REVERT_VOLUME)
 async def revert_volume(call: Call[Agent]) -> Answer:
     """Give a volume the content of its newest snapshot."""
-    names, driver = _names(call), await _find_driver(call)
+    names, driver = _names(call), await find_driver(call)
     if driver is None:
         raise NotFound(f"Volume {names[0]} is not on host {call.agent.settings.name}.")
     return Answer(body=await driver.revert(*names, call.operation_key))
@@ -62,16 +62,9 @@ async def forget_revert(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.RECORD_MERGE)
 async def record_merge(call: Call[Agent]) -> Answer:
     """Record that a hypervisor has merged the files of a snapshot."""
-    if (driver := await _find_driver(call)) is not None:
+    if (driver := await find_driver(call)) is not None:
         await driver.record_merge(*_names(call))
     return Answer(status=204)
-
-
-async def _find_driver(call: Call[Agent]) -> VolumeDriver | None:
-    for driver in call.agent.drivers.values():
-        if await driver.find(call.path["volume_id"]) is not None:
-            return driver
-    return None
 
 
 def _names(call: Call[Agent]) -> tuple[str, str]:

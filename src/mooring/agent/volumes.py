@@ -215,12 +215,22 @@ async def _end_exports(driver: VolumeDriver, volume_id: str) -> None:
 
 async def find_volume(call: Call[Agent]) -> tuple[VolumeDriver, VolumeFile]:
     """Return the volume that a call names, and its pool. Raises NotFound, Unavailable."""
-    found, silent, _ = await _look_for(call)
-    if found is not None:
+    if (found := await _find(call)) is not None:
         return found
-    if silent is not None:
-        raise silent
     raise NotFound(f"Volume {call.path['volume_id']} is not on host {call.agent.settings.name}.")
+
+
+async def find_driver(call: Call[Agent]) -> VolumeDriver | None:
+    """Return the pool of the volume that a call names, None: it is nowhere. Raises Unavailable."""
+    found = await _find(call)
+    return found[0] if found else None
+
+
+async def _find(call: Call[Agent]) -> tuple[VolumeDriver, VolumeFile] | None:
+    found, silent, _ = await _look_for(call)
+    if found is None and silent is not None:
+        raise silent
+    return found
 
 
 async def _reachable(call: Call[Agent]) -> list[VolumeDriver]:

@@ -84,6 +84,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
     """Which servers this host has shares mounted for, or had until its machine started anew."""
     leftovers: list[str] = []
     """Paths that belong to no guest, volume, share or image, and to no running operation."""
+    unread_pools: list[str] = []
+    """Pools of volumes that do not answer: what is in them stands in no list."""
     unread_share_pools: list[str] = []
     """Pools of shares that do not answer: what is in them stands in no list."""
 

@@ -55,8 +55,11 @@ def _files(books: Books) -> Iterator[Finding]:
     for snapshot_id, row in books.snapshots.items():
         volume_id = row["volume_id"]
         volume = books.volumes.get(volume_id)
-        host = ((volume or {}).get("backend") or "").partition("@")[0]
+        backend = (volume or {}).get("backend") or ""
+        host, pool = backend.partition("@")[0], backend.partition("#")[2]
         if books.is_busy(f"volume:{volume_id}") or host not in books.inventories:
+            continue
+        if pool in books.inventories[host].unread_pools:
             continue
         if row["status"] == "available" and (volume_id, snapshot_id) not in held:
             message = f"host {host} has no file of it"

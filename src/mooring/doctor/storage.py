@@ -36,7 +36,9 @@ def _volumes(books: Books) -> Iterator[Finding]:
         if _is_copy(row):
             file = files.get((host, pool, row["copy_id"]), file)
         thing = f"volume {volume_id}"
-        if file is None and row["launched_at"] is not None and not row["status"].startswith("err"):
+        is_read = pool not in books.inventories[host].unread_pools
+        is_made = row["launched_at"] is not None and not row["status"].startswith("err")
+        if file is None and is_read and is_made:
             message = f"host {host} has no storage of it"
             yield Finding(thing, "disagreement", message, "Restore it, or delete the volume.")
         elif file is not None and _bytes_of(file) != row["size_gib"] * _GIB:
