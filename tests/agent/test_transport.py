@@ -74,7 +74,9 @@ async def test_an_answer_that_breaks_off_is_none(wire: Wire) -> None:
 async def test_a_body_may_take_longer_than_any_wait_for_it(wire: Wire) -> None:
     async def slowly() -> AsyncIterator[bytes]:
         for _ in range(8):
-            await asyncio.sleep(0.2)
+            made = asyncio.Event()
+            asyncio.get_running_loop().call_later(0.2, made.set)
+            await made.wait()
             yield b"y"
 
     answer = await wire.send(Request("PUT", "/count", {}, slowly()), 1.0)

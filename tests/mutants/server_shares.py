@@ -84,8 +84,8 @@ MUTANTS = [
     Mutant(
         "a guest that stopped by itself keeps its shares active",
         "compute/hosts/loops/heal_servers.py",
-        '            mappings.set_status(tx, server_id, ["active"], "inactive", now)\n',
-        "            assert mappings\n",
+        '        mappings.set_status(tx, server.id, ["active"], "inactive", now)\n',
+        "        assert mappings\n",
         _POWER,
         "stops_by_itself",
     ),

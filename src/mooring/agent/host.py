@@ -178,6 +178,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
         leftovers += await agent.guest_shares.leftovers()
     guests = await agent.hypervisor.guests() if agent.runs_guests else []
     seen = await look_at_shares(agent.share_drivers)
+    leftovers += seen.leftovers + agent.images.leftovers()
     inventory = Inventory(
         name=agent.settings.name,
         incarnation=agent.journal.incarnation,
@@ -188,11 +189,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
         images=agent.images.images(),
         connections=agent.connections.connected(),
         share_mounts=await agent.guest_shares.mounted() if agent.runs_guests else [],
-        leftovers=[
-            *(leftovers + seen.leftovers),
-            *agent.images.leftovers(),
-            *await agent.mounts.unused(),
-        ],
+        leftovers=[*leftovers, *await agent.mounts.unused()],
         unread_pools=held.unread,
         unread_share_pools=seen.unread,
     )

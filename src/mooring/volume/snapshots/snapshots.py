@@ -101,7 +101,6 @@ def _check_volume(row: VolumeRow, *, force: bool) -> None:
             f"but current status is: {row.status}. Nothing was made.{advice}",
         )
 
-
     if row.multiattach:
         raise Invalid(
             f"Invalid volume: Volume {row.id} may be attached to several servers, and behind a "
