@@ -135,7 +135,8 @@ async def test_no_operator_lets_go_of_a_move_that_nobody_else_would_end(
     (waits,) = [one["id"] for one in listed if one["name"] == "compute.reset_state"]
     path = f"/mooring/operations/{waits}/action"
     aborted = await cloud.ask("POST", path, {"abort": None}, user="admin")
-    assert (aborted.status, "gone for good: force it down" in aborted.fault) == (409, True)
+    assert (aborted.status, "past the point of return" in aborted.fault) == (409, True)
+    assert "openstack compute service set --down" in aborted.fault
     if dies:
         await force_down(cloud, moving.source, down=True)
         await cloud.settle()
