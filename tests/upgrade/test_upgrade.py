@@ -30,6 +30,7 @@ pytestmark = pytest.mark.anyio
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 _ID = re.compile(r"\b[0-9a-f]{32}\b")
 _USERS = frozenset(IdentityBase.metadata.tables)
+_PROPERTIES = re.compile(r'"image_properties": \{[^{}]*\}, ')
 _RESERVED_BY = re.compile(r'("user_id"|"by_service"): (null|true|false|"\*?")')
 
 
@@ -53,6 +54,9 @@ def compared(seen: dict[str, Any]) -> dict[str, Any]:
         found["attachments"] = sorted(
             _RESERVED_BY.sub(r"\1: *", row) for row in found["attachments"]
         )
+    # A rebuild that the release before began leaves the properties of the server's former image.
+    if "servers" in found:
+        found["servers"] = sorted(_PROPERTIES.sub("", row) for row in found["servers"])
     return found
 
 
