@@ -86,6 +86,9 @@ async def test_what_a_guest_is_not_given_again_is_disconnected(host: TestHost) -
             [kept.attachment_id],
             [],
         )
+        # As where an agent dies that has told the guest, and has not disconnected it yet.
+        names = lost.attachment_id, lost.volume_id, lost.connection
+        await host.client.connect(*names, server_id=server_id, operation=operation())
 
 
 async def test_a_connection_that_another_guest_uses_stays(host: TestHost) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import structlog
 from msgspec.structs import replace
 
 from mooring.agent import config_drives
@@ -20,10 +21,11 @@ from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Console, Guest, RescueDisk, RootDisk, ServerSpec
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Invalid, MooringError, NotFound
 from mooring.fence.journal import Answer
 
 handlers = Handlers[Agent]()
+log = structlog.get_logger()
 
 _STANDING = frozenset({"pause", "unpause", "suspend", "resume"})
 """What is asked of a guest's power without its losing its memory."""
@@ -113,7 +115,7 @@ async def set_power(call: Call[Agent]) -> Answer:
         call.agent.probe.at("agent/set_power/off")
     if request.disks is not None:
         await hypervisor.redefine_start(server_id, await _plans(call, request.disks), rescue)
-        await _leave_lost(call, known, {disk.attachment_id for disk in request.disks})
+        await _leave_lost(call, {disk.attachment_id for disk in request.disks})
     if request.shares is not None:
         await hypervisor.redefine_shares(server_id, tuple(request.shares))
     await _give_drive(call, drive)
@@ -125,17 +127,23 @@ async def set_power(call: Call[Agent]) -> Answer:
     return Answer(body=await _get(call))
 
 
-async def _leave_lost(call: Call[Agent], before: Guest, given: Collection[str]) -> None:
-    """Disconnect what a guest had and is not given again, which nobody else will ask for.
+async def _leave_lost(call: Call[Agent], given: Collection[str]) -> None:
+    """Disconnect what a guest had and is not given again, which nobody else may ask for.
 
-    Its attachment is gone, by an administrator's word: no row names it any more.
+    Its attachment is gone, by an administrator's word: no row names it any more. By what is
+    connected, as an agent that died in between has told the guest already. What does not let go
+    keeps no guest from starting: the next start tries again.
     """
-    connections = call.agent.connections
-    for disk in before.disks:
-        if disk.attachment_id in given:
+    connections, server_id = call.agent.connections, call.path["server_id"]
+    for one in connections.of_server(server_id):
+        others = connections.servers(one.attachment_id) != (server_id,)
+        if others or one.attachment_id in given:
             continue
-        if connections.servers(disk.attachment_id) == (before.server_id,):
-            await connections.disconnect(disk.attachment_id)
+        try:
+            await connections.disconnect(one.attachment_id)
+        except MooringError as error:
+            named = {"server_id": server_id, "volume_id": one.volume_id}
+            log.warning("a volume stays connected", **named, reason=str(error))
 
 
 @handlers.of(verbs.READ_CONSOLE)
