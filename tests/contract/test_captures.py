@@ -109,8 +109,8 @@ async def begin_copy(hypervisor: Any, server_id: str, written: Path) -> None:
     def begin(domain: Any) -> None:
         vars(captures)["_copy"](domain, written, passing)
 
-    await hypervisor._make_target(written, GIB, "a capture")  # noqa: SLF001 (nothing else leaves one)
-    await hypervisor._with(server_id, begin)  # noqa: SLF001 (nor anything else)
+    await hypervisor._make_target(written, GIB, "a capture")  # noqa: SLF001 (no verb leaves one behind)
+    await hypervisor._with(server_id, begin)  # noqa: SLF001 (no verb begins one and goes)
 
 
 async def test_what_is_not_there_is_not_captured(host: TestHost) -> None:

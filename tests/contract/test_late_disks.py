@@ -28,7 +28,7 @@ async def let_go(running: RunningAgent, server_id: str, disk: DiskSpec) -> None:
     from mooring.agent.libvirt import devices
 
     ask = partial(devices.ask_to_let_go, volume_id=disk.volume_id)
-    await hypervisor._with(server_id, ask)  # noqa: SLF001 (nothing else asks behind its back)
+    await hypervisor._with(server_id, ask)  # noqa: SLF001 (no verb asks QEMU and goes)
 
 
 async def test_a_disk_that_a_guest_lets_go_of_late_comes_back(

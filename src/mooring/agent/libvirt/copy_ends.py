@@ -49,7 +49,7 @@ def end(domain: Any, live: DefinedDisk) -> None:
     if swap is None:
         return
     if devices.read(domain).config.disk(swap.volume_id, swap.attachment_id):
-        redefine(domain, swap.volume_id, _plan(live))
+        redefine(domain, swap.volume_id, devices.plan_of(live))
     swapped.forget(domain, device)
 
 
@@ -75,12 +75,3 @@ def redefine(domain: Any, volume_id: str, new: DiskPlan) -> None:
 def target_of(disk: DefinedDisk) -> str:
     """Return what libvirt calls a disk."""
     return disk.device.removeprefix("/dev/")
-
-
-def _plan(disk: DefinedDisk) -> DiskPlan:
-    return DiskPlan(
-        volume_id=disk.volume_id,
-        attachment_id=disk.attachment_id,
-        source=disk.source,
-        read_only=disk.read_only,
-    )

@@ -116,7 +116,7 @@ def give_back(domain: Any, volume_id: str) -> bool:
         return False
     swapped.prune(domain)
     direct = opens_directly(defined.source)
-    plan = replace(_plan(defined), boot_index=defined.boot_index)
+    plan = replace(plan_of(defined), boot_index=defined.boot_index)
     xml = domain_xml.build_disk(plan, defined.device, direct=direct)
     domain.attachDeviceFlags(xml, LIVE)
     return True
@@ -152,10 +152,11 @@ def opens_directly(*sources: Source) -> bool:
 
 def _named(disk: DefinedDisk) -> str:
     """Return the XML by which libvirt finds a disk: its target."""
-    return domain_xml.build_disk(_plan(disk), disk.device, direct=False)
+    return domain_xml.build_disk(plan_of(disk), disk.device, direct=False)
 
 
-def _plan(disk: DefinedDisk) -> DiskPlan:
+def plan_of(disk: DefinedDisk) -> DiskPlan:
+    """Return what makes a disk as it is defined, but for its place among the others."""
     return DiskPlan(
         volume_id=disk.volume_id,
         attachment_id=disk.attachment_id,
