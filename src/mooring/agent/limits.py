@@ -44,6 +44,9 @@ AGENT_MOUNT_RETRY_S = 30.0
 AGENT_POOL_ANSWER_S = 5.0
 """How long a host that is asked for its state waits for a pool, which may be behind a network."""
 
+AGENT_POOL_THREADS = 8
+"""How many calls wait for one pool's storage at a time; a dead one keeps that many threads."""
+
 AGENT_ARRAY_S = 90.0
 """How long a call of a storage array's management may take, jobs it waits for included."""
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from mooring.agent.limits import AGENT_POOL_ANSWER_S, AGENT_POOL_THREADS
 from mooring.errors import NoCapacity, Unavailable
 from mooring.fence.threads import run_to_end
 
@@ -15,15 +18,47 @@ T = TypeVar("T")
 
 
 class PoolThreads:
-    """The threads of one pool."""
+    """The threads of one pool, which no other pool and nothing else of the host waits for.
+
+    In a hard mount whose server is gone a thread stays in the kernel until that is back.
+    """
 
     def __init__(self, pool: str) -> None:
         self._pool = pool
+        self._executor = ThreadPoolExecutor(AGENT_POOL_THREADS, f"pool-{pool}")
+        self._begun: dict[object, float] = {}
+        """When each call was begun that has not ended."""
 
     async def run(self, fn: Callable[[], T]) -> T:
-        """Run `fn` as `run_to_end` does. Raises Unavailable, NoCapacity: as `failure_told` has."""
+        """Run `fn` as `run_to_end` does. Raises Unavailable, NoCapacity: as `failure_told` has.
+
+        Also Unavailable, at once, while all threads hang.
+        """
+        self._refuse_hanging()
+        call = object()
+
+        def work() -> T:
+            self._begun[call] = time.monotonic()
+            try:
+                return fn()
+            finally:
+                del self._begun[call]
+
         with failure_told(self._pool):
-            return await run_to_end(fn)
+            return await run_to_end(work, self._executor)
+
+    def close(self) -> None:
+        """Let threads end that have nothing to do."""
+        self._executor.shutdown(wait=False)
+
+    def _refuse_hanging(self) -> None:
+        late = time.monotonic() - AGENT_POOL_ANSWER_S
+        hanging = [begun for begun in list(self._begun.values()) if begun < late]
+        if len(hanging) >= AGENT_POOL_THREADS:
+            raise Unavailable(
+                f"The storage of pool {self._pool} does not answer. Nothing was begun; see to its "
+                "server and the network between, and ask again."
+            )
 
     async def prepare(self, fn: Callable[[], T], directory: Path) -> T:
         """Run what makes a pool's directory ready. Raises Unavailable."""

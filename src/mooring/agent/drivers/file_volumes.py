@@ -119,7 +119,7 @@ class FileVolumes(WithoutFence, ABC):
         await self._threads.prepare(self._prepare, self.directory)
 
     async def close(self) -> None:
-        return
+        self._threads.close()
 
     async def stats(self) -> Pool:
         return await self._run(self._stats)

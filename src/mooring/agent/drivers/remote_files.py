@@ -132,6 +132,7 @@ class RemoteFiles(FileSnapshots):
             await asyncio.wait({self._preparing})
         if self._array is not None:
             await self._array.close()
+        await super().close()
 
     async def stats(self) -> Pool:
         await self._ready()

@@ -77,7 +77,7 @@ class DirectoryShares(WithoutSnapshots):
             await self._remove(left)
 
     async def close(self) -> None:
-        return
+        self._threads.close()
 
     async def stats(self) -> SharePool:
         return await self._run(self._stats)

@@ -83,7 +83,7 @@ class NfsShares:
             await self._restore(share_id)
 
     async def close(self) -> None:
-        return
+        self._threads.close()
 
     async def stats(self) -> SharePool:
         await self._ganesha.check()
