@@ -18,7 +18,7 @@ from mooring.agent.events import EventLog
 from mooring.agent.hypervisor import Facts, Hypervisor
 from mooring.agent.images import ImageCache
 from mooring.agent.mounts import Mounts
-from mooring.agent.pools import Pools, look_at_shares, look_at_volumes
+from mooring.agent.pools import Pools, SeenVolumes, look_at_shares, look_at_volumes
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.settings import AgentSettings
 from mooring.agent.share_drivers.base import ShareDriver
@@ -168,11 +168,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     """Answer everything on the host."""
     agent = call.agent
     held = await look_at_volumes(agent.drivers)
-    leftovers = held.leftovers
-    # A pool that does not answer may have the volume that a capture is of.
-    if not held.unread:
-        named = {volume.volume_id for volume in held.volumes}
-        leftovers += capture_files.strays(agent.volume_captures, named)
+    leftovers = held.leftovers + _stray_captures(agent, held)
     if agent.runs_guests:
         leftovers += await agent.hypervisor.leftovers()
         leftovers += await agent.guest_shares.leftovers()
@@ -204,6 +200,12 @@ async def show_events(call: Call[Agent]) -> Answer:
     found = await agent.events.after(int(call.number("after", 0)), wait_s)
     last = found[-1].number if found else agent.events.last
     return Answer(body=Events(incarnation=agent.journal.incarnation, events=found, last=last))
+
+
+def _stray_captures(agent: Agent, held: SeenVolumes) -> list[str]:
+    """Return captures of no volume; a pool that does not answer may have the one they are of."""
+    named = {volume.volume_id for volume in held.volumes}
+    return [] if held.unread else capture_files.strays(agent.volume_captures, named)
 
 
 async def _disks(agent: Agent, guests: Sequence[Guest]) -> AsyncIterator[SeenDisk]:

@@ -25,7 +25,7 @@ class PoolThreads:
 
     def __init__(self, pool: str) -> None:
         self._pool = pool
-        self._executor = ThreadPoolExecutor(AGENT_POOL_THREADS, f"pool-{pool}")
+        self._executor = self._make()
         self._begun: dict[object, float] = {}
         """When each call was begun that has not ended."""
 
@@ -48,8 +48,12 @@ class PoolThreads:
             return await run_to_end(work, self._executor)
 
     def close(self) -> None:
-        """Let threads end that have nothing to do."""
+        """Let threads end that have nothing to do. A pool may be opened again."""
         self._executor.shutdown(wait=False)
+        self._executor = self._make()
+
+    def _make(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(AGENT_POOL_THREADS, f"pool-{self._pool}")
 
     def _refuse_hanging(self) -> None:
         late = time.monotonic() - AGENT_POOL_ANSWER_S
