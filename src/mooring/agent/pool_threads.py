@@ -67,7 +67,7 @@ class PoolThreads:
     async def prepare(self, fn: Callable[[], T], directory: Path) -> T:
         """Run what makes a pool's directory ready. Raises Unavailable."""
         try:
-            return await run_to_end(fn)
+            return await run_to_end(fn, self._executor)
         except OSError as error:
             raise Unavailable(
                 f"Pool {self._pool} cannot use {directory}: {error.strerror}. See to the directory "
