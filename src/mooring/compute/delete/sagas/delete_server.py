@@ -41,6 +41,8 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     actions.fail_left(tx, notes.server_id, run.now())
     rows = devices.of_server(tx, notes.server_id)
     there = [disk for row in rows if row.volume_id for disk in look(tx, server, row)]
+    # One that is on its way may wait for its copy to be freed, which is an item, too.
+    there.sort(key=lambda disk: disk.delete_too)
     left = migrations.left_over(tx, notes.server_id)
     return look_elsewhere(tx, replace(notes, host=server.host, disks=there), server, left)
 
