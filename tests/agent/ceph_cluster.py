@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -15,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleet.members import free_port
+
 FILE_SYSTEM = "cephfs"
 _PROGRAMS = ("ceph", "ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "ceph-fuse", "monmaptool")
-_PORTS = itertools.count(33000 + os.getpid() % 1000 * 10, 2)
 _START_S = 180.0
 _CONFIG = """
 [global]
@@ -97,14 +97,15 @@ class CephCluster:
 
     def start(self) -> None:
         """Make the cluster, and wait until it makes subvolumes."""
-        port, fsid, osd = next(_PORTS), str(uuid.uuid4()), str(uuid.uuid4())
+        port, old_port = free_port(), free_port()
+        fsid, osd = str(uuid.uuid4()), str(uuid.uuid4())
         for name in ("mon", "mgr", "osd", "mds", "run", "log"):
             (self.home / name).mkdir()
         written = _CONFIG.format(
-            home=self.home, fsid=fsid, port=port, old_port=port + 1, address=self.address
+            home=self.home, fsid=fsid, port=port, old_port=old_port, address=self.address
         )
         self.config.write_text(written, "ascii")
-        addresses = f"[v2:{self.address}:{port},v1:{self.address}:{port + 1}]"
+        addresses = f"[v2:{self.address}:{port},v1:{self.address}:{old_port}]"
         monmap, keyring = str(self.home / "monmap"), str(self.home / "mon.keyring")
         self._make_keys(keyring)
         made = ("--create", "--addv", "a", addresses, "--fsid", fsid, monmap)
@@ -195,7 +196,17 @@ class CephCluster:
             if not done.returncode and told in done.stdout:
                 return
             # Each question takes long enough to be no burden.
-            assert time.monotonic() < deadline, f"Ceph never told {told}: {done.stderr}"
+            if time.monotonic() > deadline:
+                pytest.fail(f"Ceph never told {told}: {done.stderr}\n{self._last_words()}")
+
+    def _last_words(self) -> str:
+        """What the daemons said last, and which of them have ended."""
+        ended = [
+            f"{one.args} ended with {one.poll()}" for one in self._daemons if one.poll() is not None
+        ]
+        logs = sorted((self.home / "log").iterdir())
+        tails = [f"{log.name}: {log.read_text('utf-8', 'replace')[-1500:]}" for log in logs]
+        return "\n".join([*ended, *tails])
 
     @property
     def _environment(self) -> dict[str, str]:

@@ -71,10 +71,10 @@ def watch_standstills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_no_write_is_missing_on_the_last_of_many_volumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    libvirt_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server_id, noted = new_id(), watch_standstills(monkeypatch)
-    async with open_host(tmp_path / "state", "libvirt") as (host, _):
+    async with open_host(libvirt_dir, "libvirt") as (host, _):
         disk = await host.make_disk(disk_format="raw")
         with path_of(disk).open("r+b") as file:
             os.pwrite(file.fileno(), LABEL, 0)
