@@ -13,6 +13,7 @@ from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import DiskSpec, GuestDisk
 from mooring.agent_api.mirrors import SWITCHED, SwitchRequest
 from mooring.agent_api.servers import PowerRequest
+from mooring.agent_api.snapshots import SnapshotSpec
 from mooring.errors import Conflict, Invalid, NotFound
 from tests.agent.hosts import BOOT_S, TestHost, new_id, operation
 
@@ -334,6 +335,23 @@ async def test_a_smaller_volume_is_refused(host: TestHost) -> None:
         await swap.begin()
     await swap.stop()
     assert await swap.disks() == [swap.has(old)]
+
+
+async def test_a_volume_with_a_snapshot_is_not_copied_to(host: TestHost) -> None:
+    swap, snapshot_id = await prepare(host), new_id()
+    volume_id, attachment_id = swap.new.volume_id, swap.new.attachment_id
+    await host.client.unexport_volume(volume_id, attachment_id, operation=operation())
+    taken = SnapshotSpec("taken")
+    await host.client.put_snapshot(volume_id, snapshot_id, taken, operation=operation())
+    connector = await host.client.connector()
+    connection = await host.client.export_volume(
+        volume_id, attachment_id, connector, operation=operation()
+    )
+    swap.new = replace(swap.new, connection=connection)
+    with pytest.raises(Conflict, match="with snapshots"):
+        await swap.begin()
+    await swap.stop()
+    assert await swap.disks() == [swap.has(swap.old)]
 
 
 async def test_what_is_not_there_is_not_swapped(host: TestHost) -> None:

@@ -33,6 +33,7 @@ class Fitting:
         """
         file = file_of(source, _WHAT)
         if simulated_pool.is_path(file.path):
+            _require_alone(file, simulated_pool.count_layers(file.path))
             return simulated_pool.read_virtual_bytes(file.path)
         return await run_to_end(lambda: _measure(file))
 
@@ -67,10 +68,13 @@ class Fitting:
 
 
 def _measure(file: FileSource) -> int:
-    layers = overlays.read_layers(Layer(Path(file.path), file.format))
-    if len(layers) > 1:
+    _require_alone(file, len(overlays.read_layers(Layer(Path(file.path), file.format))))
+    return read_own_bytes(Path(file.path), file.format)
+
+
+def _require_alone(file: FileSource, layers: int) -> None:
+    if layers > 1:
         raise Conflict(
-            f"{file} stands on {len(layers) - 1} other files, as a volume with snapshots does. "
+            f"{file} stands on {layers - 1} other files, as a volume with snapshots does. "
             "Nothing was copied; use a volume without."
         )
-    return read_own_bytes(Path(file.path), file.format)

@@ -119,6 +119,12 @@ def read_virtual_bytes(path: str) -> int:
     return row[1]
 
 
+def count_layers(path: str) -> int:
+    """Return of how many files the volume behind a device path would consist."""
+    with _found(path) as (connection, volume_id):
+        return len(chain_of(connection, volume_id).layers)
+
+
 def grow(path: str, size_bytes: int) -> None:
     """Set how big the volume behind a device path is."""
     with _found(path) as (connection, volume_id):
