@@ -12,9 +12,13 @@ from mooring.agent_api.verbs import DELETE_SERVER, UNPLUG_DISK
 from mooring.doctor import storage
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
+from mooring.volume.volumes.statuses import LIVE
 
 _DETACH = "Detach the volume, or delete the server; both take what is left along."
+_FORGET = "openstack server reboot --hard forgets a volume that is gone; so does its deletion."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
+_SHOW_USED = "openstack volume set --state in-use --attached, or delete the attachment."
+_SHOW_FREE = "openstack volume set --state available --detached."
 _UNASKED = (
     "Start the cloud with all of its hosts, as it is started otherwise, and ask again; take out "
     "one that is gone for good: mooring host remove --gone."
@@ -29,6 +33,8 @@ def look(books: Books) -> Iterator[Finding]:
     if books.may_compare("compute", "volume"):
         yield from _devices(books)
         yield from _attachments(books)
+    if books.may_compare("volume"):
+        yield from _statuses(books)
     yield from storage.look(books)
     if books.may_compare("compute", "placement"):
         yield from _allocations(books)
@@ -71,7 +77,9 @@ def _place(books: Books, device: dict[str, Any], place: dict[str, Any]) -> Itera
     thing, attachment = f"server {server_id}", books.attachments.get(attachment_id)
     if attachment is None:
         message = f"attachment {attachment_id} of volume {volume_id} does not exist"
-        yield Finding(thing, "disagreement", message, _DETACH)
+        # The stock client asks for a volume before it detaches it.
+        advice = _DETACH if volume_id in books.volumes else _FORGET
+        yield Finding(thing, "disagreement", message, advice)
     elif device["state"] == "attached":
         status = attachment["attach_status"]
         # One that is at no host waits for its server, which was put away.
@@ -108,6 +116,27 @@ def _attachments(books: Books) -> Iterator[Finding]:
             message = f"server {row['server_id']} does not know it"
             advice = f"openstack volume attachment delete {attachment_id}"
             yield Finding(f"attachment {attachment_id}", "orphan", message, advice)
+
+
+def _statuses(books: Books) -> Iterator[Finding]:
+    """Yield volumes that are said to be free and are not, or the other way round.
+
+    An administrator's reset of a status makes them (facts/block_storage.md 1.7).
+    """
+    users: dict[str, set[str]] = {}
+    for row in books.attachments.values():
+        users.setdefault(row["volume_id"], set()).add(row["attach_status"])
+    for volume_id, volume in books.volumes.items():
+        if books.is_busy(f"volume:{volume_id}"):
+            continue
+        status, attached = volume["status"], volume["attach_status"]
+        found = users.get(volume_id, set()).intersection(LIVE)
+        if status == "available" and found:
+            message = f"available, though an attachment of it is {min(found)}"
+            yield Finding(f"volume {volume_id}", "disagreement", message, _SHOW_USED)
+        elif "attached" not in found and (status == "in-use" or attached == "attached"):
+            message = f"{status} and {attached}, and no attachment of it is"
+            yield Finding(f"volume {volume_id}", "disagreement", message, _SHOW_FREE)
 
 
 def _places(books: Books) -> Iterator[str]:
