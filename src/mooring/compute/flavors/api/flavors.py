@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from mooring.compute.flavors import flavors
+from mooring.compute.flavors import extra_specs, flavors
 from mooring.compute.flavors.api import flavor_views
 from mooring.compute.flavors.flavors import FlavorQuery, NewFlavor
 from mooring.compute.service import Compute
@@ -23,6 +23,7 @@ api = Api[Compute]()
 
 _SPECS = "os_compute_api:os-flavor-extra-specs:"
 _QUERY = ("limit", "marker", "sort_key", "sort_dir", "is_public", "minDisk", "minRam")
+_CHECKED = (2, 86)
 _NO_PLAIN_FIELDS = (2, 102)
 
 SpecKey = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[a-zA-Z0-9_:. -]+\Z")]
@@ -220,6 +221,9 @@ async def _find(call: Call[Compute]) -> Flavor:
 async def _change_specs(
     call: Call[Compute], *, added: Mapping[str, str] | None = None, removed: str = ""
 ) -> None:
+    if added and call.version >= _CHECKED:
+        extra_specs.check(added)
+
     def change(tx: Any) -> None:
         flavor = flavors.visible(tx, call.who, call.path["flavor_id"])
         specs = {**flavor.extra_specs, **(added or {})}
