@@ -14,7 +14,7 @@ from tests.answers import Answer
 from tests.compute.moving_volumes import FAST, SLOW, MovingVolumes
 
 pytestmark = pytest.mark.anyio
-REFUSALS, JSON = 3, {"content-type": "application/json"}
+REFUSALS, HANGS, JSON = 3, 6, {"content-type": "application/json"}
 
 
 @pytest.fixture
@@ -140,3 +140,33 @@ async def test_a_word_that_the_volume_service_does_not_take_is_said_again(
     await cloud.settle()
     assert len(refused) == REFUSALS
     await cloud.check(server_id, volume_id, "error", SLOW)
+
+
+async def test_a_copy_leaves_a_guest_from_which_its_volume_was_detached_meanwhile(
+    cloud: MovingVolumes,
+) -> None:
+    server_id, volume_id = await cloud.prepare()
+    hypervisor, pool = cloud.hypervisor(), cloud.pool(FAST)
+    hypervisor.knobs.fail("switch_disk", Conflict("The copy has ended."))
+    pool.knobs.fail("unexport", Unavailable("The pool is silent."), times=40)
+    await cloud.migrate(volume_id, FAST)
+    while pool.knobs.passed.get("unexport", 0) < 5:
+        await cloud.pass_time(5.0)
+    # The reset goes on freeing the copy, which its host does not take from the guest at first.
+    hypervisor.knobs.fail("unplug", Unavailable("The guest is slow."), times=HANGS)
+    path, body = f"/servers/{server_id}/action", {"os-resetState": {"state": "active"}}
+    answer = await cloud.do("POST", path, body, user="admin")
+    assert answer is not None
+    assert answer.status == 202, answer.text
+    while hypervisor.knobs.passed.get("unplug", 0) < HANGS:
+        await cloud.pass_time(1.0)
+    await cloud.look_at_hosts()
+    detaching = f"/servers/{server_id}/os-volume_attachments/{volume_id}"
+    answer = await cloud.do("DELETE", detaching)
+    assert answer is not None
+    assert answer.status == 202, answer.text
+    await cloud.settle()
+    assert await cloud.unfinished() == []
+    assert await cloud.stands(volume_id) == ("available", "error", SLOW)
+    assert await cloud.connections() == []
+    assert await cloud.there() == {SLOW: [volume_id]}

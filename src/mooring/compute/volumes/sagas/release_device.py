@@ -16,6 +16,8 @@ from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.disk_places import Place
 from mooring.compute.volumes.sagas import everywhere
+from mooring.errors import MooringError
+from mooring.fence.rules import is_fenced
 from mooring.saga.define import Each, Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
@@ -93,9 +95,17 @@ def give_back(tx: Session, notes: ReleaseDevice, run: Run[Compute]) -> None:
 
 
 async def unplug_disk(notes: ReleaseDevice, run: Run[Compute]) -> None:
-    """Take the volume from the guest; of one that it has by two attachments, this one alone."""
+    """Take the volume from the guest; of one that it has by two attachments, this one alone.
+
+    Somebody may have taken the volume itself since, as nothing keeps a detach from that: then the
+    guest has none, and the host still lets go of this attachment.
+    """
     disk = everywhere.find(notes)
-    await (disks.take(run, disk) if notes.is_copy else disks.unplug(run, disk))
+    try:
+        await (disks.take(run, disk) if notes.is_copy else disks.unplug(run, disk))
+    except MooringError as error:
+        if not (notes.is_copy and is_fenced(error)):
+            raise
 
 
 _steps = disks.Steps(everywhere.find)
