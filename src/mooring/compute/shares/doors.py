@@ -77,13 +77,15 @@ async def grant(run: Run[Compute], folder: Folder) -> None:
     await _change(run, folder, state=state, tries=0, rule_id=rule.id, rule_is_ours=is_ours)
 
 
-async def revoke(run: Run[Compute], folder: Folder, *, undoes: bool = False) -> None:
+async def revoke(
+    run: Run[Compute], folder: Folder, *, undoes: bool = False, refused: str = GRANTED
+) -> None:
     """Keep a host out of a share and wait until it is; forget its place.
 
     A rule on which another place relies is spared: of another server, or of this one at another
     host. A rule, or a share, that is gone is fine. With `undoes` this is the undo of the step that
     granted, none of whose calls acts any more. Raises what the share service says against it, and
-    the place stays then; Park while the share service is at it.
+    the place stays then, in the state `refused`; Park while the share service is at it.
     """
     before = await _find_place(run, folder)
     if before is None:
@@ -94,7 +96,7 @@ async def revoke(run: Run[Compute], folder: Folder, *, undoes: bool = False) -> 
         return
     rule = await _find_own(run, folder, place, none_made=none_made)
     if rule is not None and rule.state not in access_rules.LEAVING:
-        await _have_denied(run, folder, place, rule)
+        await _have_denied(run, folder, place, rule, refused)
         rule = await _find_own(run, folder, place)
     if rule is not None:
         raise Park(seconds=access_rules.pause_s(run), timeout_s=COMPUTE_SHARE_LEAVES_S)
@@ -315,7 +317,7 @@ async def _retry(run: Run[Compute], folder: Folder, place: Place, rule: Rule) ->
 
 
 async def _have_denied(
-    run: Run[Compute], folder: Folder, place: Place, rule: Rule | LockedRule
+    run: Run[Compute], folder: Folder, place: Place, rule: Rule | LockedRule, refused: str
 ) -> None:
     """Deny a rule, and again when that failed. Raises Conflict when it does not help."""
     tried = place.tries if place.state == REVOKING else 0
@@ -329,7 +331,7 @@ async def _have_denied(
         await _deny(run, folder, rule, tried)
     except MooringError as error:
         if not is_unavailable(error):
-            await _change(run, folder, state=GRANTED, tries=0)
+            await _change(run, folder, state=refused, tries=0)
         raise
     # Its lock, by which it was known until now, goes with it.
     await _change(run, folder, tries=tried + 1, rule_id=rule.id, rule_is_ours=True)

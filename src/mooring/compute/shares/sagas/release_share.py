@@ -2,8 +2,9 @@
 
 An operation that ends without having done that hands it over: the share service, or the host, did
 not let go at the time. The server is not held up, and does not come back to that host before this
-has ended (`is_leaving`). Nothing ends this but success, or that somebody else took the share from
-that host: a detach, or the deletion of the server. `mooring operations retry` makes it try at once.
+has ended (`is_leaving`). Nothing ends this but success, or that somebody else has the share in hand
+there: a detach, the deletion of the server, or a start where it did not move, as after a reset of
+its state. `mooring operations retry` makes it try at once.
 """
 
 from __future__ import annotations
@@ -54,24 +55,31 @@ def is_leaving(tx: Session, compute: Compute, folder: Folder) -> bool:
 
 
 async def unmount_left(notes: ReleaseShare, run: Run[Compute]) -> Together | None:
-    """Have the host unmount it, unless somebody else has done so."""
-    return await folders.unmount(run, notes.folder) if await _is_there(notes, run) else None
+    """Have the host unmount it, unless somebody else has it in hand."""
+    return await folders.unmount(run, notes.folder) if await _is_left(notes, run) else None
 
 
 async def revoke_left(notes: ReleaseShare, run: Run[Compute]) -> None:
     """Have the share service keep the host out, unless another server there relies on the rule."""
-    await doors.revoke(run, notes.folder)
+    if await _is_left(notes, run):
+        await doors.revoke(run, notes.folder, refused=REVOKING)
 
 
 def forget_left(tx: Session, notes: ReleaseShare, run: Run[Compute]) -> None:
     """Forget the host, also where an administrator's abort let go of it."""
     del run
-    share_places.remove(tx, notes.folder.mapping_id, notes.folder.host)
+    if _find_left(tx, notes):
+        share_places.remove(tx, notes.folder.mapping_id, notes.folder.host)
 
 
-async def _is_there(notes: ReleaseShare, run: Run[Compute]) -> bool:
-    where = notes.folder.mapping_id, notes.folder.host
-    return await run.service.store.read(lambda tx: share_places.find(tx, *where)) is not None
+async def _is_left(notes: ReleaseShare, run: Run[Compute]) -> bool:
+    return await run.service.store.read(lambda tx: _find_left(tx, notes))
+
+
+def _find_left(tx: Session, notes: ReleaseShare) -> bool:
+    """Whether the host is still to let go: who gives the server the share again is let in anew."""
+    place = share_places.find(tx, notes.folder.mapping_id, notes.folder.host)
+    return place is not None and place.state == REVOKING
 
 
 RELEASE_SHARE = Saga(

@@ -1,0 +1,68 @@
+"""Shares that a server gets again at a host that still lets go of them for an earlier operation."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mooring.errors import Unavailable
+from tests.compute.sharing import SharingCloud, at
+
+pytestmark = pytest.mark.anyio
+HANGS = 6
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path) -> AsyncIterator[SharingCloud]:
+    """Compute with the share service, which the doctor finds well in the end."""
+    async with SharingCloud(tmp_path) as opened:
+        yield opened
+        assert await opened.complaints() == []
+
+
+async def reset(cloud: SharingCloud, server_id: str) -> None:
+    path, body = f"/servers/{server_id}/action", {"os-resetState": {"state": "error"}}
+    answer = await cloud.do("POST", path, body, user="admin")
+    assert answer is not None
+    assert answer.status == 202, answer.text
+
+
+async def break_off_start(cloud: SharingCloud, server_id: str) -> None:
+    """Reset a server that is being started while its host, of another address now, is kept out.
+
+    From then on the host is to let go of the share, by itself.
+    """
+    await cloud.change_host("host1", mounts=at("192.0.2.77"))
+    await cloud.look_at_hosts()
+    storage = cloud.storage()
+    storage.knobs.fail("revoke", Unavailable("The storage is slow."), times=HANGS)
+    assert await cloud.act(server_id, "os-start") == 202
+    while storage.knobs.passed.get("revoke", 0) < 2:
+        await cloud.pass_time(1.0)
+    path, body = f"/servers/{server_id}/action", {"os-resetState": {"state": "error"}}
+    answer = await cloud.do("POST", path, body, user="admin")
+    assert answer is not None
+    assert answer.status == 202, answer.text
+
+
+@pytest.mark.parametrize("rests", [True, False])
+async def test_a_share_is_mounted_again_where_it_was_still_to_be_unmounted(
+    cloud: SharingCloud, *, rests: bool
+) -> None:
+    """Whether the clean-up rests when the server is started again, or has just been asked for."""
+    server_id, share_id = await cloud.make_shared()
+    cloud.silent = ("DELETE", f"/servers/{server_id}/shares/")
+    await break_off_start(cloud, server_id)
+    for _ in range(90 if rests else 1):
+        await cloud.pass_time(1.0 if rests else 90.0)
+    cloud.silent = None
+    await cloud.look_at_hosts()
+    assert await cloud.act(server_id, "reboot", {"type": "HARD"}) == 202
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert await cloud.unfinished() == []
+    assert await cloud.mounts() == [(server_id, share_id)]
+    assert await cloud.rules(share_id) == {"192.0.2.77": "active"}
+    assert await cloud.shares(server_id) == {share_id: "active"}
