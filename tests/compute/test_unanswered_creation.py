@@ -126,3 +126,25 @@ async def test_a_volume_that_is_made_just_after_its_deletion_was_refused_goes_to
     assert refused
     assert (await cloud.server(server_id))["status"] == "ERROR"
     assert await left_in_volumes(cloud) == ([], [])
+
+
+async def test_a_volume_that_somebody_offers_before_its_server_has_it_is_left(
+    cloud: ComputeCloud,
+) -> None:
+    offered: list[str] = []
+
+    async def deliver(request: Request, forward: Forward) -> Response:
+        if not offered and request.method == "POST" and request.path.endswith("/v3/attachments"):
+            # In the moment in which it is made, and not reserved yet.
+            [made] = (await cloud.volume_api("GET", "/volumes"))["volumes"]
+            offered.append(made["id"])
+            body = {"transfer": {"volume_id": made["id"]}}
+            await cloud.volume_api("POST", "/volume-transfers", body)
+        return await forward(request)
+
+    cloud.deliver = deliver
+    server_id = await begin(cloud)
+    await cloud.settle()
+    assert await cloud.unfinished() == []
+    assert (await cloud.server(server_id))["status"] == "ERROR"
+    assert await cloud.volume_status(offered[0]) == "awaiting-transfer"

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mooring.fence.operation import Operation
     from mooring.saga.define import Run
 
-_SETTLED = frozenset({"available", "in-use"})
-"""What a volume may be that is not deleted because it has snapshots, or another server has it."""
+_SETTLED = frozenset({"available", "in-use", "reserved", "awaiting-transfer", "maintenance"})
+"""What a volume may be that is not deleted: it has snapshots, or somebody has it, for any time."""
 
 
 async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
