@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Unavailable
 from mooring.saga.define import Park
-from mooring.volume.attachments import connections, sharing
+from mooring.volume.attachments import connections, renewing, sharing
 from mooring.volume.tables import AttachmentRow, SnapshotRow
 
 if TYPE_CHECKING:
@@ -182,9 +182,7 @@ async def renew_connection(
     connector = await run.service.store.read(lambda tx: tx.execute(query).scalar())
     if connector is None:
         return None
-    connection = await agent.export_volume(
-        volume_id, attachment_id, connector, operation=run.operation
-    )
+    connection = await renewing.export(run, agent, (volume_id, attachment_id), connector)
     named = await sharing.name_backend(run, volume_id, connection)
     return connections.seal(run.service.sealer, named)
 
