@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from sqlalchemy import and_, bindparam, delete, func, or_, select, union_all
@@ -76,6 +76,11 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """The pool that the volume is in, which another one must be told apart from."""
     reached_by: str = ""
     """The host that must reach it, of a server that has the volume or gets it; empty is any."""
+
+    @property
+    def format(self) -> Literal["", "raw"]:
+        """The format that its file must have: a raw one if several servers may write to it."""
+        return "raw" if self.multiattach else ""
 
 
 class Room(Struct, frozen=True):

@@ -91,7 +91,9 @@ def start(
         )
         volume.sagas.start(tx, MIGRATE_IN_USE, moving, who=asked.who)
         return
-    notes = MigrateVolume(volume_id=row.id, move=move, size_gib=row.size_gib, shown=shown)
+    notes = MigrateVolume(
+        volume_id=row.id, move=move, size_gib=row.size_gib, shown=shown, format=wanted.format
+    )
     if new_type is not None:
         notes = replace(
             notes,

@@ -59,7 +59,12 @@ async def make_volume(notes: CreateFromBackup, run: Run[Volume]) -> None:
     """Bring the data to the host, as an image that nobody else asks for, and make it of that."""
     agent = await backends.agent_of(run, notes.host)
     await carrying.bring(run, agent, notes.backup_id, notes.volume_id)
-    spec = VolumeSpec(pool=notes.pool, size_gib=notes.size_gib, image_id=notes.volume_id)
+    spec = VolumeSpec(
+        pool=notes.pool,
+        size_gib=notes.size_gib,
+        image_id=notes.volume_id,
+        format=notes.format,
+    )
     making = agent.put_volume(notes.volume_id, spec, operation=run.operation)
     await filling.follow(run, agent, notes.volume_id, making)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from mooring.volume.migration.copies import Move
@@ -18,5 +20,7 @@ class MigrateVolume(Struct, frozen=True, kw_only=True):
     """The type that it is to have; empty where that stays as it is."""
     former_type_id: str = ""
     former_multiattach: bool = False
+    format: Literal["", "raw"] = ""
+    """The one that the copy's file must have; empty takes the pool's own."""
     switched: bool = False
     """Whether the volume is the copy by now."""

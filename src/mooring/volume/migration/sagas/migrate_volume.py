@@ -89,7 +89,9 @@ async def make_copy(notes: MigrateVolume, run: Run[Volume]) -> None:
     """Make the copy in the other pool, under an id of its own."""
     move = notes.move
     agent = await backends.agent_of(run, move.target)
-    spec = VolumeSpec(pool=backends.split(move.moves_to)[2], size_gib=notes.size_gib)
+    spec = VolumeSpec(
+        pool=backends.split(move.moves_to)[2], size_gib=notes.size_gib, format=notes.format
+    )
     if move.is_far:
         spec = replace(spec, image_id=move.copy_id)
     else:
@@ -105,7 +107,7 @@ async def remove_copy(notes: MigrateVolume, run: Run[Volume]) -> None:
 
 
 def switch_pool(tx: Session, notes: MigrateVolume, run: Run[Volume]) -> MigrateVolume:
-    """Make the copy the volume. Raises OverQuota, NotFound for what the new type has lost since."""
+    """Make the copy the volume. Raises OverQuota, Conflict for what the new type has lost since."""
     arriving.switch(tx, notes, run.now())
     return replace(notes, switched=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from mooring.agent_api.images import ImageSpec
@@ -27,3 +29,5 @@ class CreateVolume(Struct, frozen=True, kw_only=True):
     backend: str = ""
     host: str = ""
     pool: str = ""
+    format: Literal["", "raw"] = ""
+    """The one that its file must have; empty takes the pool's own."""

@@ -52,17 +52,13 @@ async def schedule(notes: CreateVolume, run: Run[Volume]) -> Together:
 
     Not in the transaction of the request, which is answered whether there is room or not.
     """
-    backend = await run.service.store.write(lambda tx: _choose_backend(tx, notes, run))
-    host, _, pool = backends.split(backend)
-    placed = replace(notes, host=host, pool=pool)
+    placed = await run.service.store.write(lambda tx: _place_volume(tx, notes, run))
     return Together(lambda tx: _show_downloading(tx, notes, run), placed)
 
 
-def _choose_backend(tx: Session, notes: CreateVolume, run: Run[Volume]) -> str:
+def _place_volume(tx: Session, notes: CreateVolume, run: Run[Volume]) -> CreateVolume:
     tx.flush()
     [(backend, zone, multiattach, extra_specs)] = _placed.all(tx, of_id=notes.volume_id)
-    if backend is not None:
-        return backend
     wanted = backends.Wanted(
         size_gib=notes.size_gib,
         zone=zone,
@@ -71,9 +67,11 @@ def _choose_backend(tx: Session, notes: CreateVolume, run: Run[Volume]) -> str:
         pool=notes.backend,
         reached_by=notes.reached_by,
     )
-    chosen = backends.choose(tx, wanted, run.service.settings, run.now())
-    _place(tx, notes.volume_id, {"backend": chosen.name})
-    return chosen.name
+    if backend is None:
+        backend = backends.choose(tx, wanted, run.service.settings, run.now()).name
+        _place(tx, notes.volume_id, {"backend": backend})
+    host, _, pool = backends.split(backend)
+    return replace(notes, host=host, pool=pool, format=wanted.format)
 
 
 def show_error(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
@@ -110,6 +108,7 @@ async def make_volume(notes: CreateVolume, run: Run[Volume]) -> None:
         image_id=notes.image_id,
         snapshot=notes.snapshot,
         source_volume=notes.source_volume,
+        format=notes.format,
     )
     making = agent.put_volume(notes.volume_id, spec, operation=run.operation)
     await filling.follow(run, agent, notes.volume_id, making)
