@@ -168,7 +168,8 @@ async def test_whether_it_is_shared_changes_only_while_nobody_has_it(cloud: Move
     answer = await retype(cloud, used_one, "shared")
     assert answer.status == 400
     assert b"only while it is available" in answer.content
-    assert (await retype(cloud, free, "shared")).status == 202
+    assert (await retype(cloud, free, "shared", migration_policy="on-demand")).status == 202
+    await cloud.settle()
     assert (await cloud.show(free))["multiattach"] is True
 
 
@@ -184,7 +185,8 @@ async def test_a_volume_that_servers_share_has_no_snapshots(cloud: Movers) -> No
     snapshot = f"{path}/{taken.body['snapshot']['id']}"
     assert (await cloud.ask("DELETE", snapshot)).status == 202
     await cloud.settle()
-    assert (await retype(cloud, volume_id, "shared")).status == 202
+    assert (await retype(cloud, volume_id, "shared", migration_policy="on-demand")).status == 202
+    await cloud.settle()
     refused = await cloud.ask("POST", path, body)
     assert (refused.status, "to several servers" in refused.text) == (400, True)
     assert (await cloud.show(volume_id))["status"] == "available"

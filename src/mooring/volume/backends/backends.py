@@ -178,6 +178,7 @@ def choose(tx: Session, wanted: Wanted, settings: VolumeSettings, now: datetime)
     if wanted.comes_from:
         rows = [room.row for room in rooms]
         seen = apart.of_rows(rows, down_s=settings.pool_down_s)
+        suited = [one for one in suited if one.row.name != wanted.comes_from]
         suited = [one for one in suited if seen.are_apart(wanted.comes_from, one.row.name)]
         if wanted.reached_by:
             # Its guest has the copy under the volume's own name from the start.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from mooring.errors import Forbidden, Invalid
+from mooring.errors import Forbidden, Invalid, Unavailable
 from mooring.volume.backends import backends
 from mooring.volume.migration import in_use, migrating
 from mooring.volume.migration.sagas import arriving
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Policy = Literal["never", "on-demand"]
 RETYPING = "retyping"
 _RETYPED = ("available", "in-use")
+_ADVICE = " A new volume of that type that is made of this one needs no other pool."
 
 
 class Retype(Struct, frozen=True, kw_only=True):
@@ -40,12 +41,20 @@ class Retype(Struct, frozen=True, kw_only=True):
     """Whether policy lets the caller have volumes that several servers share."""
 
 
+class File(Struct, frozen=True):
+    """In which pool a volume was seen to be a file, and of which format; None: nobody looked."""
+
+    backend: str | None
+    format: str = ""
+
+
 async def retype(asked: Asked, volume_id: str, wanted: Retype) -> None:
     """Give a volume another type: at once where its pool has what that wants, or by migrating it.
 
     What can be changed at once is one transaction, so that nobody sees the volume `retyping`.
     """
     volume = asked.volume
+    file = await _read_file(asked, volume_id, wanted)
 
     def begin(tx: Session) -> None:
         row = volumes.visible(tx, asked.who, volume_id)
@@ -56,18 +65,59 @@ async def retype(asked: Asked, volume_id: str, wanted: Retype) -> None:
         quota.claim_type(tx, row, new_type)
         multiattach = types.is_multiattach(new_type)
         of_pool = migrating.want(row, new_type, multiattach=multiattach)
-        if row.backend and backends.has_what(tx, row.backend, of_pool, volume.settings):
+        fits = row.multiattach or not multiattach or file == File(row.backend, "raw")
+        if fits and row.backend and backends.has_what(tx, row.backend, of_pool, volume.settings):
             _change(tx, asked, row, new_type)
             return
         if wanted.policy == "never":
-            raise Invalid(
-                f"Invalid volume: Volume {row.id} lies in {row.backend}, which does not have what "
-                f"volume type {new_type.name} wants. Nothing was changed; the migration policy "
-                "on-demand lets it come to another pool."
-            )
-        migrating.start(tx, asked, row, of_pool, shown=RETYPING, new_type=new_type)
+            raise _needs_copy(row, new_type, fits=fits)
+        try:
+            migrating.start(tx, asked, row, of_pool, shown=RETYPING, new_type=new_type)
+        except Invalid as error:
+            if fits:
+                raise
+            raise Invalid(f"{error.public}{_ADVICE}", private=error.private) from error
 
     await volume.sagas.submit(begin)
+
+
+async def _read_file(asked: Asked, volume_id: str, wanted: Retype) -> File:
+    """Return what file a volume is that several servers are to have; ask its host only then.
+
+    Raises Unavailable while the host does not answer.
+    """
+    volume = asked.volume
+
+    def find(tx: Session) -> str | None:
+        row = volumes.visible(tx, asked.who, volume_id)
+        is_new = types.is_multiattach(types.named(tx, asked.who, wanted.new_type))
+        return row.backend if is_new and not row.multiattach and row.status == "available" else None
+
+    if (backend := await volume.store.read(find)) is None:
+        return File(None)
+    try:
+        found = await volume.agents[backends.split(backend)[0]].show_volume(volume_id)
+    except Unavailable as error:
+        raise Unavailable(
+            f"Whether several servers can have volume {volume_id} its host alone can tell. Nothing "
+            f"was changed. {error.public}",
+            private=error.private,
+        ) from error
+    return File(backend, found.format if found else "")
+
+
+def _needs_copy(row: VolumeRow, new_type: TypeRow, *, fits: bool) -> Invalid:
+    """Return why a volume has a type only as a copy; `fits`: its file could be of that type."""
+    if fits:
+        why, advice = f"which does not have what volume type {new_type.name} wants", ""
+    else:
+        why = "where its file is not raw, so that one server alone can write to it, and volumes "
+        why += f"of type {new_type.name} may be attached to several"
+        advice = _ADVICE
+    return Invalid(
+        f"Invalid volume: Volume {row.id} lies in {row.backend}, {why}. Nothing was changed; the "
+        f"migration policy on-demand lets it come to another pool.{advice}"
+    )
 
 
 def _check(row: VolumeRow, new_type: TypeRow, wanted: Retype) -> None:

@@ -28,7 +28,8 @@ def of_type(volume_type: TypeRow) -> dict[str, Any]:
 def switch(tx: Session, notes: MigrateVolume, now: datetime) -> None:
     """Let the volume lie in its new pool, and be of its new type.
 
-    Raises OverQuota when the type's quota has no room any more, Conflict when the type is gone.
+    Raises OverQuota when the type's quota has no room any more, Conflict when the type is gone or
+    asks for another file.
     """
     values = {"backend": notes.move.moves_to, "migration_status": "completing"}
     if notes.type_id:
@@ -38,6 +39,12 @@ def switch(tx: Session, notes: MigrateVolume, now: datetime) -> None:
             raise Conflict(
                 f"Volume type {notes.type_id} was deleted before volume {notes.volume_id} had it. "
                 "The volume is as it was; choose another type."
+            )
+        if types.is_multiattach(new_type) and not notes.format:
+            raise Conflict(
+                f"Volume type {new_type.name} became multiattach before volume {row.id} had it, "
+                "and the copy is none that several servers can have. The volume is as it was; "
+                "retype it again."
             )
         quota.claim_type(tx, row, new_type)
         values |= of_type(new_type)
