@@ -16,7 +16,7 @@ from mooring.agent.guest_mirrors import GuestMirrors
 from mooring.agent.guest_power import GuestPower
 from mooring.agent.guest_roots import GuestRoots
 from mooring.agent.rescues import GuestRescue
-from mooring.agent.sources import FileSource, Source
+from mooring.agent.sources import FileSource, Source, check_usable, shown
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
@@ -343,6 +343,21 @@ def grown_size(size_bytes: int, image_bytes: int) -> int:
     if size_bytes % SECTOR_BYTES:
         raise Invalid(f"A disk has whole sectors of {SECTOR_BYTES} bytes; {size_bytes} is none.")
     return max(size_bytes, image_bytes)
+
+
+def check_disks(*disks: DiskPlan) -> None:
+    """Raise Invalid for a disk that no hypervisor here can give to a guest.
+
+    Several guests write to raw bytes only: the metadata of another file would be lost.
+    """
+    check_usable(*(disk.source for disk in disks))
+    for disk in disks:
+        if disk.shareable and not disk.read_only and shown(disk.source)[1] != "raw":
+            raise Invalid(
+                f"Volume {disk.volume_id} is {disk.source}, and several guests (multiattach) can "
+                "have raw ones only. The guest was not given it; use a new volume that is made of "
+                "it, of the same volume type."
+            )
 
 
 def check_attachment(server_id: str, volume_id: str, has: str, wanted: str) -> None:

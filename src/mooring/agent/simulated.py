@@ -18,6 +18,7 @@ from mooring.agent.hypervisor import (
     News,
     Tell,
     check_attachment,
+    check_disks,
     grown_size,
     tail,
 )
@@ -38,7 +39,6 @@ from mooring.agent.sources import (
     FileSource,
     NetworkSource,
     Source,
-    check_usable,
     file_of,
     shown,
 )
@@ -167,6 +167,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
 
     def _plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
         guest = self._get(server_id)
+        check_disks(disk)
         known = next((one for one in guest.disks if one.volume_id == disk.volume_id), None)
         if known is None:
             device = choose_device(disk.device, _taken(guest))
@@ -175,7 +176,6 @@ class SimulatedHypervisor(SimulatedUnplugging):
             known = self._make_disk(disk, device)
             guest.disks.append(known)
         check_attachment(server_id, disk.volume_id, known.attachment_id, disk.attachment_id)
-        check_usable(disk.source)
         self._note_opener(disk.source)
         (known.path, known.format), known.network = shown(disk.source), _network(disk.source)
         known.persistent = True
@@ -341,7 +341,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
         guest.disks = [*disks, *live.values()]
 
     def _make_disk(self, plan: DiskPlan, device: str) -> SimulatedDisk:
-        check_usable(plan.source)
+        check_disks(plan)
         self._note_opener(plan.source)
         path, disk_format = shown(plan.source)
         return SimulatedDisk(

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent.device_names import DEVICE_PREFIX, choose_device
-from mooring.agent.hypervisor import DiskPlan, check_attachment, share_in_use
+from mooring.agent.hypervisor import DiskPlan, check_attachment, check_disks, share_in_use
 from mooring.agent.libvirt import domain_xml, share_devices, swapped
 from mooring.agent.libvirt.domain_xml import DefinedDisk, Definition
-from mooring.agent.sources import FileSource, Source, check_usable
+from mooring.agent.sources import FileSource, Source
 from mooring.errors import Bug, NoCapacity
 
 LIVE = int(libvirt.VIR_DOMAIN_AFFECT_LIVE)
@@ -55,7 +55,7 @@ def plug(domain: Any, server_id: str, disk: DiskPlan, *, direct: bool) -> str:
 
     Raises Conflict when either has the volume by another attachment.
     """
-    check_usable(disk.source)
+    check_disks(disk)
     places = read(domain)
     in_config = places.config.disk(disk.volume_id)
     in_live = places.live.disk(disk.volume_id) if places.live else None

@@ -27,6 +27,7 @@ from mooring.agent.hypervisor import (
     News,
     RootPlan,
     Tell,
+    check_disks,
 )
 from mooring.agent.libvirt import (
     accelerator,
@@ -51,7 +52,6 @@ from mooring.agent.qemu_img import InUse
 from mooring.agent.rescues import RescuePlan
 from mooring.agent.run import Runner, find_program
 from mooring.agent.settings import AgentSettings
-from mooring.agent.sources import check_usable
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
@@ -142,7 +142,7 @@ class LibvirtHypervisor(LibvirtUnplugging):
         _check_id(plan.server_id)
         handle = self._connection.handle
         console = self._files.console_path(plan.server_id)
-        check_usable(*(disk.source for disk in plan.disks))
+        check_disks(*plan.disks)
         roots = [] if plan.root is None else [plan.root.source]
 
         def define() -> None:
@@ -161,7 +161,7 @@ class LibvirtHypervisor(LibvirtUnplugging):
 
     async def redefine_disks(self, server_id: str, disks: tuple[DiskPlan, ...]) -> None:
         sources = [disk.source for disk in disks]
-        check_usable(*sources)
+        check_disks(*disks)
 
         def redefine(xml: str) -> str:
             direct = devices.opens_directly(*sources)
@@ -191,7 +191,7 @@ class LibvirtHypervisor(LibvirtUnplugging):
         self, server_id: str, disks: tuple[DiskPlan, ...], rescue: RescuePlan | None
     ) -> None:
         sources = [disk.source for disk in disks]
-        check_usable(*sources)
+        check_disks(*disks)
 
         def redefine(xml: str) -> str:
             own = [] if rescue is None else [rescue.source]
