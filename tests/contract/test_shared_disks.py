@@ -27,6 +27,13 @@ async def disks_of(host: TestHost, server_id: str) -> list[str]:
     return [disk.attachment_id for disk in guest.disks]
 
 
+async def test_every_pool_says_that_it_has_volumes_for_several_guests(host: TestHost) -> None:
+    [pool] = (await host.client.host()).pools
+    assert pool.multiattach
+    disk = await host.make_disk()
+    assert disk.connection["data"]["format"] == "qcow2", "and its own format is another one"
+
+
 async def test_no_guest_shares_a_file_that_is_not_raw(host: TestHost) -> None:
     shared = replace(await host.make_disk(disk_format="qcow2"), shareable=True)
     with pytest.raises(Invalid, match=REFUSED):

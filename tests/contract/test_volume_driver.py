@@ -103,6 +103,14 @@ async def test_a_volume_is_made_found_and_removed(driver: VolumeDriver) -> None:
     assert (await driver.stats()).provisioned_gib == 0
 
 
+async def test_every_pool_has_raw_volumes_for_several_guests(driver: VolumeDriver) -> None:
+    assert (await driver.stats()).multiattach
+    raw = replace(volume(driver), format="raw")
+    assert await driver.create(raw, None, "op") == raw
+    assert await driver.extend("v1", 2, "op2") == replace(volume(driver, 2), format="raw")
+    assert (await driver.export("v1", "a1", HERE))["data"]["format"] == "raw"
+
+
 async def test_another_size_under_the_same_id_is_refused(driver: VolumeDriver) -> None:
     await driver.create(volume(driver), None, "op")
     with pytest.raises(Conflict, match="is there already"):

@@ -369,7 +369,6 @@ class FileVolumes(WithoutFence, ABC):
             provisioned_gib=sum(volume.size_gib for volume in held),
             volumes=len(held),
             reserved_percent=self._pool.reserved_percent,
-            multiattach=self._pool.format == "raw",
             online_extend=True,
             storage_protocol=self.storage_protocol,
             hosts=self.hosts,
