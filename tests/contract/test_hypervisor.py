@@ -232,8 +232,8 @@ async def test_a_booting_guest_is_asked_again_until_it_lets_go(host: TestHost) -
 async def test_a_guest_that_keeps_its_disk_has_it_as_before(
     kind: HypervisorKind, inner_dirs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(libvirt_hypervisor(), "AGENT_UNPLUG_S", 1.0)
-    monkeypatch.setattr(libvirt_hypervisor(), "AGENT_UNPLUG_ASK_S", 0.5)
+    monkeypatch.setattr(libvirt_unplugging(), "AGENT_UNPLUG_S", 1.0)
+    monkeypatch.setattr(libvirt_unplugging(), "AGENT_UNPLUG_ASK_S", 0.5)
     async with open_host(inner_dirs[kind], kind) as (host, _):
         server_id, empty, disk = new_id(), await host.make_disk(), await host.make_disk()
         # Nothing boots from an empty volume, so nobody lets go of anything.
@@ -253,8 +253,8 @@ async def test_a_guest_that_keeps_its_disk_has_it_as_before(
         await host.remove(server_id)
 
 
-def libvirt_hypervisor() -> ModuleType:
-    return import_module("mooring.agent.libvirt.hypervisor")
+def libvirt_unplugging() -> ModuleType:
+    return import_module("mooring.agent.libvirt.unplugging")
 
 
 async def test_guests_are_found_again_by_the_next_agent(
