@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from mooring.saga.tables import SagaRow
 from tests.cloud import SimulatedCloud
 from tests.compute import picturing
 from tests.volume.backing_up import SNAPSHOTS, backup, begun, messages, snapshot_of, storage
+from tests.volume.cloud import connector
 from tests.volume.test_forced_backups import a_minute, attached, snapshots
 
 pytestmark = pytest.mark.anyio
 KEPT = "VOLUME_VOLUME_SNAPSHOT_010_001"
+VOLUMES, ATTACHMENTS = "/volume/v3/volumes", "/volume/v3/attachments"
 
 
 @pytest.fixture
@@ -155,6 +157,76 @@ async def test_those_of_an_image_that_failed_go_too(cloud: SimulatedCloud) -> No
     assert len(told) == 1
     assert await snapshots(cloud) == ["available"] * 2
     await say_down(cloud, is_down=False)
+    await look(cloud, after_s=1000.0)
+    assert await snapshots(cloud) == []
+    assert await cloud.complaints() == []
+
+
+async def refuse_image(cloud: SimulatedCloud, before: Callable[[str], Awaitable[None]]) -> str:
+    """Let an image of a server fail, and something happen before its snapshots are to go.
+
+    `before` is told the first snapshot; that one's id is returned.
+    """
+    server_id = await picturing.make_booted(cloud, data_gib=1)
+    forward, told = cloud.deliver, list[str]()
+
+    async def deliver(request: Request, onward: Forward) -> Response:
+        if not told and request.method == "DELETE" and "/snapshots/" in request.path:
+            told.append(request.path.rpartition("/")[2])
+            await before(told[0])
+        return await forward(request, onward)
+
+    cloud.deliver = deliver
+    point = "compute.picture_volumes/activate_image/forward/before"
+    cloud.probe.arm(point, lambda: Conflict("The test says no."))
+    assert (await picturing.picture(cloud, server_id)).status == 202
+    await cloud.settle()
+    return told[0]
+
+
+async def test_one_that_was_given_another_status_by_hand_goes_once_that_has_passed(
+    cloud: SimulatedCloud,
+) -> None:
+    async def reset(snapshot_id: str, status: str = "restoring") -> None:
+        path, body = f"{SNAPSHOTS}/{snapshot_id}/action", {"os-reset_status": {"status": status}}
+        assert (await cloud.ask("POST", path, body, user="admin")).status == 202
+
+    snapshot_id = await refuse_image(cloud, reset)
+    assert await cloud.unfinished() == []
+    await look(cloud, after_s=1000.0)
+    assert await snapshots(cloud) == ["restoring"]
+    await reset(snapshot_id, "available")
+    await look(cloud, after_s=1000.0)
+    assert await snapshots(cloud) == []
+    assert await cloud.complaints() == []
+
+
+async def test_one_whose_volume_a_host_has_for_no_server_goes_once_that_has_passed(
+    cloud: SimulatedCloud,
+) -> None:
+    made = list[str]()
+
+    async def take(snapshot_id: str) -> None:
+        shown = (await cloud.ask("GET", f"{SNAPSHOTS}/{snapshot_id}")).key("snapshot")
+        volume = (await cloud.ask("GET", f"{VOLUMES}/{shown['volume_id']}")).key("volume")
+        [own] = volume["attachments"]
+        path = f"{picturing.SERVERS}/{own['server_id']}/os-volume_attachments/{volume['id']}"
+        assert (await cloud.ask("DELETE", path)).status == 202
+        while (await cloud.ask("GET", f"{VOLUMES}/{volume['id']}")).key("volume")["attachments"]:
+            await cloud.pass_time(1.0)
+        body = {"volume_uuid": volume["id"], "connector": connector("h1")}
+        answer = await cloud.ask("POST", ATTACHMENTS, {"attachment": body}, version="3.54")
+        assert answer.status == 200, answer.text
+        made.append(answer.key("attachment")["id"])
+        path = f"{ATTACHMENTS}/{made[0]}/action"
+        answer = await cloud.ask("POST", path, {"os-complete": None}, version="3.54")
+        assert answer.status == 204, answer.text
+
+    await refuse_image(cloud, take)
+    assert await cloud.unfinished() == []
+    await look(cloud, after_s=1000.0)
+    assert await snapshots(cloud) == ["available"]
+    assert (await cloud.ask("DELETE", f"{ATTACHMENTS}/{made[0]}", version="3.54")).status == 200
     await look(cloud, after_s=1000.0)
     assert await snapshots(cloud) == []
     assert await cloud.complaints() == []

@@ -132,25 +132,39 @@ def _add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewSnapshot) -> Snap
 
 
 async def delete(asked: Asked, snapshot_id: str, *, force: bool = False) -> None:
-    """Start to delete a snapshot; with `force` in any status that nobody is at work on."""
+    """Start to delete a snapshot; with `force` in any status that nobody is at work on.
+
+    One that a service took and needs no more goes once what refuses it has passed, be it a status
+    that somebody set, or who has the volume: at any time, so the service does not wait for it.
+    """
 
     def act(tx: Session) -> None:
         row = visible(tx, asked.who, snapshot_id)
-        if asked.operation is not None and is_service(asked.who):
+        is_owed = asked.operation is not None and is_service(asked.who)
+        if is_owed:
             # What took it does not come again to see whether it went.
             deleting.owe(asked.volume, row)
         if row.saga_id and row.status == "deleting":
             return
-        if row.saga_id or not (force or row.status in deleting.DELETABLE):
-            states = " or ".join(deleting.DELETABLE)
-            raise Invalid(
-                f"Invalid snapshot: Snapshot {row.id} status must be {states} and it must not be "
-                f"part of a group snapshot; it is {row.status}. Nothing was changed.",
-            )
-        uses.require_clear(tx, row.volume_id)
-        deleting.begin(tx, asked.volume, row, asked.who)
+        try:
+            _check_deletable(tx, row, force=force)
+        except (Conflict, Invalid):
+            if row.saga_id or not is_owed:
+                raise
+        else:
+            deleting.begin(tx, asked.volume, row, asked.who)
 
     await asked.volume.sagas.submit(act)
+
+
+def _check_deletable(tx: Session, row: SnapshotRow, *, force: bool) -> None:
+    if row.saga_id or not (force or row.status in deleting.DELETABLE):
+        states = " or ".join(deleting.DELETABLE)
+        raise Invalid(
+            f"Invalid snapshot: Snapshot {row.id} status must be {states} and it must not be "
+            f"part of a group snapshot; it is {row.status}. Nothing was changed.",
+        )
+    uses.require_clear(tx, row.volume_id)
 
 
 async def update(asked: Asked, snapshot_id: str, changes: Changes) -> None:
