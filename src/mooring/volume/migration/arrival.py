@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from sqlalchemy import select, update
 
+from mooring.saga import locks
 from mooring.saga.define import Together
+from mooring.saga.ownership import require_lease
 from mooring.volume.attachments import connections, sharing
 from mooring.volume.backends import backends
 from mooring.volume.migration import carrying
@@ -15,6 +18,7 @@ from mooring.volume.tables import AttachmentRow, VolumeRow
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from mooring.fence.operation import Operation
     from mooring.saga.define import Run
     from mooring.volume.migration.copies import Move
     from mooring.volume.service import Volume
@@ -46,15 +50,29 @@ def _keep(tx: Session, sealed: dict[str, bytes]) -> None:
         tx.execute(mine.values(connection=connection))
 
 
-async def remove_former(run: Run[Volume], volume_id: str, move: Move) -> None:
-    """Remove what the volume was at another host, and end its exports: no attachment names them."""
+async def remove_former(
+    run: Run[Volume], volume_id: str, move: Move, *, has_lock: bool = True
+) -> None:
+    """Remove what the volume was at another host, and end its exports: no attachment names them.
+
+    Of one that somebody has begun to end since, and the storage kept, nobody knows any more: who
+    has the lock of the volume asks as of now. Who lost it is refused whatever came later.
+    """
     if not move.is_far or not await carrying.are_apart(run, move):
         return
+    operation = run.operation
+    if has_lock:
+        operation = await run.service.store.write(lambda tx: _as_of_now(tx, run))
     agent = await backends.agent_of(run, move.source)
     former = await agent.show_volume(volume_id)
     for attachment_id in former.exports if former else ():
-        await agent.unexport_volume(volume_id, attachment_id, operation=run.operation)
-    await agent.delete_volume(volume_id, operation=run.operation)
+        await agent.unexport_volume(volume_id, attachment_id, operation=operation)
+    await agent.delete_volume(volume_id, operation=operation)
+
+
+def _as_of_now(tx: Session, run: Run[Volume]) -> Operation:
+    require_lease(tx, run)
+    return replace(run.operation, generation=locks.draw(tx))
 
 
 async def has_come(run: Run[Volume], volume_id: str, move: Move) -> bool:
