@@ -2,7 +2,8 @@
 
 The server is in ERROR meanwhile and gets its former state back at the end. Nothing ends this saga
 but success or the deletion of its server; a hard reboot, or `mooring operations retry`, makes it
-try at once.
+try at once. Once the guest is known to have let go, an administrator's abort goes on without a host
+that keeps the connection, or a storage that keeps the export.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ RELEASE_DEVICE = Saga(
     Each(
         "places",
         everywhere.places,
-        Step("disconnect_host", _steps.leave),
-        Step("delete_attachment", _steps.end),
+        Step("disconnect_host", _steps.leave, may_be_forgone=True),
+        Step("delete_attachment", _steps.end, may_be_forgone=True),
         Step("forget_place", everywhere.forget_place),
     ),
     Step("give_back", give_back),
