@@ -63,7 +63,10 @@ def look_again(tx: Session, notes: SweepShare, run: Run[Compute]) -> SweepShare:
 
 
 async def unmount_stray(notes: SweepShare, run: Run[Compute]) -> None:
-    """Have the host unmount what it has for a server that is not there, or elsewhere."""
+    """Have the host unmount what it has for a server that is not there, or elsewhere.
+
+    What it keeps, as a guest runs with it, is left: the loop finds it again.
+    """
     if notes.needed or not notes.server_id:
         return
 
@@ -71,7 +74,7 @@ async def unmount_stray(notes: SweepShare, run: Run[Compute]) -> None:
         await agent.unmount_share(notes.server_id, notes.share_id, operation=run.operation)
 
     path = UNMOUNT_SHARE.target(notes.server_id, notes.share_id)
-    await guests.take_back(run, notes.host, path, verb)
+    await guests.give_up_late(run, guests.take_back(run, notes.host, path, verb))
 
 
 async def deny_stray(notes: SweepShare, run: Run[Compute]) -> None:
