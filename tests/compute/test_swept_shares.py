@@ -44,3 +44,20 @@ async def test_a_mount_with_which_a_guest_runs_goes_once_the_guest_does_not(
     await cloud.settle()
     await sweep(cloud)
     assert (await cloud.mounts(), await cloud.rules(share_id)) == ([], {})
+
+
+async def test_a_rule_that_an_administrator_locks_goes_once_it_is_unlocked(
+    cloud: SharingCloud,
+) -> None:
+    _, share_id = await cloud.make_shared()
+    path = f"/share-access-rules?share_id={share_id}"
+    [rule] = (await cloud.share_api("GET", path, user="admin")).body["access_list"]
+    body = {"resource_id": rule["id"], "resource_type": "access_rule", "resource_action": "delete"}
+    made = await cloud.share_api("POST", "/resource-locks", {"resource_lock": body}, user="admin")
+    await cloud.compute.store.write(lambda tx: tx.execute(delete(ShareMapping)) and None)
+    await sweep(cloud)
+    assert list((await cloud.rules(share_id)).values()) == ["active"]
+    path = f"/resource-locks/{made.body['resource_lock']['id']}"
+    assert (await cloud.share_api("DELETE", path, user="admin")).status == 204
+    await sweep(cloud)
+    assert await cloud.rules(share_id) == {}

@@ -80,7 +80,7 @@ async def unmount_stray(notes: SweepShare, run: Run[Compute]) -> None:
 async def deny_stray(notes: SweepShare, run: Run[Compute]) -> None:
     """Have the share service keep a client out that no server's host is, and wait until it is.
 
-    A rule that cannot be denied is left: the loop finds it again.
+    A rule that cannot be denied, as somebody has locked it, is left: the loop finds it again.
     """
     if notes.needed or not notes.rule_id:
         return
@@ -91,8 +91,9 @@ async def deny_stray(notes: SweepShare, run: Run[Compute]) -> None:
     if rule.state in access_rules.LEAVING:
         raise rest()
     if notes.tried < doors.DENIALS:
-        await doors.deny_stray(run, notes.share_id, notes.rule_id, notes.tried)
-        raise rest(notes=replace(notes, tried=notes.tried + 1))
+        denying = doors.deny_stray(run, notes.share_id, notes.rule_id, notes.tried)
+        if not await guests.give_up_late(run, denying):
+            raise rest(notes=replace(notes, tried=notes.tried + 1))
 
 
 SWEEP_SHARE = Saga(
