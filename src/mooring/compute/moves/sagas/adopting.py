@@ -2,7 +2,7 @@
 
 Its guest is wherever it is: both hosts are asked, as at the end of a move, and the server is said
 to be there. The other host is left, as at the end of a move: of the guest and its volumes it keeps
-nothing.
+nothing but what it, or the storage, refuses for good to let go: that stays on record.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.disks import Disk
-from mooring.errors import NoCapacity
+from mooring.errors import MooringError, NoCapacity
+from mooring.fence.rules import is_fenced
 from mooring.saga.define import Together
+from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -76,13 +78,11 @@ async def adopt(run: Run[Compute], server_id: str) -> Together | None:
     kept = await (_find_live(run, server_id, left) if left.is_live else _keep(run, server_id, left))
     full = await _hold_room(run, server_id, kept, left)
     others = await run.service.store.read(lambda tx: _find_others(tx, server_id, kept))
-    for other in others:
-        await disks.leave(run, other.disk)
-        await disks.end(run, other.disk)
+    freed = [other for other in others if await _free(run, other.disk)]
 
     def write(tx: Session) -> None:
         now, host = run.now(), hosts.find(tx, kept)
-        for other in others:
+        for other in freed:
             disk_places.remove(tx, other.block_device_id, other.disk.host or "")
         sharing.leave_others(tx, run, server_id, kept)
         zone = {"zone": host.zone} if host else {}
@@ -179,6 +179,21 @@ def _find_others(tx: Session, server_id: str, kept: str) -> list[_Other]:
         for place in disk_places.of_device(tx, row.id)
         if place.host != kept
     ]
+
+
+async def _free(run: Run[Compute], disk: Disk) -> bool:
+    """Take a volume from a host that is left; return whether that lets it go. Raises Unavailable.
+
+    One that stays goes when the volume is detached, or the server deleted.
+    """
+    try:
+        await disks.leave(run, disk)
+        await disks.end(run, disk)
+    except MooringError as error:
+        if is_unavailable(error) or is_fenced(error):
+            raise
+        return False
+    return True
 
 
 async def _turn_away(run: Run[Compute], host: str, server_id: str) -> None:
