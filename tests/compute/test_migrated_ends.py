@@ -170,3 +170,22 @@ async def test_a_copy_leaves_a_guest_from_which_its_volume_was_detached_meanwhil
     assert await cloud.stands(volume_id) == ("available", "error", SLOW)
     assert await cloud.connections() == []
     assert await cloud.there() == {SLOW: [volume_id]}
+
+
+async def test_a_server_is_deleted_while_its_storage_keeps_the_copy_of_its_volume(
+    cloud: MovingVolumes,
+) -> None:
+    server_id, volume_id = await cloud.prepare()
+    cloud.silent = ("GET", f"/servers/{server_id}/disks/{volume_id}/mirror")
+    await cloud.migrate(volume_id, FAST)
+    for _ in range(10):
+        await cloud.pass_time(2.0)
+    cloud.silent = None
+    # The copying that the deletion ends leaves the copy to a clean-up, which that knows nothing of.
+    cloud.pool(FAST).knobs.fail("unexport", Conflict("It is in use."), times=2)
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await cloud.settle()
+    assert await cloud.unfinished() == []
+    assert (await cloud.server(server_id))["status"] == "gone"
+    assert await cloud.stands(volume_id) == ("available", "error", SLOW)
+    assert await cloud.there() == {SLOW: [volume_id]}

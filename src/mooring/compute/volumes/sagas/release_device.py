@@ -8,7 +8,7 @@ that keeps the connection, or a storage that keeps the export.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -109,6 +109,17 @@ async def unplug_disk(notes: ReleaseDevice, run: Run[Compute]) -> None:
             raise
 
 
+async def end_attachment(notes: ReleaseDevice, *where: Any) -> None:
+    """End the export, unless the deletion of the server has: it may not have known of this."""
+    run: Run[Compute] = where[-1]
+    try:
+        await disks.end(run, everywhere.find(notes, *where[:-1]))
+    except MooringError as error:
+        row = await run.service.store.read(lambda tx: devices.find(tx, notes.block_device_id))
+        if row is not None or not is_fenced(error):
+            raise
+
+
 _steps = disks.Steps(everywhere.find)
 RELEASE_DEVICE = Saga(
     "compute.release_device",
@@ -118,7 +129,7 @@ RELEASE_DEVICE = Saga(
         "places",
         everywhere.places,
         Step("disconnect_host", _steps.leave, may_be_forgone=True),
-        Step("delete_attachment", _steps.end, may_be_forgone=True),
+        Step("delete_attachment", end_attachment, may_be_forgone=True),
         Step("forget_place", everywhere.forget_place),
     ),
     Step("give_back", give_back),
