@@ -50,7 +50,7 @@ async def delete_unfinished(
         found = await images.show(None, image_id)
     except NotFound:
         found = None
-    if found is None or not found.is_active:
+    if found is None or not found.is_whole:
         await images.session.bury(run.operation.of_step(made_in))
         if found is not None:
             await _delete(images, image_id)
@@ -69,7 +69,7 @@ async def upload(
     image that somebody deleted or filled, and what `open_data` raises.
     """
     image = await _find(images, image_id, of)
-    if image.is_active:
+    if image.is_whole:
         return
     if image.status == "saving":
         raise Park(seconds=_LOOK_AGAIN_S)
@@ -78,7 +78,8 @@ async def upload(
         await images.upload(None, image_id, data)
     except Conflict as error:
         # The try before this one goes on at the service, or has come to its end there.
-        if (await _find(images, image_id, of)).status not in {"saving", "active"}:
+        found = await _find(images, image_id, of)
+        if not found.is_whole and found.status != "saving":
             raise
         raise Park(seconds=_LOOK_AGAIN_S) from error
 

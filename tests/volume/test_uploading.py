@@ -270,6 +270,25 @@ async def test_an_image_that_its_owner_protects_too_soon_is_undone_all_the_same(
     await undone(cloud, volume_id, image_id)
 
 
+async def test_an_image_that_is_deactivated_before_its_upload_is_noted_stays(
+    cloud: SimulatedCloud,
+) -> None:
+    volume_id, has_data = await make_volume(cloud), asyncio.Event()
+
+    def lose() -> Exception:
+        has_data.set()
+        return Unavailable("The process was busy.")
+
+    cloud.probe.arm("volume.upload_volume/upload_image/forward/after", lose)
+    image_id = await begun(cloud, volume_id)
+    await cloud.until_answered(asyncio.create_task(has_data.wait()))
+    off = await cloud.ask("POST", f"{IMAGES}/{image_id}/actions/deactivate", user="admin")
+    assert off.status == 204, off.text
+    await cloud.settle()
+    assert (await show(cloud, image_id)).key("status") == "deactivated"
+    assert await status(cloud, volume_id) == "available"
+
+
 async def test_a_copy_that_is_gone_ends_the_operation(cloud: SimulatedCloud) -> None:
     volume_id = await make_volume(cloud)
     point = "volume.upload_volume/upload_image/forward/before"

@@ -82,6 +82,11 @@ class Image(Struct, frozen=True):
         return self.status == "active"
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it has its data, also where an administrator lets nobody read them for now."""
+        return self.status in {"active", "deactivated"}
+
+    @property
     def has_no_data(self) -> bool:
         """Whether it names disks of its own, and there is nothing else to fill one with."""
         return BLOCK_DEVICES in self.properties and not self.size_bytes
