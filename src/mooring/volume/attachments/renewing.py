@@ -46,11 +46,17 @@ async def export(
     return await agent.export_volume(*ids, dict(connector), operation=anew)
 
 
+def as_of_now(tx: Session, run: Run[Volume]) -> Operation:
+    """Return the operation of a step as one that comes later than all before, while it is ours."""
+    require_lease(tx, run)
+    return replace(run.operation, generation=locks.draw(tx))
+
+
 def _begin_anew(tx: Session, run: Run[Volume], attachment_id: str) -> Operation | None:
     """Return the operation as of now; None for an attachment that another one has in hand."""
-    require_lease(tx, run)
+    anew = as_of_now(tx, run)
     # For sagas of the volume alone, which act for nobody.
     row = tx.get(AttachmentRow, attachment_id, populate_existing=True)
     if row is None or row.saga_id or row.deleting:
         return None
-    return replace(run.operation, generation=locks.draw(tx))
+    return anew

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
 from sqlalchemy import select, update
 
-from mooring.saga import locks
 from mooring.saga.define import Together
-from mooring.saga.ownership import require_lease
-from mooring.volume.attachments import connections, sharing
+from mooring.volume.attachments import connections, renewing, sharing
 from mooring.volume.backends import backends
 from mooring.volume.migration import carrying
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -18,7 +15,6 @@ from mooring.volume.tables import AttachmentRow, VolumeRow
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from mooring.fence.operation import Operation
     from mooring.saga.define import Run
     from mooring.volume.migration.copies import Move
     from mooring.volume.service import Volume
@@ -62,17 +58,12 @@ async def remove_former(
         return
     operation = run.operation
     if has_lock:
-        operation = await run.service.store.write(lambda tx: _as_of_now(tx, run))
+        operation = await run.service.store.write(lambda tx: renewing.as_of_now(tx, run))
     agent = await backends.agent_of(run, move.source)
     former = await agent.show_volume(volume_id)
     for attachment_id in former.exports if former else ():
         await agent.unexport_volume(volume_id, attachment_id, operation=operation)
     await agent.delete_volume(volume_id, operation=operation)
-
-
-def _as_of_now(tx: Session, run: Run[Volume]) -> Operation:
-    require_lease(tx, run)
-    return replace(run.operation, generation=locks.draw(tx))
 
 
 async def has_come(run: Run[Volume], volume_id: str, move: Move) -> bool:
