@@ -41,10 +41,7 @@ async def break_off_start(cloud: SharingCloud, server_id: str) -> None:
     assert await cloud.act(server_id, "os-start") == 202
     while storage.knobs.passed.get("revoke", 0) < 2:
         await cloud.pass_time(1.0)
-    path, body = f"/servers/{server_id}/action", {"os-resetState": {"state": "error"}}
-    answer = await cloud.do("POST", path, body, user="admin")
-    assert answer is not None
-    assert answer.status == 202, answer.text
+    await reset(cloud, server_id)
 
 
 @pytest.mark.parametrize("rests", [True, False])

@@ -138,30 +138,6 @@ async def test_what_a_user_took_stays(cloud: SimulatedCloud) -> None:
     assert await cloud.complaints() == []
 
 
-async def test_those_of_an_image_that_failed_go_too(cloud: SimulatedCloud) -> None:
-    server_id = await picturing.make_booted(cloud, data_gib=1)
-    await cloud.settle()
-    forward, told = cloud.deliver, list[str]()
-
-    async def deliver(request: Request, onward: Forward) -> Response:
-        if not told and request.method == "DELETE" and "/snapshots/" in request.path:
-            told.append(request.path)
-            await say_down(cloud, is_down=True)
-        return await forward(request, onward)
-
-    cloud.deliver = deliver
-    point = "compute.picture_volumes/activate_image/forward/before"
-    cloud.probe.arm(point, lambda: Conflict("The test says no."))
-    assert (await picturing.picture(cloud, server_id)).status == 202
-    await cloud.settle()
-    assert len(told) == 1
-    assert await snapshots(cloud) == ["available"] * 2
-    await say_down(cloud, is_down=False)
-    await look(cloud, after_s=1000.0)
-    assert await snapshots(cloud) == []
-    assert await cloud.complaints() == []
-
-
 async def refuse_image(cloud: SimulatedCloud, before: Callable[[str], Awaitable[None]]) -> str:
     """Let an image of a server fail, and something happen before its snapshots are to go.
 
@@ -182,6 +158,19 @@ async def refuse_image(cloud: SimulatedCloud, before: Callable[[str], Awaitable[
     assert (await picturing.picture(cloud, server_id)).status == 202
     await cloud.settle()
     return told[0]
+
+
+async def test_those_of_an_image_that_failed_go_too(cloud: SimulatedCloud) -> None:
+    async def fall_silent(snapshot_id: str) -> None:
+        del snapshot_id
+        await say_down(cloud, is_down=True)
+
+    await refuse_image(cloud, fall_silent)
+    assert await snapshots(cloud) == ["available"] * 2
+    await say_down(cloud, is_down=False)
+    await look(cloud, after_s=1000.0)
+    assert await snapshots(cloud) == []
+    assert await cloud.complaints() == []
 
 
 async def test_one_that_was_given_another_status_by_hand_goes_once_that_has_passed(
