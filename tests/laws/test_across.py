@@ -55,6 +55,10 @@ LAST_WORDS = ("volume.reset_status", "volume.force_delete_volume")
 """What takes an attachment from a server by an administrator's word, busy or not."""
 
 
+SAID_FREE = "available, though an attachment of it is attached"
+"""What a reset leaves of a volume that a server got meanwhile."""
+
+
 class Meeting(Struct, frozen=True):
     """Who stands where, and who begins then."""
 
@@ -126,7 +130,15 @@ async def meet(trial: Trial, case: Meeting) -> bool:
 
 
 async def follow_advice(trial: Trial, site: Site) -> None:
-    """Delete a server whose attachment an administrator took, as the doctor says to."""
+    """Do as the doctor says to: show a volume as it is, delete a server without its attachment."""
+    for line in await trial.complaints():
+        if SAID_FREE in line:
+            volume_id = line.partition(":")[0].removeprefix("volume ")
+            used = {"status": "in-use", "attach_status": "attached"}
+            mine = Site.beside(site, volume=volume_id)
+            answer = await scenarios.act_on_volume(mine, "os-reset_status", used, "admin")
+            assert answer.status == 202, answer.text
+            await trial.settle()
     found = await trial.complaints()
     if found:
         assert all("attachment" in one and "does not exist" in one for one in found), found

@@ -12,7 +12,6 @@ from mooring.agent_api.verbs import DELETE_SERVER, UNPLUG_DISK
 from mooring.doctor import storage
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
-from mooring.volume.volumes.statuses import LIVE
 
 _DETACH = "Detach the volume, or delete the server; both take what is left along."
 _FORGET = "openstack server reboot --hard forgets a volume that is gone; so does its deletion."
@@ -121,20 +120,20 @@ def _attachments(books: Books) -> Iterator[Finding]:
 def _statuses(books: Books) -> Iterator[Finding]:
     """Yield volumes that are said to be free and are not, or the other way round.
 
-    An administrator's reset of a status makes them (facts/block_storage.md 1.7).
+    An administrator's reset of a status makes them (facts/block_storage.md 1.7). One that is only
+    reserved gets its status back with its server, which was put away or moves.
     """
-    users: dict[str, set[str]] = {}
-    for row in books.attachments.values():
-        users.setdefault(row["volume_id"], set()).add(row["attach_status"])
+    used = {
+        row["volume_id"] for row in books.attachments.values() if row["attach_status"] == "attached"
+    }
     for volume_id, volume in books.volumes.items():
         if books.is_busy(f"volume:{volume_id}"):
             continue
         status, attached = volume["status"], volume["attach_status"]
-        found = users.get(volume_id, set()).intersection(LIVE)
-        if status == "available" and found:
-            message = f"available, though an attachment of it is {min(found)}"
+        if status == "available" and volume_id in used:
+            message = "available, though an attachment of it is attached"
             yield Finding(f"volume {volume_id}", "disagreement", message, _SHOW_USED)
-        elif "attached" not in found and (status == "in-use" or attached == "attached"):
+        elif volume_id not in used and (status == "in-use" or attached == "attached"):
             message = f"{status} and {attached}, and no attachment of it is"
             yield Finding(f"volume {volume_id}", "disagreement", message, _SHOW_FREE)
 

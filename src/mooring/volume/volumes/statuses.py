@@ -30,8 +30,7 @@ OWNED = (
 RETURNED: dict[str, Any] = {"borrowed_by": "", "borrowed_for": "", "borrowed_at": None}
 """The columns of a volume or attachment that nobody has borrowed."""
 
-LIVE = ("attached", "attaching", "detaching", "reserved")
-"""What an attachment is by which somebody has a volume, or is about to."""
+_LIVE = ("attached", "attaching", "detaching", "reserved")
 _AT_REST = (None, "success", "error")
 _change_any = Change(VolumeRow)
 _looked_at = (VolumeRow.status, VolumeRow.launched_at, VolumeRow.migration_status)
@@ -46,7 +45,7 @@ _first_of = Prepared(
     select(*_first_columns)
     .where(
         AttachmentRow.volume_id == bindparam("of_volume"),
-        or_(*(AttachmentRow.attach_status == live for live in LIVE)),
+        or_(*(AttachmentRow.attach_status == live for live in _LIVE)),
     )
     .order_by(AttachmentRow.attach_status)
     .limit(1)
