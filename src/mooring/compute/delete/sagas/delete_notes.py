@@ -66,6 +66,11 @@ class DeleteServer(Struct, frozen=True, kw_only=True):
     lost: list[str] = []
     shares: list[Folder] = []
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether anything was found that there is to end."""
+        return bool(self.host or self.disks or self.elsewhere or self.moves)
+
 
 def find(notes: DeleteServer, item: str) -> OldDisk:
     """Return the disk that an item names."""

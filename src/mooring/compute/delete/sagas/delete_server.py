@@ -37,8 +37,12 @@ EVENT = "compute_terminate_instance"
 def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
     """See what there is to end, now that nothing else holds the server."""
     states.move(tx, notes.server_id, "deleting", run.now())
-    server = tx.get_one(Server, notes.server_id)
     actions.fail_left(tx, notes.server_id, run.now())
+    return _look_around(tx, notes)
+
+
+def _look_around(tx: Session, notes: DeleteServer) -> DeleteServer:
+    server = tx.get_one(Server, notes.server_id)
     rows = devices.of_server(tx, notes.server_id)
     there = [disk for row in rows if row.volume_id for disk in look(tx, server, row)]
     # One that is on its way may wait for its copy to be freed, which is an item, too.
@@ -117,6 +121,15 @@ def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
     states.settle(tx, notes.server_id, "deleted", states.NOSTATE, now, **gone)
 
 
+def find_left(tx: Session, notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
+    """See what there is to end where it was not seen before the failure.
+
+    This one may have taken the place of a move, which nobody else ends any more.
+    """
+    actions.fail_left(tx, notes.server_id, run.now())
+    return notes if notes.has_looked else _look_around(tx, notes)
+
+
 async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
     """Find volumes that were freed although the answer did not come."""
     lost: list[str] = []
@@ -175,6 +188,7 @@ DELETE_SERVER = Saga(
     mode="preempt",
     pivot="find_belongings",
     failed_end=(
+        Step("find_left", find_left),
         Step("find_lost", find_lost),
         Step("end_elsewhere", elsewhere.end, deadline_s=900.0),
         Step("release_moves", rooms.release_moves),
