@@ -285,7 +285,8 @@ def check_room(pool: Pool, settings: PoolSettings, more_gib: int) -> None:
         return
     raise NoCapacity(
         f"Pool {pool.name} has no room for {more_gib} GiB more: {pool.free_gib:.1f} GiB are "
-        f"free, {pool.provisioned_gib} GiB promised. Delete volumes or add storage."
+        f"free beside the {pool.reserved_percent} % that it keeps, {pool.provisioned_gib} of "
+        f"{usable:.1f} GiB promised. Delete volumes or add storage."
     )
 
 

@@ -206,8 +206,9 @@ def check_room(pool: SharePool, settings: SharePoolSettings, more_gb: int) -> No
     if pool.free_gib > 0 and pool.provisioned_gib + more_gb <= usable:
         return
     raise NoCapacity(
-        f"Pool {pool.name} has no room for {more_gb} GiB more: {pool.free_gib:.1f} GiB are free, "
-        f"{pool.provisioned_gib} of {usable:.1f} GiB promised. Delete shares or add storage."
+        f"Pool {pool.name} has no room for {more_gb} GiB more: {pool.free_gib:.1f} GiB are free "
+        f"beside the {pool.reserved_percent} % that it keeps, {pool.provisioned_gib} of "
+        f"{usable:.1f} GiB promised. Delete shares or add storage."
     )
 
 
