@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests import scratch
 from tests.memory import find_memory
 from tests.wire import Wire, wire
 
@@ -68,7 +68,7 @@ def run_server(before: Sequence[str] = ()) -> Generator[Server]:
     """
     programs, identity = _programs(), {} if before else _identity()
     # Not below tmp_path: the server's user may not look into it, and a socket's path is short.
-    directory = Path(tempfile.mkdtemp(prefix="mooring-pg-", dir=find_memory()))
+    directory = scratch.make("mooring-pg-", find_memory())
     directory.chmod(0o755)
     if identity:
         os.chown(directory, identity["user"], identity["group"])

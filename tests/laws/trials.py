@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 from mooring.agent.settings import Role
 from mooring.compute.hosts.hosts import ATTACHMENTS_VERSION
 from mooring.saga.laws import Outcome, learn
+from tests import scratch
 from tests.cloud import SimulatedCloud
 from tests.laws.sites import COMPUTE, HOSTS, IMAGE, OLD, Do, Scenario, Site, Trial
 from tests.memory import find_memory
@@ -84,7 +84,7 @@ class Trials:
         databases: Databases | None = None,
     ) -> None:
         self._roles, self.databases = roles, databases or Databases()
-        self._root = Path(tempfile.mkdtemp("-laws", dir=find_memory()))
+        self._root = scratch.make("mooring-laws-", find_memory())
         self._live = self._root / "live"
         """Where the one cloud lies that is open: what hosts remember names paths below it."""
         self._arranged: dict[tuple[Do | None, tuple[str, ...]], _Arranged] = {}
