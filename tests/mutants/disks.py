@@ -114,4 +114,20 @@ MUTANTS = [
         DETACH,
         "does_not_let_go_after",
     ),
+    Mutant(
+        "a copy that a failed deletion left is never freed",
+        "compute/volumes/sagas/release_device.py",
+        "            if anew is None:\n",
+        "            if anew is not None:\n",
+        "tests/compute/test_migrated_ends.py",
+        "keeps_the_copy_of and sqlite and far-3",
+    ),
+    Mutant(
+        "a deletion that failed at once keeps the room of a move",
+        "compute/delete/sagas/delete_server.py",
+        "    return notes if notes.has_looked else _look_around(tx, notes)\n",
+        "    return notes\n",
+        STEPS,
+        f"{FAILING} and compute.delete_server/find_belongings/forward/before",
+    ),
 ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, DateTime, Table, func, literal_column, select, update
 from sqlalchemy.orm import Session
 
@@ -20,6 +21,7 @@ from mooring.saga.tables import SagaRow
 from mooring.store.base import Store
 
 if TYPE_CHECKING:
+    from mooring.fence.operation import Operation
     from mooring.saga.define import Run
 
 LEASE_S = 5.0
@@ -112,3 +114,13 @@ def require_lease(tx: Session, run: Run[Any]) -> None:
     mine = select(SagaRow.epoch).where(SagaRow.id == run.saga_id, SagaRow.state != "ended")
     if tx.execute(mine.with_for_update(read=True)).scalar() != run.operation.epoch:
         raise Conflict("The operation was taken over by another process, which goes on with it.")
+
+
+def as_of_now(tx: Session, run: Run[Any]) -> Operation:
+    """Return the operation of a step as one that comes later than all before, while it is ours.
+
+    For what a later operation has fenced off and left, so that nobody else ends it. Raises Conflict
+    as `require_lease` does.
+    """
+    require_lease(tx, run)
+    return replace(run.operation, generation=locks.draw(tx))

@@ -299,16 +299,16 @@ async def hold(run: Run[Compute], disk: Disk) -> bool:
     return True
 
 
-async def end(run: Run[Compute], disk: Disk) -> None:
+async def end(run: Run[Compute], disk: Disk, *, operation: Operation | None = None) -> None:
     """End the export to a host and free the volume, by attachment or by the old calls.
 
-    Gone is fine.
+    Gone is fine. Of an attachment under another operation than the step's, if one is given.
     """
     if not disk.attachment_id:
         await old_calls.end(run, disk)
         return
     volumes = run.service.volumes
-    await volumes.delete_attachment(None, disk.attachment_id, operation=run.operation)
+    await volumes.delete_attachment(None, disk.attachment_id, operation=operation or run.operation)
 
 
 # -- what a host is told -----------------------------------------------------------------------

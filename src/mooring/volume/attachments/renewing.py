@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from mooring.errors import MooringError, Unavailable
 from mooring.fence.rules import is_fenced
-from mooring.saga import locks
-from mooring.saga.ownership import require_lease
+from mooring.saga.ownership import as_of_now
 from mooring.volume.tables import AttachmentRow
 
 if TYPE_CHECKING:
@@ -44,12 +41,6 @@ async def export(
         if anew is None:
             raise Unavailable(f"Attachment {ids[1]} is being deleted.") from error
     return await agent.export_volume(*ids, dict(connector), operation=anew)
-
-
-def as_of_now(tx: Session, run: Run[Volume]) -> Operation:
-    """Return the operation of a step as one that comes later than all before, while it is ours."""
-    require_lease(tx, run)
-    return replace(run.operation, generation=locks.draw(tx))
 
 
 def _begin_anew(tx: Session, run: Run[Volume], attachment_id: str) -> Operation | None:

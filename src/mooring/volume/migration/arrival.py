@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select, update
 
 from mooring.saga.define import Together
-from mooring.volume.attachments import connections, renewing, sharing
+from mooring.saga.ownership import as_of_now
+from mooring.volume.attachments import connections, sharing
 from mooring.volume.backends import backends
 from mooring.volume.migration import carrying
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -58,7 +59,7 @@ async def remove_former(
         return
     operation = run.operation
     if has_lock:
-        operation = await run.service.store.write(lambda tx: renewing.as_of_now(tx, run))
+        operation = await run.service.store.write(lambda tx: as_of_now(tx, run))
     agent = await backends.agent_of(run, move.source)
     former = await agent.show_volume(volume_id)
     for attachment_id in former.exports if former else ():

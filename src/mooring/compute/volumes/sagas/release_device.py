@@ -20,11 +20,13 @@ from mooring.compute.volumes.sagas import everywhere
 from mooring.errors import MooringError
 from mooring.fence.rules import is_fenced
 from mooring.saga.define import Each, Run, Saga, Step, exclusive
+from mooring.saga.ownership import as_of_now
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.compute.service import Compute
+    from mooring.fence.operation import Operation
 
 
 class ReleaseDevice(Struct, frozen=True, kw_only=True):
@@ -110,14 +112,28 @@ async def unplug_disk(notes: ReleaseDevice, run: Run[Compute]) -> None:
 
 
 async def end_attachment(notes: ReleaseDevice, *where: Any) -> None:
-    """End the export, unless the deletion of the server has: it may not have known of this."""
+    """End the export, unless the deletion of the server has: it may not have known of this.
+
+    One that tried that in vain has ended, and left the device behind: then this is asked for anew.
+    """
     run: Run[Compute] = where[-1]
+    disk = everywhere.find(notes, *where[:-1])
     try:
-        await disks.end(run, everywhere.find(notes, *where[:-1]))
+        await disks.end(run, disk)
     except MooringError as error:
-        row = await run.service.store.read(lambda tx: devices.find(tx, notes.block_device_id))
-        if row is not None or not is_fenced(error):
+        if not is_fenced(error):
             raise
+        if await run.service.store.read(lambda tx: devices.find(tx, notes.block_device_id)):
+            anew = await run.service.store.write(lambda tx: _begin_anew(tx, notes, run))
+            if anew is None:
+                raise
+            await disks.end(run, disk, operation=anew)
+
+
+def _begin_anew(tx: Session, notes: ReleaseDevice, run: Run[Compute]) -> Operation | None:
+    """Return the operation as of now; None while somebody has the server in hand."""
+    anew = as_of_now(tx, run)
+    return None if run.service.sagas.holders(tx, f"server:{notes.server_id}") else anew
 
 
 _steps = disks.Steps(everywhere.find)
