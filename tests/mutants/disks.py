@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant(
         "a deletion that failed at once keeps the room of a move",
         "compute/delete/sagas/delete_server.py",
-        "    return notes if notes.has_looked else _look_around(tx, notes)\n",
+        "    return notes if notes.has_looked or not server else _look_around(tx, notes, server)\n",
         "    return notes\n",
         STEPS,
         f"{FAILING} and compute.delete_server/find_belongings/forward/before",

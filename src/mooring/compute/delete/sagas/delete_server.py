@@ -38,11 +38,10 @@ def find_belongings(tx: Session, notes: DeleteServer, run: Run[Compute]) -> Dele
     """See what there is to end, now that nothing else holds the server."""
     states.move(tx, notes.server_id, "deleting", run.now())
     actions.fail_left(tx, notes.server_id, run.now())
-    return _look_around(tx, notes)
+    return _look_around(tx, notes, tx.get_one(Server, notes.server_id))
 
 
-def _look_around(tx: Session, notes: DeleteServer) -> DeleteServer:
-    server = tx.get_one(Server, notes.server_id)
+def _look_around(tx: Session, notes: DeleteServer, server: Server) -> DeleteServer:
     rows = devices.of_server(tx, notes.server_id)
     there = [disk for row in rows if row.volume_id for disk in look(tx, server, row)]
     # One that is on its way may wait for its copy to be freed, which is an item, too.
@@ -124,10 +123,12 @@ def bury_server(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
 def find_left(tx: Session, notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
     """See what there is to end where it was not seen before the failure.
 
-    This one may have taken the place of a move, which nobody else ends any more.
+    This one may have taken the place of a move, which nobody else ends any more. There is none of a
+    server whose creation was taken back before this began.
     """
     actions.fail_left(tx, notes.server_id, run.now())
-    return notes if notes.has_looked else _look_around(tx, notes)
+    server = tx.get(Server, notes.server_id)
+    return notes if notes.has_looked or not server else _look_around(tx, notes, server)
 
 
 async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
