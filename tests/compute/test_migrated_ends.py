@@ -122,24 +122,29 @@ async def test_a_token_for_no_project_shows_no_copy(cloud: MovingVolumes) -> Non
     await cloud.check(server_id, volume_id, "success", FAST)
 
 
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("status", [400, 403, 409])
 async def test_a_word_that_the_volume_service_does_not_take_is_said_again(
-    cloud: MovingVolumes,
+    cloud: MovingVolumes, status: int, *, fails: bool
 ) -> None:
     server_id, volume_id = await cloud.prepare()
-    cloud.hypervisor().knobs.fail("switch_disk", Conflict("The copy has ended."))
+    if fails:
+        cloud.hypervisor().knobs.fail("switch_disk", Conflict("The copy has ended."))
     forward, refused = cloud.deliver, list[str]()
 
     async def deliver(request: Request, onward: Forward) -> Response:
         if len(refused) < REFUSALS and b"os-migrate_volume_completion" in request.content:
             refused.append(request.path)
-            return Response(403, b'{"forbidden": {"message": "No.", "code": 403}}', JSON)
+            return Response(status, b'{"refused": {"message": "No."}}', JSON)
         return await forward(request, onward)
 
     cloud.deliver = deliver
     await cloud.migrate(volume_id, FAST)
     await cloud.settle()
     assert len(refused) == REFUSALS
-    await cloud.check(server_id, volume_id, "error", SLOW)
+    assert await cloud.unfinished() == []
+    ends = ("error", SLOW) if fails else ("success", FAST)
+    await cloud.check(server_id, volume_id, *ends)
 
 
 async def test_a_copy_leaves_a_guest_from_which_its_volume_was_detached_meanwhile(

@@ -130,4 +130,20 @@ MUTANTS = [
         STEPS,
         f"{FAILING} and compute.delete_server/find_belongings/forward/before",
     ),
+    Mutant(
+        "a reset leaves what a migration was exported for meanwhile",
+        "volume/volumes/sagas/reset_status.py",
+        "        exports.update(connections.find_exports(tx, notes.volume_id))\n",
+        "        pass\n",
+        "tests/laws/test_stubborn.py",
+        "use-1-reset",
+    ),
+    Mutant(
+        "a volume waits for a word that was refused",
+        "compute/volumes/sagas/migrated.py",
+        "        if await _is_awaited(notes, run):\n            raise Unavailable(\n",
+        "        if notes is None:\n            raise Unavailable(\n",
+        "tests/compute/test_migrated_ends.py",
+        "not_take and sqlite-409",
+    ),
 ]

@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from sqlalchemy import or_, select
 
 from mooring import typed
 from mooring.errors import Invalid
 from mooring.row_limits import VOLUME_CONNECTOR_BYTES
-from mooring.volume.tables import AttachmentRow
+from mooring.volume.tables import AttachmentRow, ExportRow
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from mooring.saga.seal import Sealer
 
 _DEFAULTS = {"encrypted": False, "qos_specs": None, "cacheable": False}
@@ -75,3 +78,13 @@ def dress(nested: Mapping[str, Any], *, mode: str, connector: Mapping[str, Any])
     data = {**_DEFAULTS, **nested.get("data", {}), "access_mode": mode}
     multipath = bool(connector.get("enforce_multipath", False))
     return {**nested, "data": data, "enforce_multipath": multipath}
+
+
+def find_exports(tx: Session, volume_id: str) -> list[str]:
+    """Return the ids under which a volume is exported, or may be."""
+    attachments = select(AttachmentRow.id).where(
+        AttachmentRow.volume_id == volume_id,
+        or_(AttachmentRow.digest != "", AttachmentRow.connection.is_not(None)),
+    )
+    legacy = select(ExportRow.id).where(ExportRow.volume_id == volume_id)
+    return sorted({*tx.execute(attachments).scalars(), *tx.execute(legacy).scalars()})

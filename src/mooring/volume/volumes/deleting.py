@@ -9,8 +9,9 @@ from sqlalchemy import and_, exists, false, or_, select, true, update
 from mooring.errors import Conflict, Invalid
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
+from mooring.volume.attachments import connections
 from mooring.volume.snapshots import snapshot_rows
-from mooring.volume.tables import AttachmentRow, ExportRow, VolumeRow
+from mooring.volume.tables import AttachmentRow, VolumeRow
 from mooring.volume.volumes import statuses
 from mooring.volume.volumes.sagas.delete_volume import (
     DELETE_VOLUME,
@@ -82,7 +83,7 @@ def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -
     if tx.execute(guarded.values(**values).returning(VolumeRow.id)).first() is None:
         raise _busy(tx, asked, row) or _refusal(tx, row)
     saga = FORCE_DELETE_VOLUME if force else DELETE_VOLUME
-    notes = DeleteVolume(volume_id=row.id, exports=find_exports(tx, row.id))
+    notes = DeleteVolume(volume_id=row.id, exports=connections.find_exports(tx, row.id))
     asked.volume.sagas.start(tx, saga, notes, who=asked.who)
 
 
@@ -107,16 +108,6 @@ def _check_snapshots(tx: Session, asked: Asked, row: VolumeRow, *, cascade: bool
                 f"Invalid volume: Snapshot {snapshot.id} of volume {row.id} is {snapshot.status} "
                 "and cannot be deleted along with it. Nothing was changed.",
             )
-
-
-def find_exports(tx: Session, volume_id: str) -> list[str]:
-    """Return the ids under which a volume is exported, or may be."""
-    attachments = select(AttachmentRow.id).where(
-        AttachmentRow.volume_id == volume_id,
-        or_(AttachmentRow.digest != "", AttachmentRow.connection.is_not(None)),
-    )
-    legacy = select(ExportRow.id).where(ExportRow.volume_id == volume_id)
-    return sorted({*tx.execute(attachments).scalars(), *tx.execute(legacy).scalars()})
 
 
 def _busy(tx: Session, asked: Asked, row: VolumeRow) -> Conflict | None:

@@ -15,9 +15,10 @@ from sqlalchemy.orm import Session
 
 from mooring import labels
 from mooring.errors import Invalid, NotFound
+from mooring.volume.attachments import connections
 from mooring.volume.migration import copy_rows
 from mooring.volume.tables import AttachmentRow, VolumeRow
-from mooring.volume.volumes import deleting, notices, volumes
+from mooring.volume.volumes import notices, volumes
 from mooring.volume.volumes.sagas.reset_notes import ResetStatus
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 
@@ -150,7 +151,7 @@ async def reset_status(asked: Asked, volume_id: str, reset: Reset) -> None:
             attach_status=reset.attach_status,
             migration_status=reset.migration_status,
             backend=row.backend or "",
-            exports=deleting.find_exports(tx, volume_id) if detached else [],
+            exports=connections.find_exports(tx, volume_id) if detached else [],
         )
         return volume.sagas.start(tx, RESET_STATUS, notes, who=who)
 

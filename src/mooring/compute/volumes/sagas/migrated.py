@@ -70,6 +70,12 @@ async def _tell(notes: SwapVolume, run: Run[Compute], *, error: bool) -> None:
     except MooringError as refusal:
         if is_unavailable(refusal):
             raise
+        if await _is_awaited(notes, run):
+            raise Unavailable(
+                f"The volume service waits to hear how the migration of volume {notes.volume_id} "
+                f"went, and does not take it: {refusal.public}",
+                private=refusal.private,
+            ) from refusal
         # It has heard that, or does not wait for it any more.
 
 
@@ -84,9 +90,9 @@ async def _complete(notes: SwapVolume, run: Run[Compute], *, error: bool) -> str
 
 
 async def _is_awaited(notes: SwapVolume, run: Run[Compute]) -> bool:
-    """Whether the volume service still has the copy as a volume of its own."""
+    """Whether the volume service still has the copy as a volume of its own, and not given it up."""
     try:
         new = await run.service.volumes.show(None, notes.new_volume_id)
     except NotFound:
         return False
-    return (new.migration_status or "").startswith("target:")
+    return new.status != "error" and (new.migration_status or "").startswith("target:")

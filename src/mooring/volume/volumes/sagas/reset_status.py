@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, Unavailable
 from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
+from mooring.volume.attachments import connections
 from mooring.volume.backends import backends
 from mooring.volume.extend import growing
 from mooring.volume.migration import copies, copy_rows, resetting
@@ -36,7 +37,10 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     event = (copy.extend_event if copy else None) or ""
     arriving = copies.end(tx, row, now)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **wanted(notes, now))
+    exports = set(notes.exports)
     if notes.attach_status == "detached":
+        # Since this was asked for, a migration may have given it others.
+        exports.update(connections.find_exports(tx, notes.volume_id))
         tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
     elif not notes.status:
@@ -48,6 +52,7 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     return replace(
         notes,
         backend=row.backend or "",
+        exports=sorted(exports),
         event=left.event,
         unsure=left.unsure,
         copies=status in filling.REPLACING and row.launched_at is not None,

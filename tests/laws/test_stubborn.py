@@ -1,0 +1,139 @@
+"""Law *stubborn*: a call is refused for good, several times, and somebody has the last word.
+
+The first refusal lets the other operation begin: a deletion, a reset, a detach of what the first
+one works on. Later ones may meet either of the two, or what they left to a third. Once the call is
+taken again nothing waits any more, whoever was refused: each has ended, well or badly, and all
+agrees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from mooring.agent_api import wire
+from mooring.agent_api.transport import Response as HostResponse
+from mooring.clients.transport import Response
+from mooring.errors import Conflict
+from mooring.saga import laws
+from tests.laws.meddlers import Meddling
+from tests.laws.meetings import WANTS, furnish
+from tests.laws.scenarios import SCENARIOS
+from tests.laws.sites import Call, Scenario
+from tests.laws.test_across import LAST_WORDS, follow_advice, name_things
+from tests.laws.trials import Trials
+
+pytestmark = pytest.mark.anyio
+PARTS = 4
+TIMES = (1, 4)
+"""How often a call is refused: once, and more often than an undo is tried."""
+WORDS = (
+    *("delete server", "reset state", "insist on stop", "insist on reboot"),
+    *("detach", "delete attachment", "force-delete volume", "reset status"),
+    *("delete share", "force-delete share", "reset share"),
+)
+CHANGES = ("DELETE", "POST", "PUT")
+_WORD = b'{"conflictingRequest": {"message": "A law lets this be refused."}}'
+
+
+class Stubborn(Struct, frozen=True):
+    """Every `PARTS`-th call of a scenario, how often it is refused, and who has the last word."""
+
+    first: Scenario
+    times: int
+    second: Scenario
+    part: int
+
+    def __str__(self) -> str:
+        return f"{self.first.name}-{self.times}-{self.second.name}-{self.part}"
+
+
+def find_cases() -> list[Stubborn]:
+    """Return every scenario with every last word about what it works on."""
+    held = {one.name: one for one in SCENARIOS if one.name in WANTS}
+    found: list[Stubborn] = []
+    for first in held.values():
+        grounds = {word: furnish(first, WANTS[word]) for word in WORDS if word != first.name}
+        found += [
+            Stubborn(ground, times, held[word], part)
+            for word, ground in grounds.items()
+            if ground is not None
+            for times in TIMES
+            for part in range(PARTS)
+        ]
+    return found
+
+
+class Refusing:
+    """Refuses the n-th call, and the same one again, `times` times in all."""
+
+    def __init__(self, nth: int, times: int) -> None:
+        self.nth, self.left, self.count = nth, times, 0
+        self.what, self.refused = "", asyncio.Event()
+
+    def explains(self, complaint: str) -> bool:
+        """Whether the doctor tells of what was refused: somebody's last word goes on without it.
+
+        A reset leaves an export to its storage, and who is absorbed what a volume was elsewhere. A
+        volume service that does not hear that a guest has a volume leaves that attaching.
+        """
+        if "storage in pool" in complaint:
+            return self.what.startswith(f"DELETE /volumes/{complaint.split()[1].rstrip(':')}")
+        if "exported for attachment" in complaint:
+            return self.what.endswith(f"/exports/{complaint.split()[5].rstrip(',')}")
+        return "whose attachment is attaching" in complaint and self.what.endswith("/action")
+
+    async def pass_on(self, call: Call) -> Any:
+        """Refuse it, as a host or as a service, or let it be answered."""
+        self.count += 1
+        if self.count == self.nth and call.what.startswith(CHANGES):
+            self.what = call.what
+        if call.what != self.what or not self.left:
+            return await call.forward()
+        self.left -= 1
+        self.refused.set()
+        headers = {"content-type": "application/json"}
+        if call.at:
+            return HostResponse(409, wire.body_of(Conflict("A law lets this be refused.")), headers)
+        return Response(409, _WORD, headers)
+
+
+_counts: dict[tuple[str, Any], int] = {}
+
+
+async def count_calls(trials: Trials, first: Scenario) -> int:
+    """Return how many calls a scenario makes undisturbed, counted once."""
+    key = first.name, first.arrange
+    if key not in _counts:
+        async with trials.begin(first) as trial:
+            trial.site.meddler = counting = Meddling(trial.cloud)
+            await laws.live_through(trial)
+            _counts[key] = len(counting.calls)
+    return _counts[key]
+
+
+@pytest.mark.cases(find_cases(), 12)
+async def test_nothing_waits_for_what_was_refused_before_the_last_word(
+    trials: Trials, case: Stubborn
+) -> None:
+    for nth in range(1 + case.part, 1 + await count_calls(trials, case.first), PARTS):
+        async with trials.begin(case.first) as trial:
+            site = await name_things(trial.site)
+            trial.site.meddler = call = Refusing(nth, case.times)
+            first = asyncio.create_task(trial.act())
+            if not await trial.cloud.until(call.refused, first):
+                await first
+                continue
+            second = asyncio.create_task(case.second.act(site))
+            await asyncio.gather(first, second)
+            await trial.settle()
+            trial.site.meddler = None
+            answers = [trial.answer, second.result()]
+            assert all(one is None or one.status < 500 for one in answers), (call.what, answers)
+            if case.second.saga.name in LAST_WORDS:
+                await follow_advice(trial, site)
+            found = [one for one in await trial.complaints() if not call.explains(one)]
+            assert not found, (call.what, found)
