@@ -141,8 +141,8 @@ MUTANTS = [
     Mutant(
         "a volume waits for a word that was refused",
         "compute/volumes/sagas/migrated.py",
-        "        if await _is_awaited(notes, run):\n            raise Unavailable(\n",
-        "        if notes is None:\n            raise Unavailable(\n",
+        "        if copy is not None and copy.status != _GIVEN_UP:\n",
+        "        if copy is None and notes is None:\n",
         "tests/compute/test_migrated_ends.py",
         "not_take and sqlite-409",
     ),

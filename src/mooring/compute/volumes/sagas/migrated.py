@@ -12,9 +12,13 @@ from mooring.saga.define import Together, may_be_repeated
 from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
+    from mooring.clients.volume import Volume
     from mooring.compute.service import Compute
     from mooring.compute.volumes.sagas.swap_notes import SwapVolume
     from mooring.saga.define import Run
+
+_GIVEN_UP = "error"
+"""The status of a copy for which the volume service does not wait any more."""
 
 
 async def report_done(notes: SwapVolume, run: Run[Compute]) -> None:
@@ -27,7 +31,7 @@ async def report_done(notes: SwapVolume, run: Run[Compute]) -> None:
     except (Conflict, Invalid, NotFound) as error:
         if is_unavailable(error):
             raise
-        if may_be_repeated(run) and not await _is_awaited(notes, run):
+        if may_be_repeated(run) and await _find_copy(notes, run) is None:
             return
         raise Conflict(
             f"The volume service did not take the copy of volume {notes.volume_id} for the volume: "
@@ -70,7 +74,8 @@ async def _tell(notes: SwapVolume, run: Run[Compute], *, error: bool) -> None:
     except MooringError as refusal:
         if is_unavailable(refusal):
             raise
-        if await _is_awaited(notes, run):
+        copy = await _find_copy(notes, run)
+        if copy is not None and copy.status != _GIVEN_UP:
             raise Unavailable(
                 f"The volume service waits to hear how the migration of volume {notes.volume_id} "
                 f"went, and does not take it: {refusal.public}",
@@ -89,10 +94,10 @@ async def _complete(notes: SwapVolume, run: Run[Compute], *, error: bool) -> str
     )
 
 
-async def _is_awaited(notes: SwapVolume, run: Run[Compute]) -> bool:
-    """Whether the volume service still has the copy as a volume of its own, and not given it up."""
+async def _find_copy(notes: SwapVolume, run: Run[Compute]) -> Volume | None:
+    """Return the copy, if the volume service still has it as a volume of its own."""
     try:
         new = await run.service.volumes.show(None, notes.new_volume_id)
     except NotFound:
-        return False
-    return new.status != "error" and (new.migration_status or "").startswith("target:")
+        return None
+    return new if (new.migration_status or "").startswith("target:") else None
