@@ -37,7 +37,7 @@ MUTANTS = [
     Mutant(
         "an attachment outlives its use",
         DISKS,
-        "delete_attachment(None, disk.attachment_id, operation=run.operation)",
+        "delete_attachment(None, disk.attachment_id, operation=operation or run.operation)",
         "show_attachment(None, disk.attachment_id)",
         DETACH,
         "available_and_unknown",
