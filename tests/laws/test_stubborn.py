@@ -36,7 +36,7 @@ WORDS = (
     *("delete share", "force-delete share", "reset share"),
 )
 CHANGES = ("DELETE", "POST", "PUT")
-_WORD = b'{"conflictingRequest": {"message": "A law lets this be refused."}}'
+_WORD = b'{"refused": {"message": "A law lets this be refused."}}'
 
 
 class Stubborn(Struct, frozen=True):
@@ -98,7 +98,8 @@ class Refusing:
         headers = {"content-type": "application/json"}
         if call.at:
             return HostResponse(409, wire.body_of(Conflict("A law lets this be refused.")), headers)
-        return Response(409, _WORD, headers)
+        # Services of others say either.
+        return Response(409 if self.nth % 2 else 400, _WORD, headers)
 
 
 _counts: dict[tuple[str, Any], int] = {}
