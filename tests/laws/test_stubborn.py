@@ -1,9 +1,9 @@
 """Law *stubborn*: a call is refused for good, several times, and somebody has the last word.
 
 The first refusal lets the other operation begin: a deletion, a reset, a detach of what the first
-one works on. Later ones may meet either of the two, or what they left to a third. Once the call is
-taken again nothing waits any more, whoever was refused: each has ended, well or badly, and all
-agrees.
+one works on. Or it begins a few calls before, and may be the one that is refused. Later refusals
+may meet either of the two, or what they left to a third. Once the call is taken again nothing waits
+any more, whoever was refused: each has ended, well or badly, and all agrees.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 PARTS = 4
-TIMES = (1, 4)
-"""How often a call is refused: once, and more often than an undo is tried."""
+TIMES = ((1, 0), (4, 0), (4, 3), (4, 5))
+"""How often a call is refused: once, or more often than an undo is tried; and how many calls before
+that the last word is said. It makes calls of its own, `MORE` at most that count."""
+MORE = 12
 WORDS = (
     *("delete server", "reset state", "insist on stop", "insist on reboot"),
     *("detach", "delete attachment", "force-delete volume", "reset status"),
@@ -44,11 +46,13 @@ class Stubborn(Struct, frozen=True):
 
     first: Scenario
     times: int
+    lead: int
     second: Scenario
     part: int
 
     def __str__(self) -> str:
-        return f"{self.first.name}-{self.times}-{self.second.name}-{self.part}"
+        times = f"{self.times} behind {self.lead}" if self.lead else self.times
+        return f"{self.first.name}-{times}-{self.second.name}-{self.part}"
 
 
 def find_cases() -> list[Stubborn]:
@@ -58,21 +62,24 @@ def find_cases() -> list[Stubborn]:
     for first in held.values():
         grounds = {word: furnish(first, WANTS[word]) for word in WORDS if word != first.name}
         found += [
-            Stubborn(ground, times, held[word], part)
+            Stubborn(ground, times, lead, held[word], part)
             for word, ground in grounds.items()
             if ground is not None
-            for times in TIMES
+            for times, lead in TIMES
             for part in range(PARTS)
         ]
     return found
 
 
 class Refusing:
-    """Refuses the n-th call, and the same one again, `times` times in all."""
+    """Refuses the n-th call, and the same one again, `times` times in all.
 
-    def __init__(self, nth: int, times: int) -> None:
-        self.nth, self.left, self.count = nth, times, 0
-        self.what, self.refused = "", asyncio.Event()
+    `begins` is set at the first refusal, or at the call that comes `lead` calls before.
+    """
+
+    def __init__(self, nth: int, times: int, lead: int) -> None:
+        self.nth, self.left, self.count, self.lead = nth, times, 0, lead
+        self.what, self.begins = "", asyncio.Event()
 
     def explains(self, complaint: str) -> bool:
         """Whether the doctor tells of what was refused: somebody's last word goes on without it.
@@ -91,10 +98,12 @@ class Refusing:
         self.count += 1
         if self.count == self.nth and call.what.startswith(CHANGES):
             self.what = call.what
+        if self.lead and self.count == self.nth - self.lead:
+            self.begins.set()
         if call.what != self.what or not self.left:
             return await call.forward()
         self.left -= 1
-        self.refused.set()
+        self.begins.set()
         headers = {"content-type": "application/json"}
         if call.at:
             return HostResponse(409, wire.body_of(Conflict("A law lets this be refused.")), headers)
@@ -120,12 +129,13 @@ async def count_calls(trials: Trials, first: Scenario) -> int:
 async def test_nothing_waits_for_what_was_refused_before_the_last_word(
     trials: Trials, case: Stubborn
 ) -> None:
-    for nth in range(1 + case.part, 1 + await count_calls(trials, case.first), PARTS):
+    last = await count_calls(trials, case.first) + (MORE if case.lead else 0)
+    for nth in range(1 + case.part + case.lead, 1 + last, PARTS):
         async with trials.begin(case.first) as trial:
             site = await name_things(trial.site)
-            trial.site.meddler = call = Refusing(nth, case.times)
+            trial.site.meddler = call = Refusing(nth, case.times, case.lead)
             first = asyncio.create_task(trial.act())
-            if not await trial.cloud.until(call.refused, first):
+            if not await trial.cloud.until(call.begins, first):
                 await first
                 continue
             second = asyncio.create_task(case.second.act(site))
