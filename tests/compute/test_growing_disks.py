@@ -88,6 +88,26 @@ async def test_a_size_that_does_not_start_leaves_the_former_disk(local: Local, p
     await local.stays_whole()
 
 
+async def test_the_disk_of_a_server_that_starts_with_no_size_is_its_own(local: Local) -> None:
+    moving, refused = local.moving, [True]
+
+    async def refuse(request: Request, forward: Forward) -> Response:
+        is_start = (request.method, request.target) == ("PUT", f"/servers/{moving.server_id}")
+        if is_start and refused:
+            raise Conflict("It will not start.")
+        return await forward(request)
+
+    moving.cloud.deliver_to_host = refuse
+    assert await ask(moving, "resize", LARGER) == 202
+    assert (await show(moving))["status"] == "ERROR"
+    assert await moving.states() == ["absent", "absent"]
+    await local.doctor_finds_nothing()
+    refused.clear()
+    assert await ask(moving, "reboot", {"type": "HARD"}) == 202
+    assert (await show(moving))["status"] == "ACTIVE"
+    await local.stays_whole()
+
+
 async def test_a_size_that_comes_late_is_given_to_nobody(local: Local) -> None:
     """The host lost the answers, then refused: the call still is on its way."""
     moving, late = local.moving, list[tuple[Request, Forward]]()

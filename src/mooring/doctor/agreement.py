@@ -229,6 +229,15 @@ def _may_go_back(books: Books, server_id: str, host: str) -> bool:
     return any(move["source"] == host != move["destination"] for move in moves)
 
 
+def _is_root_of(books: Books, server_id: str, host: str) -> bool:
+    """Whether a server has its root disk at a host, which may have refused to start its guest.
+
+    A hard reboot starts it with that disk; whether it should run by now is seen of the guest.
+    """
+    server = books.servers.get(server_id)
+    return server is not None and server["host"] == host and bool(server["image_id"])
+
+
 def _guests(books: Books, inventory: Inventory) -> Iterator[Finding]:
     there = {guest.server_id: guest for guest in inventory.guests}
     for guest in inventory.guests:
@@ -317,8 +326,11 @@ def _leftovers(books: Books, inventory: Inventory) -> Iterator[Finding]:
         # The files of a guest that is being made or removed lie in a directory of its name, and so
         # does the disk to which a server may go back.
         server_id = PurePath(path).name
-        is_owed = books.owes(inventory.name, DELETE_SERVER.target(server_id))
-        if is_owed or _may_go_back(books, server_id, inventory.name):
+        if books.owes(inventory.name, DELETE_SERVER.target(server_id)):
+            continue
+        if _is_root_of(books, server_id, inventory.name):
+            continue
+        if _may_go_back(books, server_id, inventory.name):
             continue
         if books.is_busy(f"server:{server_id}"):
             continue
