@@ -13,12 +13,15 @@ import pytest
 from sqlalchemy import delete
 
 from mooring.agent_api.guest_shares import MountRequest
+from mooring.agent_api.transport import Forward as HostForward
+from mooring.agent_api.transport import Request as HostRequest
+from mooring.agent_api.transport import Response as HostResponse
 from mooring.clients.share import NewRule
 from mooring.compute.hosts import draining
-from mooring.compute.shares import access_rules
+from mooring.compute.shares import access_rules, doors
 from mooring.compute.shares.loops import sweep_shares
 from mooring.compute.tables import ShareMapping
-from mooring.errors import Invalid
+from mooring.errors import Conflict, Invalid
 from tests.compute.shared_moves import (
     OLD,
     Refusal,
@@ -113,6 +116,26 @@ async def test_a_server_is_deleted_whose_former_host_still_lets_go(sharing: Shar
     await sharing.cloud.settle()
     await sharing.leaves_no_trace()
     assert await releases(sharing.cloud) == 0
+
+
+async def test_a_host_is_kept_out_once_the_storage_lets_it_however_often_it_refused(
+    sharing: Sharing,
+) -> None:
+    """As often as the confirmation denies its rule, and then as what goes on with that does."""
+    left = [2 * doors.DENIALS + 1]
+
+    async def refuse_some(request: HostRequest, forward: HostForward) -> HostResponse:
+        if left[0] and request.method == "DELETE" and "/access/" in request.target:
+            left[0] -= 1
+            raise Conflict("It is busy.")
+        return await forward(request)
+
+    await sharing.act("migrate", {"host": sharing.destination})
+    sharing.cloud.deliver_to_host = refuse_some
+    await sharing.act("confirmResize")
+    assert left == [0]
+    await sharing.has(rules="d", mounts="d", guest="d")
+    assert (await releases(sharing.cloud), await sharing.cloud.complaints()) == (0, [])
 
 
 @pytest.mark.parametrize("fails", ["mount", "define"])

@@ -121,7 +121,7 @@ async def deny_stray(run: Run[Compute], share_id: str, rule_id: str, tried: int)
     Who comes while it goes waits until it is gone: the saga holds `lock_of`. Raises what the share
     service says against it.
     """
-    operation = guests.other(run.operation, f"deny.{rule_id}.{tried}")
+    operation = _denying(run, rule_id, tried)
     await run.service.shares.deny_access(None, share_id, rule_id, operation=operation)
 
 
@@ -338,12 +338,20 @@ async def _have_denied(
 
 
 async def _deny(run: Run[Compute], folder: Folder, rule: Rule | LockedRule, tried: int) -> None:
-    operation = guests.other(run.operation, f"deny.{rule.id}.{tried}")
+    operation = _denying(run, rule.id, tried)
     denying = run.service.shares.deny_access(None, folder.share_id, rule.id, operation=operation)
     try:
         await access_rules.unless_changing(run, folder.share_id, denying)
     except NotFound:
         return
+
+
+def _denying(run: Run[Compute], rule_id: str, tried: int) -> Operation:
+    """Return the operation of one denial: a step that begins anew is not told what came of another.
+
+    The storage refuses it after the share service has accepted it.
+    """
+    return guests.other(run.operation, f"deny.{rule_id}.{run.attempt}.{tried}")
 
 
 def _allowing(run: Run[Compute], tried: int) -> Operation:
