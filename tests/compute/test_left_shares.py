@@ -138,6 +138,26 @@ async def test_a_host_is_kept_out_once_the_storage_lets_it_however_often_it_refu
     assert (await releases(sharing.cloud), await sharing.cloud.complaints()) == (0, [])
 
 
+async def test_a_server_that_could_not_be_deleted_has_its_shares_only_where_it_is(
+    sharing: Sharing,
+) -> None:
+    async def refuse_end(request: HostRequest, forward: HostForward) -> HostResponse:
+        asked = (request.method, request.headers["host"], request.target)
+        if asked == ("DELETE", sharing.destination, f"/servers/{sharing.server_id}"):
+            raise Conflict("It is busy.")
+        return await forward(request)
+
+    await sharing.act("migrate", {"host": sharing.destination})
+    sharing.cloud.deliver_to_host = refuse_end
+    await sharing.cloud.ask("DELETE", f"/servers/{sharing.server_id}")
+    await sharing.cloud.settle()
+    assert await sharing.status() == "ERROR"
+    await sharing.act("reboot", {"type": "HARD"})
+    assert (await sharing.status(), await sharing.host()) == ("ACTIVE", sharing.destination)
+    await sharing.has(rules="d", mounts="d", guest="d")
+    assert await sharing.cloud.complaints() == []
+
+
 @pytest.mark.parametrize("fails", ["mount", "define"])
 async def test_what_cannot_be_undone_at_the_destination_holds_up_no_server(
     cloud: SharingCloud, fails: str

@@ -20,6 +20,7 @@ from mooring.compute.delete.sagas.delete_notes import (
 from mooring.compute.groups import groups
 from mooring.compute.hosts import guests
 from mooring.compute.moves import left_over, migrations
+from mooring.compute.moves.sagas import sharing
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks, reservations
@@ -145,13 +146,17 @@ async def find_lost(notes: DeleteServer, run: Run[Compute]) -> DeleteServer:
 
 
 def fail_deletion(tx: Session, notes: DeleteServer, run: Run[Compute]) -> None:
-    """Leave the server in ERROR with what is left of it: it can be deleted again."""
+    """Leave the server in ERROR with what is left of it: it can be deleted again.
+
+    It goes back to no other host, which lets go of its shares by itself.
+    """
     for disk in notes.disks:
         if row := devices.find_volume(tx, notes.server_id, disk.volume_id):
             devices.change(tx, row.id, run.now(), state=disk.state)
     for item in notes.lost:
         forget_device(tx, notes, item, run)
     left_over.end(tx, run.service, notes.server_id, run.now())
+    sharing.leave_others(tx, run, notes.server_id, notes.host or "")
     states.break_down(tx, notes.server_id, run.now())
 
 
