@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import NoCapacity
+from mooring.errors import Conflict, NoCapacity
 from tests.volume.movers import FAR, FAST, SLOW, SMALL, VOLUMES, Movers, Silence
 
 pytestmark = pytest.mark.anyio
+KEPT = 2
+"""How often a host refuses before somebody else is given the volume."""
 
 
 @pytest.fixture
@@ -233,6 +235,20 @@ async def test_what_the_volume_was_goes_late_and_takes_nothing_that_came_back(
     await cloud.settle()
     assert await cloud.stands(volume_id) == ("available", "success", FAST)
     assert await cloud.there() == {FAST: [volume_id]}
+
+
+async def test_what_the_volume_was_goes_however_often_its_host_keeps_it(cloud: Movers) -> None:
+    volume_id = await cloud.make()
+    knobs = cloud.pool(SLOW).knobs
+    knobs.fail("delete", Conflict("It is in use."), times=3 * KEPT)
+    await cloud.migrate(volume_id, FAR)
+    while knobs.passed.get("delete", 0) < KEPT:
+        await cloud.pass_time(1.0)
+    await cloud.act(volume_id, "os-reset_status", {"status": "available"})
+    await cloud.settle()
+    assert await cloud.stands(volume_id) == ("available", "success", FAR)
+    assert await cloud.there() == {FAR: [volume_id]}
+    assert await cloud.complaints() == []
 
 
 async def test_a_forced_deletion_behind_the_switch_leaves_nothing(cloud: Movers) -> None:
