@@ -84,11 +84,9 @@ class Refusing:
     def explains(self, complaint: str) -> bool:
         """Whether the doctor tells of what was refused: somebody's last word goes on without it.
 
-        A reset leaves an export to its storage, and who is absorbed what a volume was elsewhere. A
-        volume service that does not hear that a guest has a volume leaves that attaching.
+        A reset leaves an export to its storage. A volume service that does not hear that a guest
+        has a volume leaves that attaching.
         """
-        if "storage in pool" in complaint:
-            return self.what.startswith(f"DELETE /volumes/{complaint.split()[1].rstrip(':')}")
         if "exported for attachment" in complaint:
             return self.what.endswith(f"/exports/{complaint.split()[5].rstrip(',')}")
         return "whose attachment is attaching" in complaint and self.what.endswith("/action")
