@@ -9,6 +9,7 @@ any more, whoever was refused: each has ended, well or badly, and all agrees.
 from __future__ import annotations
 
 import asyncio
+from pathlib import PurePath
 from typing import Any
 
 import pytest
@@ -37,6 +38,11 @@ WORDS = (
     *("detach", "delete attachment", "force-delete volume", "reset status"),
     *("delete share", "force-delete share", "reset share"),
 )
+PUT_AWAY = ("evacuation", "shelve")
+TAKEN = ("its guest has volume", "connected on host")
+"""What an administrator leaves who says of a volume that nobody has it, while its server is being
+put away and its host, or a service, refuses something: compute asks for attachments that are gone.
+"""
 CHANGES = ("DELETE", "POST", "PUT")
 _WORD = b'{"refused": {"message": "A law lets this be refused."}}'
 
@@ -79,14 +85,19 @@ class Refusing:
 
     def __init__(self, nth: int, times: int, lead: int) -> None:
         self.nth, self.left, self.count, self.lead = nth, times, 0, lead
-        self.what, self.begins = "", asyncio.Event()
+        self.what, self.operation, self.begins = "", "", asyncio.Event()
 
     def explains(self, complaint: str) -> bool:
         """Whether the doctor tells of what was refused: somebody's last word goes on without it.
 
         A reset leaves an export to its storage. A volume service that does not hear that a guest
-        has a volume leaves that attaching.
+        has a volume leaves that attaching. A host to which a server might have gone back keeps what
+        it has when it refuses its deletion, which says so.
         """
+        if complaint.endswith("of nothing"):
+            server_id = PurePath(complaint.partition(":")[0]).name
+            is_deletion = ".destroy_elsewhere:" in self.operation
+            return is_deletion and self.what.startswith(f"DELETE /servers/{server_id}")
         if "exported for attachment" in complaint:
             return self.what.endswith(f"/exports/{complaint.split()[5].rstrip(',')}")
         return "whose attachment is attaching" in complaint and self.what.endswith("/action")
@@ -95,7 +106,7 @@ class Refusing:
         """Refuse it, as a host or as a service, or let it be answered."""
         self.count += 1
         if self.count == self.nth and call.what.startswith(CHANGES):
-            self.what = call.what
+            self.what, self.operation = call.what, call.operation
         if self.lead and self.count == self.nth - self.lead:
             self.begins.set()
         if call.what != self.what or not self.left:
@@ -138,13 +149,18 @@ async def test_nothing_waits_for_what_was_refused_before_the_last_word(
                 continue
             second = asyncio.create_task(case.second.act(site))
             await asyncio.gather(first, second)
-            # A word of compute's that was refused is waited for as long as the clock is turned.
-            for _ in ("the deadline", "what follows"):
-                await trial.settle()
+            await trial.settle()
             trial.site.meddler = None
             answers = [trial.answer, second.result()]
+            if case.first.comes_again:
+                # What it left the loop finds again.
+                await trial.act()
+            # A word of compute's that was refused is waited for as long as a settling looks ahead.
+            await trial.settle()
             assert all(one is None or one.status < 500 for one in answers), (call.what, answers)
             if case.second.saga.name in LAST_WORDS:
                 await follow_advice(trial, site)
             found = [one for one in await trial.complaints() if not call.explains(one)]
+            if case.second.saga.name in LAST_WORDS and case.first.name in PUT_AWAY:
+                found = [one for one in found if not any(words in one for words in TAKEN)]
             assert not found, (call.what, found)
