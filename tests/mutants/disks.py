@@ -132,9 +132,9 @@ MUTANTS = [
     ),
     Mutant(
         "a reset leaves what a migration was exported for meanwhile",
-        "volume/volumes/sagas/reset_status.py",
-        "        exports.update(connections.find_exports(tx, notes.volume_id))\n",
-        "        pass\n",
+        "volume/attachments/connections.py",
+        "    return sorted({*known, *found})\n",
+        "    return sorted(known)\n",
         "tests/laws/test_stubborn.py",
         "use-1-reset",
     ),

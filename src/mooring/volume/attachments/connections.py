@@ -6,11 +6,11 @@ Source: facts/block_storage.md 2.3 and 10.2.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import or_, select
+from sqlalchemy import delete, or_, select
 
 from mooring import typed
 from mooring.errors import Invalid
@@ -88,3 +88,13 @@ def find_exports(tx: Session, volume_id: str) -> list[str]:
     )
     legacy = select(ExportRow.id).where(ExportRow.volume_id == volume_id)
     return sorted({*tx.execute(attachments).scalars(), *tx.execute(legacy).scalars()})
+
+
+def forget_all(tx: Session, volume_id: str, known: Sequence[str]) -> list[str]:
+    """Forget a volume's attachments; return under which ids it is exported, `known` ones included.
+
+    Since those were known, a migration may have given it others.
+    """
+    found = find_exports(tx, volume_id)
+    tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == volume_id))
+    return sorted({*known, *found})

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from mooring.errors import MooringError, Unavailable
@@ -15,7 +14,7 @@ from mooring.volume.attachments import connections
 from mooring.volume.backends import backends
 from mooring.volume.extend import growing
 from mooring.volume.migration import copies, copy_rows, resetting
-from mooring.volume.tables import AttachmentRow, VolumeRow
+from mooring.volume.tables import VolumeRow
 from mooring.volume.volumes import absorbed, filling, notices, statuses
 from mooring.volume.volumes.sagas.reset_notes import ResetStatus, wanted
 
@@ -37,11 +36,9 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     event = (copy.extend_event if copy else None) or ""
     arriving = copies.end(tx, row, now)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **wanted(notes, now))
-    exports = set(notes.exports)
+    exports = notes.exports
     if notes.attach_status == "detached":
-        # Since this was asked for, a migration may have given it others.
-        exports.update(connections.find_exports(tx, notes.volume_id))
-        tx.execute(delete(AttachmentRow).where(AttachmentRow.volume_id == notes.volume_id))
+        exports = connections.forget_all(tx, notes.volume_id, exports)
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
     elif not notes.status:
         absorbed.give_rest(tx, notes.volume_id, status, now, was_moving=was_moving is not None)
@@ -52,7 +49,7 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     return replace(
         notes,
         backend=row.backend or "",
-        exports=sorted(exports),
+        exports=exports,
         event=left.event,
         unsure=left.unsure,
         copies=status in filling.REPLACING and row.launched_at is not None,
