@@ -36,9 +36,8 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     event = (copy.extend_event if copy else None) or ""
     arriving = copies.end(tx, row, now)
     statuses.change(tx, notes.volume_id, allowed=None, now=now, **wanted(notes, now))
-    exports = notes.exports
     if notes.attach_status == "detached":
-        exports = connections.forget_all(tx, notes.volume_id, exports)
+        notes = replace(notes, exports=connections.forget_all(tx, row.id, notes.exports))
         statuses.recompute(tx, notes.volume_id, now, settle=row.launched_at is not None)
     elif not notes.status:
         absorbed.give_rest(tx, notes.volume_id, status, now, was_moving=was_moving is not None)
@@ -49,7 +48,6 @@ def write_status(tx: Session, notes: ResetStatus, run: Run[Volume]) -> ResetStat
     return replace(
         notes,
         backend=row.backend or "",
-        exports=exports,
         event=left.event,
         unsure=left.unsure,
         copies=status in filling.REPLACING and row.launched_at is not None,
