@@ -55,19 +55,10 @@ def cases_of(*kinds: str) -> list[Calls]:
     ]
 
 
-_counts: dict[str, int] = {}
-
-
 async def count_calls(trials: Trials, scenario: Scenario) -> int:
-    """Return how many calls a scenario makes undisturbed, counted once."""
+    """Return how many calls a scenario makes, once it is known what it comes to."""
     await trials.learn(scenario)
-    if scenario.name not in _counts:
-        async with trials.begin(scenario) as trial:
-            counting = Meddling(trial.cloud)
-            trial.site.meddler = counting
-            await laws.live_through(trial)
-            _counts[scenario.name] = len(counting.calls)
-    return _counts[scenario.name]
+    return await trials.count_calls(scenario)
 
 
 def plainly(outcome: laws.Outcome) -> laws.Outcome:

@@ -135,7 +135,6 @@ class Pair(Struct, frozen=True):
 
 
 PAIRS = [Pair(one, other, part) for one in FIRST for other in ACTS for part in range(PARTS)]
-_counts: dict[tuple[str, Do, tuple[str, ...]], int] = {}
 
 
 def scene(name: str, *others: str) -> Scenario:
@@ -160,22 +159,10 @@ def scene(name: str, *others: str) -> Scenario:
     return Scenario(name, saga, arrange, ACTS[name], hosts=hosts, host_returns=returns)
 
 
-async def count_calls(trials: Trials, act: Scenario) -> int:
-    """Return how many calls an act makes undisturbed, counted once."""
-    key = act.name, act.arrange, act.hosts
-    if key not in _counts:
-        async with trials.begin(act) as trial:
-            counting = Meddling(trial.cloud)
-            trial.site.meddler = counting
-            await laws.live_through(trial)
-            _counts[key] = len(counting.calls)
-    return _counts[key]
-
-
 @pytest.mark.cases(PAIRS, 20)
 async def test_two_operations_on_the_same_things_both_end(trials: Trials, case: Pair) -> None:
     act = scene(case.first, case.second)
-    for nth in range(1 + case.part, 1 + await count_calls(trials, act), PARTS):
+    for nth in range(1 + case.part, 1 + await trials.count_calls(act), PARTS):
         async with trials.begin(act) as trial:
             call = Meddling(trial.cloud, "held_before", nth)
             trial.site.meddler = call

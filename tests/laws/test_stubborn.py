@@ -19,8 +19,6 @@ from mooring.agent_api import wire
 from mooring.agent_api.transport import Response as HostResponse
 from mooring.clients.transport import Response
 from mooring.errors import Conflict
-from mooring.saga import laws
-from tests.laws.meddlers import Meddling
 from tests.laws.meetings import WANTS, furnish
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import Call, Scenario
@@ -120,25 +118,11 @@ class Refusing:
         return Response(409 if self.nth % 2 else 400, _WORD, headers)
 
 
-_counts: dict[tuple[str, Any], int] = {}
-
-
-async def count_calls(trials: Trials, first: Scenario) -> int:
-    """Return how many calls a scenario makes undisturbed, counted once."""
-    key = first.name, first.arrange
-    if key not in _counts:
-        async with trials.begin(first) as trial:
-            trial.site.meddler = counting = Meddling(trial.cloud)
-            await laws.live_through(trial)
-            _counts[key] = len(counting.calls)
-    return _counts[key]
-
-
 @pytest.mark.cases(find_cases(), 12)
 async def test_nothing_waits_for_what_was_refused_before_the_last_word(
     trials: Trials, case: Stubborn
 ) -> None:
-    last = await count_calls(trials, case.first) + (MORE if case.lead else 0)
+    last = await trials.count_calls(case.first) + (MORE if case.lead else 0)
     for nth in range(1 + case.part + case.lead, 1 + last, PARTS):
         async with trials.begin(case.first) as trial:
             site = await name_things(trial.site)

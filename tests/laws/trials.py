@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from mooring.agent.settings import Role
 from mooring.compute.hosts.hosts import ATTACHMENTS_VERSION
-from mooring.saga.laws import Outcome, learn
+from mooring.saga.laws import Outcome, learn, live_through
 from tests import scratch
 from tests.cloud import SimulatedCloud
+from tests.laws.meddlers import Meddling
 from tests.laws.sites import COMPUTE, HOSTS, IMAGE, OLD, Do, Scenario, Site, Trial
 from tests.memory import find_memory
 
@@ -89,6 +90,7 @@ class Trials:
         """Where the one cloud lies that is open: what hosts remember names paths below it."""
         self._arranged: dict[tuple[Do | None, tuple[str, ...]], _Arranged] = {}
         self._learnt: dict[str, Outcome] = {}
+        self._calls: dict[tuple[str, Do, tuple[str, ...]], int] = {}
         self._made = 0
 
     def remove(self) -> None:
@@ -129,6 +131,16 @@ class Trials:
                 ending = await trial.ending(scenario.saga)
             assert ending == "done", f"{scenario.name} ends {ending!r} undisturbed"
         return self._learnt[scenario.name]
+
+    async def count_calls(self, scenario: Scenario) -> int:
+        """Return how many calls a scenario makes undisturbed, counted once."""
+        key = scenario.name, scenario.arrange, scenario.hosts
+        if key not in self._calls:
+            async with self.begin(scenario) as trial:
+                trial.site.meddler = counting = Meddling(trial.cloud)
+                await live_through(trial)
+                self._calls[key] = len(counting.calls)
+        return self._calls[key]
 
     async def _arrange(self, arrange: Do, hosts: tuple[str, ...]) -> None:
         empty = (None, hosts)
