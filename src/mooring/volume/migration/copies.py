@@ -145,7 +145,7 @@ async def remove(run: Run[Volume], move: Move) -> None:
     await agent.delete_volume(move.copy_id, operation=run.operation)
 
 
-async def insist(asking: Awaitable[None]) -> None:
+async def until_taken(asking: Awaitable[None]) -> None:
     """Await what is owed to a host: one that refuses is asked again, until an abort lets go of it.
 
     A refusal by the fence is none: somebody who came later has the thing in hand.

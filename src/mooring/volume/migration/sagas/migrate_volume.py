@@ -145,14 +145,14 @@ async def give_up_copy(notes: MigrateVolume, run: Run[Volume]) -> None:
     if not notes.switched:
         agent = await backends.agent_of(run, notes.move.target)
         operation = run.operation.of_step(_COPY)
-        await copies.insist(agent.delete_volume(notes.move.copy_id, operation=operation))
+        await copies.until_taken(agent.delete_volume(notes.move.copy_id, operation=operation))
 
 
 async def give_up_carried(notes: MigrateVolume, run: Run[Volume]) -> None:
     """Remove what was brought, and see that nothing comes late."""
     if notes.move.is_far:
         operation = run.operation.of_step(_CARRY)
-        await copies.insist(carrying.remove_carried(run, notes.move, operation))
+        await copies.until_taken(carrying.remove_carried(run, notes.move, operation))
 
 
 async def give_up_capture(notes: MigrateVolume, run: Run[Volume]) -> None:
@@ -160,7 +160,7 @@ async def give_up_capture(notes: MigrateVolume, run: Run[Volume]) -> None:
     if notes.move.is_far:
         operation = run.operation.of_step(_CAPTURE)
         removing = carrying.remove_capture(run, notes.volume_id, notes.move, operation)
-        await copies.insist(removing)
+        await copies.until_taken(removing)
 
 
 async def give_up_former(notes: MigrateVolume, run: Run[Volume]) -> None:
@@ -170,7 +170,7 @@ async def give_up_former(notes: MigrateVolume, run: Run[Volume]) -> None:
     """
     if notes.switched:
         await copies.await_adoption(run, notes.volume_id, notes.move)
-        await copies.insist(remove_former(notes, run))
+        await copies.until_taken(remove_former(notes, run))
 
 
 MIGRATE_VOLUME = Saga(
