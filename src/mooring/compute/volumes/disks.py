@@ -299,6 +299,17 @@ async def hold(run: Run[Compute], disk: Disk) -> bool:
     return True
 
 
+async def try_to_leave(run: Run[Compute], disk: Disk) -> bool:
+    """Disconnect the volume from the host; return False when that refuses it, or is long silent."""
+    try:
+        await guests.insist(run, leave(run, disk))
+    except MooringError as error:
+        if is_unavailable(error):
+            raise
+        return False
+    return True
+
+
 async def end(run: Run[Compute], disk: Disk, *, operation: Operation | None = None) -> None:
     """End the export to a host and free the volume, by attachment or by the old calls.
 

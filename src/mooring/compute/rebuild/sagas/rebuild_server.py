@@ -121,6 +121,9 @@ async def settle_root(notes: RebuildServer, run: Run[Compute]) -> RebuildServer 
     settled = replace(notes, kept=has_old)
     if is_saved or not notes.attachment_id:
         return settled
+    if row is not None:
+        # Somebody ended the old one, maybe before the host let go, and no row will name it.
+        await disconnect_root(notes, run)
 
     def save(tx: Session) -> None:
         save_root(tx, notes, run)

@@ -110,12 +110,20 @@ async def hold_volumes(notes: OffloadServer, run: Run[Compute]) -> OffloadServer
     """Say that the volumes are in use which the host still has; none but the others wait."""
     for item in items(notes):
         disk, spare = at_host(notes, item), find(notes, item).made
-        if not await disks.hold(run, disk):
+        if not await disks.hold(run, disk) and await _has_left(notes, item, run):
             notes = with_disk(notes, item, attachment_id="")
         elif spare:
             await reservations.delete(run, spare)
             notes = with_disk(notes, item, made="")
     return notes
+
+
+async def _has_left(notes: OffloadServer, item: str, run: Run[Compute]) -> bool:
+    """Whether the host has let go of a volume whose attachment is gone: an operator may end one."""
+    places = await run.service.store.read(lambda tx: disk_places.of_device(tx, item))
+    if all(place.host != notes.host for place in places):
+        return True
+    return notes.is_leaving and await disks.try_to_leave(run, at_host(notes, item))
 
 
 def keep_server(tx: Session, notes: OffloadServer, run: Run[Compute]) -> None:
