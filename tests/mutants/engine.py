@@ -180,8 +180,16 @@ MUTANTS = [
     Mutant(
         "a debt that nobody takes is owed for ever",
         "saga/teller.py",
-        'return self.mark.heading == "owing" and is_refused',
-        'return self.mark.heading == "nowhere" and is_refused',
+        "return is_refused and (is_fenced(error) or not place.until_taken)",
+        "return is_refused and is_fenced(error)",
+        "tests/saga/test_owing.py",
+        "sqlite",
+    ),
+    Mutant(
+        "what is owed until it is taken is owed no more once it is refused",
+        "saga/teller.py",
+        "return is_refused and (is_fenced(error) or not place.until_taken)",
+        "return is_refused",
         "tests/saga/test_owing.py",
         "sqlite",
     ),

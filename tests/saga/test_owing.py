@@ -52,10 +52,22 @@ FERRY = Saga(
 )
 
 
-async def absorb(desk: Desk, *befalls: Exception) -> tuple[str, int]:
-    """Let a ferry that gets no answer be absorbed; return its id and its lock's generation."""
+BARGE = Saga(
+    "stall.barge",
+    Order,
+    Step("load", load),
+    Step("cross", cross),
+    locks=lambda notes: [exclusive(f"order:{notes.order_id}")],
+    pivot="cross",
+    answered_after="cross",
+    owes=[Step("call_off", call_off, may_be_forgone=True, until_taken=True)],
+)
+
+
+async def absorb(desk: Desk, *befalls: Exception, saga: Saga[Order] = FERRY) -> tuple[str, int]:
+    """Let one that gets no answer be absorbed; return its id and its lock's generation."""
     desk.ledger.fail_next = [Unavailable("fog"), Unavailable("fog"), *befalls]
-    saga_id = await desk.start(FERRY, "o1")
+    saga_id = await desk.start(saga, "o1")
     await desk.engine.schedule.quiet()
     number = select(LockRow.generation).where(LockRow.saga_id == saga_id)
     generation = await desk.store.read(lambda tx: tx.execute(number).scalar_one())
@@ -108,6 +120,30 @@ async def test_what_nobody_takes_is_owed_no_more(desk: Desk, refusal: Exception)
     await absorb(desk, refusal)
     await desk.engine.settle()
     assert ("stall.ferry", "ended", "absorbed") in await desk.sagas()
+    assert desk.ledger.parcels == {}
+
+
+async def test_what_is_owed_until_it_is_taken_is_offered_again(desk: Desk) -> None:
+    await absorb(desk, *[Conflict("I am reading it.") for _ in range(20)], saga=BARGE)
+    assert await desk.statuses() == {"o1": "cancelled"}, "the heir has ended"
+    await desk.engine.settle()
+    assert ("stall.barge", "ended", "absorbed") in await desk.sagas()
+    assert "called off" in desk.ledger.parcels
+
+
+async def test_who_came_later_is_owed_nothing_however_it_is_owed(desk: Desk) -> None:
+    await absorb(desk, Conflict("Somebody came later.", status=412), saga=BARGE)
+    await desk.engine.settle()
+    assert ("stall.barge", "ended", "absorbed") in await desk.sagas()
+    assert desk.ledger.parcels == {}
+
+
+async def test_an_operator_may_forgo_what_nobody_takes(desk: Desk) -> None:
+    refused = [Conflict("I am reading it.") for _ in range(40)]
+    saga_id, _ = await absorb(desk, *refused, saga=BARGE)
+    await desk.store.write(lambda tx: desk.engine.abort(tx, saga_id, insists=True))
+    await desk.engine.settle()
+    assert ("stall.barge", "ended", "absorbed") in await desk.sagas()
     assert desk.ledger.parcels == {}
 
 

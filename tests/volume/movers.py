@@ -9,14 +9,16 @@ from msgspec.structs import replace
 
 from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.settings import PoolSettings
+from mooring.agent_api import wire
 from mooring.agent_api.transport import Forward, Request, Response
-from mooring.errors import Unavailable
+from mooring.errors import Conflict, Unavailable
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
 
 VOLUMES = "/volume/v3/volumes"
 SLOW, FAST, FAR = "h1@simulated#slow", "h1@simulated#fast", "h2@simulated#far"
 SMALL, SMALL_GIB = "h1@simulated#small", 1
+REFUSALS = 6
 POOLS = {"h1": ("slow", "fast", "small"), "h2": ("far",)}
 
 
@@ -112,3 +114,18 @@ class Silence:
 
     def end(self) -> None:
         self.cloud.deliver_to_host = self.before
+
+
+class Reluctant:
+    """Hosts that refuse to delete what has this in its path, some times in a row."""
+
+    def __init__(self, cloud: SimulatedCloud, part: str) -> None:
+        self.part, self.left = part, REFUSALS
+        self.before, cloud.deliver_to_host = cloud.deliver_to_host, self
+
+    async def __call__(self, request: Request, forward: Forward) -> Response:
+        if self.left and request.method == "DELETE" and self.part in request.target:
+            self.left -= 1
+            refused = wire.body_of(Conflict("It is being read."))
+            return Response(409, refused, {"content-type": "application/json"})
+        return await self.before(request, forward)

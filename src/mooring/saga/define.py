@@ -156,6 +156,8 @@ class Step:
     Unavailable counts as refused for good, in a saga that has `undo_ends`; 0 is never.
     `may_be_forgone`: what has no way back and may have nobody to answer it any more, such as a host
     that is gone for good, an operator's abort lets go of when it fails once more.
+    `until_taken`: what is owed, and asked for again when it is refused for good. Without it a
+    refusal says that nobody wants it. What a fence refuses somebody has in hand who came later.
     """
 
     def __init__(
@@ -167,9 +169,11 @@ class Step:
         deadline_s: float = 300.0,
         undo_attempts: int = 0,
         may_be_forgone: bool = False,
+        until_taken: bool = False,
     ) -> None:
         self.name, self.do, self.undo = name, do, undo
         self.undo_attempts, self.may_be_forgone = undo_attempts, may_be_forgone
+        self.until_taken = until_taken
         self.deadline_s = deadline_s
         self.do_is_transaction = not inspect.iscoroutinefunction(do)
         self.undo_is_transaction = undo is not None and not inspect.iscoroutinefunction(undo)

@@ -38,6 +38,11 @@ class Place(Struct, frozen=True):
         return isinstance(self.part, Step) and self.part.may_be_forgone
 
     @property
+    def until_taken(self) -> bool:
+        """Whether what is owed here is asked for again after a refusal."""
+        return isinstance(self.part, Step) and self.part.until_taken
+
+    @property
     def key(self) -> str:
         """The name that sets this place apart from the same step for another item."""
         return f"{self.name}:{self.item}" if self.item else self.name

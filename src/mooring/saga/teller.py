@@ -278,13 +278,15 @@ class Teller(Generic[S]):
     def _is_let_off(self, place: Place, error: BaseException) -> bool:
         """Whether the saga goes on without this place: an operator said so, or nobody is owed.
 
-        What another service refuses for good it does not want; one that fences the call off has
-        gone on since.
+        What another service refuses for good it does not want, unless it is owed until it is
+        taken; one that fences the call off has gone on since.
         """
         if self.mark.abort == ABORT_INSISTED and place.may_be_forgone:
             return True
-        is_refused = isinstance(error, MooringError) and not journal.is_unavailable(error)
-        return self.mark.heading == "owing" and is_refused and not isinstance(error, Bug)
+        if self.mark.heading != "owing" or journal.is_unavailable(error):
+            return False
+        is_refused = isinstance(error, MooringError) and not isinstance(error, Bug)
+        return is_refused and (is_fenced(error) or not place.until_taken)
 
     def _be_absorbed(self, tx: Session, error: BaseException) -> None:
         """Leave the locks to the heir, and pay first what is owed to other services."""

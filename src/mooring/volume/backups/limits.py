@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 BACKUP_UNDO_ATTEMPTS = 12
-"""How often the data of a backup that failed is removed before its volume is free: 3 min."""
+"""How often data or copy of a backup that failed are removed before its volume is free: 3 min."""
 S3_THREADS = 4
 """How many requests a store of S3 has at work at a time, and as many more while it removes."""
 S3_TRIES = 2

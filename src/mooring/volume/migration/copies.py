@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mooring.agent_api.volumes import AdoptRequest
-from mooring.errors import MooringError, NotFound, Unavailable
-from mooring.fence.rules import is_fenced
+from mooring.errors import NotFound, Unavailable
 from mooring.saga.define import Together
-from mooring.saga.journal import is_unavailable
 from mooring.volume.backends import backends
 from mooring.volume.migration import arrival
 from mooring.volume.tables import VolumeRow
 from mooring.volume.volumes import statuses
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
     from datetime import datetime
 
     from sqlalchemy.orm import Session
@@ -143,16 +140,3 @@ async def remove(run: Run[Volume], move: Move) -> None:
     for attachment_id in copy.exports if copy else ():
         await agent.unexport_volume(move.copy_id, attachment_id, operation=run.operation)
     await agent.delete_volume(move.copy_id, operation=run.operation)
-
-
-async def until_taken(asking: Awaitable[None]) -> None:
-    """Await what is owed to a host: one that refuses is asked again, until an abort lets go of it.
-
-    A refusal by the fence is none: somebody who came later has the thing in hand.
-    """
-    try:
-        await asking
-    except MooringError as error:
-        if is_unavailable(error) or is_fenced(error):
-            raise
-        raise Unavailable(error.public, private=error.private, **error.detail) from error

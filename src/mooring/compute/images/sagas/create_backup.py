@@ -82,7 +82,10 @@ CREATE_BACKUP = Saga(
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
     answered_after="create_record",
     pivot="remove_capture",
-    owes=(Step("give_up_image", create_image.give_up_image, may_be_forgone=True),),
+    owes=(
+        Step("give_up_image", create_image.give_up_image, may_be_forgone=True),
+        server_image.GIVE_UP_CAPTURE,
+    ),
     residue=("faults", "instance_actions", "former_images"),
     story=tell(partial(create_image.describe, event="compute_backup_instance")),
 )

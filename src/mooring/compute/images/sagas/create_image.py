@@ -9,9 +9,7 @@ from msgspec import Struct
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.images.sagas import server_image
 from mooring.compute.servers import states
-from mooring.errors import MooringError
 from mooring.saga.define import Lock, Run, Saga, Step, exclusive
-from mooring.saga.journal import is_unavailable
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -67,13 +65,7 @@ def begin_upload(tx: Session, notes: CreateImage, run: Run[Compute]) -> None:
 
 
 async def give_up_image(notes: CreateImage, run: Run[Compute]) -> None:
-    """Remove an image that never got its data, and its copy, of a server that others took over."""
-    try:
-        await server_image.remove_capture(notes, run)
-    except MooringError as error:
-        # Who took the server over has its guest, and what lies with it, in hand.
-        if is_unavailable(error):
-            raise
+    """Remove an image that never got its data, of a server that others took over."""
     await server_image.delete_unfinished(notes, run, _CREATE)
 
 
@@ -106,7 +98,10 @@ CREATE_IMAGE = Saga(
     locks=_locks,
     answered_after=_CREATE,
     pivot="remove_capture",
-    owes=(Step("give_up_image", give_up_image, may_be_forgone=True),),
+    owes=(
+        Step("give_up_image", give_up_image, may_be_forgone=True),
+        server_image.GIVE_UP_CAPTURE,
+    ),
     residue=("faults", "instance_actions", "former_images"),
     story=tell(describe),
 )

@@ -14,6 +14,7 @@ from mooring.agent_api.verbs import DELETE_CAPTURE
 from mooring.clients.image import NewImage
 from mooring.compute.hosts import guests
 from mooring.errors import Conflict
+from mooring.saga.define import Step
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -80,6 +81,10 @@ async def remove_capture(notes: Pictured, run: Run[Compute]) -> None:
 
     path = DELETE_CAPTURE.target(notes.server_id, notes.image_id)
     await guests.take_back(run, notes.host, path, verb)
+
+
+GIVE_UP_CAPTURE = Step("give_up_capture", remove_capture, may_be_forgone=True, until_taken=True)
+"""What a saga owes to the host when another one takes its server."""
 
 
 async def upload(notes: Pictured, run: Run[Compute]) -> None:

@@ -20,10 +20,8 @@ from mooring.compute.servers import states
 from mooring.compute.shelve.sagas import shelved_image
 from mooring.compute.shelve.sagas.offload_server import OFFLOAD_SERVER, locks_of, power_off
 from mooring.compute.shelve.sagas.shelve_notes import ShelveServer, to_offload
-from mooring.errors import MooringError
 from mooring.saga.define import Run, Saga, Step
 from mooring.saga.held import HeldError
-from mooring.saga.journal import is_unavailable
 from mooring.who import Who
 
 if TYPE_CHECKING:
@@ -72,13 +70,7 @@ def record_shelved(tx: Session, notes: ShelveServer, run: Run[Compute]) -> None:
 
 
 async def give_up_image(notes: ShelveServer, run: Run[Compute]) -> None:
-    """Remove the image and its copy: whoever took the server over has its disk with the guest."""
-    try:
-        await server_image.remove_capture(notes, run)
-    except MooringError as error:
-        # Who took the server over has its guest, and what lies with it, in hand.
-        if is_unavailable(error):
-            raise
+    """Remove the image: whoever took the server over has its disk with the guest."""
     await run.service.images.session.bury(run.operation.of_step(_CREATE))
     await shelved_image.delete(run, notes.image_id)
 
@@ -124,7 +116,10 @@ SHELVE_SERVER = Saga(
     locks=locks_of,
     answered_after=_CREATE,
     pivot="remove_capture",
-    owes=(Step("give_up_image", give_up_image, may_be_forgone=True),),
+    owes=(
+        Step("give_up_image", give_up_image, may_be_forgone=True),
+        server_image.GIVE_UP_CAPTURE,
+    ),
     residue=("faults", "instance_actions", "former_images"),
     story=replace(_STORY, ended=_end),
 )

@@ -41,7 +41,7 @@ BACK_UP_SNAPSHOT = Saga(
         shared(f"volume:{notes.volume_id}"),
         exclusive(f"backup:{notes.backup_id}"),
     ),
-    owes=(Step("give_up_capture", making.give_up_capture, may_be_forgone=True),),
+    owes=(Step("give_up_capture", making.give_up_capture, may_be_forgone=True, until_taken=True),),
     # The backup itself goes over to those in `error`.
     residue=("backups", "error_backups", "messages"),
     story=tell("create", "create_backup", ends=False, absorbed=making.give_up),

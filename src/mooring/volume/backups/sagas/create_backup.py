@@ -39,7 +39,7 @@ CREATE_BACKUP = Saga(
     ),
     owes=(
         Step("give_up_data", making.give_up_data, may_be_forgone=True),
-        Step("give_up_capture", making.give_up_capture, may_be_forgone=True),
+        Step("give_up_capture", making.give_up_capture, may_be_forgone=True, until_taken=True),
     ),
     # The backup itself goes over to those in `error`.
     residue=("backups", "error_backups", "messages"),

@@ -123,7 +123,7 @@ CREATE_VOLUME_FROM_BACKUP = Saga(
     ),
     visible_after="show_available",
     pivot="show_available",
-    owes=(Step("give_up_brought", give_up_brought, may_be_forgone=True),),
+    owes=(Step("give_up_brought", give_up_brought, may_be_forgone=True, until_taken=True),),
     residue=("volumes", "messages"),
     story=story.both(
         tell_of_volume(begun="create.start", ended="create.end", explain=_explain),

@@ -18,6 +18,7 @@ from mooring.errors import MooringError, Unavailable
 from mooring.saga.define import Run, Together
 from mooring.volume.backends import backends
 from mooring.volume.backups import backup_rows, carrying
+from mooring.volume.backups.limits import BACKUP_UNDO_ATTEMPTS
 from mooring.volume.snapshots.sagas import deleting
 from mooring.volume.tables import BackupRow, SnapshotRow
 from mooring.volume.volumes import filling, statuses
@@ -121,7 +122,8 @@ async def drop_capture(notes: CreateBackup, run: Run[Volume]) -> None:
     except Unavailable:
         raise
     except MooringError:
-        return
+        if run.attempt < BACKUP_UNDO_ATTEMPTS:
+            raise
 
 
 def show_left(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:

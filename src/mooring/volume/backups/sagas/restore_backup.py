@@ -125,8 +125,8 @@ RESTORE_BACKUP = Saga(
     visible_after="show_restored",
     pivot="show_restored",
     owes=(
-        Step("give_up_copy", give_up_copy, may_be_forgone=True),
-        Step("give_up_brought", give_up_brought, may_be_forgone=True),
+        Step("give_up_copy", give_up_copy, may_be_forgone=True, until_taken=True),
+        Step("give_up_brought", give_up_brought, may_be_forgone=True, until_taken=True),
     ),
     # The volume itself goes over to those in `error_restoring`.
     residue=("volumes", "sound_volumes", "messages"),

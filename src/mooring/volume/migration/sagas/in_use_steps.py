@@ -147,4 +147,4 @@ async def give_up_former(notes: MigrateInUse, run: Run[Volume]) -> None:
         return
     await copies.await_adoption(run, volume_id, move)
     if await arrival.has_come(run, volume_id, move):
-        await copies.until_taken(arrival.remove_former(run, volume_id, move, has_lock=False))
+        await arrival.remove_former(run, volume_id, move, has_lock=False)

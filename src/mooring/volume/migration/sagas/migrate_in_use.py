@@ -51,7 +51,7 @@ MIGRATE_IN_USE = Saga(
         Step("show_outcome", steps.show_outcome),
         Step("remove_settled", steps.remove_former, may_be_forgone=True),
     ),
-    owes=(Step("give_up_former", steps.give_up_former, may_be_forgone=True),),
+    owes=(Step("give_up_former", steps.give_up_former, may_be_forgone=True, until_taken=True),),
     # One that failed says so in its `migration_status`, and so does its server.
     residue=("volumes", "sound_volumes", "faults", "instance_actions"),
     story=Story(ended=_retyped, failed=_retyped),

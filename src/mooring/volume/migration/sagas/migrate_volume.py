@@ -145,22 +145,21 @@ async def give_up_copy(notes: MigrateVolume, run: Run[Volume]) -> None:
     if not notes.switched:
         agent = await backends.agent_of(run, notes.move.target)
         operation = run.operation.of_step(_COPY)
-        await copies.until_taken(agent.delete_volume(notes.move.copy_id, operation=operation))
+        await agent.delete_volume(notes.move.copy_id, operation=operation)
 
 
 async def give_up_carried(notes: MigrateVolume, run: Run[Volume]) -> None:
     """Remove what was brought, and see that nothing comes late."""
     if notes.move.is_far:
         operation = run.operation.of_step(_CARRY)
-        await copies.until_taken(carrying.remove_carried(run, notes.move, operation))
+        await carrying.remove_carried(run, notes.move, operation)
 
 
 async def give_up_capture(notes: MigrateVolume, run: Run[Volume]) -> None:
     """Remove what was captured, likewise."""
     if notes.move.is_far:
         operation = run.operation.of_step(_CAPTURE)
-        removing = carrying.remove_capture(run, notes.volume_id, notes.move, operation)
-        await copies.until_taken(removing)
+        await carrying.remove_capture(run, notes.volume_id, notes.move, operation)
 
 
 async def give_up_former(notes: MigrateVolume, run: Run[Volume]) -> None:
@@ -170,7 +169,7 @@ async def give_up_former(notes: MigrateVolume, run: Run[Volume]) -> None:
     """
     if notes.switched:
         await copies.await_adoption(run, notes.volume_id, notes.move)
-        await copies.until_taken(remove_former(notes, run))
+        await remove_former(notes, run)
 
 
 MIGRATE_VOLUME = Saga(
@@ -190,10 +189,10 @@ MIGRATE_VOLUME = Saga(
     visible_after="show_success",
     pivot="adopt_copy",
     owes=(
-        Step("give_up_copy", give_up_copy, may_be_forgone=True),
-        Step("give_up_carried", give_up_carried, may_be_forgone=True),
-        Step("give_up_capture", give_up_capture, may_be_forgone=True),
-        Step("give_up_former", give_up_former, may_be_forgone=True),
+        Step("give_up_copy", give_up_copy, may_be_forgone=True, until_taken=True),
+        Step("give_up_carried", give_up_carried, may_be_forgone=True, until_taken=True),
+        Step("give_up_capture", give_up_capture, may_be_forgone=True, until_taken=True),
+        Step("give_up_former", give_up_former, may_be_forgone=True, until_taken=True),
     ),
     # One that failed says so in its `migration_status`.
     residue=("volumes", "sound_volumes"),

@@ -157,7 +157,7 @@ UPLOAD_VOLUME = Saga(
     pivot="show_available",
     owes=(
         Step("give_up_image", give_up_image, may_be_forgone=True),
-        Step("give_up_capture", give_up_capture, may_be_forgone=True),
+        Step("give_up_capture", give_up_capture, may_be_forgone=True, until_taken=True),
     ),
     residue=("messages", "former_images"),
     story=tell(explain=_explain),

@@ -176,7 +176,9 @@ def _define(name: str, *told: Each, mode: Mode = "wait") -> Saga[CreateVolume]:
         visible_after="show_available",
         pivot="wake_asker" if told else "",
         residue=("volumes", "messages"),
-        owes=(Step("remove_made", remove_made, may_be_forgone=True),) if copies else (),
+        owes=(Step("remove_made", remove_made, may_be_forgone=True, until_taken=True),)
+        if copies
+        else (),
         story=tell(
             begun="create.start",
             ended="create.end",

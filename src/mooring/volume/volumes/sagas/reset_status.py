@@ -180,7 +180,7 @@ RESET_STATUS = Saga(
     visible_after="write_status",
     pivot="write_status",
     owes=(
-        Step("give_up_copy", give_up_copy, may_be_forgone=True),
+        Step("give_up_copy", give_up_copy, may_be_forgone=True, until_taken=True),
         Step("end_exports", end_exports, may_be_forgone=True),
     ),
 )
