@@ -1,1 +1,1 @@
-"""A server is rescued: its guest boots from another disk, until it is unrescued."""
+"""A server is rescued: its guest boots from another disk, until it has its own again."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mooring.compute.actions import actions
 from mooring.compute.hosts import hosts
 from mooring.compute.rescue import rescue_requests
-from mooring.compute.rescue.sagas.rescue_notes import RescueServer, UnrescueServer
+from mooring.compute.rescue.sagas.rescue_notes import ChangeRescue, RescueServer
 from mooring.compute.rescue.sagas.rescue_server import RESCUE_SERVER
 from mooring.compute.rescue.sagas.unrescue_server import UNRESCUE_SERVER
 from mooring.compute.servers import servers, states
@@ -76,7 +76,7 @@ async def unrescue(compute: Compute, who: Who, server_id: str) -> None:
         host = _host(tx, compute, server)
         now, saga_id = compute.clock.now(), str(uuid.uuid4())
         states.begin(tx, server, _UNRESCUE, "unrescuing", now)
-        notes = UnrescueServer(
+        notes = ChangeRescue(
             server_id=server_id,
             host=host.name,
             action_id=actions.begin(tx, server_id, _UNRESCUE, who, now, saga_id=saga_id),

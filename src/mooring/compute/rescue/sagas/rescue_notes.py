@@ -10,8 +10,8 @@ RUNS = frozenset({"running", "paused"})
 """How a guest is that has an emulator."""
 
 
-class UnrescueServer(ChangePower, frozen=True, kw_only=True):
-    """The notes: for its host, a hard reboot.
+class ChangeRescue(ChangePower, frozen=True, kw_only=True):
+    """The notes of both ways: for its host, each is a hard reboot.
 
     in_rescue  after a failure: whether the guest was found with the disk of a rescue
     """
@@ -21,8 +21,8 @@ class UnrescueServer(ChangePower, frozen=True, kw_only=True):
     in_rescue: bool = False
 
 
-class RescueServer(UnrescueServer, frozen=True, kw_only=True):
-    """The notes.
+class RescueServer(ChangeRescue, frozen=True, kw_only=True):
+    """What the way there has to know besides.
 
     bus, is_stable  how the disk that is made of the image is given to the guest
     was_running     whether the guest ran, or stood still, before

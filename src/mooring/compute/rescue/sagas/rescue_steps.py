@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mooring.compute.hosts import guests
 from mooring.compute.power.sagas import power
-from mooring.compute.rescue.sagas.rescue_notes import UnrescueServer
+from mooring.compute.rescue.sagas.rescue_notes import ChangeRescue
 from mooring.compute.servers import states
 from mooring.errors import Conflict
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
     from mooring.saga.define import Run
 
-N = TypeVar("N", bound=UnrescueServer)
+N = TypeVar("N", bound=ChangeRescue)
 
 
-async def require_host(notes: UnrescueServer, run: Run[Compute]) -> None:
+async def require_host(notes: ChangeRescue, run: Run[Compute]) -> None:
     """Raise Conflict when the host was removed or forced down."""
     if await guests.is_lost(run, notes.host):
         raise Conflict(
@@ -44,7 +44,7 @@ async def look_at_guest(notes: N, run: Run[Compute]) -> N:
     return replace(notes, found=guest.state, in_rescue=bool(guest.rescue_image_id))
 
 
-def give_up(tx: Session, notes: UnrescueServer, run: Run[Compute]) -> None:
+def give_up(tx: Session, notes: ChangeRescue, run: Run[Compute]) -> None:
     """Leave the server as its guest is: rescued, while that boots from the disk of a rescue."""
     if notes.in_rescue:
         states.change(tx, notes.server_id, run.now(), task_state=None)

@@ -12,14 +12,14 @@ from mooring.compute.actions.story import Told, tell
 from mooring.compute.power.sagas import power
 from mooring.compute.power.sagas.power_notes import GIVES
 from mooring.compute.rescue.sagas import rescue_steps as steps
-from mooring.compute.rescue.sagas.rescue_notes import UnrescueServer
+from mooring.compute.rescue.sagas.rescue_notes import ChangeRescue
 from mooring.saga.define import Run, Saga, Step, exclusive
 
 if TYPE_CHECKING:
     from mooring.compute.service import Compute
 
 
-async def start_guest(notes: UnrescueServer, run: Run[Compute]) -> UnrescueServer:
+async def start_guest(notes: ChangeRescue, run: Run[Compute]) -> ChangeRescue:
     """Have the host switch the guest off and start it from its own disks."""
     await steps.require_host(notes, run)
     await power.set_power(notes, run)
@@ -28,7 +28,7 @@ async def start_guest(notes: UnrescueServer, run: Run[Compute]) -> UnrescueServe
 
 UNRESCUE_SERVER = Saga(
     "compute.unrescue_server",
-    UnrescueServer,
+    ChangeRescue,
     Step("begin_change", power.begin_change, undo=steps.give_up),
     Step("find_lost_volumes", power.find_lost_volumes),
     Step("forget_lost_volumes", power.forget_lost_volumes),
