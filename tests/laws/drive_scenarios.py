@@ -12,7 +12,7 @@ from mooring.compute.create.sagas.create_server import CREATE_SERVER
 from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
 from mooring.compute.power.sagas.power import REBOOT_SERVER, START_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.sites import COMPUTE, TOLD, Scenario, Site
 
 
@@ -41,11 +41,11 @@ async def create(site: Site) -> Any:
 
 
 async def start(site: Site) -> Any:
-    return await scenarios.act_on_server(site, "os-start")
+    return await basics.act_on_server(site, "os-start")
 
 
 async def reboot(site: Site) -> Any:
-    return await scenarios.act_on_server(site, "reboot", {"type": "HARD"})
+    return await basics.act_on_server(site, "reboot", {"type": "HARD"})
 
 
 async def rebuild(site: Site) -> Any:
@@ -59,7 +59,7 @@ async def delete(site: Site) -> Any:
 
 
 def _new(site: Site) -> tuple[str, str, Any]:
-    method, path, body = scenarios.new_server(site)
+    method, path, body = basics.new_server(site)
     return method, path, {"server": {**body["server"], **TOLD}}
 
 

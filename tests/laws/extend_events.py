@@ -6,13 +6,13 @@ from typing import Any
 
 from mooring.compute.volumes.sagas.extend_volume import EXTEND_VOLUME as GROW
 from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.extend_scenarios import extend
 from tests.laws.sites import COMPUTE, Scenario, Site
 
 
 async def a_server_with_volume(site: Site) -> None:
-    await scenarios.a_server_with_volume(site)
+    await basics.a_server_with_volume(site)
 
 
 async def tell_size(site: Site) -> Any:

@@ -7,22 +7,22 @@ from typing import Any
 from mooring.compute.power.sagas.power import INSIST_ON_STOP
 from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.sites import VOLUME, Scenario, Site
 
 HELD = "compute.extend_volume"
 
 
 async def a_volume(site: Site) -> None:
-    await scenarios.a_volume(site)
+    await basics.a_volume(site)
 
 
 async def a_server_with_volume(site: Site) -> None:
-    await scenarios.a_server_with_volume(site)
+    await basics.a_server_with_volume(site)
 
 
 async def a_stopped_server(site: Site) -> None:
-    await scenarios.a_stopped_server(site)
+    await basics.a_stopped_server(site)
 
 
 async def extend(site: Site, name: str = "volume") -> Any:
@@ -36,15 +36,15 @@ async def reset_extending(site: Site) -> Any:
     site.silence("PUT", "/size", b"size_gib")
     await extend(site)
     value = {"status": "available"}
-    return await scenarios.act_on_volume(site, "os-reset_status", value, "admin")
+    return await basics.act_on_volume(site, "os-reset_status", value, "admin")
 
 
 async def reset_deleting(site: Site) -> Any:
     """Reset the status of a volume that is being deleted; until then its storage is silent."""
     site.silence("DELETE", site.names["volume"], b"")
-    await scenarios.delete_volume(site)
+    await basics.delete_volume(site)
     value = {"status": "available"}
-    answer = await scenarios.act_on_volume(site, "os-reset_status", value, "admin")
+    answer = await basics.act_on_volume(site, "os-reset_status", value, "admin")
     site.silence("", "", b"")
     return answer
 
@@ -54,7 +54,7 @@ async def insist_on_stop(site: Site) -> Any:
     site.silence("PUT", "/size", b"size_bytes")
     await extend(site)
     await site.until_waiting(HELD)
-    stopped = await scenarios.stop(site)
+    stopped = await basics.stop(site)
     site.silence("", "", b"")
     return stopped
 

@@ -16,7 +16,7 @@ from mooring.compute.power.sagas.power import (
 from mooring.compute.power.sagas.reset_state import RESET_STATE
 from mooring.compute.shares.sagas.attach_share import ATTACH_SHARE
 from mooring.compute.shares.sagas.detach_share import DETACH_SHARE
-from tests.laws import extend_scenarios, scenarios
+from tests.laws import basics, extend_scenarios
 from tests.laws.share_scenarios import a_new_share
 from tests.laws.sites import COMPUTE, SERVER_OR_NONE, TOLD, Scenario, Site, hints_of
 
@@ -52,8 +52,8 @@ async def a_running_server_with_share(site: Site) -> None:
 async def a_laden_server_with_share(site: Site) -> None:
     """A server that runs with a share and a volume."""
     await a_running_server_with_share(site)
-    await scenarios.a_volume(site)
-    await scenarios.attach(site)
+    await basics.a_volume(site)
+    await basics.attach(site)
     await site.cloud.settle()
 
 
@@ -62,7 +62,7 @@ async def insist_on_stop(site: Site) -> Any:
 
 
 async def insist_on_reboot(site: Site) -> Any:
-    return await scenarios.insist_on_reboot(site)
+    return await basics.insist_on_reboot(site)
 
 
 async def attach(site: Site) -> Any:

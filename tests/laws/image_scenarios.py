@@ -8,7 +8,7 @@ from mooring.compute.create.sagas.create_server import CREATE_SERVER
 from mooring.compute.images.sagas.create_backup import CREATE_BACKUP
 from mooring.compute.images.sagas.create_image import CREATE_IMAGE
 from mooring.compute.images.sagas.picture_volumes import PICTURE_VOLUMES
-from tests.laws import rebuild_scenarios, scenarios
+from tests.laws import basics, rebuild_scenarios
 from tests.laws.sites import COMPUTE, Scenario, Site
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
@@ -17,18 +17,18 @@ _IMAGE = {"createImage": {"name": "picture", "metadata": {"role": "db"}}}
 
 async def a_server(site: Site) -> None:
     """A server that runs, with its root disk on its host."""
-    await scenarios.a_server(site)
+    await basics.a_server(site)
 
 
 async def a_server_that_is_off(site: Site) -> None:
     """The same, stopped."""
-    await scenarios.a_server(site)
+    await basics.a_server(site)
     await site.get("POST", _ACTION, {"os-stop": None})
 
 
 async def a_server_with_a_backup(site: Site) -> None:
     """One that has as many images of the type as it may have."""
-    await scenarios.a_server(site)
+    await basics.a_server(site)
     await make_backup(site)
     await site.cloud.settle()
     await site.cloud.pass_time(1.5)

@@ -7,12 +7,12 @@ from typing import Any
 
 from mooring.compute.rebuild.sagas.rebuild_server import REBUILD_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.sites import COMPUTE, IMAGE, Scenario, Site
 
 
 async def a_server_with_volume(site: Site) -> None:
-    await scenarios.a_server_with_volume(site)
+    await basics.a_server_with_volume(site)
 
 
 async def another_image(site: Site) -> None:
@@ -26,12 +26,12 @@ async def another_image(site: Site) -> None:
 async def a_booted_server(site: Site) -> None:
     """A server that boots from a volume, and has another one besides."""
     await another_image(site)
-    await scenarios.a_volume(site, "root", imageRef=site.names["image"])
-    root = scenarios.disk("volume", "{root}", boot_index=0)
-    made = await site.get(*scenarios.new_server(site, root))
+    await basics.a_volume(site, "root", imageRef=site.names["image"])
+    root = basics.disk("volume", "{root}", boot_index=0)
+    made = await site.get(*basics.new_server(site, root))
     site.names["server"] = made["server"]["id"]
-    await scenarios.a_volume(site)
-    await scenarios.attach(site)
+    await basics.a_volume(site)
+    await basics.attach(site)
     await site.cloud.settle()
 
 

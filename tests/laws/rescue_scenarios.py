@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.compute.rescue.sagas.rescue_server import RESCUE_SERVER
 from mooring.compute.rescue.sagas.unrescue_server import UNRESCUE_SERVER
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.guest_share_scenarios import a_running_server_with_share, a_server_with_share
 from tests.laws.sites import COMPUTE, Do, Scenario, Site
 
@@ -16,7 +16,7 @@ _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 
 async def a_server(site: Site) -> None:
     """A server that runs, with a volume."""
-    await scenarios.a_server_with_volume(site)
+    await basics.a_server_with_volume(site)
 
 
 async def a_server_that_is_off(site: Site) -> None:
@@ -32,11 +32,11 @@ async def a_rescued_server(site: Site, of: Do) -> None:
 
 
 async def rescue(site: Site) -> Any:
-    return await scenarios.act_on_server(site, "rescue")
+    return await basics.act_on_server(site, "rescue")
 
 
 async def unrescue(site: Site) -> Any:
-    return await scenarios.act_on_server(site, "unrescue")
+    return await basics.act_on_server(site, "unrescue")
 
 
 RESCUES = [

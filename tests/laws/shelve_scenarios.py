@@ -14,7 +14,7 @@ from mooring.compute.shelve.sagas.shelve_server import SHELVE_SERVER
 from mooring.compute.shelve.sagas.unshelve_here import UNSHELVE_HERE
 from mooring.compute.shelve.sagas.unshelve_server import UNSHELVE_SERVER
 from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, DETACH_WAITING
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
 from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site
 
@@ -33,7 +33,7 @@ async def a_server_that_is_away(site: Site) -> None:
 async def one_that_is_away_and_a_volume(site: Site) -> None:
     """The same, and a volume that is free."""
     await a_server_that_is_away(site)
-    await scenarios.a_volume(site, name="spare")
+    await basics.a_volume(site, name="spare")
 
 
 async def one_that_is_off(site: Site) -> None:

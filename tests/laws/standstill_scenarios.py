@@ -11,23 +11,23 @@ from mooring.compute.power.sagas.power import (
     SUSPEND_SERVER,
     UNPAUSE_SERVER,
 )
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.sites import COMPUTE, Scenario, Site
 
 
 async def a_server(site: Site) -> None:
     """A server that runs, with a volume."""
-    await scenarios.a_server_with_volume(site)
+    await basics.a_server_with_volume(site)
 
 
 async def a_still_server(site: Site, action: str) -> None:
     """The same, which stands still."""
-    await scenarios.a_server_with_volume(site)
+    await basics.a_server_with_volume(site)
     await site.get("POST", f"{COMPUTE}/servers/{{server}}/action", {action: None})
 
 
 async def act(site: Site, action: str) -> Any:
-    return await scenarios.act_on_server(site, action)
+    return await basics.act_on_server(site, action)
 
 
 pause, unpause = partial(act, action="pause"), partial(act, action="unpause")

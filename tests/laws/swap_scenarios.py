@@ -6,14 +6,14 @@ from functools import partial
 from typing import Any
 
 from mooring.compute.volumes.sagas.swap_volume import SWAP_VOLUME
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.sites import COMPUTE, Scenario, Site
 
 
 async def two_volumes(site: Site, size: int = 1) -> None:
     """A server that runs with a volume, and another one as large, or larger."""
-    await scenarios.a_server_with_volume(site)
-    await scenarios.a_volume(site, "spare", size=size)
+    await basics.a_server_with_volume(site)
+    await basics.a_volume(site, "spare", size=size)
 
 
 async def swap(site: Site) -> Any:

@@ -26,7 +26,7 @@ from mooring.errors import Unavailable
 from mooring.saga import laws
 from mooring.saga.define import REGISTRY, Each, Saga, Step
 from mooring.saga.tables import SagaRow
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.causes import Causes
 from tests.laws.meetings import WANTS, find_meetings
 from tests.laws.old_call_scenarios import OLD_AND_NEW, closed_gate
@@ -136,13 +136,13 @@ async def follow_advice(trial: Trial, site: Site) -> None:
             volume_id = line.partition(":")[0].removeprefix("volume ")
             used = {"status": "in-use", "attach_status": "attached"}
             mine = Site.beside(site, volume=volume_id)
-            answer = await scenarios.act_on_volume(mine, "os-reset_status", used, "admin")
+            answer = await basics.act_on_volume(mine, "os-reset_status", used, "admin")
             assert answer.status == 202, answer.text
             await trial.settle()
     for line in await trial.complaints():
         if line.startswith("server ") and "attachment" in line and "does not exist" in line:
             server_id = line.partition(":")[0].removeprefix("server ")
-            await scenarios.delete_server(Site.beside(site, server=server_id))
+            await basics.delete_server(Site.beside(site, server=server_id))
             await trial.settle()
 
 

@@ -18,7 +18,7 @@ from mooring.notify.tables import OutboxRow
 from mooring.service import COMMON_BOUNDS
 from mooring.services import SERVICES
 from mooring.store.growth import table_of
-from tests.laws import scenarios
+from tests.laws import basics, scenarios
 from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site
 from tests.laws.test_random_histories import busy_place, choose_act
 from tests.laws.trials import Trials
@@ -91,7 +91,7 @@ async def test_a_used_and_emptied_cloud_grows_no_table(trials: Trials, case: str
     saga = scenarios.SCENARIOS[0].saga
     counts: list[dict[str, int]] = []
     pages: list[dict[str, int]] = []
-    scene = Scenario(case, saga, scenarios.nothing, scenarios.nothing)
+    scene = Scenario(case, saga, basics.nothing, basics.nothing)
     async with trials.begin(scene) as trial:
         site = trial.site
         for _ in range(ROUNDS):

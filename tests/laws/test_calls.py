@@ -18,8 +18,9 @@ from mooring.saga import laws
 from mooring.volume.backups.sagas.back_up_in_use import BACK_UP_IN_USE
 from mooring.volume.backups.sagas.back_up_snapshot import BACK_UP_SNAPSHOT
 from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
+from tests.laws.basics import create_elsewhere
 from tests.laws.meddlers import Meddling
-from tests.laws.scenarios import SCENARIOS, create_elsewhere
+from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import BY_OLD_CALLS, Scenario, Trial, without_operations
 from tests.laws.test_steps import BY_NAME, last_way_back
 from tests.laws.trials import Trials

@@ -24,7 +24,7 @@ from mooring.saga.journal import ABORT_PREEMPTED
 from mooring.saga.tables import SagaRow
 from mooring.volume.volumes.sagas.delete_volume import FORCE_DELETE_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
-from tests.laws import scenarios
+from tests.laws import basics
 from tests.laws.causes import Causes
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import COMPUTE, VOLUME, Do, Scenario, Site, Trial
@@ -47,15 +47,15 @@ async def reset_status(site: Site) -> Any:
     answer = await site.ask("GET", f"{VOLUME}/volumes/{{volume}}")
     if answer is not None and answer.status < 300 and answer.body["volume"]["attachments"]:
         value = {"status": "in-use"}
-        return await scenarios.act_on_volume(site, "os-reset_status", value, "admin")
-    return await scenarios.reset_status(site)
+        return await basics.act_on_volume(site, "os-reset_status", value, "admin")
+    return await basics.reset_status(site)
 
 
 COMPUTES, VOLUMES = tuple(laws.sagas_of("compute")), tuple(laws.sagas_of("volume"))
 HEIRS = [
-    Heir(DELETE_SERVER, scenarios.delete_server, COMPUTES),
-    Heir(RESET_STATE, scenarios.reset_state, COMPUTES),
-    Heir(FORCE_DELETE_VOLUME, scenarios.force_delete, VOLUMES),
+    Heir(DELETE_SERVER, basics.delete_server, COMPUTES),
+    Heir(RESET_STATE, basics.reset_state, COMPUTES),
+    Heir(FORCE_DELETE_VOLUME, basics.force_delete, VOLUMES),
     Heir(RESET_STATUS, reset_status, VOLUMES),
 ]
 

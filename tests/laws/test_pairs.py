@@ -16,7 +16,7 @@ from mooring.errors import Conflict
 from mooring.saga import laws
 from mooring.saga.locks import LOCK_WAIT_S
 from tests.answers import Answer
-from tests.laws import evacuation_scenarios, scenarios, standstill_scenarios
+from tests.laws import basics, evacuation_scenarios, scenarios, standstill_scenarios
 from tests.laws.backup_scenarios import back_up
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
@@ -39,8 +39,8 @@ PARTS = 3
 
 
 async def two_volumes(site: Site) -> None:
-    await scenarios.a_server_with_volume(site)
-    await scenarios.a_volume(site, "spare")
+    await basics.a_server_with_volume(site)
+    await basics.a_volume(site, "spare")
 
 
 async def two_volumes_that_move(site: Site) -> None:
@@ -69,7 +69,7 @@ async def two_volumes_of_a_dead_host(site: Site) -> None:
 async def _name(site: Site) -> None:
     site.names["root"] = site.names["volume"]
     site.names["volume"] = site.names.pop("data")
-    await scenarios.a_volume(site, "spare")
+    await basics.a_volume(site, "spare")
 
 
 _ACTS: dict[str, Do] = {one.name: one.act for one in scenarios.SCENARIOS}
@@ -85,29 +85,29 @@ RESCUED: dict[str, Do] = {"evacuate": evacuation_scenarios.evacuate}
 STORED: dict[str, Do] = {"migrate volume": migrate_volume}
 """What needs a server that was put away, one of a dead host, and a pool to go to."""
 ACTS: dict[str, Do] = {
-    "attach": partial(scenarios.attach, name="spare"),
-    "detach": scenarios.detach,
-    "delete server": scenarios.delete_server,
-    "stop": scenarios.stop,
-    "reboot": scenarios.reboot,
-    "hard reboot": scenarios.reboot_hard,
+    "attach": partial(basics.attach, name="spare"),
+    "detach": basics.detach,
+    "delete server": basics.delete_server,
+    "stop": basics.stop,
+    "reboot": basics.reboot,
+    "hard reboot": basics.reboot_hard,
     "make image": _ACTS["make image"],
     "pause": standstill_scenarios.pause,
     "suspend": standstill_scenarios.suspend,
     "rescue": _ACTS["rescue"],
-    "reset state": scenarios.reset_state,
-    "boot from spare": partial(scenarios.boot_from_volume, name="spare"),
-    "delete volume": scenarios.delete_volume,
-    "delete spare": partial(scenarios.delete_volume, name="spare"),
-    "force-delete volume": scenarios.force_delete,
+    "reset state": basics.reset_state,
+    "boot from spare": partial(basics.boot_from_volume, name="spare"),
+    "delete volume": basics.delete_volume,
+    "delete spare": partial(basics.delete_volume, name="spare"),
+    "force-delete volume": basics.force_delete,
     "reset status": partial(
-        scenarios.act_on_volume,
+        basics.act_on_volume,
         action="os-reset_status",
         value={"status": "error"},
         user="admin",
         name="spare",
     ),
-    "delete attachment": scenarios.delete_attachments,
+    "delete attachment": basics.delete_attachments,
     "extend": extend,
     "extend spare": partial(extend, name="spare"),
     "take snapshot": take_snapshot,

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from mooring.agent.simulated import SimulatedHypervisor
-from tests.laws import move_scenarios, scenarios
+from tests.laws import basics, move_scenarios, scenarios
 from tests.laws.living import Weather, play
 from tests.laws.sites import COMPUTE, FOURTH, STORE, THIRD, Scenario, Site
 from tests.laws.swap_scenarios import swap
@@ -36,33 +36,33 @@ Act = Callable[[], Coroutine[Any, Any, Any]]
 
 async def busy_place(site: Site) -> None:
     """Two servers and three volumes, one of them attached."""
-    await scenarios.a_server_with_volume(site)
+    await basics.a_server_with_volume(site)
     mine = site.names["server"]
-    await scenarios.a_server(site)
+    await basics.a_server(site)
     site.names["other"], site.names["server"] = site.names["server"], mine
     for name in VOLUMES[1:]:
-        await scenarios.a_volume(site, name)
+        await basics.a_volume(site, name)
 
 
 async def roomy_place(site: Site) -> None:
     """Two servers that boot from volumes, three volumes of which one is attached, three hosts."""
     for name, root in zip(SERVERS, ROOTS, strict=True):
-        await scenarios.a_volume(site, root, imageRef=site.names["image"])
-        disk = scenarios.disk("volume", site.names[root], boot_index=0)
-        made = await site.get(*scenarios.new_server(site, disk))
+        await basics.a_volume(site, root, imageRef=site.names["image"])
+        disk = basics.disk("volume", site.names[root], boot_index=0)
+        made = await site.get(*basics.new_server(site, disk))
         site.names[name] = made["server"]["id"]
     for name in VOLUMES:
-        await scenarios.a_volume(site, name)
-    await scenarios.attach(site)
+        await basics.a_volume(site, name)
+    await basics.attach(site)
 
 
 def choose_act(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
     """Return what some user does next."""
     there, usual, rare = _acts(chance, site)
     usual += [
-        lambda: scenarios.create_server(there),
-        lambda: scenarios.boot_from_new_volumes(there),
-        lambda: scenarios.create_volume(there),
+        lambda: basics.create_server(there),
+        lambda: basics.boot_from_new_volumes(there),
+        lambda: basics.create_volume(there),
     ]
     return chance.choice(rare if chance.random() < 0.08 else usual)()
 
@@ -101,7 +101,7 @@ async def _swap(site: Site, names: list[str]) -> Any:
 
 async def _migrate(site: Site, volume: str, pool: str) -> Any:
     value = {"host": f"{pool}@simulated#local", "lock_volume": True}
-    return await scenarios.act_on_volume(site, "os-migrate_volume", value, "admin", name=volume)
+    return await basics.act_on_volume(site, "os-migrate_volume", value, "admin", name=volume)
 
 
 async def _lose_host(site: Site) -> Any:
@@ -148,28 +148,28 @@ def _acts(chance: random.Random, site: Site) -> tuple[Site, list[Act], list[Act]
     volume, server = chance.choice(VOLUMES), site.names[chance.choice(SERVERS)]
     there = Site.beside(site, server=server)
     usual: list[Act] = [
-        lambda: scenarios.attach(there, volume),
-        lambda: scenarios.attach(there, volume),
-        lambda: scenarios.detach(there, volume),
-        lambda: scenarios.detach(there, volume),
-        lambda: scenarios.stop(there),
-        lambda: scenarios.start(there),
-        lambda: scenarios.reboot(there),
-        lambda: scenarios.reboot_hard(there),
-        lambda: scenarios.act_on_server(there, chance.choice(STILL)),
-        lambda: scenarios.act_on_server(there, chance.choice(STILL)),
+        lambda: basics.attach(there, volume),
+        lambda: basics.attach(there, volume),
+        lambda: basics.detach(there, volume),
+        lambda: basics.detach(there, volume),
+        lambda: basics.stop(there),
+        lambda: basics.start(there),
+        lambda: basics.reboot(there),
+        lambda: basics.reboot_hard(there),
+        lambda: basics.act_on_server(there, chance.choice(STILL)),
+        lambda: basics.act_on_server(there, chance.choice(STILL)),
     ]
     rare: list[Act] = [
-        lambda: scenarios.delete_server(there),
-        lambda: scenarios.delete_volume(there, volume),
-        lambda: scenarios.act_on_volume(there, "os-force_delete", {}, "admin", name=volume),
+        lambda: basics.delete_server(there),
+        lambda: basics.delete_volume(there, volume),
+        lambda: basics.act_on_volume(there, "os-force_delete", {}, "admin", name=volume),
     ]
     return there, usual, rare
 
 
 @pytest.mark.cases(SEEDS, 2)
 async def test_nothing_forbidden_ever_happens(trials: Trials, case: str) -> None:
-    scene = Scenario(case, scenarios.SCENARIOS[0].saga, busy_place, scenarios.nothing)
+    scene = Scenario(case, scenarios.SCENARIOS[0].saga, busy_place, basics.nothing)
     await play(trials, scene, choose_act, f"{FILE}::test_nothing_forbidden_ever_happens")
 
 
@@ -177,6 +177,6 @@ async def test_nothing_forbidden_ever_happens(trials: Trials, case: str) -> None
 @pytest.mark.cases(SEEDS_OF_MOVES, 12)
 async def test_nothing_forbidden_happens_where_servers_move(trials: Trials, case: str) -> None:
     saga, hosts = move_scenarios.MOVES[0].saga, (THIRD, FOURTH, STORE)
-    scene = Scenario(case, saga, roomy_place, scenarios.nothing, hosts=hosts, host_returns=True)
+    scene = Scenario(case, saga, roomy_place, basics.nothing, hosts=hosts, host_returns=True)
     test = "test_nothing_forbidden_happens_where_servers_move"
     await play(trials, scene, choose_move, f"{FILE}::{test}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.laws import scenarios, share_scenarios
+from tests.laws import basics, scenarios, share_scenarios
 from tests.laws.guest_share_scenarios import attach, detach
 from tests.laws.living import play
 from tests.laws.sites import COMPUTE, SHARE, THIRD, Scenario, Site
@@ -31,9 +31,9 @@ async def a_place_with_shares(site: Site) -> None:
         await share_scenarios.a_new_share(site)
         site.names[name] = site.names["share"]
     for name in SERVERS[::-1]:
-        await scenarios.a_server(site)
+        await basics.a_server(site)
         site.names[name] = site.names["server"]
-        await scenarios.stop(site)
+        await basics.stop(site)
         await site.cloud.settle()
     assert (await attach(site)).status == 201
     await site.cloud.settle()
@@ -54,9 +54,9 @@ def _of_servers(chance: random.Random, there: Site) -> list[Act]:
     return [
         *[lambda: attach(there)] * 2,
         *[lambda: detach(there)] * 2,
-        *[lambda: scenarios.start(there)] * 2,
-        *[lambda: scenarios.stop(there)] * 2,
-        lambda: scenarios.reboot_hard(there),
+        *[lambda: basics.start(there)] * 2,
+        *[lambda: basics.stop(there)] * 2,
+        lambda: basics.reboot_hard(there),
         *[lambda: act("migrate", {"host": host}, "admin")] * 2,
         lambda: act("resize", {"flavorRef": size}),
         *[lambda: act("confirmResize")] * 2,
@@ -81,7 +81,7 @@ def _of_administrators(chance: random.Random, there: Site) -> list[Act]:
     state = chance.choice(["active", "error"])
     status = chance.choice(["available", "error"])
     return [
-        lambda: scenarios.delete_server(there),
+        lambda: basics.delete_server(there),
         lambda: share_scenarios.delete(there),
         lambda: share_scenarios.act(there, "force_delete", None, "admin"),
         lambda: share_scenarios.act(there, "reset_status", {"status": status}, "admin"),
@@ -117,6 +117,6 @@ async def test_nothing_forbidden_happens_where_servers_have_shares(
     trials: Trials, case: str
 ) -> None:
     saga = scenarios.SCENARIOS[0].saga
-    scene = Scenario(case, saga, a_place_with_shares, scenarios.nothing, hosts=(THIRD,))
+    scene = Scenario(case, saga, a_place_with_shares, basics.nothing, hosts=(THIRD,))
     test = "test_nothing_forbidden_happens_where_servers_have_shares"
     await play(trials, scene, choose, f"{FILE}::{test}")

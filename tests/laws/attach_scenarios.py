@@ -1,0 +1,18 @@
+"""Scenarios of volumes that servers get, and that are taken from them."""
+
+from __future__ import annotations
+
+from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME
+from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME
+from mooring.compute.volumes.sagas.release_device import RELEASE_DEVICE
+from tests.laws import basics
+from tests.laws.sites import Scenario
+
+_TOLD = ("faults", "instance_actions")
+ATTACHES = [
+    Scenario("attach", ATTACH_VOLUME, basics.a_server_and_volume, basics.attach),
+    Scenario("detach", DETACH_VOLUME, basics.a_server_with_volume, basics.detach),
+    Scenario(
+        "detach badly", RELEASE_DEVICE, basics.a_server_with_volume, basics.detach_badly, _TOLD
+    ),
+]

@@ -1,0 +1,38 @@
+"""Scenarios of servers that are made, and deleted."""
+
+from __future__ import annotations
+
+from mooring.compute.create.sagas.create_server import CREATE_SERVER
+from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
+from tests.laws import basics
+from tests.laws.sites import THIRD, Scenario
+
+SERVERS = [
+    Scenario("create from image", CREATE_SERVER, basics.nothing, basics.create_server),
+    Scenario("create in a group", CREATE_SERVER, basics.a_group, basics.create_member),
+    Scenario(
+        "create from volume", CREATE_SERVER, basics.a_bootable_volume, basics.boot_from_volume
+    ),
+    Scenario(
+        "create with new volumes",
+        CREATE_SERVER,
+        basics.nothing,
+        basics.boot_from_new_volumes,
+        ("messages",),
+    ),
+    Scenario(
+        "create elsewhere",
+        CREATE_SERVER,
+        basics.a_member_elsewhere,
+        basics.create_elsewhere,
+        ("messages",),
+        hosts=(THIRD,),
+    ),
+    Scenario(
+        "delete server",
+        DELETE_SERVER,
+        basics.a_server_with_two_volumes,
+        basics.delete_server,
+        outlives=("volume.delete_volume",),
+    ),
+]

@@ -1,0 +1,29 @@
+"""Scenarios of volumes that are made, deleted, and said to be in a status."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mooring.volume.volumes.sagas.create_volume import CREATE_VOLUME
+from mooring.volume.volumes.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
+from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
+from tests.laws import basics
+from tests.laws.sites import Scenario
+
+VOLUMES = [
+    Scenario("create volume", CREATE_VOLUME, basics.nothing, basics.create_volume),
+    Scenario(
+        "create volume from image",
+        CREATE_VOLUME,
+        basics.nothing,
+        partial(basics.create_volume, imageRef="{image}"),
+    ),
+    Scenario(
+        "create volume for a server", CREATE_VOLUME, basics.nothing, basics.create_volume_for_server
+    ),
+    Scenario("delete volume", DELETE_VOLUME, basics.a_legacy_export, basics.delete_volume),
+    Scenario(
+        "force-delete volume", FORCE_DELETE_VOLUME, basics.a_legacy_export, basics.force_delete
+    ),
+    Scenario("reset status", RESET_STATUS, basics.a_connection, basics.reset_status),
+]
