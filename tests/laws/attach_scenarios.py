@@ -6,13 +6,19 @@ from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME
 from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME
 from mooring.compute.volumes.sagas.release_device import RELEASE_DEVICE
 from tests.laws import basics
-from tests.laws.sites import Scenario
+from tests.laws.sites import Scenario, Wants
 
 _TOLD = ("faults", "instance_actions")
+_ON_BOTH = Wants("server volume", "server volume")
 ATTACHES = [
-    Scenario("attach", ATTACH_VOLUME, basics.a_server_and_volume, basics.attach),
-    Scenario("detach", DETACH_VOLUME, basics.a_server_with_volume, basics.detach),
+    Scenario("attach", ATTACH_VOLUME, basics.a_server_and_volume, basics.attach, wants=_ON_BOTH),
+    Scenario("detach", DETACH_VOLUME, basics.a_server_with_volume, basics.detach, wants=_ON_BOTH),
     Scenario(
-        "detach badly", RELEASE_DEVICE, basics.a_server_with_volume, basics.detach_badly, _TOLD
+        "detach badly",
+        RELEASE_DEVICE,
+        basics.a_server_with_volume,
+        basics.detach_badly,
+        _TOLD,
+        wants=_ON_BOTH,
     ),
 ]

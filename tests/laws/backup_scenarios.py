@@ -13,7 +13,7 @@ from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP
 from mooring.volume.backups.sagas.restore_backup import RESTORE_BACKUP
 from mooring.volume.backups.sagas.store_backup import STORE_BACKUP
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
-from tests.laws.sites import VOLUME, Do, Scenario, Site
+from tests.laws.sites import VOLUME, Do, Scenario, Site, Wants
 from tests.laws.volume_snapshot_scenarios import a_snapshot
 
 _DELETES = (DELETE_SNAPSHOT.name, "compute.delete_volume_snapshot")
@@ -49,9 +49,15 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
     kept, pictured = partial(a_backup, of=a_volume), partial(a_snapshot, of=a_volume)
     of_snapshot = partial(back_up, snapshot_id="{snapshot}")
     return [
-        Scenario("create backup", CREATE_BACKUP, a_volume, back_up),
         Scenario(
-            "create incremental backup", CREATE_BACKUP, kept, partial(back_up, incremental=True)
+            "create backup", CREATE_BACKUP, a_volume, back_up, wants=Wants("volume", "volume")
+        ),
+        Scenario(
+            "create incremental backup",
+            CREATE_BACKUP,
+            kept,
+            partial(back_up, incremental=True),
+            wants=Wants("volume backup", "volume"),
         ),
         Scenario(
             "create backup of a snapshot",
@@ -60,6 +66,7 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
             of_snapshot,
             # It ends as it has the copy stored, whatever becomes of that.
             outlives=(STORE_BACKUP.name,),
+            wants=Wants("volume snapshot", "volume", "snapshot"),
         ),
         Scenario(
             "create backup in use",
@@ -68,9 +75,34 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
             partial(back_up, force=True),
             # It ends as it begins the snapshot's backup, whatever becomes of that.
             outlives=(BACK_UP_SNAPSHOT.name, STORE_BACKUP.name, *_DELETES),
+            wants=Wants("server volume", "server volume"),
         ),
-        Scenario("store backup", STORE_BACKUP, pictured, of_snapshot),
-        Scenario("delete backup", DELETE_BACKUP, kept, delete_backup),
-        Scenario("restore backup", RESTORE_BACKUP, kept, partial(restore, volume_id="{volume}")),
-        Scenario("restore to a new volume", CREATE_VOLUME_FROM_BACKUP, kept, restore),
+        Scenario(
+            "store backup",
+            STORE_BACKUP,
+            pictured,
+            of_snapshot,
+            wants=Wants("volume snapshot", "volume", "snapshot"),
+        ),
+        Scenario(
+            "delete backup",
+            DELETE_BACKUP,
+            kept,
+            delete_backup,
+            wants=Wants("volume backup", "backup"),
+        ),
+        Scenario(
+            "restore backup",
+            RESTORE_BACKUP,
+            kept,
+            partial(restore, volume_id="{volume}"),
+            wants=Wants("volume backup", "volume backup"),
+        ),
+        Scenario(
+            "restore to a new volume",
+            CREATE_VOLUME_FROM_BACKUP,
+            kept,
+            restore,
+            wants=Wants("volume backup", "backup"),
+        ),
     ]

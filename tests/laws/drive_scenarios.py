@@ -13,7 +13,7 @@ from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
 from mooring.compute.power.sagas.power import REBOOT_SERVER, START_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
 from tests.laws import basics
-from tests.laws.sites import COMPUTE, TOLD, Scenario, Site
+from tests.laws.sites import COMPUTE, TOLD, Scenario, Site, Wants
 
 
 async def nothing(site: Site) -> None:
@@ -63,10 +63,13 @@ def _new(site: Site) -> tuple[str, str, Any]:
     return method, path, {"server": {**body["server"], **TOLD}}
 
 
+_ON_SERVER = Wants("server", "server")
 DRIVES = [
-    Scenario("create with a drive", CREATE_SERVER, nothing, create),
-    Scenario("start with a drive", START_SERVER, a_told_server_that_is_off, start),
-    Scenario("hard reboot with a drive", REBOOT_SERVER, a_told_server, reboot),
-    Scenario("rebuild with a drive", RENEW_SERVER, a_told_server, rebuild),
-    Scenario("delete with a drive", DELETE_SERVER, a_told_server, delete),
+    Scenario("create with a drive", CREATE_SERVER, nothing, create, wants=Wants()),
+    Scenario(
+        "start with a drive", START_SERVER, a_told_server_that_is_off, start, wants=_ON_SERVER
+    ),
+    Scenario("hard reboot with a drive", REBOOT_SERVER, a_told_server, reboot, wants=_ON_SERVER),
+    Scenario("rebuild with a drive", RENEW_SERVER, a_told_server, rebuild, wants=_ON_SERVER),
+    Scenario("delete with a drive", DELETE_SERVER, a_told_server, delete, wants=_ON_SERVER),
 ]

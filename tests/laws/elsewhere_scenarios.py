@@ -12,7 +12,7 @@ from mooring.compute.moves.sagas.cold_migrate import COLD_MIGRATE
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
 from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
 from tests.laws.shared_move_scenarios import NEWEST, a_sharing_server
-from tests.laws.sites import COMPUTE, FIFTH, FOURTH, THIRD, Do, Scenario, Site, hints_of
+from tests.laws.sites import COMPUTE, FIFTH, FOURTH, THIRD, Do, Scenario, Site, Wants, hints_of
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _SERVICES = f"{COMPUTE}/os-services"
@@ -88,6 +88,7 @@ MOVES_ELSEWHERE = [
         a_member_that_moves,
         cold_migrate,
         hosts=_THERE,
+        wants=Wants("server volume data group member", "server volume data", moves=True),
     ),
     Scenario(
         "live migration elsewhere",
@@ -95,6 +96,7 @@ MOVES_ELSEWHERE = [
         a_member_that_moves,
         live_migrate,
         hosts=_THERE,
+        wants=Wants("server volume data group member", "server volume data", moves=True),
     ),
     Scenario(
         "block migration elsewhere",
@@ -102,6 +104,7 @@ MOVES_ELSEWHERE = [
         a_member_with_a_local_disk,
         block_migrate,
         hosts=_THERE,
+        wants=Wants("server data group member", "server data"),
     ),
     Scenario(
         "shared migration elsewhere",
@@ -110,5 +113,6 @@ MOVES_ELSEWHERE = [
         migrate_with_share,
         ("messages",),
         hosts=_THERE,
+        wants=Wants("server share group member", "server share"),
     ),
 ]

@@ -7,7 +7,7 @@ from typing import Any, cast
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.compute.moves.sagas.evacuate import EVACUATE
 from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
-from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site
+from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site, Wants
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _SERVICES = f"{COMPUTE}/os-services"
@@ -45,11 +45,21 @@ async def evacuate(site: Site) -> Any:
     return await site.ask("POST", _ACTION, body, user="admin", version=_VERSION)
 
 
-def _of(name: str, arrange: Do, act: Do) -> Scenario:
-    return Scenario(name, EVACUATE, arrange, act, hosts=(THIRD,), host_returns=True)
+def _of(name: str, arrange: Do, act: Do, wants: Wants) -> Scenario:
+    return Scenario(name, EVACUATE, arrange, act, hosts=(THIRD,), host_returns=True, wants=wants)
 
 
 EVACUATIONS = [
-    _of("evacuation", a_server_of_a_dead_host, evacuate),
-    _of("local evacuation", a_local_server_of_a_dead_host, evacuate),
+    _of(
+        "evacuation",
+        a_server_of_a_dead_host,
+        evacuate,
+        wants=Wants("server volume data", "server volume data"),
+    ),
+    _of(
+        "local evacuation",
+        a_local_server_of_a_dead_host,
+        evacuate,
+        wants=Wants("server data", "server data"),
+    ),
 ]

@@ -8,7 +8,7 @@ from mooring.compute.volumes.sagas.extend_volume import EXTEND_VOLUME as GROW
 from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from tests.laws import basics
 from tests.laws.extend_scenarios import extend
-from tests.laws.sites import COMPUTE, Scenario, Site
+from tests.laws.sites import COMPUTE, Scenario, Site, Wants
 
 
 async def a_server_with_volume(site: Site) -> None:
@@ -28,14 +28,16 @@ async def tell_size(site: Site) -> Any:
 
 _BY_VOLUME = ("messages", "volumes", "sound_volumes")
 _BY_COMPUTE = ("faults", "instance_actions", "block_devices", "disk_sizes", "storage")
+_ON_BOTH = Wants("server volume", "server volume")
 EVENT_SCENARIOS = [
-    Scenario("tell the size", GROW, a_server_with_volume, tell_size),
-    Scenario("grow under a guest", GROW, a_server_with_volume, extend, _BY_VOLUME),
+    Scenario("tell the size", GROW, a_server_with_volume, tell_size, wants=_ON_BOTH),
+    Scenario("grow under a guest", GROW, a_server_with_volume, extend, _BY_VOLUME, wants=_ON_BOTH),
     Scenario(
         "extend under a guest",
         EXTEND_VOLUME,
         a_server_with_volume,
         extend,
         ("messages", *_BY_COMPUTE),
+        wants=_ON_BOTH,
     ),
 ]

@@ -8,7 +8,7 @@ from mooring.compute.power.sagas.power import INSIST_ON_STOP
 from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import basics
-from tests.laws.sites import VOLUME, Scenario, Site
+from tests.laws.sites import VOLUME, Scenario, Site, Wants
 
 HELD = "compute.extend_volume"
 
@@ -65,10 +65,25 @@ _TOLD_SIZE = (*_TOLD, "block_devices")
 _EITHER = (*_TOLD, "volumes", "sound_volumes", "storage")
 """It may have grown, or be reset, before the other one gets there."""
 _HUNG = (*_EITHER, "block_devices", "disk_sizes")
+_ON_VOLUME = Wants("volume", "volume")
 EXTEND_SCENARIOS = [
-    Scenario("extend", EXTEND_VOLUME, a_volume, extend),
-    Scenario("extend stopped", EXTEND_VOLUME, a_stopped_server, extend, _TOLD_SIZE),
-    Scenario("reset extending", RESET_STATUS, a_volume, reset_extending, _EITHER),
-    Scenario("reset deleting", RESET_STATUS, a_volume, reset_deleting, _EITHER),
-    Scenario("insist on stop", INSIST_ON_STOP, a_server_with_volume, insist_on_stop, _HUNG),
+    Scenario("extend", EXTEND_VOLUME, a_volume, extend, wants=_ON_VOLUME),
+    Scenario(
+        "extend stopped",
+        EXTEND_VOLUME,
+        a_stopped_server,
+        extend,
+        _TOLD_SIZE,
+        wants=Wants("server volume", "server volume"),
+    ),
+    Scenario("reset extending", RESET_STATUS, a_volume, reset_extending, _EITHER, wants=_ON_VOLUME),
+    Scenario("reset deleting", RESET_STATUS, a_volume, reset_deleting, _EITHER, wants=_ON_VOLUME),
+    Scenario(
+        "insist on stop",
+        INSIST_ON_STOP,
+        a_server_with_volume,
+        insist_on_stop,
+        _HUNG,
+        wants=Wants("server volume", "server volume"),
+    ),
 ]

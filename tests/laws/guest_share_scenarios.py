@@ -18,7 +18,7 @@ from mooring.compute.shares.sagas.attach_share import ATTACH_SHARE
 from mooring.compute.shares.sagas.detach_share import DETACH_SHARE
 from tests.laws import basics, extend_scenarios
 from tests.laws.share_scenarios import a_new_share
-from tests.laws.sites import COMPUTE, SERVER_OR_NONE, TOLD, Scenario, Site, hints_of
+from tests.laws.sites import COMPUTE, SERVER_OR_NONE, TOLD, Scenario, Site, Wants, hints_of
 
 _VERSION = "2.97"
 _SHARES = f"{COMPUTE}/servers/{{server}}/shares"
@@ -96,26 +96,43 @@ _EITHER = ("faults", "instance_actions", "share_mappings", "share_places", "acce
 """It may be detached, or as it was, before the reset gets there."""
 _GROWS = ("messages", "faults", "instance_actions", "volumes")
 """What the extend that is stopped may have written before."""
+_ON_BOTH = Wants("server share", "server share")
+_ON_SERVER = Wants("server share", "server")
 GUEST_SHARES = [
-    Scenario("attach share", ATTACH_SHARE, a_server_and_share, attach, ("messages",)),
-    Scenario("detach share", DETACH_SHARE, a_server_with_share, detach, ("messages",)),
     Scenario(
-        "start with a share", START_SERVER, a_server_with_share, partial(act, action="os-start")
+        "attach share", ATTACH_SHARE, a_server_and_share, attach, ("messages",), wants=_ON_BOTH
+    ),
+    Scenario(
+        "detach share", DETACH_SHARE, a_server_with_share, detach, ("messages",), wants=_ON_BOTH
+    ),
+    Scenario(
+        "start with a share",
+        START_SERVER,
+        a_server_with_share,
+        partial(act, action="os-start"),
+        wants=_ON_SERVER,
     ),
     Scenario(
         "stop with a share",
         STOP_SERVER,
         a_running_server_with_share,
         partial(act, action="os-stop"),
+        wants=_ON_SERVER,
     ),
     Scenario(
         "reboot with a share",
         REBOOT_SERVER,
         a_running_server_with_share,
         partial(act, action="reboot", value={"type": "HARD"}),
+        wants=_ON_SERVER,
     ),
     Scenario(
-        "delete with a share", DELETE_SERVER, a_running_server_with_share, delete, ("messages",)
+        "delete with a share",
+        DELETE_SERVER,
+        a_running_server_with_share,
+        delete,
+        ("messages",),
+        wants=_ON_BOTH,
     ),
     Scenario(
         "insist on reboot with a share",
@@ -123,6 +140,7 @@ GUEST_SHARES = [
         a_running_server_with_share,
         insist_on_reboot,
         ("faults", "instance_actions"),
+        wants=_ON_SERVER,
     ),
     Scenario(
         "insist on stop with a share",
@@ -130,6 +148,7 @@ GUEST_SHARES = [
         a_laden_server_with_share,
         insist_on_stop,
         (*_GROWS, "sound_volumes", "storage", "block_devices", "disk_sizes"),
+        wants=Wants("server volume share", "server volume"),
     ),
     Scenario(
         "reset a detaching server",
@@ -137,5 +156,6 @@ GUEST_SHARES = [
         a_server_with_share,
         reset_detaching,
         (*_EITHER, "hosted_shares", "resource_locks", "messages", *SERVER_OR_NONE),
+        wants=_ON_BOTH,
     ),
 ]

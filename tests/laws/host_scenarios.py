@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.compute.hosts.sagas.fence_host import FENCE_HOST
-from tests.laws.sites import COMPUTE, FOURTH, THIRD, Scenario, Site
+from tests.laws.sites import COMPUTE, FOURTH, THIRD, Scenario, Site, Wants
 
 
 async def a_host(site: Site) -> None:
@@ -28,6 +28,13 @@ async def fence_host(site: Site) -> Any:
 
 
 HOSTS = [
-    Scenario("fence", FENCE_HOST, a_host, fence_host, hosts=(THIRD,)),
-    Scenario("fence again", FENCE_HOST, a_host_that_is_down, fence_host, hosts=(THIRD,)),
+    Scenario("fence", FENCE_HOST, a_host, fence_host, hosts=(THIRD,), wants=Wants("host", "host")),
+    Scenario(
+        "fence again",
+        FENCE_HOST,
+        a_host_that_is_down,
+        fence_host,
+        hosts=(THIRD,),
+        wants=Wants("host", "host"),
+    ),
 ]

@@ -9,7 +9,7 @@ from mooring.compute.images.sagas.create_backup import CREATE_BACKUP
 from mooring.compute.images.sagas.create_image import CREATE_IMAGE
 from mooring.compute.images.sagas.picture_volumes import PICTURE_VOLUMES
 from tests.laws import basics, rebuild_scenarios
-from tests.laws.sites import COMPUTE, Scenario, Site
+from tests.laws.sites import COMPUTE, Scenario, Site, Wants
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _IMAGE = {"createImage": {"name": "picture", "metadata": {"role": "db"}}}
@@ -60,10 +60,30 @@ async def create_from_picture(site: Site) -> Any:
     return await site.ask("POST", f"{COMPUTE}/servers", {"server": wanted})
 
 
+_ON_SERVER = Wants("server", "server")
 SERVER_IMAGES = [
-    Scenario("make image", CREATE_IMAGE, a_server, make_image),
-    Scenario("make image of one that is off", CREATE_IMAGE, a_server_that_is_off, make_image),
-    Scenario("make backup", CREATE_BACKUP, a_server_with_a_backup, make_backup),
-    Scenario("make image of volumes", PICTURE_VOLUMES, a_booted_server, make_image),
-    Scenario("create from a picture", CREATE_SERVER, a_picture, create_from_picture, ("messages",)),
+    Scenario("make image", CREATE_IMAGE, a_server, make_image, wants=_ON_SERVER),
+    Scenario(
+        "make image of one that is off",
+        CREATE_IMAGE,
+        a_server_that_is_off,
+        make_image,
+        wants=_ON_SERVER,
+    ),
+    Scenario("make backup", CREATE_BACKUP, a_server_with_a_backup, make_backup, wants=_ON_SERVER),
+    Scenario(
+        "make image of volumes",
+        PICTURE_VOLUMES,
+        a_booted_server,
+        make_image,
+        wants=Wants("server volume root new_image", "server volume root"),
+    ),
+    Scenario(
+        "create from a picture",
+        CREATE_SERVER,
+        a_picture,
+        create_from_picture,
+        ("messages",),
+        wants=Wants("server volume root new_image picture", "volume root", "picture"),
+    ),
 ]

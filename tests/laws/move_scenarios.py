@@ -20,6 +20,7 @@ from tests.laws.sites import (
     Do,
     Scenario,
     Site,
+    Wants,
     hints_of,
 )
 
@@ -218,9 +219,19 @@ async def _answer_again(site: Site) -> None:
 _LOCAL, _THERE = a_server_with_a_local_disk, (THIRD,)
 _TOLD = ("faults", "instance_actions", "migrations")
 """What differs with SERVER_OR_NONE where the guest had been sent by then, or not."""
+_ON_BOTH = Wants("server data", "server data")
+_ON_SERVER = Wants("server data", "server")
+_MOVING = Wants("server volume data", "server volume data", moves=True)
 LOCAL_MOVES = [
-    Scenario("block migration", LIVE_MIGRATE, _LOCAL, block_migrate, hosts=_THERE),
-    Scenario("block migration in vain", LIVE_MIGRATE, _LOCAL, block_migrate_in_vain, hosts=_THERE),
+    Scenario("block migration", LIVE_MIGRATE, _LOCAL, block_migrate, hosts=_THERE, wants=_ON_BOTH),
+    Scenario(
+        "block migration in vain",
+        LIVE_MIGRATE,
+        _LOCAL,
+        block_migrate_in_vain,
+        hosts=_THERE,
+        wants=_ON_BOTH,
+    ),
     Scenario(
         "delete a disk on the way",
         DELETE_SERVER,
@@ -229,37 +240,80 @@ LOCAL_MOVES = [
         (*_TOLD, *SERVER_OR_NONE),
         hosts=_THERE,
     ),
-    Scenario("local migration", COLD_MIGRATE, _LOCAL, cold_migrate, hosts=_THERE),
-    Scenario("local migration in vain", COLD_MIGRATE, _LOCAL, cold_migrate_in_vain, hosts=_THERE),
-    Scenario("local resize", COLD_MIGRATE, _LOCAL, grow),
-    Scenario("local resize in vain", COLD_MIGRATE, _LOCAL, grow_in_vain),
-    Scenario("local confirm", CONFIRM_RESIZE, a_disk_that_moved, confirm, hosts=_THERE),
-    Scenario("local revert", REVERT_RESIZE, a_disk_that_moved, revert, hosts=_THERE),
-    Scenario("delete two disks", DELETE_SERVER, a_disk_that_moved, delete, hosts=_THERE),
-    Scenario("confirm growth", CONFIRM_RESIZE, a_disk_that_grew, confirm),
-    Scenario("revert growth", REVERT_RESIZE, a_disk_that_grew, revert),
-    Scenario("delete a grown disk", DELETE_SERVER, a_disk_that_grew, delete),
+    Scenario("local migration", COLD_MIGRATE, _LOCAL, cold_migrate, hosts=_THERE, wants=_ON_BOTH),
+    Scenario(
+        "local migration in vain",
+        COLD_MIGRATE,
+        _LOCAL,
+        cold_migrate_in_vain,
+        hosts=_THERE,
+        wants=_ON_BOTH,
+    ),
+    Scenario("local resize", COLD_MIGRATE, _LOCAL, grow, wants=_ON_BOTH),
+    Scenario("local resize in vain", COLD_MIGRATE, _LOCAL, grow_in_vain, wants=_ON_BOTH),
+    Scenario(
+        "local confirm", CONFIRM_RESIZE, a_disk_that_moved, confirm, hosts=_THERE, wants=_ON_BOTH
+    ),
+    Scenario(
+        "local revert", REVERT_RESIZE, a_disk_that_moved, revert, hosts=_THERE, wants=_ON_BOTH
+    ),
+    Scenario(
+        "delete two disks", DELETE_SERVER, a_disk_that_moved, delete, hosts=_THERE, wants=_ON_SERVER
+    ),
+    Scenario("confirm growth", CONFIRM_RESIZE, a_disk_that_grew, confirm, wants=_ON_SERVER),
+    Scenario("revert growth", REVERT_RESIZE, a_disk_that_grew, revert, wants=_ON_SERVER),
+    Scenario("delete a grown disk", DELETE_SERVER, a_disk_that_grew, delete, wants=_ON_SERVER),
 ]
 """Of servers whose root disk lies on their host."""
 MOVES = [
-    Scenario("cold migration", COLD_MIGRATE, a_server_that_moves, cold_migrate, hosts=(THIRD,)),
+    Scenario(
+        "cold migration",
+        COLD_MIGRATE,
+        a_server_that_moves,
+        cold_migrate,
+        hosts=(THIRD,),
+        wants=_MOVING,
+    ),
     Scenario(
         "cold migration in vain",
         COLD_MIGRATE,
         a_server_that_moves,
         cold_migrate_in_vain,
         hosts=(THIRD,),
+        wants=_MOVING,
     ),
-    Scenario("resize", COLD_MIGRATE, a_server_that_moves, resize),
-    Scenario("confirm", CONFIRM_RESIZE, a_server_that_moved, confirm, hosts=(THIRD,)),
-    Scenario("delete a moved server", DELETE_SERVER, a_server_that_moved, delete, hosts=(THIRD,)),
-    Scenario("revert", REVERT_RESIZE, a_server_that_moved, revert, hosts=(THIRD,)),
+    Scenario("resize", COLD_MIGRATE, a_server_that_moves, resize, wants=_MOVING),
+    Scenario(
+        "confirm",
+        CONFIRM_RESIZE,
+        a_server_that_moved,
+        confirm,
+        hosts=(THIRD,),
+        wants=Wants("server volume data later", "server volume data", "later"),
+    ),
+    Scenario(
+        "delete a moved server",
+        DELETE_SERVER,
+        a_server_that_moved,
+        delete,
+        hosts=(THIRD,),
+        wants=Wants("server volume data later", "server", "later"),
+    ),
+    Scenario(
+        "revert",
+        REVERT_RESIZE,
+        a_server_that_moved,
+        revert,
+        hosts=(THIRD,),
+        wants=Wants("server volume data later", "server volume data later"),
+    ),
     Scenario(
         "live migration",
         LIVE_MIGRATE,
         a_server_that_moves,
         live_migrate,
         hosts=(THIRD,),
+        wants=_MOVING,
     ),
     Scenario(
         "live migration in vain",
@@ -267,6 +321,7 @@ MOVES = [
         a_server_that_moves,
         live_migrate_in_vain,
         hosts=(THIRD,),
+        wants=_MOVING,
     ),
     Scenario(
         "delete on the way",

@@ -10,27 +10,42 @@ from mooring.compute.power.sagas.power import (
 )
 from mooring.compute.power.sagas.reset_state import RESET_STATE
 from tests.laws import basics
-from tests.laws.sites import SERVER_OR_NONE, Scenario
+from tests.laws.sites import SERVER_OR_NONE, Scenario, Wants
 
 _TOLD = ("faults", "instance_actions")
+_ON_SERVER = Wants("server volume", "server")
 POWER = [
-    Scenario("stop", STOP_SERVER, basics.a_server_with_volume, basics.stop),
-    Scenario("start", START_SERVER, basics.a_stopped_server, basics.start),
-    Scenario("reboot", REBOOT_SERVER, basics.a_server_with_volume, basics.reboot),
-    Scenario("hard reboot", REBOOT_SERVER, basics.a_server_with_volume, basics.reboot_hard),
+    Scenario("stop", STOP_SERVER, basics.a_server_with_volume, basics.stop, wants=_ON_SERVER),
+    Scenario("start", START_SERVER, basics.a_stopped_server, basics.start, wants=_ON_SERVER),
+    Scenario("reboot", REBOOT_SERVER, basics.a_server_with_volume, basics.reboot, wants=_ON_SERVER),
+    Scenario(
+        "hard reboot",
+        REBOOT_SERVER,
+        basics.a_server_with_volume,
+        basics.reboot_hard,
+        wants=_ON_SERVER,
+    ),
     Scenario(
         "insist on reboot",
         INSIST_ON_REBOOT,
         basics.a_server_with_volume,
         basics.insist_on_reboot,
         _TOLD,
+        wants=_ON_SERVER,
     ),
-    Scenario("reset state", RESET_STATE, basics.a_server, basics.reset_state),
+    Scenario(
+        "reset state",
+        RESET_STATE,
+        basics.a_server,
+        basics.reset_state,
+        wants=Wants("server", "server"),
+    ),
     Scenario(
         "reset a deleted server",
         RESET_STATE,
         basics.a_server_with_volume,
         basics.reset_deleting,
         (*_TOLD, *SERVER_OR_NONE),
+        wants=_ON_SERVER,
     ),
 ]

@@ -8,7 +8,7 @@ from typing import Any
 from mooring.compute.rebuild.sagas.rebuild_server import REBUILD_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
 from tests.laws import basics
-from tests.laws.sites import COMPUTE, IMAGE, Scenario, Site
+from tests.laws.sites import COMPUTE, IMAGE, Scenario, Site, Wants
 
 
 async def a_server_with_volume(site: Site) -> None:
@@ -51,12 +51,19 @@ async def rebuild(site: Site, image: str = "image", version: str = "2.93") -> An
 
 _TOLD = ("faults", "instance_actions")
 REBUILDS = [
-    Scenario("rebuild", RENEW_SERVER, a_server_with_volume, rebuild),
+    Scenario(
+        "rebuild",
+        RENEW_SERVER,
+        a_server_with_volume,
+        rebuild,
+        wants=Wants("server volume", "server volume"),
+    ),
     Scenario(
         "rebuild a volume",
         REBUILD_SERVER,
         a_booted_server,
         partial(rebuild, image="new_image"),
+        wants=Wants("server volume root new_image", "server volume root", "new_image"),
     ),
     Scenario(
         "rebuild and keep the volume",
@@ -64,5 +71,6 @@ REBUILDS = [
         a_server_left_in_error,
         partial(rebuild, image="new_image", version="2.92"),
         _TOLD,
+        wants=Wants("server volume root new_image", "server volume root", "new_image"),
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.volume.reimage.sagas.reimage_volume import REIMAGE_VOLUME
-from tests.laws.sites import VOLUME, Scenario, Site
+from tests.laws.sites import VOLUME, Scenario, Site, Wants
 
 
 async def a_volume_with_content(site: Site) -> None:
@@ -28,6 +28,14 @@ async def reimage(site: Site) -> Any:
 
 
 REIMAGES = [
-    Scenario("reimage", REIMAGE_VOLUME, a_volume_with_content, reimage),
-    Scenario("reimage a reserved one", REIMAGE_VOLUME, a_volume_held_by_nobody, reimage),
+    Scenario(
+        "reimage", REIMAGE_VOLUME, a_volume_with_content, reimage, wants=Wants("volume", "volume")
+    ),
+    Scenario(
+        "reimage a reserved one",
+        REIMAGE_VOLUME,
+        a_volume_held_by_nobody,
+        reimage,
+        wants=Wants("attachment volume", "volume"),
+    ),
 ]

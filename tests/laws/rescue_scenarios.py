@@ -9,7 +9,7 @@ from mooring.compute.rescue.sagas.rescue_server import RESCUE_SERVER
 from mooring.compute.rescue.sagas.unrescue_server import UNRESCUE_SERVER
 from tests.laws import basics
 from tests.laws.guest_share_scenarios import a_running_server_with_share, a_server_with_share
-from tests.laws.sites import COMPUTE, Do, Scenario, Site
+from tests.laws.sites import COMPUTE, Do, Scenario, Site, Wants
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 
@@ -39,15 +39,31 @@ async def unrescue(site: Site) -> Any:
     return await basics.act_on_server(site, "unrescue")
 
 
+_ON_SERVER = Wants("server volume", "server")
 RESCUES = [
-    Scenario("rescue", RESCUE_SERVER, a_server, rescue),
-    Scenario("rescue one that is off", RESCUE_SERVER, a_server_that_is_off, rescue),
-    Scenario("rescue with a share", RESCUE_SERVER, a_server_with_share, rescue),
-    Scenario("unrescue", UNRESCUE_SERVER, partial(a_rescued_server, of=a_server), unrescue),
+    Scenario("rescue", RESCUE_SERVER, a_server, rescue, wants=_ON_SERVER),
+    Scenario(
+        "rescue one that is off", RESCUE_SERVER, a_server_that_is_off, rescue, wants=_ON_SERVER
+    ),
+    Scenario(
+        "rescue with a share",
+        RESCUE_SERVER,
+        a_server_with_share,
+        rescue,
+        wants=Wants("server share", "server"),
+    ),
+    Scenario(
+        "unrescue",
+        UNRESCUE_SERVER,
+        partial(a_rescued_server, of=a_server),
+        unrescue,
+        wants=_ON_SERVER,
+    ),
     Scenario(
         "unrescue with a share",
         UNRESCUE_SERVER,
         partial(a_rescued_server, of=a_running_server_with_share),
         unrescue,
+        wants=Wants("server share", "server"),
     ),
 ]

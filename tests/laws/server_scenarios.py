@@ -5,13 +5,25 @@ from __future__ import annotations
 from mooring.compute.create.sagas.create_server import CREATE_SERVER
 from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
 from tests.laws import basics
-from tests.laws.sites import THIRD, Scenario
+from tests.laws.sites import THIRD, Scenario, Wants
 
 SERVERS = [
-    Scenario("create from image", CREATE_SERVER, basics.nothing, basics.create_server),
-    Scenario("create in a group", CREATE_SERVER, basics.a_group, basics.create_member),
     Scenario(
-        "create from volume", CREATE_SERVER, basics.a_bootable_volume, basics.boot_from_volume
+        "create from image", CREATE_SERVER, basics.nothing, basics.create_server, wants=Wants()
+    ),
+    Scenario(
+        "create in a group",
+        CREATE_SERVER,
+        basics.a_group,
+        basics.create_member,
+        wants=Wants("group", ""),
+    ),
+    Scenario(
+        "create from volume",
+        CREATE_SERVER,
+        basics.a_bootable_volume,
+        basics.boot_from_volume,
+        wants=Wants("volume", "volume"),
     ),
     Scenario(
         "create with new volumes",
@@ -19,6 +31,7 @@ SERVERS = [
         basics.nothing,
         basics.boot_from_new_volumes,
         ("messages",),
+        wants=Wants(),
     ),
     Scenario(
         "create elsewhere",
@@ -27,6 +40,7 @@ SERVERS = [
         basics.create_elsewhere,
         ("messages",),
         hosts=(THIRD,),
+        wants=Wants("server group volume", "volume"),
     ),
     Scenario(
         "delete server",
@@ -34,5 +48,6 @@ SERVERS = [
         basics.a_server_with_two_volumes,
         basics.delete_server,
         outlives=("volume.delete_volume",),
+        wants=Wants("server volume temporary", "server temporary", "server"),
     ),
 ]

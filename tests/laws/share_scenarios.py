@@ -13,7 +13,7 @@ from mooring.share.shares.sagas.reset_status import RESET_STATUS
 from mooring.share.shares.sagas.resize_share import EXTEND_SHARE, SHRINK_SHARE
 from mooring.share.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
 from mooring.share.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
-from tests.laws.sites import SHARE, Scenario, Site
+from tests.laws.sites import SHARE, Scenario, Site, Wants
 
 _NEWEST = "2.82"
 _CLIENT = {"access_type": "ip", "access_to": "10.0.0.1"}
@@ -123,41 +123,69 @@ async def delete_snapshot(site: Site) -> Any:
 reset = partial(act, action="reset_status", value={"status": "error"}, user="admin")
 _EITHER = ("shares", "hosted_shares", "export_locations", "access_rules", "messages")
 """It may be gone, or have grown, before the reset gets there."""
+_ON_SHARE = Wants("share rule", "share")
+_ON_RULE = Wants("share rule", "share", "rule")
+_ON_PICTURE = Wants("share rule picture", "share", "picture")
 SHARES = [
-    Scenario("create share", CREATE_SHARE, nothing, create),
-    Scenario("delete share", DELETE_SHARE, a_share, delete),
+    Scenario("create share", CREATE_SHARE, nothing, create, wants=Wants()),
+    Scenario("delete share", DELETE_SHARE, a_share, delete, wants=_ON_SHARE),
     Scenario(
         "force-delete share",
         FORCE_DELETE_SHARE,
         a_share,
         partial(act, action="force_delete", user="admin"),
+        wants=_ON_SHARE,
     ),
     Scenario(
-        "extend share", EXTEND_SHARE, a_share, partial(act, action="extend", value={"new_size": 3})
+        "extend share",
+        EXTEND_SHARE,
+        a_share,
+        partial(act, action="extend", value={"new_size": 3}),
+        wants=_ON_SHARE,
     ),
     Scenario(
-        "shrink share", SHRINK_SHARE, a_share, partial(act, action="shrink", value={"new_size": 1})
+        "shrink share",
+        SHRINK_SHARE,
+        a_share,
+        partial(act, action="shrink", value={"new_size": 1}),
+        wants=_ON_SHARE,
     ),
-    Scenario("reset share", RESET_STATUS, a_share, reset),
-    Scenario("reset a deleted share", RESET_STATUS, a_share, reset_deleting, _EITHER),
-    Scenario("reset a growing share", RESET_STATUS, a_share, reset_extending, _EITHER),
-    Scenario("reset a denying share", RESET_STATUS, a_share, reset_denying, _EITHER),
+    Scenario("reset share", RESET_STATUS, a_share, reset, wants=_ON_SHARE),
+    Scenario(
+        "reset a deleted share", RESET_STATUS, a_share, reset_deleting, _EITHER, wants=_ON_SHARE
+    ),
+    Scenario(
+        "reset a growing share", RESET_STATUS, a_share, reset_extending, _EITHER, wants=_ON_SHARE
+    ),
+    Scenario(
+        "reset a denying share", RESET_STATUS, a_share, reset_denying, _EITHER, wants=_ON_RULE
+    ),
     Scenario(
         "reset a forgetting share",
         RESET_STATUS,
         a_picture,
         reset_forgetting,
         (*_EITHER, "share_snapshots"),
+        wants=_ON_PICTURE,
     ),
-    Scenario("allow", APPLY_RULE, a_new_share, partial(act, action="allow_access", value=_CLIENT)),
-    Scenario("deny", DENY_RULE, a_share, deny),
-    Scenario("deny a locked rule", DENY_RULE, a_locked_share, deny),
-    Scenario("take share snapshot", CREATE_SNAPSHOT, a_share, take_snapshot),
-    Scenario("delete share snapshot", DELETE_SNAPSHOT, a_picture, delete_snapshot),
+    Scenario(
+        "allow",
+        APPLY_RULE,
+        a_new_share,
+        partial(act, action="allow_access", value=_CLIENT),
+        wants=Wants("share", "share"),
+    ),
+    Scenario("deny", DENY_RULE, a_share, deny, wants=_ON_RULE),
+    Scenario("deny a locked rule", DENY_RULE, a_locked_share, deny, wants=_ON_RULE),
+    Scenario("take share snapshot", CREATE_SNAPSHOT, a_share, take_snapshot, wants=_ON_SHARE),
+    Scenario(
+        "delete share snapshot", DELETE_SNAPSHOT, a_picture, delete_snapshot, wants=_ON_PICTURE
+    ),
     Scenario(
         "copy share snapshot",
         CREATE_SHARE_FROM_SNAPSHOT,
         a_picture,
         partial(create, snapshot_id="{picture}"),
+        wants=_ON_PICTURE,
     ),
 ]

@@ -18,7 +18,7 @@ from tests.answers import Answer
 from tests.laws.guest_share_scenarios import a_running_server_with_share
 from tests.laws.move_scenarios import confirm, delete, revert, set_others
 from tests.laws.share_scenarios import a_new_share
-from tests.laws.sites import COMPUTE, FOURTH, SHARE, THIRD, Scenario, Site
+from tests.laws.sites import COMPUTE, FOURTH, SHARE, THIRD, Scenario, Site, Wants
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 NEWEST, _HOST = "2.106", "OS-EXT-SRV-ATTR:host"
@@ -86,8 +86,17 @@ async def sweep(site: Site) -> Answer:
 
 _MESSAGES = ("messages",)
 _THERE = (THIRD,)
+_ON_BOTH = Wants("server share", "server share")
 SHARED_MOVES = [
-    Scenario("shared migration", COLD_MIGRATE, a_sharing_server, migrate, _MESSAGES, hosts=_THERE),
+    Scenario(
+        "shared migration",
+        COLD_MIGRATE,
+        a_sharing_server,
+        migrate,
+        _MESSAGES,
+        hosts=_THERE,
+        wants=_ON_BOTH,
+    ),
     Scenario(
         "shared migration in vain",
         COLD_MIGRATE,
@@ -95,6 +104,7 @@ SHARED_MOVES = [
         migrate_in_vain,
         _MESSAGES,
         hosts=_THERE,
+        wants=_ON_BOTH,
     ),
     Scenario(
         "shared confirm",
@@ -103,6 +113,7 @@ SHARED_MOVES = [
         confirm,
         _MESSAGES,
         hosts=_THERE,
+        wants=_ON_BOTH,
     ),
     Scenario(
         "shared revert",
@@ -111,6 +122,7 @@ SHARED_MOVES = [
         revert,
         _MESSAGES,
         hosts=_THERE,
+        wants=_ON_BOTH,
     ),
     Scenario(
         "delete a moved server with a share",
@@ -119,6 +131,7 @@ SHARED_MOVES = [
         delete,
         _MESSAGES,
         hosts=_THERE,
+        wants=_ON_BOTH,
     ),
     Scenario(
         "release share",
@@ -127,6 +140,15 @@ SHARED_MOVES = [
         confirm_badly,
         _MESSAGES,
         hosts=_THERE,
+        wants=_ON_BOTH,
     ),
-    Scenario("sweep share", SWEEP_SHARE, a_stray_rule, sweep, _MESSAGES, comes_again=True),
+    Scenario(
+        "sweep share",
+        SWEEP_SHARE,
+        a_stray_rule,
+        sweep,
+        _MESSAGES,
+        comes_again=True,
+        wants=Wants("share rule", "share", "rule"),
+    ),
 ]

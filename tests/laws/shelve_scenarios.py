@@ -16,7 +16,7 @@ from mooring.compute.shelve.sagas.unshelve_server import UNSHELVE_SERVER
 from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, DETACH_WAITING
 from tests.laws import basics
 from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
-from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site
+from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site, Wants
 
 _SERVER = f"{COMPUTE}/servers/{{server}}"
 _VOLUMES = f"{_SERVER}/os-volume_attachments"
@@ -107,12 +107,38 @@ def _of(name: str, saga: Any, arrange: Do, act: Do, **more: Any) -> Scenario:
     return Scenario(name, saga, arrange, act, hosts=(THIRD,), **more)
 
 
+_ON_BOTH = Wants("server data", "server data")
+_ON_SERVER = Wants("server data", "server")
 SHELVINGS = [
-    _of("shelve", OFFLOAD_SERVER, a_server_that_moves, shelve),
-    _of("unshelve", UNSHELVE_SERVER, a_server_that_is_away, unshelve),
-    _of("attach while away", ATTACH_WAITING, one_that_is_away_and_a_volume, attach),
-    _of("detach while away", DETACH_WAITING, a_server_that_is_away, detach),
-    _of("shelve a disk", SHELVE_SERVER, one_that_is_off, shelve),
+    _of(
+        "shelve",
+        OFFLOAD_SERVER,
+        a_server_that_moves,
+        shelve,
+        wants=Wants("server volume data", "server volume data"),
+    ),
+    _of(
+        "unshelve",
+        UNSHELVE_SERVER,
+        a_server_that_is_away,
+        unshelve,
+        wants=Wants("server volume data", "server volume data", waits=True),
+    ),
+    _of(
+        "attach while away",
+        ATTACH_WAITING,
+        one_that_is_away_and_a_volume,
+        attach,
+        wants=Wants("server volume data spare", "server spare", waits=True),
+    ),
+    _of(
+        "detach while away",
+        DETACH_WAITING,
+        a_server_that_is_away,
+        detach,
+        wants=Wants("server volume data", "server data", waits=True),
+    ),
+    _of("shelve a disk", SHELVE_SERVER, one_that_is_off, shelve, wants=_ON_BOTH),
     # It is shelved, whatever becomes of giving its host back.
     _of(
         "shelve a disk at once",
@@ -120,10 +146,23 @@ SHELVINGS = [
         one_that_is_off,
         shelve_at_once,
         outlives=(OFFLOAD_SERVER.name,),
+        wants=_ON_BOTH,
     ),
-    _of("offload", OFFLOAD_SERVER, one_that_is_shelved, offload),
-    _of("unshelve a disk", UNSHELVE_SERVER, one_whose_disk_is_away, unshelve),
-    _of("unshelve here", UNSHELVE_HERE, one_that_is_shelved, unshelve_here),
-    _of("delete one whose disk is away", DELETE_SERVER, one_whose_disk_is_away, delete),
-    _of("reset a shelved server", RESET_STATE, one_that_is_shelved, reset),
+    _of("offload", OFFLOAD_SERVER, one_that_is_shelved, offload, wants=_ON_BOTH),
+    _of(
+        "unshelve a disk",
+        UNSHELVE_SERVER,
+        one_whose_disk_is_away,
+        unshelve,
+        wants=Wants("server data", "server data", waits=True),
+    ),
+    _of("unshelve here", UNSHELVE_HERE, one_that_is_shelved, unshelve_here, wants=_ON_SERVER),
+    _of(
+        "delete one whose disk is away",
+        DELETE_SERVER,
+        one_whose_disk_is_away,
+        delete,
+        wants=_ON_SERVER,
+    ),
+    _of("reset a shelved server", RESET_STATE, one_that_is_shelved, reset, wants=_ON_SERVER),
 ]

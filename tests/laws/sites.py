@@ -234,6 +234,33 @@ def _answer(status: int, body: bytes) -> Response:
 Do = Callable[[Site], Coroutine[Any, Any, Any]]
 
 
+class Wants(Struct, frozen=True):
+    """What a scenario stands on and locks: names of things, with spaces between them."""
+
+    stands: str = ""
+    """What stands when the scenario begins."""
+    locks: str = ""
+    """What of it all the sagas lock that the scenario starts, in whatever service."""
+    needs: str = ""
+    """What its request names beside that."""
+    moves: bool = False
+    """Whether it wants a server that can go to another host."""
+    waits: bool = False
+    """Whether its server was put away, and its volumes wait with it."""
+    bare: bool = False
+    """Whether it is refused where its volume has a snapshot."""
+
+    def can_meet(self, first: Wants) -> bool:
+        """Whether this one can be asked for where the first one is, and wants one lock with it."""
+        needs = {*self.locks.split(), *self.needs.split()}
+        stands = needs <= {*first.stands.split()} and (first.waits or not self.waits)
+        return stands and not self.shares_no_lock(first)
+
+    def shares_no_lock(self, other: Wants) -> bool:
+        """Whether neither can be in the other one's way."""
+        return {*self.locks.split()}.isdisjoint(other.locks.split())
+
+
 class Scenario(Struct, frozen=True):
     """How a saga comes about: what stands ready, and what is asked for."""
 
@@ -252,6 +279,8 @@ class Scenario(Struct, frozen=True):
     """Whether a loop begins it, which begins it once more when it came to nothing."""
     host_returns: bool = False
     """Whether a host that is dead answers again once all is over, and pays what it owes."""
+    wants: Wants | None = None
+    """For the law of two services; None where that leaves it out (`test_across.LEFT_OUT`)."""
 
 
 def without_operations(seen: dict[str, Any]) -> dict[str, Any]:

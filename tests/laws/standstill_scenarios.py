@@ -12,7 +12,7 @@ from mooring.compute.power.sagas.power import (
     UNPAUSE_SERVER,
 )
 from tests.laws import basics
-from tests.laws.sites import COMPUTE, Scenario, Site
+from tests.laws.sites import COMPUTE, Scenario, Site, Wants
 
 
 async def a_server(site: Site) -> None:
@@ -32,9 +32,18 @@ async def act(site: Site, action: str) -> Any:
 
 pause, unpause = partial(act, action="pause"), partial(act, action="unpause")
 suspend, resume = partial(act, action="suspend"), partial(act, action="resume")
+_ON_SERVER = Wants("server volume", "server")
 STANDSTILLS = [
-    Scenario("pause", PAUSE_SERVER, a_server, pause),
-    Scenario("unpause", UNPAUSE_SERVER, partial(a_still_server, action="pause"), unpause),
-    Scenario("suspend", SUSPEND_SERVER, a_server, suspend),
-    Scenario("resume", RESUME_SERVER, partial(a_still_server, action="suspend"), resume),
+    Scenario("pause", PAUSE_SERVER, a_server, pause, wants=_ON_SERVER),
+    Scenario(
+        "unpause",
+        UNPAUSE_SERVER,
+        partial(a_still_server, action="pause"),
+        unpause,
+        wants=_ON_SERVER,
+    ),
+    Scenario("suspend", SUSPEND_SERVER, a_server, suspend, wants=_ON_SERVER),
+    Scenario(
+        "resume", RESUME_SERVER, partial(a_still_server, action="suspend"), resume, wants=_ON_SERVER
+    ),
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.compute.volumes.sagas.swap_volume import SWAP_VOLUME
 from tests.laws import basics
-from tests.laws.sites import COMPUTE, Scenario, Site
+from tests.laws.sites import COMPUTE, Scenario, Site, Wants
 
 
 async def two_volumes(site: Site, size: int = 1) -> None:
@@ -23,6 +23,18 @@ async def swap(site: Site) -> Any:
 
 
 SWAPS = [
-    Scenario("swap", SWAP_VOLUME, two_volumes, swap),
-    Scenario("swap for a larger one", SWAP_VOLUME, partial(two_volumes, size=2), swap),
+    Scenario(
+        "swap",
+        SWAP_VOLUME,
+        two_volumes,
+        swap,
+        wants=Wants("server volume spare", "server volume spare"),
+    ),
+    Scenario(
+        "swap for a larger one",
+        SWAP_VOLUME,
+        partial(two_volumes, size=2),
+        swap,
+        wants=Wants("server volume spare", "server volume spare"),
+    ),
 ]

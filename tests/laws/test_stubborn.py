@@ -20,7 +20,7 @@ from mooring.agent_api import wire
 from mooring.agent_api.transport import Response as HostResponse
 from mooring.clients.transport import Response
 from mooring.errors import Conflict
-from tests.laws.meetings import WANTS, furnish
+from tests.laws.meetings import furnish
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import Call, Scenario
 from tests.laws.test_across import LAST_WORDS, follow_advice, name_things
@@ -64,10 +64,10 @@ class Stubborn(Struct, frozen=True):
 
 def find_cases() -> list[Stubborn]:
     """Return every scenario with every last word about what it works on."""
-    held = {one.name: one for one in SCENARIOS if one.name in WANTS}
+    held = {one.name: one for one in SCENARIOS}
     found: list[Stubborn] = []
-    for first in held.values():
-        grounds = {word: furnish(first, WANTS[word]) for word in WORDS if word != first.name}
+    for first in SCENARIOS:
+        grounds = {word: furnish(first, held[word]) for word in WORDS if word != first.name}
         found += [
             Stubborn(ground, times, lead, held[word], part)
             for word, ground in grounds.items()

@@ -8,22 +8,43 @@ from mooring.volume.volumes.sagas.create_volume import CREATE_VOLUME
 from mooring.volume.volumes.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import basics
-from tests.laws.sites import Scenario
+from tests.laws.sites import Scenario, Wants
 
 VOLUMES = [
-    Scenario("create volume", CREATE_VOLUME, basics.nothing, basics.create_volume),
+    Scenario("create volume", CREATE_VOLUME, basics.nothing, basics.create_volume, wants=Wants()),
     Scenario(
         "create volume from image",
         CREATE_VOLUME,
         basics.nothing,
         partial(basics.create_volume, imageRef="{image}"),
+        wants=Wants(),
     ),
     Scenario(
-        "create volume for a server", CREATE_VOLUME, basics.nothing, basics.create_volume_for_server
+        "create volume for a server",
+        CREATE_VOLUME,
+        basics.nothing,
+        basics.create_volume_for_server,
+        wants=Wants(),
     ),
-    Scenario("delete volume", DELETE_VOLUME, basics.a_legacy_export, basics.delete_volume),
     Scenario(
-        "force-delete volume", FORCE_DELETE_VOLUME, basics.a_legacy_export, basics.force_delete
+        "delete volume",
+        DELETE_VOLUME,
+        basics.a_legacy_export,
+        basics.delete_volume,
+        wants=Wants("volume", "volume"),
     ),
-    Scenario("reset status", RESET_STATUS, basics.a_connection, basics.reset_status),
+    Scenario(
+        "force-delete volume",
+        FORCE_DELETE_VOLUME,
+        basics.a_legacy_export,
+        basics.force_delete,
+        wants=Wants("volume", "volume"),
+    ),
+    Scenario(
+        "reset status",
+        RESET_STATUS,
+        basics.a_connection,
+        basics.reset_status,
+        wants=Wants("attachment volume", "volume"),
+    ),
 ]

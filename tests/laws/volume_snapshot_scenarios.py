@@ -25,6 +25,7 @@ from tests.laws.sites import (
     Do,
     Scenario,
     Site,
+    Wants,
 )
 
 _TOLD = ("faults", "instance_actions", "messages")
@@ -101,15 +102,31 @@ async def a_snapshot(site: Site, *, of: Do) -> None:
     site.names["snapshot"] = made["snapshot"]["id"]
 
 
+_ON_VOLUME = Wants("volume", "volume")
+_ON_SNAPSHOT = Wants("volume snapshot", "volume", "snapshot")
+
+
 def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
     """Return the scenarios, which stand on a volume and on a server that has one."""
     copied = partial(a_snapshot, of=a_volume)
     used = partial(a_snapshot, of=a_server_with_volume)
     return [
-        Scenario("take snapshot", CREATE_SNAPSHOT, a_volume, take_snapshot),
-        Scenario("take snapshot in use", CREATE_SNAPSHOT, a_server_with_volume, take_snapshot),
-        Scenario("delete snapshot", DELETE_SNAPSHOT, copied, delete_snapshot),
-        Scenario("delete snapshot in use", DELETE_SNAPSHOT, used, delete_snapshot),
+        Scenario("take snapshot", CREATE_SNAPSHOT, a_volume, take_snapshot, wants=_ON_VOLUME),
+        Scenario(
+            "take snapshot in use",
+            CREATE_SNAPSHOT,
+            a_server_with_volume,
+            take_snapshot,
+            wants=Wants("server volume", "server volume"),
+        ),
+        Scenario("delete snapshot", DELETE_SNAPSHOT, copied, delete_snapshot, wants=_ON_SNAPSHOT),
+        Scenario(
+            "delete snapshot in use",
+            DELETE_SNAPSHOT,
+            used,
+            delete_snapshot,
+            wants=Wants("server volume snapshot", "server volume", "snapshot"),
+        ),
         Scenario(
             "await a busy server",
             AWAIT_TURN,
@@ -118,14 +135,30 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
             ("messages",),
             # It ends as it begins the deletion anew, whatever becomes of that.
             outlives=(DELETE_SNAPSHOT.name, "compute.delete_volume_snapshot"),
+            wants=Wants("server volume snapshot", "server volume", "snapshot"),
         ),
-        Scenario("copy snapshot", CREATE_VOLUME_FROM_SNAPSHOT, copied, copy_snapshot),
-        Scenario("revert volume", REVERT_VOLUME, copied, revert_volume),
-        Scenario("clone volume", CLONE_VOLUME, a_volume, clone_volume),
-        Scenario("upload volume", UPLOAD_VOLUME, a_volume, upload_volume),
-        Scenario("migrate volume", MIGRATE_VOLUME, a_volume, migrate_volume, hosts=(STORE,)),
+        Scenario(
+            "copy snapshot", CREATE_VOLUME_FROM_SNAPSHOT, copied, copy_snapshot, wants=_ON_SNAPSHOT
+        ),
+        Scenario("revert volume", REVERT_VOLUME, copied, revert_volume, wants=_ON_SNAPSHOT),
+        Scenario("clone volume", CLONE_VOLUME, a_volume, clone_volume, wants=_ON_VOLUME),
+        Scenario("upload volume", UPLOAD_VOLUME, a_volume, upload_volume, wants=_ON_VOLUME),
+        Scenario(
+            "migrate volume",
+            MIGRATE_VOLUME,
+            a_volume,
+            migrate_volume,
+            hosts=(STORE,),
+            wants=Wants("volume", "volume", "store", bare=True),
+        ),
         *_migrated_in_use(a_server_with_volume),
-        Scenario("upload volume with a snapshot", UPLOAD_VOLUME, copied, upload_volume),
+        Scenario(
+            "upload volume with a snapshot",
+            UPLOAD_VOLUME,
+            copied,
+            upload_volume,
+            wants=Wants("volume snapshot", "volume"),
+        ),
     ]
 
 
@@ -137,6 +170,7 @@ def _migrated_in_use(a_server_with_volume: Do) -> list[Scenario]:
             a_server_with_volume,
             migrate_volume,
             hosts=(STORE,),
+            wants=Wants("server volume", "server volume", "store", bare=True),
         ),
         Scenario(
             "let a guest go on with a copy",
@@ -144,6 +178,7 @@ def _migrated_in_use(a_server_with_volume: Do) -> list[Scenario]:
             a_server_with_volume,
             migrate_volume,
             hosts=(STORE,),
+            wants=Wants("server volume", "server volume", "store", bare=True),
         ),
         Scenario(
             "delete a server with a volume on its way",
