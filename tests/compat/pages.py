@@ -23,7 +23,8 @@ it, and the test files in whose source a request for it was found. Calls that ar
 are known to clients and not built here: they say so, and change nothing. Others are answered 404.
 
 [Commands and SDK calls](clients.md) lists what the stock `openstack` command and openstacksdk were
-seen to do.
+seen to do. [Notifications](notifications.md) lists what is sent to those who are to be told of what
+happens.
 
 | service | path | versions | calls | refused |
 |---|---|---|---|---|

@@ -7,6 +7,7 @@ from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME
 from mooring.compute.volumes.sagas.release_device import RELEASE_DEVICE
 from tests.laws import basics
 from tests.laws.sites import Scenario, Wants
+from tests.laws.told import WITH_ERROR, Story
 
 _TOLD = ("faults", "instance_actions")
 _ON_BOTH = Wants("server volume", "server volume")
@@ -20,5 +21,20 @@ ATTACHES = [
         basics.detach_badly,
         _TOLD,
         wants=_ON_BOTH,
+    ),
+]
+EVENTS = [
+    Story(
+        "instance.volume_attach",
+        "the user was answered; attached; taken back",
+        about="volume_id",
+        sagas=(ATTACH_VOLUME,),
+        phases=WITH_ERROR,
+    ),
+    Story(
+        "instance.volume_detach",
+        "the user was answered; detached",
+        about="volume_id",
+        sagas=(DETACH_VOLUME,),
     ),
 ]

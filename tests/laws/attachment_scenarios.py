@@ -7,6 +7,7 @@ from mooring.volume.attachments.sagas.connect_legacy import CONNECT_LEGACY, END_
 from mooring.volume.attachments.sagas.delete_attachment import DELETE_ATTACHMENT
 from tests.laws import basics
 from tests.laws.sites import Scenario, Wants
+from tests.laws.told import Event
 
 ATTACHMENTS = [
     Scenario(
@@ -44,4 +45,8 @@ ATTACHMENTS = [
         basics.terminate,
         wants=Wants("volume", ""),
     ),
+]
+EVENTS = [
+    Event("volume.attach", "a connector came; the attachment was completed"),
+    Event("volume.detach", "an attachment that was connected is to go; it is gone"),
 ]

@@ -14,6 +14,7 @@ from mooring.volume.backups.sagas.restore_backup import RESTORE_BACKUP
 from mooring.volume.backups.sagas.store_backup import STORE_BACKUP
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
 from tests.laws.sites import VOLUME, Do, Scenario, Site, Wants
+from tests.laws.told import Story
 from tests.laws.volume_snapshot_scenarios import a_snapshot
 
 _DELETES = (DELETE_SNAPSHOT.name, "compute.delete_volume_snapshot")
@@ -106,3 +107,20 @@ def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
             wants=Wants("volume backup", "backup"),
         ),
     ]
+
+
+EVENTS = [
+    Story(
+        "backup.create",
+        "begun; it is available",
+        about="backup_id",
+        sagas=(CREATE_BACKUP, STORE_BACKUP),
+    ),
+    Story(
+        "backup.restore",
+        "begun; the volume has it, which is told of as created too if it is new",
+        about="backup_id",
+        sagas=(RESTORE_BACKUP, CREATE_VOLUME_FROM_BACKUP),
+    ),
+    Story("backup.delete", "begun; gone", about="backup_id", sagas=(DELETE_BACKUP,)),
+]

@@ -9,6 +9,7 @@ from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import basics
 from tests.laws.sites import VOLUME, Scenario, Site, Wants
+from tests.laws.told import Event
 
 HELD = "compute.extend_volume"
 
@@ -86,4 +87,8 @@ EXTEND_SCENARIOS = [
         _HUNG,
         wants=Wants("server volume", "server volume"),
     ),
+]
+EVENTS = [
+    Event("volume.resize", "growing began; it has the new size"),
+    Event("scheduler.extend_volume", "its pool has no room to grow", phases=(), is_error=True),
 ]

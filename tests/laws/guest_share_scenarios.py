@@ -19,6 +19,7 @@ from mooring.compute.shares.sagas.detach_share import DETACH_SHARE
 from tests.laws import basics, extend_scenarios
 from tests.laws.share_scenarios import a_new_share
 from tests.laws.sites import COMPUTE, SERVER_OR_NONE, TOLD, Scenario, Site, Wants, hints_of
+from tests.laws.told import WITH_ERROR, Story
 
 _VERSION = "2.97"
 _SHARES = f"{COMPUTE}/servers/{{server}}/shares"
@@ -157,5 +158,21 @@ GUEST_SHARES = [
         reset_detaching,
         (*_EITHER, "hosted_shares", "resource_locks", "messages", *SERVER_OR_NONE),
         wants=_ON_BOTH,
+    ),
+]
+EVENTS = [
+    Story(
+        "instance.share_attach",
+        "the host begins to be let in; is let in; kept out again. With `share_id`",
+        about="share_id",
+        sagas=(ATTACH_SHARE,),
+        phases=WITH_ERROR,
+    ),
+    Story(
+        "instance.share_detach",
+        "the share begins to go; is gone; stays. With `share_id`",
+        about="share_id",
+        sagas=(DETACH_SHARE,),
+        phases=WITH_ERROR,
     ),
 ]

@@ -10,6 +10,7 @@ from mooring.compute.images.sagas.create_image import CREATE_IMAGE
 from mooring.compute.images.sagas.picture_volumes import PICTURE_VOLUMES
 from tests.laws import basics, rebuild_scenarios
 from tests.laws.sites import COMPUTE, Scenario, Site, Wants
+from tests.laws.told import Story
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _IMAGE = {"createImage": {"name": "picture", "metadata": {"role": "db"}}}
@@ -85,5 +86,14 @@ SERVER_IMAGES = [
         create_from_picture,
         ("messages",),
         wants=Wants("server volume root new_image picture", "volume root", "picture"),
+    ),
+]
+EVENTS = [
+    Story(
+        "instance.snapshot",
+        "an image of it is being made, its record is there; it has its data. `snapshot_image_id`"
+        " says which",
+        about="server_id",
+        sagas=(CREATE_IMAGE, CREATE_BACKUP),
     ),
 ]

@@ -23,11 +23,10 @@ from tests.laws.sites import (
     Wants,
     hints_of,
 )
+from tests.laws.told import WITH_ERROR, Event, Story
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _HOST = "OS-EXT-SRV-ATTR:host"
-LARGER = "2"
-"""A flavor with a larger root disk than that of the server."""
 
 
 async def a_server_that_moves(site: Site) -> None:
@@ -71,21 +70,6 @@ async def a_server_with_a_local_disk(site: Site) -> None:
     await set_others(site, "enabled")
 
 
-async def a_disk_that_moved(site: Site) -> None:
-    """The same server on the other host, before its user's word; its disk is on both."""
-    await a_server_with_a_local_disk(site)
-    shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
-    is_neighbour = shown["server"][_HOST] == "h2"
-    body = {"migrate": {"host": FOURTH if is_neighbour else THIRD}}
-    await site.get("POST", _ACTION, body, user="admin", version="2.90")
-
-
-async def a_disk_that_grew(site: Site) -> None:
-    """The same server with a larger disk on its host, before its user's word."""
-    await a_server_with_a_local_disk(site)
-    await site.get("POST", _ACTION, {"resize": {"flavorRef": LARGER}}, version="2.90")
-
-
 async def set_others(site: Site, status: str) -> None:
     """Let new servers go to the hosts that servers are to move to, or not."""
     listed = await site.get("GET", f"{COMPUTE}/os-services", user="admin", version="2.100")
@@ -99,7 +83,7 @@ async def live_migrate(site: Site) -> Any:
     """Move the server while it runs; a neighbour's to a host where the first one's does not go."""
     host = FOURTH if "asker" in site.names else THIRD
     value = {"host": host, "block_migration": False}
-    return await _act(site, "os-migrateLive", value, user="admin")
+    return await act(site, "os-migrateLive", value, user="admin")
 
 
 async def live_migrate_in_vain(site: Site) -> Any:
@@ -109,32 +93,10 @@ async def live_migrate_in_vain(site: Site) -> Any:
     return await live_migrate(site)
 
 
-async def block_migrate(site: Site) -> Any:
-    """The same with the root disk on its host."""
-    host = FOURTH if "asker" in site.names else THIRD
-    value = {"host": host, "block_migration": True}
-    return await _act(site, "os-migrateLive", value, user="admin")
-
-
-async def block_migrate_in_vain(site: Site) -> Any:
-    """The same, and the guest is not sent."""
-    source = "h2" if "asker" in site.names else "h1"
-    site.refuse_at(source, "PUT", "/servers/{server}/departure")
-    return await block_migrate(site)
-
-
-async def delete_with_a_disk_on_the_way(site: Site) -> Any:
-    """Delete the server while its host does not say whether it still sends guest and disk."""
-    await _send_in_vain(site, block_migrate)
-    answer = await delete(site)
-    await _answer_again(site)
-    return answer
-
-
 async def cold_migrate(site: Site) -> Any:
     """Move the server while it is off, and a neighbour's to a host of its own."""
     host = FOURTH if "asker" in site.names else THIRD
-    return await _act(site, "migrate", {"host": host}, user="admin")
+    return await act(site, "migrate", {"host": host}, user="admin")
 
 
 async def cold_migrate_in_vain(site: Site) -> Any:
@@ -146,19 +108,7 @@ async def cold_migrate_in_vain(site: Site) -> Any:
 
 async def resize(site: Site) -> Any:
     """Give the server a larger flavor on its host."""
-    return await _act(site, "resize", {"flavorRef": "84"})
-
-
-async def grow(site: Site) -> Any:
-    """Give the server a flavor with a larger root disk, on its host."""
-    return await _act(site, "resize", {"flavorRef": LARGER})
-
-
-async def grow_in_vain(site: Site) -> Any:
-    """The same, and the host does not keep the disk as it is."""
-    host = "h2" if "asker" in site.names else "h1"
-    site.refuse_at(host, "PUT", "/servers/{server}/kept")
-    return await grow(site)
+    return await act(site, "resize", {"flavorRef": "84"})
 
 
 async def a_server_that_moved(site: Site) -> None:
@@ -179,12 +129,12 @@ async def a_server_that_moved(site: Site) -> None:
 
 async def confirm(site: Site) -> Any:
     """Say that the server stays."""
-    return await _act(site, "confirmResize", None)
+    return await act(site, "confirmResize", None)
 
 
 async def revert(site: Site) -> Any:
     """Have the server go back."""
-    return await _act(site, "revertResize", None)
+    return await act(site, "revertResize", None)
 
 
 async def delete(site: Site) -> Any:
@@ -192,79 +142,33 @@ async def delete(site: Site) -> Any:
     return await site.ask("DELETE", f"{COMPUTE}/servers/{{server}}")
 
 
-async def _act(site: Site, action: str, value: Any, user: str = "demo") -> Any:
+async def act(site: Site, action: str, value: Any, user: str = "demo") -> Any:
     return await site.ask("POST", _ACTION, {action: value}, user=user, version="2.90")
 
 
 async def delete_on_the_way(site: Site) -> Any:
     """Delete the server while its host does not say whether it still sends the guest."""
-    await _send_in_vain(site, live_migrate)
+    await send_in_vain(site, live_migrate)
     answer = await delete(site)
-    await _answer_again(site)
+    await answer_again(site)
     return answer
 
 
-async def _send_in_vain(site: Site, move: Do) -> None:
+async def send_in_vain(site: Site, move: Do) -> None:
     site.silence("DELETE", "/departure", b"")
     await move(site)
     await site.until_waiting(LIVE_MIGRATE.name)
 
 
-async def _answer_again(site: Site) -> None:
+async def answer_again(site: Site) -> None:
     """Let the host answer once the move was left to who came."""
     await site.until_absorbed(LIVE_MIGRATE.name)
     site.silence("", "", b"")
 
 
-_LOCAL, _THERE = a_server_with_a_local_disk, (THIRD,)
 _TOLD = ("faults", "instance_actions", "migrations")
 """What differs with SERVER_OR_NONE where the guest had been sent by then, or not."""
-_ON_BOTH = Wants("server data", "server data")
-_ON_SERVER = Wants("server data", "server")
 _MOVING = Wants("server volume data", "server volume data", moves=True)
-LOCAL_MOVES = [
-    Scenario("block migration", LIVE_MIGRATE, _LOCAL, block_migrate, hosts=_THERE, wants=_ON_BOTH),
-    Scenario(
-        "block migration in vain",
-        LIVE_MIGRATE,
-        _LOCAL,
-        block_migrate_in_vain,
-        hosts=_THERE,
-        wants=_ON_BOTH,
-    ),
-    Scenario(
-        "delete a disk on the way",
-        DELETE_SERVER,
-        _LOCAL,
-        delete_with_a_disk_on_the_way,
-        (*_TOLD, *SERVER_OR_NONE),
-        hosts=_THERE,
-    ),
-    Scenario("local migration", COLD_MIGRATE, _LOCAL, cold_migrate, hosts=_THERE, wants=_ON_BOTH),
-    Scenario(
-        "local migration in vain",
-        COLD_MIGRATE,
-        _LOCAL,
-        cold_migrate_in_vain,
-        hosts=_THERE,
-        wants=_ON_BOTH,
-    ),
-    Scenario("local resize", COLD_MIGRATE, _LOCAL, grow, wants=_ON_BOTH),
-    Scenario("local resize in vain", COLD_MIGRATE, _LOCAL, grow_in_vain, wants=_ON_BOTH),
-    Scenario(
-        "local confirm", CONFIRM_RESIZE, a_disk_that_moved, confirm, hosts=_THERE, wants=_ON_BOTH
-    ),
-    Scenario(
-        "local revert", REVERT_RESIZE, a_disk_that_moved, revert, hosts=_THERE, wants=_ON_BOTH
-    ),
-    Scenario(
-        "delete two disks", DELETE_SERVER, a_disk_that_moved, delete, hosts=_THERE, wants=_ON_SERVER
-    ),
-    Scenario("confirm growth", CONFIRM_RESIZE, a_disk_that_grew, confirm, wants=_ON_SERVER),
-    Scenario("revert growth", REVERT_RESIZE, a_disk_that_grew, revert, wants=_ON_SERVER),
-    Scenario("delete a grown disk", DELETE_SERVER, a_disk_that_grew, delete, wants=_ON_SERVER),
-]
-"""Of servers whose root disk lies on their host."""
 MOVES = [
     Scenario(
         "cold migration",
@@ -331,5 +235,43 @@ MOVES = [
         (*_TOLD, *SERVER_OR_NONE),
         hosts=(THIRD,),
     ),
-    *LOCAL_MOVES,
+]
+EVENTS: list[Event] = [
+    Event("instance.live_migration_pre", "a live migration is accepted; the destination is ready"),
+    Story(
+        "instance.live_migration_post",
+        "the guest is at the destination; the source is left",
+        about="server_id",
+        sagas=(LIVE_MIGRATE,),
+        otherwise="instance.live_migration_rollback.end",
+    ),
+    Event("instance.live_migration_rollback", "the guest stayed; the destination is left"),
+    Event(
+        "instance.resize_prep",
+        "a cold migration or resize is accepted; the destination is ready",
+    ),
+    Event(
+        "instance.resize",
+        "the guest is about to stop; it is off; it did not start, and goes on where it was",
+        phases=WITH_ERROR,
+    ),
+    Story(
+        "instance.resize_finish",
+        "the guest is about to start; the server waits for its user's word",
+        about="server_id",
+        sagas=(COLD_MIGRATE,),
+        otherwise="instance.resize.error",
+    ),
+    Story(
+        "instance.resize_confirm",
+        "confirmed; the host that was left has let go",
+        about="server_id",
+        sagas=(CONFIRM_RESIZE,),
+    ),
+    Story(
+        "instance.resize_revert",
+        "accepted; over, whether the server went back or not",
+        about="server_id",
+        sagas=(REVERT_RESIZE,),
+    ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mooring.compute.power.sagas.power import (
     INSIST_ON_REBOOT,
+    INSIST_ON_STOP,
     REBOOT_SERVER,
     START_SERVER,
     STOP_SERVER,
@@ -11,6 +12,7 @@ from mooring.compute.power.sagas.power import (
 from mooring.compute.power.sagas.reset_state import RESET_STATE
 from tests.laws import basics
 from tests.laws.sites import SERVER_OR_NONE, Scenario, Wants
+from tests.laws.told import WITH_ERROR, Story
 
 _TOLD = ("faults", "instance_actions")
 _ON_SERVER = Wants("server volume", "server")
@@ -47,5 +49,21 @@ POWER = [
         basics.reset_deleting,
         (*_TOLD, *SERVER_OR_NONE),
         wants=_ON_SERVER,
+    ),
+]
+EVENTS = [
+    Story("instance.power_on", "started", about="server_id", sagas=(START_SERVER,)),
+    Story(
+        "instance.power_off",
+        "stopped",
+        about="server_id",
+        sagas=(STOP_SERVER, INSIST_ON_STOP),
+    ),
+    Story(
+        "instance.reboot",
+        "rebooted",
+        about="server_id",
+        sagas=(REBOOT_SERVER, INSIST_ON_REBOOT),
+        phases=WITH_ERROR,
     ),
 ]

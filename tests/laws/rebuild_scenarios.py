@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from mooring.compute.moves.sagas.evacuate import EVACUATE
 from mooring.compute.rebuild.sagas.rebuild_server import REBUILD_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
 from tests.laws import basics
 from tests.laws.sites import COMPUTE, IMAGE, Scenario, Site, Wants
+from tests.laws.told import WITH_ERROR, Story
 
 
 async def a_server_with_volume(site: Site) -> None:
@@ -72,5 +74,14 @@ REBUILDS = [
         partial(rebuild, image="new_image", version="2.92"),
         _TOLD,
         wants=Wants("server volume root new_image", "server volume root", "new_image"),
+    ),
+]
+EVENTS = [
+    Story(
+        "instance.rebuild",
+        "accepted; rebuilt; failed, whatever became of the server",
+        about="server_id",
+        sagas=(REBUILD_SERVER, RENEW_SERVER, EVACUATE),
+        phases=WITH_ERROR,
     ),
 ]

@@ -10,6 +10,7 @@ from mooring.compute.rescue.sagas.unrescue_server import UNRESCUE_SERVER
 from tests.laws import basics
 from tests.laws.guest_share_scenarios import a_running_server_with_share, a_server_with_share
 from tests.laws.sites import COMPUTE, Do, Scenario, Site, Wants
+from tests.laws.told import WITH_ERROR, Story
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 
@@ -65,5 +66,21 @@ RESCUES = [
         partial(a_rescued_server, of=a_running_server_with_share),
         unrescue,
         wants=Wants("server share", "server"),
+    ),
+]
+EVENTS = [
+    Story(
+        "instance.rescue",
+        "it is to boot from another disk; it does; it does not",
+        about="server_id",
+        sagas=(RESCUE_SERVER,),
+        phases=WITH_ERROR,
+    ),
+    Story(
+        "instance.unrescue",
+        "it is to boot from its own disk again; it does; it does not",
+        about="server_id",
+        sagas=(UNRESCUE_SERVER,),
+        phases=WITH_ERROR,
     ),
 ]

@@ -2,57 +2,86 @@
 
 from __future__ import annotations
 
-from tests.laws import assisted_scenarios, backup_scenarios, basics, volume_snapshot_scenarios
-from tests.laws.attach_scenarios import ATTACHES
-from tests.laws.attachment_scenarios import ATTACHMENTS
-from tests.laws.drive_scenarios import DRIVES
-from tests.laws.elsewhere_scenarios import MOVES_ELSEWHERE
-from tests.laws.evacuation_scenarios import EVACUATIONS
-from tests.laws.extend_events import EVENT_SCENARIOS
-from tests.laws.extend_scenarios import EXTEND_SCENARIOS
-from tests.laws.guest_share_scenarios import GUEST_SHARES
-from tests.laws.host_scenarios import HOSTS
-from tests.laws.image_scenarios import SERVER_IMAGES
-from tests.laws.move_scenarios import MOVES
-from tests.laws.old_call_scenarios import OLD_AND_NEW, closed_gate
-from tests.laws.power_scenarios import POWER
-from tests.laws.rebuild_scenarios import REBUILDS
-from tests.laws.reimage_scenarios import REIMAGES
-from tests.laws.rescue_scenarios import RESCUES
-from tests.laws.server_scenarios import SERVERS
-from tests.laws.share_scenarios import SHARES
-from tests.laws.shared_move_scenarios import SHARED_MOVES
-from tests.laws.shelve_scenarios import SHELVINGS
-from tests.laws.standstill_scenarios import STANDSTILLS
-from tests.laws.swap_scenarios import SWAPS
-from tests.laws.volume_scenarios import VOLUMES
+from tests.laws import (
+    assisted_scenarios,
+    attach_scenarios,
+    attachment_scenarios,
+    backup_scenarios,
+    basics,
+    drive_scenarios,
+    elsewhere_scenarios,
+    evacuation_scenarios,
+    extend_events,
+    extend_scenarios,
+    guest_share_scenarios,
+    host_scenarios,
+    image_scenarios,
+    local_move_scenarios,
+    move_scenarios,
+    old_call_scenarios,
+    power_scenarios,
+    rebuild_scenarios,
+    reimage_scenarios,
+    rescue_scenarios,
+    server_scenarios,
+    share_scenarios,
+    shared_move_scenarios,
+    shelve_scenarios,
+    standstill_scenarios,
+    swap_scenarios,
+    volume_scenarios,
+    volume_snapshot_scenarios,
+)
+from tests.laws.told import BESIDE
 
 SCENARIOS = [
-    *ATTACHES,
-    *SERVERS,
-    *POWER,
-    *VOLUMES,
-    *ATTACHMENTS,
-    *EXTEND_SCENARIOS,
-    *REIMAGES,
-    *REBUILDS,
-    *MOVES,
+    *attach_scenarios.ATTACHES,
+    *server_scenarios.SERVERS,
+    *power_scenarios.POWER,
+    *volume_scenarios.VOLUMES,
+    *attachment_scenarios.ATTACHMENTS,
+    *extend_scenarios.EXTEND_SCENARIOS,
+    *reimage_scenarios.REIMAGES,
+    *rebuild_scenarios.REBUILDS,
+    *move_scenarios.MOVES,
+    *local_move_scenarios.LOCAL_MOVES,
     *assisted_scenarios.scenarios(basics.a_server_with_volume),
-    *EVENT_SCENARIOS,
+    *extend_events.EVENT_SCENARIOS,
     *volume_snapshot_scenarios.of(basics.a_volume, basics.a_server_with_volume),
     *backup_scenarios.of(basics.a_volume, basics.a_server_with_volume),
-    *SHARES,
-    *GUEST_SHARES,
-    *SHARED_MOVES,
-    *MOVES_ELSEWHERE,
-    *EVACUATIONS,
-    *DRIVES,
-    *HOSTS,
-    *STANDSTILLS,
-    *SWAPS,
-    *SHELVINGS,
-    *RESCUES,
-    *SERVER_IMAGES,
-    *OLD_AND_NEW,
+    *share_scenarios.SHARES,
+    *guest_share_scenarios.GUEST_SHARES,
+    *shared_move_scenarios.SHARED_MOVES,
+    *elsewhere_scenarios.MOVES_ELSEWHERE,
+    *evacuation_scenarios.EVACUATIONS,
+    *drive_scenarios.DRIVES,
+    *host_scenarios.HOSTS,
+    *standstill_scenarios.STANDSTILLS,
+    *swap_scenarios.SWAPS,
+    *shelve_scenarios.SHELVINGS,
+    *rescue_scenarios.RESCUES,
+    *image_scenarios.SERVER_IMAGES,
+    *old_call_scenarios.OLD_AND_NEW,
 ]
-SCENARIOS.extend(closed_gate(SCENARIOS))
+SCENARIOS.extend(old_call_scenarios.closed_gate(SCENARIOS))
+EVENTS = [
+    *server_scenarios.EVENTS,
+    *power_scenarios.EVENTS,
+    *standstill_scenarios.EVENTS,
+    *rescue_scenarios.EVENTS,
+    *shelve_scenarios.EVENTS,
+    *image_scenarios.EVENTS,
+    *rebuild_scenarios.EVENTS,
+    *move_scenarios.EVENTS,
+    *attach_scenarios.EVENTS,
+    *swap_scenarios.EVENTS,
+    *guest_share_scenarios.EVENTS,
+    *volume_scenarios.EVENTS,
+    *extend_scenarios.EVENTS,
+    *volume_snapshot_scenarios.EVENTS,
+    *attachment_scenarios.EVENTS,
+    *backup_scenarios.EVENTS,
+    *share_scenarios.EVENTS,
+    *BESIDE,
+]
+"""All that is told of."""

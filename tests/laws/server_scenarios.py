@@ -6,6 +6,7 @@ from mooring.compute.create.sagas.create_server import CREATE_SERVER
 from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
 from tests.laws import basics
 from tests.laws.sites import THIRD, Scenario, Wants
+from tests.laws.told import WITH_ERROR, Event, Story
 
 SERVERS = [
     Scenario(
@@ -50,4 +51,21 @@ SERVERS = [
         outlives=("volume.delete_volume",),
         wants=Wants("server volume temporary", "server temporary", "server"),
     ),
+]
+EVENTS: list[Event] = [
+    Story(
+        "instance.create",
+        "on its host; active; failed there",
+        about="server_id",
+        sagas=(CREATE_SERVER,),
+        phases=WITH_ERROR,
+    ),
+    Event("compute_task.build_instances.error", "no host was found", phases=()),
+    Story(
+        "instance.delete",
+        "accepted and begun; gone",
+        about="server_id",
+        sagas=(DELETE_SERVER,),
+    ),
+    Event("instance.shutdown", "within a deletion: the guest is ended"),
 ]

@@ -14,6 +14,7 @@ from mooring.share.shares.sagas.resize_share import EXTEND_SHARE, SHRINK_SHARE
 from mooring.share.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
 from mooring.share.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
 from tests.laws.sites import SHARE, Scenario, Site, Wants
+from tests.laws.told import Story
 
 _NEWEST = "2.82"
 _CLIENT = {"access_type": "ip", "access_to": "10.0.0.1"}
@@ -188,4 +189,25 @@ SHARES = [
         partial(create, snapshot_id="{picture}"),
         wants=_ON_PICTURE,
     ),
+]
+EVENTS = [
+    Story(
+        "share.create",
+        "a pool was found; the share is available",
+        about="share_id",
+        sagas=(CREATE_SHARE, CREATE_SHARE_FROM_SNAPSHOT),
+    ),
+    Story(
+        "share.delete",
+        "begun; gone",
+        about="share_id",
+        sagas=(DELETE_SHARE, FORCE_DELETE_SHARE),
+    ),
+    Story(
+        "share.extend",
+        "its pool has the room; it has the new size",
+        about="share_id",
+        sagas=(EXTEND_SHARE,),
+    ),
+    Story("share.shrink", "begun; it has the new size", about="share_id", sagas=(SHRINK_SHARE,)),
 ]

@@ -17,6 +17,7 @@ from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, DETACH_WAITING
 from tests.laws import basics
 from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
 from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site, Wants
+from tests.laws.told import Story
 
 _SERVER = f"{COMPUTE}/servers/{{server}}"
 _VOLUMES = f"{_SERVER}/os-volume_attachments"
@@ -165,4 +166,26 @@ SHELVINGS = [
         wants=_ON_SERVER,
     ),
     _of("reset a shelved server", RESET_STATE, one_that_is_shelved, reset, wants=_ON_SERVER),
+]
+
+
+EVENTS = [
+    Story(
+        "instance.shelve",
+        "the root disk on a server's host becomes an image; it has its data",
+        about="server_id",
+        sagas=(SHELVE_SERVER,),
+    ),
+    Story(
+        "instance.shelve_offload",
+        "a server leaves its host",
+        about="server_id",
+        sagas=(OFFLOAD_SERVER,),
+    ),
+    Story(
+        "instance.unshelve",
+        "it gets a host again",
+        about="server_id",
+        sagas=(UNSHELVE_SERVER, UNSHELVE_HERE),
+    ),
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -32,6 +32,7 @@ from tests.answers import Answer
 from tests.cloud import SimulatedCloud
 from tests.laws import history, told
 from tests.laws.sight import see
+from tests.laws.told import Event
 
 HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume", "share")}
 """A host for servers and another for storage: so each can die without the other."""
@@ -303,8 +304,10 @@ SERVER_OR_NONE = (
 class Trial:
     """One scenario on a copy of its own: a `World` of the laws."""
 
-    def __init__(self, scenario: Scenario, site: Site) -> None:
+    def __init__(self, scenario: Scenario, site: Site, events: Sequence[Event]) -> None:
         self.scenario, self.site, self.cloud = scenario, site, site.cloud
+        self.events = events
+        """All that may be told of."""
         self.probe: LawProbe = site.cloud.probe
         self.takes_hosts_along = False
         """Whether the hosts' agents die with the control plane."""
@@ -343,4 +346,5 @@ class Trial:
 
     async def complaints(self) -> list[str]:
         unfinished = await history.find_unfinished(self.cloud.cloud.stores["compute"])
-        return [*await self.cloud.complaints(), *await told.complain(self.cloud), *unfinished]
+        untold = await told.complain(self.cloud, self.events)
+        return [*await self.cloud.complaints(), *untold, *unfinished]

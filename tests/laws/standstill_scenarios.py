@@ -13,6 +13,7 @@ from mooring.compute.power.sagas.power import (
 )
 from tests.laws import basics
 from tests.laws.sites import COMPUTE, Scenario, Site, Wants
+from tests.laws.told import Story
 
 
 async def a_server(site: Site) -> None:
@@ -46,4 +47,10 @@ STANDSTILLS = [
     Scenario(
         "resume", RESUME_SERVER, partial(a_still_server, action="suspend"), resume, wants=_ON_SERVER
     ),
+]
+EVENTS = [
+    Story("instance.pause", "it stands still", about="server_id", sagas=(PAUSE_SERVER,)),
+    Story("instance.unpause", "it goes on", about="server_id", sagas=(UNPAUSE_SERVER,)),
+    Story("instance.suspend", "it stands still", about="server_id", sagas=(SUSPEND_SERVER,)),
+    Story("instance.resume", "it goes on", about="server_id", sagas=(RESUME_SERVER,)),
 ]

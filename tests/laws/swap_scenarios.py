@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from mooring.compute.volumes.sagas.swap_migrated import SWAP_MIGRATED
 from mooring.compute.volumes.sagas.swap_volume import SWAP_VOLUME
 from tests.laws import basics
 from tests.laws.sites import COMPUTE, Scenario, Site, Wants
+from tests.laws.told import WITH_ERROR, Story
 
 
 async def two_volumes(site: Site, size: int = 1) -> None:
@@ -36,5 +38,15 @@ SWAPS = [
         partial(two_volumes, size=2),
         swap,
         wants=Wants("server volume spare", "server volume spare"),
+    ),
+]
+EVENTS = [
+    Story(
+        "instance.volume_swap",
+        "the user was answered; swapped, and the old volume is free; taken back. With"
+        " `old_volume_id` and `new_volume_id`",
+        about="new_volume_id",
+        sagas=(SWAP_VOLUME, SWAP_MIGRATED),
+        phases=WITH_ERROR,
     ),
 ]

@@ -21,6 +21,7 @@ from mooring.saga.laws import Outcome, learn, live_through
 from tests import scratch
 from tests.cloud import SimulatedCloud
 from tests.laws.meddlers import Meddling
+from tests.laws.scenarios import EVENTS
 from tests.laws.sites import COMPUTE, HOSTS, IMAGE, OLD, Do, Scenario, Site, Trial
 from tests.memory import find_memory
 
@@ -104,7 +105,7 @@ class Trials:
         site = self._copy(self._arranged[wanted])
         await site.cloud.open()
         site.cloud.probe.passed.clear()
-        return Trial(scenario, site)
+        return Trial(scenario, site, EVENTS)
 
     @asynccontextmanager
     async def begin(self, scenario: Scenario) -> AsyncGenerator[Trial]:

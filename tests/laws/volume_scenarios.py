@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from mooring.volume.volumes.sagas.create_volume import CREATE_VOLUME
+from mooring.volume.backups.sagas.create_from_backup import CREATE_VOLUME_FROM_BACKUP
+from mooring.volume.volumes.sagas.create_volume import (
+    CLONE_VOLUME,
+    CREATE_VOLUME,
+    CREATE_VOLUME_FROM_SNAPSHOT,
+)
 from mooring.volume.volumes.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import basics
 from tests.laws.sites import Scenario, Wants
+from tests.laws.told import Event, Story
 
 VOLUMES = [
     Scenario("create volume", CREATE_VOLUME, basics.nothing, basics.create_volume, wants=Wants()),
@@ -47,4 +53,25 @@ VOLUMES = [
         basics.reset_status,
         wants=Wants("attachment volume", "volume"),
     ),
+]
+EVENTS: list[Event] = [
+    Story(
+        "volume.create",
+        "a pool was found; the volume is available",
+        about="volume_id",
+        sagas=(
+            CREATE_VOLUME,
+            CREATE_VOLUME_FROM_SNAPSHOT,
+            CLONE_VOLUME,
+            CREATE_VOLUME_FROM_BACKUP,
+        ),
+    ),
+    Event("scheduler.create_volume", "no pool was found", phases=(), is_error=True),
+    Story(
+        "volume.delete",
+        "accepted; gone",
+        about="volume_id",
+        sagas=(DELETE_VOLUME, FORCE_DELETE_VOLUME),
+    ),
+    Event("volume.reset_status", "a status was set by hand; `update` has what"),
 ]

@@ -27,6 +27,7 @@ from tests.laws.sites import (
     Site,
     Wants,
 )
+from tests.laws.told import Event, Story
 
 _TOLD = ("faults", "instance_actions", "messages")
 """What differs, with SERVER_OR_NONE, where the copy was begun by then, or not."""
@@ -190,3 +191,14 @@ def _migrated_in_use(a_server_with_volume: Do) -> list[Scenario]:
             hosts=(STORE,),
         ),
     ]
+
+
+EVENTS: list[Event] = [
+    Story(
+        "volume.revert",
+        "begun; it has its newest snapshot's content",
+        about="volume_id",
+        sagas=(REVERT_VOLUME,),
+    ),
+    Event("volume.retype", "a change of its type is over, well or badly", phases=()),
+]

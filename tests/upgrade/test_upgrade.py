@@ -21,7 +21,7 @@ from mooring.saga.define import Saga
 from mooring.saga.laws import Outcome
 from tests.cloud import SimulatedCloud
 from tests.laws.assisted_scenarios import Desk
-from tests.laws.scenarios import SCENARIOS
+from tests.laws.scenarios import EVENTS, SCENARIOS
 from tests.laws.sites import HOSTS, Site, Trial
 from tests.laws.trials import Trials
 from tests.upgrade.states import State, open_archive
@@ -75,7 +75,7 @@ async def opened(release: str, state: State, directory: Path) -> AsyncGenerator[
             desk.begin(snapshot_id, status)
     await cloud.open()
     try:
-        yield Reopened(BY_NAME[state.scenario], site)
+        yield Reopened(BY_NAME[state.scenario], site, EVENTS)
     finally:
         await cloud.close()
 
