@@ -8,17 +8,20 @@ from typing import Any
 
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
-from tests.crowd import backups, compute, identity, image, placement, server_shares, share, volume
+from tests.crowd import backups, compute, identity, image, on_servers, placement, share, volume
 from tests.crowd.case import CROWD, Ask, Case, fill, fill_body
+from tests.laws.scenarios import CROWD as OF_FEATURES
 
 SERVICES = {
     "identity": ("/identity/v3", identity.CASES),
     "image": ("/image/v2", image.CASES),
     "placement": ("/placement", placement.CASES),
-    "volume": ("/volume/v3", [*volume.CASES, *backups.CASES]),
-    "share": ("/share/v2", share.CASES),
-    "compute": ("/compute/v2.1", [*compute.CASES, *server_shares.CASES]),
+    "volume": ("/volume/v3", [*OF_FEATURES["volume"], *volume.CASES, *backups.CASES]),
+    "share": ("/share/v2", [*OF_FEATURES["share"], *share.CASES]),
+    "compute": ("/compute/v2.1", [*OF_FEATURES["compute"], *compute.CASES]),
 }
+"""Where each has its routes, and their cases. What an operation is begun with stands with the
+scenarios of its feature."""
 
 
 class Crowd:
@@ -53,7 +56,7 @@ class Crowd:
         hosts = await self.ask("GET", "/compute/v2.1/os-services?binary=nova-compute")
         [service] = hosts.key("services")
         self.names |= {"backend": backend["host"], "host": "h1", "service": service["id"]}
-        server = compute.SERVER
+        server = on_servers.SERVER
         made = await self.ask("POST", "/compute/v2.1/servers", self.filled(server.body))
         self.names["server"] = made.key("server")["id"]
         await self.cloud.settle()

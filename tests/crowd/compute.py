@@ -1,26 +1,12 @@
-"""The compute service's writing routes."""
+"""The compute service's writing routes behind which no operation stands, and those not built."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from tests.crowd import moves, placing
+from tests.crowd import on_servers, placing
 from tests.crowd.case import Ask, Case
+from tests.crowd.on_servers import SERVER
 
-_NEW = {"name": "{case}", "imageRef": "{image}", "flavorRef": "{flavor}", "networks": "none"}
-SERVER = Ask("POST", "/servers", {"server": _NEW}, "s", "server.id")
-SERVERS = Ask("POST", "/servers", {"server": {**_NEW, "name": "{case}#"}}, "s#", "server.id")
-_VOLUME = {"volume": {"size": 1, "name": "{case}#"}}
-VOLUMES, OTHERS = (
-    Ask("POST", "/volume/v3/volumes", _VOLUME, saves, "volume.id") for saves in ("v#", "n#")
-)
-_AT, _ALL = "/servers/{s}", "/servers/{server_id}"
-_DISKS = f"{_AT}/os-volume_attachments"
-ATTACHED = Ask("POST", _DISKS, {"volumeAttachment": {"volumeId": "{v#}"}})
-STOPPED, PAUSED, SUSPENDED, RESCUED, LOCKED = (
-    Ask("POST", f"{_AT}/action", {one: None})
-    for one in ("os-stop", "pause", "suspend", "rescue", "lock")
-)
+_AT, _ALL = on_servers.AT, on_servers.ALL
 _FLAVOR = {"ram": 64, "vcpus": 1, "disk": 1}
 FLAVOR = Ask(
     "POST",
@@ -41,17 +27,6 @@ NOT_BUILT = (
 _OLD = {"Fixed", "Floating", "Console"}
 
 
-def _action(action: str, value: Any = None, *before: Ask, **more: Any) -> Case:
-    """Return the case of an action of one server."""
-    return Case(
-        route=f"POST {_ALL}/action {action}",
-        body={action: value},
-        path=f"{_AT}/action",
-        before=(SERVER, *before),
-        **more,
-    )
-
-
 def _not_built(action: str) -> Case:
     version = "2.5" if any(word in action for word in _OLD) else "latest"
     return Case(
@@ -65,12 +40,6 @@ def _not_built(action: str) -> Case:
 
 _SERVERS = [
     Case(
-        route="POST /servers",
-        body={"server": {**_NEW, "name": "{case}-new#"}},
-        look="/servers",
-        kept='"{case}-new#"',
-    ),
-    Case(
         route=f"PUT {_ALL}",
         before=(SERVER,),
         path=_AT,
@@ -78,40 +47,9 @@ _SERVERS = [
         look=_AT,
         one='"{case}-#"',
     ),
-    Case(
-        route=f"DELETE {_ALL}",
-        before=(SERVERS,),
-        path="/servers/{s#}",
-        look="/servers",
-        gone="{s#}",
-    ),
-    _action("os-stop", look=_AT, kept='"SHUTOFF"', alone=True),
-    _action("os-start", None, STOPPED, look=_AT, kept='"ACTIVE"', alone=True),
-    _action("reboot", {"type": "SOFT"}, look=_AT, kept='"ACTIVE"'),
-    _action("pause", look=_AT, kept='"PAUSED"', alone=True),
-    _action("unpause", None, PAUSED, look=_AT, kept='"ACTIVE"', alone=True),
-    _action("suspend", look=_AT, kept='"SUSPENDED"', alone=True),
-    _action("resume", None, SUSPENDED, look=_AT, kept='"ACTIVE"', alone=True),
-    _action("rescue", look=_AT, kept='"RESCUE"', alone=True),
-    _action("unrescue", None, RESCUED, look=_AT, kept='"ACTIVE"', alone=True),
-    _action("os-resetState", {"state": "error"}, look=_AT, kept='"ERROR"'),
-    _action("lock", {"locked_reason": "reason#"}, look=_AT, one='"reason#"'),
-    _action("unlock", None, LOCKED, look=_AT, kept='"locked": false'),
-    _action("os-getConsoleOutput", {}),
-    _action(
-        "rebuild",
-        {"imageRef": "{image}", "name": "{case}-#"},
-        look=_AT,
-        one='"{case}-#"',
-    ),
-    Case(
-        route=f"POST {_ALL}/action forceDelete",
-        before=(SERVERS,),
-        path="/servers/{s#}/action",
-        body={"forceDelete": None},
-        look="/servers",
-        gone="{s#}",
-    ),
+    on_servers.case("lock", {"locked_reason": "reason#"}, look=_AT, one='"reason#"'),
+    on_servers.case("unlock", None, on_servers.act("lock"), shows='"locked": false'),
+    on_servers.case("os-getConsoleOutput", {}),
     *(_not_built(action) for action in NOT_BUILT),
     Case(
         route=f"POST {_ALL}/remote-consoles",
@@ -193,56 +131,6 @@ _METADATA = [
         path=f"{_TAGS}/tag#",
         look=_TAGS,
         gone='"tag#"',
-    ),
-]
-_VOLUMES = [
-    Case(
-        route=f"POST {_ALL}/os-volume_attachments",
-        before=(SERVER, VOLUMES),
-        path=_DISKS,
-        body={"volumeAttachment": {"volumeId": "{v#}"}},
-        look=_DISKS,
-        kept="{v#}",
-    ),
-    Case(
-        route=f"PUT {_ALL}/os-volume_attachments/{{volume_id}}",
-        before=(SERVER, VOLUMES, OTHERS, ATTACHED),
-        path=f"{_DISKS}/{{v#}}",
-        body={"volumeAttachment": {"volumeId": "{n#}", "delete_on_termination": True}},
-        look=f"{_DISKS}/{{n#}}",
-        kept='"delete_on_termination": true',
-    ),
-    Case(
-        route=f"DELETE {_ALL}/os-volume_attachments/{{volume_id}}",
-        before=(SERVER, VOLUMES, ATTACHED),
-        path=f"{_DISKS}/{{v#}}",
-        look=_DISKS,
-        gone="{v#}",
-    ),
-    Case(
-        route="POST /os-server-external-events",
-        before=(SERVER,),
-        body={"events": [{"server_uuid": "{s}", "name": "network-changed", "tag": "tag#"}]},
-    ),
-    Case(
-        route="POST /os-assisted-volume-snapshots",
-        body={
-            "snapshot": {
-                "volume_id": "00000000-0000-4000-8000-00000000000#",
-                "create_info": {
-                    "snapshot_id": "00000000-0000-4000-8000-00000000001#",
-                    "type": "qcow2",
-                    "new_file": "file#",
-                },
-            }
-        },
-        refused=True,
-    ),
-    Case(
-        route="DELETE /os-assisted-volume-snapshots/{snapshot_id}",
-        path="/os-assisted-volume-snapshots/00000000-0000-4000-8000-00000000001#"
-        "?delete_info=%7B%22volume_id%22%3A%2200000000-0000-4000-8000-00000000000#%22%7D",
-        refused=True,
     ),
 ]
 _FLAVORS = [
@@ -394,4 +282,4 @@ _OPERATING = [
         )
     ),
 ]
-CASES = [*_SERVERS, *_METADATA, *_VOLUMES, *_FLAVORS, *_OPERATING, *moves.CASES, *placing.CASES]
+CASES = [*_SERVERS, *_METADATA, *_FLAVORS, *_OPERATING, *placing.CASES]

@@ -1,14 +1,12 @@
-"""The volume service's writing routes."""
+"""The volume service's writing routes behind which no operation stands."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from tests.crowd import on_volumes
 from tests.crowd.alike import metadata_of, types_of
 from tests.crowd.case import Ask, Case
+from tests.crowd.on_volumes import SNAPSHOT, TYPE, VOLUME, VOLUMES
 
-VOLUMES = Ask("POST", "/volumes", {"volume": {"size": 1, "name": "{case}#"}}, "v#", "volume.id")
-VOLUME = Ask("POST", "/volumes", {"volume": {"size": 1, "name": "{case}"}}, "v", "volume.id")
 FULL = Ask(
     "POST",
     "/volumes",
@@ -16,57 +14,10 @@ FULL = Ask(
     "v",
     "volume.id",
 )
-_AT, _ALL = "/volumes/{v}", "/volumes/{volume_id}"
-_SNAP_AT, _SNAP_ALL = "/snapshots/{snap}", "/snapshots/{snapshot_id}"
+_AT, _ALL = on_volumes.AT, on_volumes.ALL
+_SNAP_AT, _SNAP_ALL = on_volumes.SNAP_AT, on_volumes.SNAP_ALL
 _SERVER = "00000000-0000-4000-8000-0000000000a#"
-SNAPSHOT = Ask(
-    "POST",
-    "/snapshots",
-    {"snapshot": {"volume_id": "{v}", "name": "{case}"}},
-    "snap",
-    "snapshot.id",
-)
-SNAPSHOTS = Ask(
-    "POST",
-    "/snapshots",
-    {"snapshot": {"volume_id": "{v}", "name": "{case}#"}},
-    "snap#",
-    "snapshot.id",
-)
-TYPE = Ask(
-    "POST",
-    "/types",
-    {"volume_type": {"name": "{case}", "os-volume-type-access:is_public": False}},
-    "type",
-    "volume_type.id",
-)
 TYPES = Ask("POST", "/types", {"volume_type": {"name": "{case}#"}}, "type#", "volume_type.id")
-SPARE = Ask("GET", "/scheduler-stats/get_pools", None, "spare", "pools.1.name")
-_RESERVED = Ask(
-    "POST", "/attachments", {"attachment": {"volume_uuid": "{v}"}}, "attachment", "attachment.id"
-)
-_EACH_RESERVED = Ask(
-    "POST", "/attachments", {"attachment": {"volume_uuid": "{v#}"}}, "attachment#", "attachment.id"
-)
-CONNECTOR = {"host": "h1", "initiator": "iqn.1993-08.org.debian:01:{case}", "ip": "127.0.0.1"}
-_CONNECT = {"attachment": {"connector": CONNECTOR}}
-
-
-def act(action: str, value: Any = None, *, on: str = _AT) -> Ask:
-    """Return the request of an action."""
-    return Ask("POST", f"{on}/action", {action: value})
-
-
-def _action(action: str, value: Any = None, *before: Ask, **more: Any) -> Case:
-    """Return the case of an action of volumes, on one volume unless `path` says otherwise."""
-    how: dict[str, Any] = {"path": f"{_AT}/action", "before": (VOLUME, *before), **more}
-    return Case(route=f"POST {_ALL}/action {action}", body={action: value}, **how)
-
-
-def _on_each(action: str, value: Any = None, *before: Ask, **more: Any) -> Case:
-    return _action(
-        action, value, **{"path": "/volumes/{v#}/action", "before": (VOLUMES, *before), **more}
-    )
 
 
 def _metadata(at: str, route: str, *before: Ask) -> list[Case]:
@@ -85,129 +36,75 @@ def _metadata(at: str, route: str, *before: Ask) -> list[Case]:
 
 
 _ACTIONS = [
-    _action("os-extend", {"new_size": 2}, alone=True, look=_AT, kept='"size": 2'),
-    _action("os-extend_volume_completion", {"error": False}, refused=True),
-    _action("os-reserve", alone=True, look=_AT, kept='"attaching"'),
-    _action("os-unreserve", None, act("os-reserve"), look=_AT, kept='"available"'),
-    _action(
+    on_volumes.case("os-extend_volume_completion", {"error": False}, refused=True),
+    on_volumes.case("os-reserve", alone=True, look=_AT, kept='"attaching"'),
+    on_volumes.case(
+        "os-unreserve", None, on_volumes.act("os-reserve"), look=_AT, kept='"available"'
+    ),
+    on_volumes.case(
         "os-attach",
         {"mountpoint": "/dev/vd#", "instance_uuid": _SERVER},
-        act("os-reserve"),
+        on_volumes.act("os-reserve"),
         alone=True,
         look=_AT,
         kept=_SERVER,
     ),
-    _action(
+    on_volumes.case(
         "os-begin_detaching",
         None,
-        act("os-attach", {"mountpoint": "/dev/vdb", "instance_uuid": _SERVER.replace("#", "0")}),
+        on_volumes.act(
+            "os-attach", {"mountpoint": "/dev/vdb", "instance_uuid": _SERVER.replace("#", "0")}
+        ),
         alone=True,
         look=_AT,
         kept='"detaching"',
     ),
-    _action(
+    on_volumes.case(
         "os-roll_detaching",
         None,
-        act("os-attach", {"mountpoint": "/dev/vdb", "instance_uuid": _SERVER.replace("#", "0")}),
-        act("os-begin_detaching"),
+        on_volumes.act(
+            "os-attach", {"mountpoint": "/dev/vdb", "instance_uuid": _SERVER.replace("#", "0")}
+        ),
+        on_volumes.act("os-begin_detaching"),
         look=_AT,
         kept='"in-use"',
     ),
-    _action(
+    on_volumes.case(
         "os-detach",
         {},
-        act("os-attach", {"mountpoint": "/dev/vdb", "instance_uuid": _SERVER.replace("#", "0")}),
+        on_volumes.act(
+            "os-attach", {"mountpoint": "/dev/vdb", "instance_uuid": _SERVER.replace("#", "0")}
+        ),
         look=_AT,
         kept='"available"',
     ),
-    _action(
+    on_volumes.case(
         "os-force_detach",
         {},
-        act("os-attach", {"mountpoint": "/dev/vdb", "instance_uuid": _SERVER.replace("#", "0")}),
+        on_volumes.act(
+            "os-attach", {"mountpoint": "/dev/vdb", "instance_uuid": _SERVER.replace("#", "0")}
+        ),
         look=_AT,
         kept='"available"',
     ),
-    _on_each("os-initialize_connection", {"connector": CONNECTOR}),
-    _on_each(
-        "os-terminate_connection",
-        {"connector": CONNECTOR},
-        Ask("POST", "/volumes/{v#}/action", {"os-initialize_connection": {"connector": CONNECTOR}}),
+    on_volumes.case("os-set_bootable", {"bootable": True}, look=_AT, kept='"bootable": "true"'),
+    on_volumes.case(
+        "os-update_readonly_flag", {"readonly": True}, look=_AT, kept='"readonly": "True"'
     ),
-    _action("os-reset_status", {"status": "error"}, look=_AT, kept='"error"'),
-    _on_each("os-force_delete", look="/volumes", gone="{v#}"),
-    _action("os-set_bootable", {"bootable": True}, look=_AT, kept='"bootable": "true"'),
-    _action("os-update_readonly_flag", {"readonly": True}, look=_AT, kept='"readonly": "True"'),
-    _action(
+    on_volumes.case(
         "os-set_image_metadata", {"metadata": {"key#": "value#"}}, look=_AT, kept='"key#": "value#"'
     ),
-    _action("os-show_image_metadata", None, before=(FULL,)),
-    _action(
+    on_volumes.case("os-show_image_metadata", None, before=(FULL,)),
+    on_volumes.case(
         "os-unset_image_metadata",
         {"key": "key#"},
-        act("os-set_image_metadata", {"metadata": {f"key{n}": "value" for n in range(8)}}),
+        on_volumes.act(
+            "os-set_image_metadata", {"metadata": {f"key{n}": "value" for n in range(8)}}
+        ),
         look=_AT,
         gone='"key#"',
     ),
-    Case(
-        route=f"POST {_ALL}/action revert",
-        before=(VOLUME, SNAPSHOT),
-        path=f"{_AT}/action",
-        body={"revert": {"snapshot_id": "{snap}"}},
-        look=_AT,
-        kept='"available"',
-    ),
-    _on_each(
-        "os-volume_upload_image",
-        {"image_name": "{case}#", "disk_format": "qcow2"},
-        look="/volumes/{v#}",
-        kept='"available"',
-    ),
-    _on_each(
-        "os-retype",
-        {"new_type": "{type}"},
-        TYPE,
-        look="/volumes/{v#}",
-        kept='"volume_type": "{case}"',
-    ),
-    _on_each(
-        "os-migrate_volume",
-        {"host": "{spare}"},
-        SPARE,
-        look="/volumes/{v#}",
-        kept="{spare}",
-    ),
-    _action("os-migrate_volume_completion", {"new_volume": "{v}"}, refused=True),
-    _action("os-reimage", {"image_id": "{image}"}, look=_AT, kept='"available"'),
-]
-_ATTACHMENTS = [
-    Case(
-        route="POST /attachments",
-        before=(VOLUMES,),
-        body={"attachment": {"volume_uuid": "{v#}"}},
-        look="/attachments/detail",
-        kept="{v#}",
-    ),
-    Case(
-        route="PUT /attachments/{attachment_id}",
-        before=(VOLUMES, _EACH_RESERVED),
-        path="/attachments/{attachment#}",
-        body=_CONNECT,
-    ),
-    Case(
-        route="POST /attachments/{attachment_id}/action os-complete",
-        before=(VOLUMES, _EACH_RESERVED, Ask("PUT", "/attachments/{attachment#}", _CONNECT)),
-        path="/attachments/{attachment#}/action",
-        body={"os-complete": None},
-        look="/attachments/{attachment#}",
-        kept='"attached"',
-    ),
-    Case(
-        route="DELETE /attachments/{attachment_id}",
-        before=(VOLUMES, _EACH_RESERVED),
-        path="/attachments/{attachment#}",
-        look="/attachments",
-        gone="{attachment#}",
-    ),
+    on_volumes.case("os-migrate_volume_completion", {"new_volume": "{v}"}, refused=True),
 ]
 _OFFER = Ask(
     "POST",
@@ -245,26 +142,12 @@ _TRANSFERS = [
 ]
 _SNAPSHOTS = [
     Case(
-        route="POST /snapshots",
-        before=(VOLUME,),
-        body={"snapshot": {"volume_id": "{v}", "name": "{case}-new#"}},
-        look="/snapshots",
-        kept='"{case}-new#"',
-    ),
-    Case(
         route=f"PUT {_SNAP_ALL}",
         before=(VOLUME, SNAPSHOT),
         path=_SNAP_AT,
         body={"snapshot": {"name": "{case}-#"}},
         look=_SNAP_AT,
         one='"{case}-#"',
-    ),
-    Case(
-        route=f"DELETE {_SNAP_ALL}",
-        before=(VOLUME, SNAPSHOTS),
-        path="/snapshots/{snap#}",
-        look="/snapshots",
-        gone="{snap#}",
     ),
     *_metadata(_SNAP_AT, _SNAP_ALL, VOLUME, SNAPSHOT),
     Case(
@@ -276,14 +159,6 @@ _SNAPSHOTS = [
         kept='"error"',
     ),
     Case(
-        route=f"POST {_SNAP_ALL}/action os-force_delete",
-        before=(VOLUME, SNAPSHOTS),
-        path="/snapshots/{snap#}/action",
-        body={"os-force_delete": None},
-        look="/snapshots",
-        gone="{snap#}",
-    ),
-    Case(
         route=f"POST {_SNAP_ALL}/action os-update_snapshot_status",
         before=(VOLUME, SNAPSHOT),
         path=f"{_SNAP_AT}/action",
@@ -293,12 +168,6 @@ _SNAPSHOTS = [
 ]
 CASES = [
     Case(
-        route="POST /volumes",
-        body={"volume": {"size": 1, "name": "{case}-new#"}},
-        look="/volumes",
-        kept='"{case}-new#"',
-    ),
-    Case(
         route=f"PUT {_ALL}",
         before=(VOLUME,),
         path=_AT,
@@ -306,16 +175,8 @@ CASES = [
         look=_AT,
         one='"{case}-#"',
     ),
-    Case(
-        route=f"DELETE {_ALL}",
-        before=(VOLUMES,),
-        path="/volumes/{v#}",
-        look="/volumes",
-        gone="{v#}",
-    ),
     *_metadata(_AT, _ALL, VOLUME),
     *_ACTIONS,
-    *_ATTACHMENTS,
     *_SNAPSHOTS,
     *_TRANSFERS,
     *types_of("volume_type", TYPE, TYPES, "os-volume-type-access"),

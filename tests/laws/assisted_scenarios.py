@@ -12,7 +12,9 @@ from urllib.parse import quote
 from mooring.compute.snapshots.sagas.delete_volume_snapshot import DELETE_VOLUME_SNAPSHOT
 from mooring.compute.snapshots.sagas.snapshot_volume import SNAPSHOT_VOLUME
 from tests.compute.snapshot_desk import SnapshotDesk, is_of_snapshot
-from tests.laws.sites import COMPUTE, Do, Scenario, Site
+from tests.crowd.case import Case
+from tests.laws import basics
+from tests.laws.sites import COMPUTE, Scenario, Site
 
 SNAPSHOT = "7d1f9b0a-0c0e-4b53-9f0e-6a5f0e1b2c31"
 PATH = f"{COMPUTE}/os-assisted-volume-snapshots"
@@ -82,15 +84,36 @@ def _desk_of(site: Site) -> Desk:
     return site.stand_in
 
 
-def scenarios(a_server_with_volume: Do) -> list[Scenario]:
-    """Return the scenarios, on a server that stands ready."""
+async def a_snapshot(site: Site) -> None:
+    """A server that runs, with a volume that has a snapshot."""
+    await basics.a_server_with_volume(site)
+    await create(site)
+    await site.cloud.settle()
 
-    async def a_snapshot(site: Site) -> None:
-        await a_server_with_volume(site)
-        await create(site)
-        await site.cloud.settle()
 
-    return [
-        Scenario("snapshot files", SNAPSHOT_VOLUME, a_server_with_volume, create),
-        Scenario("merge files", DELETE_VOLUME_SNAPSHOT, a_snapshot, delete),
-    ]
+HALVES = [
+    Scenario("snapshot files", SNAPSHOT_VOLUME, basics.a_server_with_volume, create),
+    Scenario("merge files", DELETE_VOLUME_SNAPSHOT, a_snapshot, delete),
+]
+CROWD = [
+    Case(
+        route="POST /os-assisted-volume-snapshots",
+        body={
+            "snapshot": {
+                "volume_id": "00000000-0000-4000-8000-00000000000#",
+                "create_info": {
+                    "snapshot_id": "00000000-0000-4000-8000-00000000001#",
+                    "type": "qcow2",
+                    "new_file": "file#",
+                },
+            }
+        },
+        refused=True,
+    ),
+    Case(
+        route="DELETE /os-assisted-volume-snapshots/{snapshot_id}",
+        path="/os-assisted-volume-snapshots/00000000-0000-4000-8000-00000000001#"
+        "?delete_info=%7B%22volume_id%22%3A%2200000000-0000-4000-8000-00000000000#%22%7D",
+        refused=True,
+    ),
+]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME
 from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME
 from mooring.compute.volumes.sagas.release_device import RELEASE_DEVICE
+from tests.crowd import on_servers
+from tests.crowd.case import Case
 from tests.laws import basics
 from tests.laws.sites import Scenario, Wants
 from tests.laws.told import WITH_ERROR, Story
@@ -36,5 +38,22 @@ EVENTS = [
         "the user was answered; detached",
         about="volume_id",
         sagas=(DETACH_VOLUME,),
+    ),
+]
+CROWD = [
+    Case(
+        route=f"POST {on_servers.ALL}/os-volume_attachments",
+        before=(on_servers.SERVER, on_servers.VOLUMES),
+        path=on_servers.DISKS,
+        body={"volumeAttachment": {"volumeId": "{v#}"}},
+        look=on_servers.DISKS,
+        kept="{v#}",
+    ),
+    Case(
+        route=f"DELETE {on_servers.ALL}/os-volume_attachments/{{volume_id}}",
+        before=(on_servers.SERVER, on_servers.VOLUMES, on_servers.ATTACHED),
+        path=f"{on_servers.DISKS}/{{v#}}",
+        look=on_servers.DISKS,
+        gone="{v#}",
     ),
 ]

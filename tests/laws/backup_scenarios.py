@@ -13,6 +13,9 @@ from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP
 from mooring.volume.backups.sagas.restore_backup import RESTORE_BACKUP
 from mooring.volume.backups.sagas.store_backup import STORE_BACKUP
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
+from tests.crowd import on_volumes
+from tests.crowd.case import Case
+from tests.laws import basics
 from tests.laws.sites import VOLUME, Do, Scenario, Site, Wants
 from tests.laws.told import Story
 from tests.laws.volume_snapshot_scenarios import a_snapshot
@@ -45,70 +48,67 @@ async def a_backup(site: Site, *, of: Do) -> None:
     site.names["backup"] = made["backup"]["id"]
 
 
-def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
-    """Return the scenarios, which stand on a volume and on a server that has one."""
-    kept, pictured = partial(a_backup, of=a_volume), partial(a_snapshot, of=a_volume)
-    of_snapshot = partial(back_up, snapshot_id="{snapshot}")
-    return [
-        Scenario(
-            "create backup", CREATE_BACKUP, a_volume, back_up, wants=Wants("volume", "volume")
-        ),
-        Scenario(
-            "create incremental backup",
-            CREATE_BACKUP,
-            kept,
-            partial(back_up, incremental=True),
-            wants=Wants("volume backup", "volume"),
-        ),
-        Scenario(
-            "create backup of a snapshot",
-            BACK_UP_SNAPSHOT,
-            pictured,
-            of_snapshot,
-            # It ends as it has the copy stored, whatever becomes of that.
-            outlives=(STORE_BACKUP.name,),
-            wants=Wants("volume snapshot", "volume", "snapshot"),
-        ),
-        Scenario(
-            "create backup in use",
-            BACK_UP_IN_USE,
-            a_server_with_volume,
-            partial(back_up, force=True),
-            # It ends as it begins the snapshot's backup, whatever becomes of that.
-            outlives=(BACK_UP_SNAPSHOT.name, STORE_BACKUP.name, *_DELETES),
-            wants=Wants("server volume", "server volume"),
-        ),
-        Scenario(
-            "store backup",
-            STORE_BACKUP,
-            pictured,
-            of_snapshot,
-            wants=Wants("volume snapshot", "volume", "snapshot"),
-        ),
-        Scenario(
-            "delete backup",
-            DELETE_BACKUP,
-            kept,
-            delete_backup,
-            wants=Wants("volume backup", "backup"),
-        ),
-        Scenario(
-            "restore backup",
-            RESTORE_BACKUP,
-            kept,
-            partial(restore, volume_id="{volume}"),
-            wants=Wants("volume backup", "volume backup"),
-        ),
-        Scenario(
-            "restore to a new volume",
-            CREATE_VOLUME_FROM_BACKUP,
-            kept,
-            restore,
-            wants=Wants("volume backup", "backup"),
-        ),
-    ]
-
-
+_KEPT = partial(a_backup, of=basics.a_volume)
+_PICTURED = partial(a_snapshot, of=basics.a_volume)
+_back_up_snapshot = partial(back_up, snapshot_id="{snapshot}")
+BACKUPS = [
+    Scenario(
+        "create backup", CREATE_BACKUP, basics.a_volume, back_up, wants=Wants("volume", "volume")
+    ),
+    Scenario(
+        "create incremental backup",
+        CREATE_BACKUP,
+        _KEPT,
+        partial(back_up, incremental=True),
+        wants=Wants("volume backup", "volume"),
+    ),
+    Scenario(
+        "create backup of a snapshot",
+        BACK_UP_SNAPSHOT,
+        _PICTURED,
+        _back_up_snapshot,
+        # It ends as it has the copy stored, whatever becomes of that.
+        outlives=(STORE_BACKUP.name,),
+        wants=Wants("volume snapshot", "volume", "snapshot"),
+    ),
+    Scenario(
+        "create backup in use",
+        BACK_UP_IN_USE,
+        basics.a_server_with_volume,
+        partial(back_up, force=True),
+        # It ends as it begins the snapshot's backup, whatever becomes of that.
+        outlives=(BACK_UP_SNAPSHOT.name, STORE_BACKUP.name, *_DELETES),
+        wants=Wants("server volume", "server volume"),
+    ),
+    Scenario(
+        "store backup",
+        STORE_BACKUP,
+        _PICTURED,
+        _back_up_snapshot,
+        wants=Wants("volume snapshot", "volume", "snapshot"),
+    ),
+    Scenario(
+        "delete backup",
+        DELETE_BACKUP,
+        _KEPT,
+        delete_backup,
+        wants=Wants("volume backup", "backup"),
+    ),
+    Scenario(
+        "restore backup",
+        RESTORE_BACKUP,
+        _KEPT,
+        partial(restore, volume_id="{volume}"),
+        wants=Wants("volume backup", "volume backup"),
+    ),
+    Scenario(
+        "restore to a new volume",
+        CREATE_VOLUME_FROM_BACKUP,
+        _KEPT,
+        restore,
+        wants=Wants("volume backup", "backup"),
+    ),
+]
 EVENTS = [
     Story(
         "backup.create",
@@ -123,4 +123,37 @@ EVENTS = [
         sagas=(RESTORE_BACKUP, CREATE_VOLUME_FROM_BACKUP),
     ),
     Story("backup.delete", "begun; gone", about="backup_id", sagas=(DELETE_BACKUP,)),
+]
+CROWD = [
+    Case(
+        route="POST /backups",
+        before=(on_volumes.VOLUMES,),
+        body={"backup": {"volume_id": "{v#}", "name": "{case}-new#"}},
+        look="/backups",
+        kept='"{case}-new#"',
+    ),
+    Case(
+        route=f"POST {on_volumes.BACKUP_ALL}/restore",
+        before=(on_volumes.VOLUME, on_volumes.BACKUP),
+        path=f"{on_volumes.BACKUP_AT}/restore",
+        body={"restore": {"name": "{case}-back#"}},
+        alone=True,
+        look="/volumes",
+        kept='"{case}-back#"',
+    ),
+    Case(
+        route=f"POST {on_volumes.BACKUP_ALL}/action os-force_delete",
+        before=(on_volumes.VOLUMES, on_volumes.BACKUPS),
+        path="/backups/{b#}/action",
+        body={"os-force_delete": None},
+        look="/backups",
+        gone="{b#}",
+    ),
+    Case(
+        route=f"DELETE {on_volumes.BACKUP_ALL}",
+        before=(on_volumes.VOLUMES, on_volumes.BACKUPS),
+        path="/backups/{b#}",
+        look="/backups",
+        gone="{b#}",
+    ),
 ]

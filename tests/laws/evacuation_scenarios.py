@@ -6,6 +6,8 @@ from typing import Any, cast
 
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.compute.moves.sagas.evacuate import EVACUATE
+from tests.crowd import on_servers
+from tests.crowd.case import Case
 from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
 from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site, Wants
 
@@ -63,3 +65,17 @@ EVACUATIONS = [
         wants=Wants("server data", "server data"),
     ),
 ]
+CROWD = [
+    Case(
+        route=f"POST {on_servers.ALL}/action evacuate",
+        path="/servers/{server}/action",
+        body={"evacuate": {}},
+        refused=True,
+    ),
+    Case(
+        route="PUT /mooring/evacuations/{host}",
+        path="/mooring/evacuations/{host}",
+        refused=True,
+    ),
+]
+"""Nobody is dead there."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from mooring.compute.volumes.sagas.extend_volume import EXTEND_VOLUME as GROW
 from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
+from tests.crowd import on_servers
+from tests.crowd.case import Case
 from tests.laws import basics
 from tests.laws.extend_scenarios import extend
 from tests.laws.sites import COMPUTE, Scenario, Site, Wants
@@ -39,5 +41,12 @@ EVENT_SCENARIOS = [
         extend,
         ("messages", *_BY_COMPUTE),
         wants=_ON_BOTH,
+    ),
+]
+CROWD = [
+    Case(
+        route="POST /os-server-external-events",
+        before=(on_servers.SERVER,),
+        body={"events": [{"server_uuid": "{s}", "name": "network-changed", "tag": "tag#"}]},
     ),
 ]

@@ -7,6 +7,7 @@ from typing import Any
 from mooring.compute.power.sagas.power import INSIST_ON_STOP
 from mooring.volume.extend.sagas.extend_volume import EXTEND_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
+from tests.crowd import on_volumes
 from tests.laws import basics
 from tests.laws.sites import VOLUME, Scenario, Site, Wants
 from tests.laws.told import Event
@@ -91,4 +92,7 @@ EXTEND_SCENARIOS = [
 EVENTS = [
     Event("volume.resize", "growing began; it has the new size"),
     Event("scheduler.extend_volume", "its pool has no room to grow", phases=(), is_error=True),
+]
+CROWD = [
+    on_volumes.case("os-extend", {"new_size": 2}, shows='"size": 2', alone=True),
 ]

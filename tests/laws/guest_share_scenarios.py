@@ -16,6 +16,8 @@ from mooring.compute.power.sagas.power import (
 from mooring.compute.power.sagas.reset_state import RESET_STATE
 from mooring.compute.shares.sagas.attach_share import ATTACH_SHARE
 from mooring.compute.shares.sagas.detach_share import DETACH_SHARE
+from tests.crowd import on_servers
+from tests.crowd.case import Ask, Case
 from tests.laws import basics, extend_scenarios
 from tests.laws.share_scenarios import a_new_share
 from tests.laws.sites import COMPUTE, SERVER_OR_NONE, TOLD, Scenario, Site, Wants, hints_of
@@ -174,5 +176,36 @@ EVENTS = [
         about="share_id",
         sagas=(DETACH_SHARE,),
         phases=WITH_ERROR,
+    ),
+]
+_AT = f"{on_servers.AT}/shares"
+_FOLDERS = (
+    on_servers.SERVER,
+    on_servers.act("os-stop"),
+    Ask(
+        "POST",
+        "/share/v2/shares",
+        {"share": {"share_proto": "NFS", "size": 1, "name": "{case}#"}},
+        "folder#",
+        "share.id",
+    ),
+)
+"""A server that is off, and a share for each client."""
+_ADD = Ask("POST", _AT, {"share": {"share_id": "{folder#}"}})
+CROWD = [
+    Case(
+        route=f"POST {on_servers.ALL}/shares",
+        before=_FOLDERS,
+        path=_AT,
+        body=_ADD.body,
+        look=_AT,
+        kept="{folder#}",
+    ),
+    Case(
+        route=f"DELETE {on_servers.ALL}/shares/{{share_id}}",
+        before=(*_FOLDERS, _ADD),
+        path=f"{_AT}/{{folder#}}",
+        look=_AT,
+        gone="{folder#}",
     ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.compute.hosts.sagas.fence_host import FENCE_HOST
+from tests.crowd.case import Case
 from tests.laws.sites import COMPUTE, FOURTH, THIRD, Scenario, Site, Wants
 
 
@@ -38,3 +39,7 @@ HOSTS = [
         wants=Wants("host", "host"),
     ),
 ]
+CROWD = [
+    Case(route="PUT /mooring/fences/{host}", path="/mooring/fences/{host}", refused=True),
+]
+"""No fence is set there."""

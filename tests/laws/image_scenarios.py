@@ -8,6 +8,7 @@ from mooring.compute.create.sagas.create_server import CREATE_SERVER
 from mooring.compute.images.sagas.create_backup import CREATE_BACKUP
 from mooring.compute.images.sagas.create_image import CREATE_IMAGE
 from mooring.compute.images.sagas.picture_volumes import PICTURE_VOLUMES
+from tests.crowd import on_servers
 from tests.laws import basics, rebuild_scenarios
 from tests.laws.sites import COMPUTE, Scenario, Site, Wants
 from tests.laws.told import Story
@@ -95,5 +96,14 @@ EVENTS = [
         " says which",
         about="server_id",
         sagas=(CREATE_IMAGE, CREATE_BACKUP),
+    ),
+]
+CROWD = [
+    on_servers.case("createImage", {"name": "{case}"}, shows='"ACTIVE"', alone=True),
+    on_servers.case(
+        "createBackup",
+        {"name": "{case}", "backup_type": "daily", "rotation": 1},
+        shows='"ACTIVE"',
+        alone=True,
     ),
 ]

@@ -9,6 +9,8 @@ from mooring.compute.moves.sagas.cold_migrate import COLD_MIGRATE
 from mooring.compute.moves.sagas.confirm_resize import CONFIRM_RESIZE
 from mooring.compute.moves.sagas.live_migrate import LIVE_MIGRATE
 from mooring.compute.moves.sagas.revert_resize import REVERT_RESIZE
+from tests.crowd import on_servers
+from tests.crowd.case import Ask, Case
 from tests.laws.sites import (
     COMPUTE,
     FOURTH,
@@ -275,3 +277,37 @@ EVENTS: list[Event] = [
         sagas=(REVERT_RESIZE,),
     ),
 ]
+_LIVE, _SIZE = {"host": None, "block_migration": "auto"}, {"flavorRef": "84"}
+_MOVED = (
+    on_servers.BOOTED,
+    on_servers.act("os-migrateLive", _LIVE),
+    Ask("GET", "/os-migrations?instance_uuid={s}", None, "m", "migrations.0.id"),
+)
+"""A server, and its move that is over."""
+_SIZED = on_servers.act("resize", _SIZE)
+"""Gives a server another size, before its user's word."""
+CROWD = [
+    on_servers.case("migrate", on=on_servers.BOOTED, shows='"ACTIVE"'),
+    on_servers.case("resize", _SIZE, on=on_servers.BOOTED, shows='"VERIFY_RESIZE"', alone=True),
+    on_servers.case(
+        "confirmResize", None, _SIZED, on=on_servers.BOOTED, shows='"ACTIVE"', alone=True
+    ),
+    on_servers.case(
+        "revertResize", None, _SIZED, on=on_servers.BOOTED, shows='"ACTIVE"', alone=True
+    ),
+    on_servers.case("os-migrateLive", _LIVE, on=on_servers.BOOTED, shows='"ACTIVE"'),
+    Case(
+        route=f"DELETE {on_servers.ALL}/migrations/{{migration_id}}",
+        before=_MOVED,
+        path=f"{on_servers.AT}/migrations/{{m}}",
+        refused=True,
+    ),
+    Case(
+        route=f"POST {on_servers.ALL}/migrations/{{migration_id}}/action force_complete",
+        before=_MOVED,
+        path=f"{on_servers.AT}/migrations/{{m}}/action",
+        body={"force_complete": None},
+        refused=True,
+    ),
+]
+"""There is one host only, so that no move gets anywhere."""

@@ -10,6 +10,7 @@ from mooring.compute.power.sagas.power import (
     STOP_SERVER,
 )
 from mooring.compute.power.sagas.reset_state import RESET_STATE
+from tests.crowd import on_servers
 from tests.laws import basics
 from tests.laws.sites import SERVER_OR_NONE, Scenario, Wants
 from tests.laws.told import WITH_ERROR, Story
@@ -66,4 +67,10 @@ EVENTS = [
         sagas=(REBOOT_SERVER, INSIST_ON_REBOOT),
         phases=WITH_ERROR,
     ),
+]
+CROWD = [
+    on_servers.case("os-stop", shows='"SHUTOFF"', alone=True),
+    on_servers.case("os-start", None, on_servers.act("os-stop"), shows='"ACTIVE"', alone=True),
+    on_servers.case("reboot", {"type": "SOFT"}, shows='"ACTIVE"'),
+    on_servers.case("os-resetState", {"state": "error"}, shows='"ERROR"'),
 ]

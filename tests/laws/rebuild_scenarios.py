@@ -8,6 +8,7 @@ from typing import Any
 from mooring.compute.moves.sagas.evacuate import EVACUATE
 from mooring.compute.rebuild.sagas.rebuild_server import REBUILD_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
+from tests.crowd import on_servers
 from tests.laws import basics
 from tests.laws.sites import COMPUTE, IMAGE, Scenario, Site, Wants
 from tests.laws.told import WITH_ERROR, Story
@@ -83,5 +84,13 @@ EVENTS = [
         about="server_id",
         sagas=(REBUILD_SERVER, RENEW_SERVER, EVACUATE),
         phases=WITH_ERROR,
+    ),
+]
+CROWD = [
+    on_servers.case(
+        "rebuild",
+        {"imageRef": "{image}", "name": "{case}-#"},
+        look=on_servers.AT,
+        one='"{case}-#"',
     ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.volume.reimage.sagas.reimage_volume import REIMAGE_VOLUME
+from tests.crowd import on_volumes
 from tests.laws.sites import VOLUME, Scenario, Site, Wants
 
 
@@ -38,4 +39,7 @@ REIMAGES = [
         reimage,
         wants=Wants("attachment volume", "volume"),
     ),
+]
+CROWD = [
+    on_volumes.case("os-reimage", {"image_id": "{image}"}, shows='"available"'),
 ]

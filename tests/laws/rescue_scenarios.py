@@ -7,6 +7,7 @@ from typing import Any
 
 from mooring.compute.rescue.sagas.rescue_server import RESCUE_SERVER
 from mooring.compute.rescue.sagas.unrescue_server import UNRESCUE_SERVER
+from tests.crowd import on_servers
 from tests.laws import basics
 from tests.laws.guest_share_scenarios import a_running_server_with_share, a_server_with_share
 from tests.laws.sites import COMPUTE, Do, Scenario, Site, Wants
@@ -83,4 +84,8 @@ EVENTS = [
         sagas=(UNRESCUE_SERVER,),
         phases=WITH_ERROR,
     ),
+]
+CROWD = [
+    on_servers.case("rescue", shows='"RESCUE"', alone=True),
+    on_servers.case("unrescue", None, on_servers.act("rescue"), shows='"ACTIVE"', alone=True),
 ]

@@ -1,4 +1,7 @@
-"""One or more scenarios for every saga of compute, volumes and shares, by their features."""
+"""All that the laws know of operations: a list of each kind, from the files of the features.
+
+One or more scenarios for every saga, what is told of it, and how eight clients ask for it at once.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from tests.laws import (
     attach_scenarios,
     attachment_scenarios,
     backup_scenarios,
-    basics,
     drive_scenarios,
     elsewhere_scenarios,
     evacuation_scenarios,
@@ -45,10 +47,10 @@ SCENARIOS = [
     *rebuild_scenarios.REBUILDS,
     *move_scenarios.MOVES,
     *local_move_scenarios.LOCAL_MOVES,
-    *assisted_scenarios.scenarios(basics.a_server_with_volume),
+    *assisted_scenarios.HALVES,
     *extend_events.EVENT_SCENARIOS,
-    *volume_snapshot_scenarios.of(basics.a_volume, basics.a_server_with_volume),
-    *backup_scenarios.of(basics.a_volume, basics.a_server_with_volume),
+    *volume_snapshot_scenarios.VOLUME_SNAPSHOTS,
+    *backup_scenarios.BACKUPS,
     *share_scenarios.SHARES,
     *guest_share_scenarios.GUEST_SHARES,
     *shared_move_scenarios.SHARED_MOVES,
@@ -85,3 +87,32 @@ EVENTS = [
     *BESIDE,
 ]
 """All that is told of."""
+CROWD = {
+    "compute": [
+        *server_scenarios.CROWD,
+        *power_scenarios.CROWD,
+        *standstill_scenarios.CROWD,
+        *rescue_scenarios.CROWD,
+        *rebuild_scenarios.CROWD,
+        *image_scenarios.CROWD,
+        *move_scenarios.CROWD,
+        *shelve_scenarios.CROWD,
+        *evacuation_scenarios.CROWD,
+        *host_scenarios.CROWD,
+        *attach_scenarios.CROWD,
+        *swap_scenarios.CROWD,
+        *extend_events.CROWD,
+        *assisted_scenarios.CROWD,
+        *guest_share_scenarios.CROWD,
+    ],
+    "volume": [
+        *volume_scenarios.CROWD,
+        *extend_scenarios.CROWD,
+        *reimage_scenarios.CROWD,
+        *volume_snapshot_scenarios.CROWD,
+        *attachment_scenarios.CROWD,
+        *backup_scenarios.CROWD,
+    ],
+    "share": share_scenarios.CROWD,
+}
+"""What begins them, by the service, as eight clients ask for it at once (`tests/crowd`)."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mooring.compute.create.sagas.create_server import CREATE_SERVER
 from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
+from tests.crowd import on_servers
+from tests.crowd.case import Case
 from tests.laws import basics
 from tests.laws.sites import THIRD, Scenario, Wants
 from tests.laws.told import WITH_ERROR, Event, Story
@@ -68,4 +70,27 @@ EVENTS: list[Event] = [
         sagas=(DELETE_SERVER,),
     ),
     Event("instance.shutdown", "within a deletion: the guest is ended"),
+]
+CROWD = [
+    Case(
+        route="POST /servers",
+        body={"server": {**on_servers.NEW, "name": "{case}-new#"}},
+        look="/servers",
+        kept='"{case}-new#"',
+    ),
+    Case(
+        route=f"DELETE {on_servers.ALL}",
+        before=(on_servers.SERVERS,),
+        path="/servers/{s#}",
+        look="/servers",
+        gone="{s#}",
+    ),
+    Case(
+        route=f"POST {on_servers.ALL}/action forceDelete",
+        before=(on_servers.SERVERS,),
+        path="/servers/{s#}/action",
+        body={"forceDelete": None},
+        look="/servers",
+        gone="{s#}",
+    ),
 ]

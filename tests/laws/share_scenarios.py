@@ -13,6 +13,8 @@ from mooring.share.shares.sagas.reset_status import RESET_STATUS
 from mooring.share.shares.sagas.resize_share import EXTEND_SHARE, SHRINK_SHARE
 from mooring.share.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT
 from mooring.share.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
+from tests.crowd import on_shares
+from tests.crowd.case import Case
 from tests.laws.sites import SHARE, Scenario, Site, Wants
 from tests.laws.told import Story
 
@@ -210,4 +212,102 @@ EVENTS = [
         sagas=(EXTEND_SHARE,),
     ),
     Story("share.shrink", "begun; it has the new size", about="share_id", sagas=(SHRINK_SHARE,)),
+]
+_INSTANCE = "POST /share_instances/{instance_id}/action"
+_EACH_GONE: dict[str, Any] = {"before": (on_shares.SHARES,), "look": "/shares", "gone": "{s#}"}
+_ACTION = f"POST {on_shares.ALL}/action"
+_RULES = [
+    Case(
+        route=f"{_ACTION} allow_access",
+        before=(on_shares.SHARE,),
+        path=f"{on_shares.AT}/action",
+        body={"allow_access": {**_CLIENT, "access_to": "10.0.0.#"}},
+        look="/share-access-rules?share_id={s}",
+        kept='"10.0.0.#"',
+    ),
+    Case(
+        route=f"{_ACTION} os-allow_access",
+        before=(on_shares.SHARE,),
+        path=f"{on_shares.AT}/action",
+        body={"os-allow_access": _CLIENT},
+        alone=True,
+        version=on_shares.OLD,
+    ),
+    Case(
+        route=f"{_ACTION} deny_access",
+        before=(on_shares.SHARES, on_shares.RULES),
+        path=f"{on_shares.EACH}/action",
+        body={"deny_access": {"access_id": "{rule#}"}},
+        look="/share-access-rules?share_id={s#}",
+        gone="{rule#}",
+    ),
+    Case(
+        route=f"{_ACTION} os-deny_access",
+        before=(on_shares.SHARE, on_shares.RULE),
+        path=f"{on_shares.AT}/action",
+        body={"os-deny_access": {"access_id": "{rule}"}},
+        version=on_shares.OLD,
+    ),
+]
+_PICTURES = [
+    Case(
+        route="POST /snapshots",
+        before=(on_shares.SHARE,),
+        body={"snapshot": {"share_id": "{s}", "name": "{case}-new#"}},
+        look="/snapshots",
+        kept='"{case}-new#"',
+    ),
+    Case(
+        route=f"DELETE {on_shares.SNAP_ALL}",
+        before=(on_shares.SHARE, on_shares.SNAPSHOTS),
+        path="/snapshots/{snap#}",
+        look="/snapshots",
+        gone="{snap#}",
+    ),
+    *on_shares.both(
+        f"POST {on_shares.SNAP_ALL}/action",
+        "force_delete",
+        path="/snapshots/{snap#}/action",
+        before=(on_shares.SHARE, on_shares.SNAPSHOTS),
+        look="/snapshots",
+        gone="{snap#}",
+    ),
+]
+CROWD = [
+    Case(
+        route="POST /shares",
+        body={"share": {**on_shares.NEW, "name": "{case}-new#"}},
+        look="/shares",
+        kept='"{case}-new#"',
+    ),
+    Case(
+        route=f"DELETE {on_shares.ALL}",
+        before=(on_shares.SHARES,),
+        path=on_shares.EACH,
+        look="/shares",
+        gone="{s#}",
+    ),
+    *on_shares.cases("extend", {"new_size": 2}, alone=True, look=on_shares.AT, kept='"size": 2'),
+    *on_shares.cases(
+        "shrink",
+        {"new_size": 1},
+        on_shares.act("extend", {"new_size": 2}),
+        alone=True,
+        look=on_shares.AT,
+        kept='"size": 1',
+    ),
+    *on_shares.cases("reset_status", {"status": "error"}, look=on_shares.AT, kept='"error"'),
+    *on_shares.cases("force_delete", path=f"{on_shares.EACH}/action", **_EACH_GONE),
+    *on_shares.both(
+        _INSTANCE,
+        "reset_status",
+        {"status": "error"},
+        before=(on_shares.SHARE,),
+        path="/share_instances/{s}/action",
+        look=on_shares.AT,
+        kept='"error"',
+    ),
+    *on_shares.both(_INSTANCE, "force_delete", path="/share_instances/{s#}/action", **_EACH_GONE),
+    *_RULES,
+    *_PICTURES,
 ]

@@ -14,6 +14,7 @@ from mooring.compute.shelve.sagas.shelve_server import SHELVE_SERVER
 from mooring.compute.shelve.sagas.unshelve_here import UNSHELVE_HERE
 from mooring.compute.shelve.sagas.unshelve_server import UNSHELVE_SERVER
 from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, DETACH_WAITING
+from tests.crowd import on_servers
 from tests.laws import basics
 from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
 from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site, Wants
@@ -187,5 +188,17 @@ EVENTS = [
         "it gets a host again",
         about="server_id",
         sagas=(UNSHELVE_SERVER, UNSHELVE_HERE),
+    ),
+]
+CROWD = [
+    on_servers.case("shelve", on=on_servers.BOOTED, shows='"SHELVED_OFFLOADED"', alone=True),
+    on_servers.case("shelveOffload", on=on_servers.BOOTED, refused=True),
+    on_servers.case(
+        "unshelve",
+        None,
+        on_servers.act("shelve"),
+        on=on_servers.BOOTED,
+        shows='"ACTIVE"',
+        alone=True,
     ),
 ]

@@ -11,6 +11,7 @@ from mooring.compute.power.sagas.power import (
     SUSPEND_SERVER,
     UNPAUSE_SERVER,
 )
+from tests.crowd import on_servers
 from tests.laws import basics
 from tests.laws.sites import COMPUTE, Scenario, Site, Wants
 from tests.laws.told import Story
@@ -53,4 +54,10 @@ EVENTS = [
     Story("instance.unpause", "it goes on", about="server_id", sagas=(UNPAUSE_SERVER,)),
     Story("instance.suspend", "it stands still", about="server_id", sagas=(SUSPEND_SERVER,)),
     Story("instance.resume", "it goes on", about="server_id", sagas=(RESUME_SERVER,)),
+]
+CROWD = [
+    on_servers.case("pause", shows='"PAUSED"', alone=True),
+    on_servers.case("unpause", None, on_servers.act("pause"), shows='"ACTIVE"', alone=True),
+    on_servers.case("suspend", shows='"SUSPENDED"', alone=True),
+    on_servers.case("resume", None, on_servers.act("suspend"), shows='"ACTIVE"', alone=True),
 ]

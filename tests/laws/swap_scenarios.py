@@ -7,6 +7,8 @@ from typing import Any
 
 from mooring.compute.volumes.sagas.swap_migrated import SWAP_MIGRATED
 from mooring.compute.volumes.sagas.swap_volume import SWAP_VOLUME
+from tests.crowd import on_servers
+from tests.crowd.case import Case
 from tests.laws import basics
 from tests.laws.sites import COMPUTE, Scenario, Site, Wants
 from tests.laws.told import WITH_ERROR, Story
@@ -48,5 +50,15 @@ EVENTS = [
         about="new_volume_id",
         sagas=(SWAP_VOLUME, SWAP_MIGRATED),
         phases=WITH_ERROR,
+    ),
+]
+CROWD = [
+    Case(
+        route=f"PUT {on_servers.ALL}/os-volume_attachments/{{volume_id}}",
+        before=(on_servers.SERVER, on_servers.VOLUMES, on_servers.OTHERS, on_servers.ATTACHED),
+        path=f"{on_servers.DISKS}/{{v#}}",
+        body={"volumeAttachment": {"volumeId": "{n#}", "delete_on_termination": True}},
+        look=f"{on_servers.DISKS}/{{n#}}",
+        kept='"delete_on_termination": true',
     ),
 ]

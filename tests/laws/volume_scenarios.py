@@ -12,6 +12,8 @@ from mooring.volume.volumes.sagas.create_volume import (
 )
 from mooring.volume.volumes.sagas.delete_volume import DELETE_VOLUME, FORCE_DELETE_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
+from tests.crowd import on_volumes
+from tests.crowd.case import Case
 from tests.laws import basics
 from tests.laws.sites import Scenario, Wants
 from tests.laws.told import Event, Story
@@ -74,4 +76,21 @@ EVENTS: list[Event] = [
         sagas=(DELETE_VOLUME, FORCE_DELETE_VOLUME),
     ),
     Event("volume.reset_status", "a status was set by hand; `update` has what"),
+]
+CROWD = [
+    Case(
+        route="POST /volumes",
+        body={"volume": {"size": 1, "name": "{case}-new#"}},
+        look="/volumes",
+        kept='"{case}-new#"',
+    ),
+    Case(
+        route=f"DELETE {on_volumes.ALL}",
+        before=(on_volumes.VOLUMES,),
+        path="/volumes/{v#}",
+        look="/volumes",
+        gone="{v#}",
+    ),
+    on_volumes.each("os-force_delete", look="/volumes", gone="{v#}"),
+    on_volumes.case("os-reset_status", {"status": "error"}, shows='"error"'),
 ]

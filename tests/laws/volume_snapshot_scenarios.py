@@ -16,6 +16,9 @@ from mooring.volume.snapshots.sagas.turns import AWAIT_TURN
 from mooring.volume.upload.sagas.upload_volume import UPLOAD_VOLUME
 from mooring.volume.volumes.sagas.create_volume import CLONE_VOLUME, CREATE_VOLUME_FROM_SNAPSHOT
 from mooring.volume.volumes.sagas.delete_volume import DELETE_VOLUME
+from tests.crowd import on_volumes
+from tests.crowd.case import Ask, Case
+from tests.laws import basics
 from tests.laws.sites import (
     COMPUTE,
     NEIGHBOURS,
@@ -105,94 +108,85 @@ async def a_snapshot(site: Site, *, of: Do) -> None:
 
 _ON_VOLUME = Wants("volume", "volume")
 _ON_SNAPSHOT = Wants("volume snapshot", "volume", "snapshot")
-
-
-def of(a_volume: Do, a_server_with_volume: Do) -> list[Scenario]:
-    """Return the scenarios, which stand on a volume and on a server that has one."""
-    copied = partial(a_snapshot, of=a_volume)
-    used = partial(a_snapshot, of=a_server_with_volume)
-    return [
-        Scenario("take snapshot", CREATE_SNAPSHOT, a_volume, take_snapshot, wants=_ON_VOLUME),
-        Scenario(
-            "take snapshot in use",
-            CREATE_SNAPSHOT,
-            a_server_with_volume,
-            take_snapshot,
-            wants=Wants("server volume", "server volume"),
-        ),
-        Scenario("delete snapshot", DELETE_SNAPSHOT, copied, delete_snapshot, wants=_ON_SNAPSHOT),
-        Scenario(
-            "delete snapshot in use",
-            DELETE_SNAPSHOT,
-            used,
-            delete_snapshot,
-            wants=Wants("server volume snapshot", "server volume", "snapshot"),
-        ),
-        Scenario(
-            "await a busy server",
-            AWAIT_TURN,
-            used,
-            delete_later,
-            ("messages",),
-            # It ends as it begins the deletion anew, whatever becomes of that.
-            outlives=(DELETE_SNAPSHOT.name, "compute.delete_volume_snapshot"),
-            wants=Wants("server volume snapshot", "server volume", "snapshot"),
-        ),
-        Scenario(
-            "copy snapshot", CREATE_VOLUME_FROM_SNAPSHOT, copied, copy_snapshot, wants=_ON_SNAPSHOT
-        ),
-        Scenario("revert volume", REVERT_VOLUME, copied, revert_volume, wants=_ON_SNAPSHOT),
-        Scenario("clone volume", CLONE_VOLUME, a_volume, clone_volume, wants=_ON_VOLUME),
-        Scenario("upload volume", UPLOAD_VOLUME, a_volume, upload_volume, wants=_ON_VOLUME),
-        Scenario(
-            "migrate volume",
-            MIGRATE_VOLUME,
-            a_volume,
-            migrate_volume,
-            hosts=(STORE,),
-            wants=Wants("volume", "volume", "store", bare=True),
-        ),
-        *_migrated_in_use(a_server_with_volume),
-        Scenario(
-            "upload volume with a snapshot",
-            UPLOAD_VOLUME,
-            copied,
-            upload_volume,
-            wants=Wants("volume snapshot", "volume"),
-        ),
-    ]
-
-
-def _migrated_in_use(a_server_with_volume: Do) -> list[Scenario]:
-    return [
-        Scenario(
-            "migrate volume in use",
-            MIGRATE_IN_USE,
-            a_server_with_volume,
-            migrate_volume,
-            hosts=(STORE,),
-            wants=Wants("server volume", "server volume", "store", bare=True),
-        ),
-        Scenario(
-            "let a guest go on with a copy",
-            SWAP_MIGRATED,
-            a_server_with_volume,
-            migrate_volume,
-            hosts=(STORE,),
-            wants=Wants("server volume", "server volume", "store", bare=True),
-        ),
-        Scenario(
-            "delete a server with a volume on its way",
-            DELETE_SERVER,
-            partial(a_volume_that_goes_too, server=a_server_with_volume),
-            delete_server_on_the_way,
-            (*_TOLD, *SERVER_OR_NONE),
-            outlives=(MIGRATE_IN_USE.name, SWAP_MIGRATED.name, DELETE_VOLUME.name),
-            hosts=(STORE,),
-        ),
-    ]
-
-
+_COPIED = partial(a_snapshot, of=basics.a_volume)
+_USED = partial(a_snapshot, of=basics.a_server_with_volume)
+_MIGRATED_IN_USE = [
+    Scenario(
+        "migrate volume in use",
+        MIGRATE_IN_USE,
+        basics.a_server_with_volume,
+        migrate_volume,
+        hosts=(STORE,),
+        wants=Wants("server volume", "server volume", "store", bare=True),
+    ),
+    Scenario(
+        "let a guest go on with a copy",
+        SWAP_MIGRATED,
+        basics.a_server_with_volume,
+        migrate_volume,
+        hosts=(STORE,),
+        wants=Wants("server volume", "server volume", "store", bare=True),
+    ),
+    Scenario(
+        "delete a server with a volume on its way",
+        DELETE_SERVER,
+        partial(a_volume_that_goes_too, server=basics.a_server_with_volume),
+        delete_server_on_the_way,
+        (*_TOLD, *SERVER_OR_NONE),
+        outlives=(MIGRATE_IN_USE.name, SWAP_MIGRATED.name, DELETE_VOLUME.name),
+        hosts=(STORE,),
+    ),
+]
+VOLUME_SNAPSHOTS = [
+    Scenario("take snapshot", CREATE_SNAPSHOT, basics.a_volume, take_snapshot, wants=_ON_VOLUME),
+    Scenario(
+        "take snapshot in use",
+        CREATE_SNAPSHOT,
+        basics.a_server_with_volume,
+        take_snapshot,
+        wants=Wants("server volume", "server volume"),
+    ),
+    Scenario("delete snapshot", DELETE_SNAPSHOT, _COPIED, delete_snapshot, wants=_ON_SNAPSHOT),
+    Scenario(
+        "delete snapshot in use",
+        DELETE_SNAPSHOT,
+        _USED,
+        delete_snapshot,
+        wants=Wants("server volume snapshot", "server volume", "snapshot"),
+    ),
+    Scenario(
+        "await a busy server",
+        AWAIT_TURN,
+        _USED,
+        delete_later,
+        ("messages",),
+        # It ends as it begins the deletion anew, whatever becomes of that.
+        outlives=(DELETE_SNAPSHOT.name, "compute.delete_volume_snapshot"),
+        wants=Wants("server volume snapshot", "server volume", "snapshot"),
+    ),
+    Scenario(
+        "copy snapshot", CREATE_VOLUME_FROM_SNAPSHOT, _COPIED, copy_snapshot, wants=_ON_SNAPSHOT
+    ),
+    Scenario("revert volume", REVERT_VOLUME, _COPIED, revert_volume, wants=_ON_SNAPSHOT),
+    Scenario("clone volume", CLONE_VOLUME, basics.a_volume, clone_volume, wants=_ON_VOLUME),
+    Scenario("upload volume", UPLOAD_VOLUME, basics.a_volume, upload_volume, wants=_ON_VOLUME),
+    Scenario(
+        "migrate volume",
+        MIGRATE_VOLUME,
+        basics.a_volume,
+        migrate_volume,
+        hosts=(STORE,),
+        wants=Wants("volume", "volume", "store", bare=True),
+    ),
+    *_MIGRATED_IN_USE,
+    Scenario(
+        "upload volume with a snapshot",
+        UPLOAD_VOLUME,
+        _COPIED,
+        upload_volume,
+        wants=Wants("volume snapshot", "volume"),
+    ),
+]
 EVENTS: list[Event] = [
     Story(
         "volume.revert",
@@ -201,4 +195,46 @@ EVENTS: list[Event] = [
         sagas=(REVERT_VOLUME,),
     ),
     Event("volume.retype", "a change of its type is over, well or badly", phases=()),
+]
+_SPARE = Ask("GET", "/scheduler-stats/get_pools", None, "spare", "pools.1.name")
+CROWD = [
+    on_volumes.case("revert", {"snapshot_id": "{snap}"}, on_volumes.SNAPSHOT, shows='"available"'),
+    on_volumes.each(
+        "os-volume_upload_image",
+        {"image_name": "{case}#", "disk_format": "qcow2"},
+        look="/volumes/{v#}",
+        kept='"available"',
+    ),
+    on_volumes.each(
+        "os-retype",
+        {"new_type": "{type}"},
+        on_volumes.TYPE,
+        look="/volumes/{v#}",
+        kept='"volume_type": "{case}"',
+    ),
+    on_volumes.each(
+        "os-migrate_volume", {"host": "{spare}"}, _SPARE, look="/volumes/{v#}", kept="{spare}"
+    ),
+    Case(
+        route="POST /snapshots",
+        before=(on_volumes.VOLUME,),
+        body={"snapshot": {"volume_id": "{v}", "name": "{case}-new#"}},
+        look="/snapshots",
+        kept='"{case}-new#"',
+    ),
+    Case(
+        route=f"DELETE {on_volumes.SNAP_ALL}",
+        before=(on_volumes.VOLUME, on_volumes.SNAPSHOTS),
+        path="/snapshots/{snap#}",
+        look="/snapshots",
+        gone="{snap#}",
+    ),
+    Case(
+        route=f"POST {on_volumes.SNAP_ALL}/action os-force_delete",
+        before=(on_volumes.VOLUME, on_volumes.SNAPSHOTS),
+        path="/snapshots/{snap#}/action",
+        body={"os-force_delete": None},
+        look="/snapshots",
+        gone="{snap#}",
+    ),
 ]
