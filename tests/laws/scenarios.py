@@ -28,6 +28,7 @@ from tests.laws import (
     server_scenarios,
     share_scenarios,
     shared_move_scenarios,
+    shared_volume_scenarios,
     shelve_scenarios,
     standstill_scenarios,
     swap_scenarios,
@@ -64,6 +65,7 @@ SCENARIOS = [
     *rescue_scenarios.RESCUES,
     *image_scenarios.SERVER_IMAGES,
     *old_call_scenarios.OLD_AND_NEW,
+    *shared_volume_scenarios.SHARED_VOLUMES,
 ]
 SCENARIOS.extend(old_call_scenarios.closed_gate(SCENARIOS))
 EVENTS = [

@@ -31,6 +31,7 @@ from tests.laws.causes import Causes
 from tests.laws.meetings import find_meetings
 from tests.laws.old_call_scenarios import OLD_AND_NEW, closed_gate
 from tests.laws.scenarios import SCENARIOS
+from tests.laws.shared_volume_scenarios import SHARED_VOLUMES
 from tests.laws.sites import COMPUTE, VOLUME, Scenario, Site, Trial
 from tests.laws.trials import Trials
 
@@ -43,11 +44,13 @@ LEFT_OUT = (
     "delete a disk on the way",
     "delete a server with a volume on its way",
     *(one.name for one in OLD_AND_NEW),
+    *(one.name for one in SHARED_VOLUMES),
     *(one.name for one in closed_gate(SCENARIOS[:])),
 )
 """Halves of a snapshot, which meet the others as whole ones; what would have two clients turn the
 clock, as below, either way round: deletions meet the others where no guest is sent; and what has a
-volume of the old calls beside others: it takes the same locks as without, and one for that.
+volume of the old calls, or of another server, beside others: it takes the same locks as without,
+and one for that.
 """
 HELD_APART = (INSIST_ON_STOP,)
 """Comes to nothing as the first one: two clients turn the clock then."""
