@@ -10,6 +10,7 @@ from tests.crowd import on_servers
 from tests.crowd.case import Case
 from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
 from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site, Wants
+from tests.laws.told import Event
 
 _ACTION = f"{COMPUTE}/servers/{{server}}/action"
 _SERVICES = f"{COMPUTE}/os-services"
@@ -64,6 +65,9 @@ EVACUATIONS = [
         evacuate,
         wants=Wants("server data", "server data"),
     ),
+]
+EVENTS = [
+    Event("instance.evacuate", "it begins to get another host, before its rebuild", phases=()),
 ]
 CROWD = [
     Case(

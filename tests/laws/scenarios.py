@@ -76,6 +76,7 @@ EVENTS = [
     *shelve_scenarios.EVENTS,
     *image_scenarios.EVENTS,
     *rebuild_scenarios.EVENTS,
+    *evacuation_scenarios.EVENTS,
     *move_scenarios.EVENTS,
     *attach_scenarios.EVENTS,
     *swap_scenarios.EVENTS,
