@@ -162,4 +162,20 @@ MUTANTS = [
         "tests/volume/test_backup_lists.py",
         "two_quotas",
     ),
+    Mutant(
+        "a host that keeps what was brought is asked once when others take the volume",
+        "volume/backups/sagas/restore_backup.py",
+        'Step("give_up_brought", give_up_brought, may_be_forgone=True, until_taken=True)',
+        'Step("give_up_brought", give_up_brought, may_be_forgone=True)',
+        "tests/volume/test_owed_to_hosts.py",
+        "sqlite and brought",
+    ),
+    Mutant(
+        "a backup that fails leaves its copy to a host that refuses once",
+        "volume/backups/sagas/making.py",
+        "        if run.attempt < BACKUP_UNDO_ATTEMPTS:\n",
+        "        if run.attempt < 1:\n",
+        "tests/volume/test_owed_to_hosts.py",
+        "sqlite and back_up",
+    ),
 ]

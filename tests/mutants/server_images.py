@@ -64,4 +64,12 @@ MUTANTS = [
         _PICTURES,
         "takes_the_place",
     ),
+    Mutant(
+        "a host that keeps a copy of a disk is asked once when others take the server",
+        "compute/images/sagas/server_image.py",
+        "may_be_forgone=True, until_taken=True)",
+        "may_be_forgone=True)",
+        "tests/compute/test_owed_captures.py",
+        "sqlite and createImage",
+    ),
 ]

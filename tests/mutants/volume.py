@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant(
         "a copy that is not the volume stays when the volume is reset",
         MIGRATES,
-        '        Step("give_up_copy", give_up_copy, may_be_forgone=True),\n',
+        '        Step("give_up_copy", give_up_copy, may_be_forgone=True, until_taken=True),\n',
         "",
         MIGRATED,
         "before_the_switch",
