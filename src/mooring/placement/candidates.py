@@ -93,24 +93,31 @@ def matching(
                 InventoryRow.provider_id == ProviderRow.id, InventoryRow.resource_class == name
             )
         )
-    found = list(tx.scalars(query))
-    if not classes:
-        yield from found
-        return
-    for some in _portions(found, few):
+    for some in _portions(tx, query, few):
+        if not classes:
+            yield from some
+            continue
         stocks, used = inventories.load(tx, some, classes), inventories.uses(tx, some)
         for provider_id in some:
             if all(fits(provider_id, amount, stocks[provider_id], used) for amount in amounts):
                 yield provider_id
 
 
-def _portions(found: Sequence[str], few: int) -> Iterator[Sequence[str]]:
-    """Yield all of them in portions: at first as many as are wanted, if that is not too many."""
-    size = min(few or AT_A_TIME, AT_A_TIME)
-    start = 0
-    while start < len(found):
-        yield found[start : start + size]
-        start, size = start + size, AT_A_TIME
+def _portions(tx: Session, query: Select[str], few: int) -> Iterator[Sequence[str]]:
+    """Yield what a query for providers finds in portions: at first as many as are wanted.
+
+    Whoever is content with those does not make the database look at all providers.
+    """
+    if few:
+        size = min(few, AT_A_TIME)
+        first = tx.scalars(query.limit(size)).all()
+        yield first
+        if len(first) < size:
+            return
+        query = query.where(ProviderRow.id > first[-1])
+    others = tx.scalars(query).all()
+    for start in range(0, len(others), AT_A_TIME):
+        yield others[start : start + AT_A_TIME]
 
 
 def fits(
