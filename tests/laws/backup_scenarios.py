@@ -132,12 +132,12 @@ CROWD = [
         look="/backups",
         kept='"{case}-new#"',
     ),
+    # Not alone: whoever comes when the first one has its volume may have another.
     Case(
         route=f"POST {on_volumes.BACKUP_ALL}/restore",
         before=(on_volumes.VOLUME, on_volumes.BACKUP),
         path=f"{on_volumes.BACKUP_AT}/restore",
         body={"restore": {"name": "{case}-back#"}},
-        alone=True,
         look="/volumes",
         kept='"{case}-back#"',
     ),
