@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
+from tests.waiting import until
 
 LIVE = "os-migrateLive"
-TURNS = 100_000
-"""Of the event loop, for what happens by itself."""
 
 
 class Moving(Struct):
@@ -142,11 +141,12 @@ async def begun(moving: Moving) -> asyncio.Task[None]:
     moving.cloud.hypervisor(moving.source).knobs.hold("send_memory")
     assert await moving.migrate(host=moving.destination) == 202
     settling = asyncio.create_task(moving.cloud.settle())
-    for _ in range(TURNS):
-        if await moving.states() == ["running", "prelaunched"]:
-            return settling
-        await asyncio.sleep(0)
-    raise AssertionError("the guest was never sent")
+
+    async def is_on_its_way() -> bool:
+        return await moving.states() == ["running", "prelaunched"]
+
+    await until(is_on_its_way, "the guest is sent")
+    return settling
 
 
 async def writers(cloud: ComputeCloud, volume_id: str) -> list[str]:

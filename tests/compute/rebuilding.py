@@ -9,6 +9,7 @@ import msgspec
 from mooring.clients.transport import Forward, Request, Response
 from tests.answers import Answer
 from tests.compute.cloud import IMAGE, NEW, ComputeCloud
+from tests.waiting import until
 
 
 class Between:
@@ -98,6 +99,15 @@ async def volume(cloud: ComputeCloud, volume_id: str) -> dict[str, Any]:
 async def image_of(cloud: ComputeCloud, volume_id: str) -> str:
     """Return the image that a volume was made from."""
     return (await volume(cloud, volume_id))["volume_image_metadata"]["image_id"]
+
+
+async def until_volume(cloud: ComputeCloud, volume_id: str, status: str) -> None:
+    """Return once a volume is in a status to which what runs by itself takes it."""
+
+    async def holds() -> bool:
+        return await cloud.volume_status(volume_id) == status
+
+    await until(holds, f"the volume is {status}")
 
 
 async def attachments_of(cloud: ComputeCloud, volume_id: str) -> list[tuple[str, str]]:

@@ -17,8 +17,9 @@ from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Conflict, NoCapacity, Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.local_disks import FORMER, HOSTS, LATER, Local, make_local
-from tests.compute.moving import LIVE, TURNS, server_that_moves
+from tests.compute.moving import LIVE, server_that_moves
 from tests.compute.verifying import ask, force_down
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 FORCE = {"force_complete": None}
@@ -42,11 +43,12 @@ async def begun(local: Local, point: str = "send_memory") -> asyncio.Task[None]:
     knobs.hold(point)
     assert await moving.migrate(block_migration=True) == 202
     settling = asyncio.create_task(moving.cloud.settle())
-    for _ in range(TURNS):
-        if knobs.passed.get(point):
-            return settling
-        await asyncio.sleep(0)
-    raise AssertionError("the guest was never sent")
+
+    async def is_there() -> bool:
+        return bool(knobs.passed.get(point))
+
+    await until(is_there, "the guest is sent")
+    return settling
 
 
 async def has_moved(local: Local) -> None:

@@ -14,6 +14,7 @@ from tests.compute.rebuilding import (
     rebuild,
     rebuild_well,
     state,
+    until_volume,
 )
 
 pytestmark = pytest.mark.anyio
@@ -31,13 +32,6 @@ async def require_as_before(cloud: ComputeCloud, server_id: str, volume_id: str)
     assert await attachments_of(cloud, volume_id) == [(shown, "attached")]
     assert await cloud.volume_status(volume_id) == "in-use"
     assert (await image_of(cloud, volume_id), cloud.driver().content(volume_id)) == (IMAGE, IMAGE)
-
-
-async def wait_for(cloud: ComputeCloud, volume_id: str, status: str) -> None:
-    for _ in range(400):
-        if (await cloud.volume_status(volume_id)) == status:
-            return
-    raise AssertionError(await cloud.volume_status(volume_id))
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413])
@@ -117,7 +111,7 @@ async def test_at_the_timeout_a_volume_that_is_still_downloading_is_waited_for(
     server_id, volume_id = await make_booted(cloud)
     cloud.driver().knobs.hold("replace")
     await rebuild(cloud, server_id)
-    await wait_for(cloud, volume_id, "downloading")
+    await until_volume(cloud, volume_id, "downloading")
     for _ in range(5):
         cloud.clock.advance(60)
         assert await cloud.volume_status(volume_id) == "downloading"
@@ -198,7 +192,7 @@ async def test_deleting_the_server_ends_its_rebuild_and_frees_the_volume(
     server_id, volume_id = await make_booted(cloud)
     cloud.driver().knobs.hold("replace")
     await rebuild(cloud, server_id)
-    await wait_for(cloud, volume_id, "downloading")
+    await until_volume(cloud, volume_id, "downloading")
     assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
     cloud.driver().knobs.release("replace")
     await cloud.settle()
@@ -214,7 +208,7 @@ async def test_attach_and_detach_are_409_while_a_server_is_rebuilt(cloud: Comput
     await cloud.settle()
     cloud.driver().knobs.hold("replace")
     await rebuild(cloud, server_id)
-    await wait_for(cloud, volume_id, "downloading")
+    await until_volume(cloud, volume_id, "downloading")
     assert (await cloud.attach(server_id, other)).status == 409
     assert (await cloud.detach(server_id, data)).status == 409
     cloud.driver().knobs.release("replace")

@@ -18,8 +18,10 @@ from tests.compute.rebuilding import (
     rebuild,
     rebuild_well,
     state,
+    until_volume,
     volume,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -68,14 +70,13 @@ async def test_step_1_and_2_leave_one_empty_attachment_and_step_4_the_volume_res
     between = Between(cloud)
     between.answer("POST", "/action os-reimage", 500)
     await rebuild(cloud, server_id)
-    seen: set[tuple[str, str]] = set()
     cloud.driver().knobs.hold("replace")
-    for _ in range(400):
-        listed = await attachments_of(cloud, volume_id)
-        seen.add((await cloud.volume_status(volume_id), ",".join(word for _, word in listed)))
-        if (await cloud.volume_status(volume_id)) == "downloading":
-            break
-    assert ("reserved", "reserved") in seen
+
+    async def is_reserved() -> bool:
+        words = [word for _, word in await attachments_of(cloud, volume_id)]
+        return (await cloud.volume_status(volume_id), words) == ("reserved", ["reserved"])
+
+    await until(is_reserved, "the volume has an attachment that nobody uses, and no other")
     assert [one for one, _ in await attachments_of(cloud, volume_id)] != [old]
     assert await cloud.connections() == []
     cloud.driver().knobs.release("replace")
@@ -89,9 +90,7 @@ async def test_step_3_saves_the_new_attachment_and_step_6_waits_for_the_event(
     server_id, volume_id = await make_booted(cloud)
     cloud.driver().knobs.hold("replace")
     await rebuild(cloud, server_id)
-    for _ in range(400):
-        if (await cloud.volume_status(volume_id)) == "downloading":
-            break
+    await until_volume(cloud, volume_id, "downloading")
     shown = (await cloud.attachments(server_id))[0]["attachment_id"]
     assert await attachments_of(cloud, volume_id) == [(shown, "reserved")]
     assert await state(cloud, server_id) == ("REBUILD", "rebuilding")

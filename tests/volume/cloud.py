@@ -26,9 +26,9 @@ from mooring.volume.volumes import statuses
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
 from tests.image_shelf import ImageShelf
+from tests.waiting import until
 
 T = TypeVar("T")
-MOST_TURNS = 10_000
 
 SERVER = "11111111-1111-4111-8111-111111111111"
 SERVER_2 = "22222222-2222-4222-8222-222222222222"
@@ -134,11 +134,11 @@ class VolumeCloud(SimulatedCloud):
     async def until_pre_empted(self) -> None:
         """Return once one that is at work was told to end for another."""
         told = select(SagaRow.id).where(SagaRow.state != "ended", SagaRow.abort != 0)
-        for _ in range(MOST_TURNS):
-            if await self.store.read(lambda tx: tx.scalar(told)) is not None:
-                return
-            await asyncio.sleep(0)
-        raise AssertionError("Nobody was told.")
+
+        async def is_told() -> bool:
+            return await self.store.read(lambda tx: tx.scalar(told)) is not None
+
+        await until(is_told, "one that is at work is told to end")
 
     async def make(self, *, size: int = 1, user: str = "member", **fields: Any) -> str:
         """Make a volume and return its id once its fate is known."""
