@@ -134,6 +134,7 @@ def _wanted(
         emulator_user=settings.emulator_user,
         copy_listen=settings.copy_listen,
         copy_mib_per_s=settings.copy_mib_per_s,
+        image_reserve_mib=settings.image_reserve_mib,
     )
 
 

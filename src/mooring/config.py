@@ -169,7 +169,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 1048576
     image_reserve_mib: Annotated[
         int,
-        Meta(description="MiB that uploads, and backups beside them, leave free.", ge=0),
+        Meta(
+            description="MiB that uploads, backups beside them and hosts' images leave free.", ge=0
+        ),
     ] = 256
     image_count_uploading: Annotated[
         int, Meta(description="Most uploads of images that a project has at a time; 0: any.", ge=0)

@@ -129,9 +129,9 @@ MUTANTS = [
     ),
     Mutant(
         "the hash of an image is not compared",
-        "agent/images.py",
-        "    if spec.os_hash_value and digest.hexdigest() != spec.os_hash_value.lower():\n",
-        "    if not digest.hexdigest():\n",
+        "agent/streams.py",
+        "    if not spec.os_hash_value or found.hexdigest() == spec.os_hash_value.lower():\n",
+        "    if found.hexdigest():\n",
         IMAGES,
     ),
     Mutant(

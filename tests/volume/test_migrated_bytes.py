@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,9 @@ from msgspec.structs import replace
 from mooring.agent.drivers.directory import DirectoryDriver
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.captures import DiskFormat
+from mooring.agent_api.transport import Forward, Request, Response
+from mooring.errors import Unavailable
+from mooring.limits import CAPTURE_PIECE_BYTES
 from tests.cloud import SimulatedCloud
 from tests.volume.movers import VOLUMES
 
@@ -87,6 +91,44 @@ async def test_the_bytes_of_a_volume_come_along(cloud: SimulatedCloud, tmp_path:
             held = [one.volume_id for one in await pool(cloud, other).volumes()]
             assert held == ([volume_id] if other == name else [])
             assert await pool(cloud, other).leftovers() == []
+
+
+async def test_what_was_broken_off_on_the_way_goes_on_where_it_was(
+    cloud: SimulatedCloud, tmp_path: Path
+) -> None:
+    data = random.Random(12).randbytes(15 * MIB)
+    (tmp_path / "data").write_bytes(data)
+    volume_id, at = await make(cloud)
+    disk_format, path = file_of(cloud, at, volume_id)
+    convert = ("qemu-img", "convert", "-n", "-f", "raw", "-O", disk_format)
+    await run(*convert, str(tmp_path / "data"), path)
+    offsets: list[int] = []
+
+    async def break_off(request: Request, forward: Forward) -> Response:
+        place = urlsplit(request.target)
+        if request.method == "GET" and place.path.endswith("/data"):
+            offsets.append(int(parse_qs(place.query)["offset"][0]))
+            if len(offsets) == 3:
+                raise Unavailable("The host is out of breath.")
+        return await forward(request)
+
+    cloud.deliver_to_host = break_off
+    host, name = next((host, names[0]) for host, names in POOLS.items() if at not in names)
+    value: dict[str, Any] = {"host": f"{host}@directory#{name}"}
+    where = f"{VOLUMES}/{volume_id}/action"
+    answer = await cloud.do("POST", where, {"os-migrate_volume": value}, user="admin")
+    assert answer is not None
+    assert answer.status == 202, answer.content
+    await cloud.settle()
+    assert offsets[:3] == [0, CAPTURE_PIECE_BYTES, 2 * CAPTURE_PIECE_BYTES]
+    # What was still between the two when the one fell silent comes again, and nothing else.
+    assert min(offsets[3:]) > 0
+    disk_format, path = file_of(cloud, name, volume_id)
+    back = tmp_path / "back"
+    await run("qemu-img", "convert", "-f", disk_format, "-O", "raw", path, str(back))
+    with back.open("rb") as file:
+        assert file.read(16 * MIB) == data + bytes(MIB)
+    assert await cloud.complaints() == []
 
 
 def _around(at: str) -> list[tuple[str, str]]:

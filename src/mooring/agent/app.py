@@ -154,9 +154,15 @@ async def _build(
     for driver in (*drivers, *share_drivers):
         await driver.setup()
         stack.push_async_callback(driver.close)
-    images = ImageCache(settings.state_dir / "images", _look if simulated else qemu_img.check)
+    images = ImageCache(
+        settings.state_dir / "images",
+        _look if simulated else qemu_img.check,
+        reserve_bytes=settings.image_reserve_mib << 20,
+    )
     connections = _open_connections(settings, mounts, qemu_img, hypervisor, simulated=simulated)
     images.prepare()
+    sweeping = asyncio.create_task(images.keep_small())
+    stack.callback(sweeping.cancel)
     await connections.release_unused()
     tell.late_disks = _open_late_disks(hypervisor, connections, stack)
     agent = Agent(

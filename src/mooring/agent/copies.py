@@ -190,7 +190,7 @@ class Copies:
 
     async def _link_image(self, disk: OfferedDisk, path: Path) -> bool:
         """Take a disk from the cache of images, if that has what reads the same."""
-        image = self._images.find(disk.image_id) if disk.image_id else None
+        image = self._images.use(disk.image_id) if disk.image_id else None
         if image is None or image.size_bytes != disk.size_bytes:
             return False
         cached = self._images.path(disk.image_id)

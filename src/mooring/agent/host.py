@@ -183,6 +183,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
         volumes=held.volumes,
         shares=seen.shares,
         images=agent.images.images(),
+        brought=agent.images.brought(),
         connections=agent.connections.connected(),
         share_mounts=await agent.guest_shares.mounted() if agent.runs_guests else [],
         leftovers=[*leftovers, *await agent.mounts.unused()],

@@ -62,6 +62,15 @@ AGENT_EVENTS = 1000
 AGENT_IMAGE_BYTES = 2 * 1024**4
 """Largest image that an agent takes into its cache."""
 
+AGENT_IMAGE_KEEP_S = 86400.0
+"""How long an image that nobody uses stays in a host's cache: as long as with Nova."""
+
+AGENT_IMAGE_LEAST_S = 3600.0
+"""How long it stays when another needs its room: no operation that was promised it waits longer."""
+
+AGENT_IMAGE_SWEEP_S = 3600.0
+"""How often a host looks for such images."""
+
 AGENT_UNPLUG_ASK_S = 3.0
 """How long a guest is given to let go of a disk before it is asked again."""
 

@@ -175,7 +175,7 @@ async def _stand(call: Call[Agent]) -> Answer:
 
 def find_image(agent: Agent, image_id: str) -> CachedImage:
     """Return an image that a root disk is to lie over. Raises NotFound."""
-    if (image := agent.images.find(image_id)) is None:
+    if (image := agent.images.use(image_id)) is None:
         raise NotFound(
             f"Image {image_id} is not in the cache of host {agent.settings.name}; push it first."
         )

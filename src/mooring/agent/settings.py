@@ -145,6 +145,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     address, and any port that is free."""
     copy_mib_per_s: int = 0
     """How much it gives in a second, to all of them together; 0 for no bound."""
+    image_reserve_mib: int = 0
+    """Of the state directory's disk: what images leave free."""
     emulator_user: str = EMULATOR
     """Whom QEMU runs as under a libvirt that an agent of root brings along."""
     passages: tuple[Path, ...] = ()

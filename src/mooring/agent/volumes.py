@@ -12,7 +12,7 @@ from mooring.agent.host import Agent
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.sources import FileSource
 from mooring.agent_api import verbs
-from mooring.agent_api.images import ImageSpec
+from mooring.agent_api.images import Arrived, ImageSpec
 from mooring.agent_api.volumes import (
     Copying,
     Export,
@@ -30,9 +30,15 @@ handlers = Handlers[Agent]()
 async def show_image(call: Call[Agent]) -> Answer:
     """Answer an image of the cache."""
     image_id = call.path["image_id"]
-    if (image := call.agent.images.find(image_id)) is None:
+    if (image := call.agent.images.use(image_id)) is None:
         raise NotFound(f"Image {image_id} is not in the cache of {call.agent.settings.name}.")
     return Answer(body=image)
+
+
+@handlers.of(verbs.SHOW_ARRIVED)
+async def show_arrived(call: Call[Agent]) -> Answer:
+    """Answer how much has come of an image for an operation."""
+    return Answer(body=Arrived(await call.agent.images.arrived_bytes(call.path["image_id"])))
 
 
 @handlers.of(verbs.PUT_IMAGE)
@@ -262,7 +268,7 @@ async def _look_for(
 
 
 def _source(agent: Agent, image_id: str) -> SourceImage:
-    if (image := agent.images.find(image_id)) is None:
+    if (image := agent.images.use(image_id)) is None:
         raise NotFound(
             f"Image {image_id} is not in the cache of host {agent.settings.name}; push it first."
         )

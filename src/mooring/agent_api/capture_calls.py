@@ -92,9 +92,17 @@ class CaptureCalls(Calls):
         """Return a capture, or None where none was begun."""
         return await self.find(verbs.SHOW_VOLUME_CAPTURE, volume_id, image_id)
 
-    def read_volume_capture(self, volume_id: str, capture: Capture) -> AsyncIterator[bytes]:
-        """Yield the data of a capture, as `read_capture` does."""
-        return self._read_whole(verbs.READ_VOLUME_CAPTURE, volume_id, capture)
+    def read_volume_capture(
+        self, volume_id: str, capture: Capture, *, begins_at: int = 0
+    ) -> AsyncIterator[bytes]:
+        """Yield the data of a capture, as `read_capture` does, or what follows so many bytes.
+
+        Whether those that came before and these are sound together, who has both has to see.
+        """
+        verb = verbs.READ_VOLUME_CAPTURE
+        if begins_at:
+            return self._read_rest(verb, volume_id, capture, begins_at)
+        return self._read_whole(verb, volume_id, capture)
 
     async def delete_volume_capture(
         self,
@@ -135,6 +143,19 @@ class CaptureCalls(Calls):
                 "Delete it, and have it made anew."
             )
         yield held
+
+    async def _read_rest(
+        self, verb: Verb[bytes], of_id: str, capture: Capture, offset: int
+    ) -> AsyncIterator[bytes]:
+        while offset < capture.size_bytes:
+            piece = await self._read_piece(verb, (of_id, capture.image_id), offset)
+            if not piece:
+                raise Unavailable(
+                    f"The capture {capture.image_id} of {of_id} on host {self.name} ends after "
+                    f"{offset} bytes. Delete it, and have it made anew."
+                )
+            yield piece
+            offset += len(piece)
 
     async def _read_piece(self, verb: Verb[bytes], ids: tuple[str, str], offset: int) -> bytes:
         target = verb.target(*ids, offset=offset, length=CAPTURE_PIECE_BYTES)

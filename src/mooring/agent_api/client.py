@@ -23,7 +23,7 @@ from mooring.agent_api.copy_calls import CopyCalls
 from mooring.agent_api.disk_calls import DiskCalls
 from mooring.agent_api.guest_share_calls import GuestShareCalls
 from mooring.agent_api.hosts import Events, Host, Inventory
-from mooring.agent_api.images import CachedImage, ImageSpec
+from mooring.agent_api.images import Arrived, CachedImage, ImageSpec
 from mooring.agent_api.mirror_calls import MirrorCalls
 from mooring.agent_api.move_calls import MoveCalls
 from mooring.agent_api.overlay_calls import OverlayCalls
@@ -123,6 +123,10 @@ class AgentClient(
         """Return an image of the cache, or None."""
         return await self.find(verbs.SHOW_IMAGE, image_id)
 
+    async def arrived_bytes(self, image_id: str) -> int:
+        """Return how much of an image for an operation has come; 0 with the release before."""
+        return (await self.find(verbs.SHOW_ARRIVED, image_id) or Arrived(0)).size_bytes
+
     async def put_image(
         self,
         image_id: str,
@@ -132,7 +136,11 @@ class AgentClient(
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> CachedImage:
-        """Push an image into the cache; unread when it is there. Invalid: not as declared."""
+        """Push an image into the cache; unread when it is there.
+
+        Invalid: not as declared. NoCapacity. Unavailable: broken off, or less has come than it is
+        to go on from.
+        """
         target = verbs.PUT_IMAGE.target(image_id, **msgspec.to_builtins(spec))
         headers = self._headers(operation) | {"content-type": "application/octet-stream"}
         request = Request("PUT", target, headers, chunks)

@@ -77,6 +77,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
     volumes: list[VolumeFile] = []
     shares: list[HostedShare] = []
     images: list[CachedImage] = []
+    brought: dict[str, str] = {}
+    """Images that operations brought for themselves, or bring: the operation's key, by id."""
     connections: list[Connected] = []
     disks: list[SeenDisk] = []
     """The guests' volumes whose sizes could be read."""

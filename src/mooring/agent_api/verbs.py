@@ -27,7 +27,7 @@ from mooring.agent_api.disks import (
 )
 from mooring.agent_api.guest_shares import Mounted, MountRequest
 from mooring.agent_api.hosts import Events, Host, Inventory
-from mooring.agent_api.images import CachedImage
+from mooring.agent_api.images import Arrived, CachedImage
 from mooring.agent_api.mirrors import Mirroring, SwitchRequest
 from mooring.agent_api.moves import Arrival, Portrait, Progress
 from mooring.agent_api.overlays import ActiveFile, MergeRequest, OverlayRequest
@@ -143,6 +143,7 @@ SHOW_IMAGE = Verb("show_image", "GET", _IMAGE, None, CachedImage)
 PUT_IMAGE = Verb(
     "put_image", "PUT", _IMAGE, None, CachedImage, "delete_image", shared=True, patient=True
 )
+SHOW_ARRIVED = Verb("show_arrived", "GET", f"{_IMAGE}/arrived", None, Arrived)
 DELETE_IMAGE = Verb("delete_image", "DELETE", _IMAGE, None, NoneType, shared=True)
 
 LIST_SERVERS = Verb("list_servers", "GET", "/servers", None, list[Guest])

@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.agent_api.hosts import Inventory
 from mooring.agent_api.servers import Guest
-from mooring.agent_api.verbs import DELETE_SERVER, UNPLUG_DISK
+from mooring.agent_api.verbs import DELETE_IMAGE, DELETE_SERVER, UNPLUG_DISK
 from mooring.doctor import storage
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
@@ -45,6 +45,7 @@ def look(books: Books) -> Iterator[Finding]:
         yield from _guests(books, inventory)
         yield from _sizes(books, inventory)
         yield from _leftovers(books, inventory)
+        yield from _brought(books, inventory)
         yield from _connections(books, inventory)
 
 
@@ -335,6 +336,16 @@ def _leftovers(books: Books, inventory: Inventory) -> Iterator[Finding]:
         if books.is_busy(f"server:{server_id}"):
             continue
         yield Finding(path, "orphan", f"a file on host {inventory.name} of nothing", _REPORT)
+
+
+def _brought(books: Books, inventory: Inventory) -> Iterator[Finding]:
+    at_work = {work.id for work in books.work}
+    for image_id, key in inventory.brought.items():
+        saga = key.partition(".")[0]
+        if saga in at_work or books.owes(inventory.name, DELETE_IMAGE.target(image_id)):
+            continue
+        message = f"host {inventory.name} has it for operation {saga}, which has ended"
+        yield Finding(f"image {image_id}", "orphan", message, _REPORT)
 
 
 def _connections(books: Books, inventory: Inventory) -> Iterator[Finding]:

@@ -131,10 +131,14 @@ async def bring(run: Run[Volume], agent: AgentClient, backup_id: str, image_id: 
         size_bytes=manifest.size_bytes,
         os_hash_algo="sha256",
         os_hash_value=manifest.sha256,
+        for_operation=True,
+        begins_at=await agent.arrived_bytes(image_id),
     )
     reading = _Reading(store, manifest)
     try:
-        await agent.put_image(image_id, spec, reading.chunks(run), operation=run.operation)
+        await agent.put_image(
+            image_id, spec, reading.chunks(run, spec.begins_at), operation=run.operation
+        )
     except MooringError as error:
         if reading.failure is None:
             raise
@@ -149,12 +153,15 @@ class _Reading:
         self._store, self._manifest = store, manifest
         self.failure: MooringError | None = None
 
-    async def chunks(self, run: Run[Volume]) -> AsyncIterator[bytes]:
-        """Yield the data."""
+    async def chunks(self, run: Run[Volume], begins_at: int) -> AsyncIterator[bytes]:
+        """Yield the data after so many bytes."""
         told, done_bytes = 0, 0
         for number, piece in enumerate(self._manifest.pieces):
-            yield await self._read(number, piece)
             done_bytes += piece.size_bytes
+            if done_bytes <= begins_at:
+                continue
+            left = done_bytes - begins_at
+            yield (await self._read(number, piece))[-left:]
             if (percent := 100 * done_bytes // self._manifest.size_bytes) > told:
                 told = percent
                 await run.progress(percent)

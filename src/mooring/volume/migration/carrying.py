@@ -66,7 +66,7 @@ async def remove_capture(
 async def carry(run: Run[Volume], volume_id: str, move: Move) -> None:
     """Bring the file to the target, which has it whole and checked then.
 
-    What was broken off is begun anew. Raises Conflict when the source has the file no more.
+    What was broken off goes on where it was. Raises Conflict when the source has the file no more.
     """
     source = await backends.agent_of(run, move.source)
     target = await backends.agent_of(run, move.target)
@@ -83,8 +83,10 @@ async def carry(run: Run[Volume], volume_id: str, move: Move) -> None:
         size_bytes=made.size_bytes,
         os_hash_algo="sha256",
         os_hash_value=made.sha256,
+        for_operation=True,
+        begins_at=await target.arrived_bytes(move.copy_id),
     )
-    pieces = _followed(run, source, volume_id, made)
+    pieces = _followed(run, source, volume_id, made, spec.begins_at)
     await target.put_image(move.copy_id, spec, pieces, operation=run.operation)
 
 
@@ -95,11 +97,11 @@ async def remove_carried(run: Run[Volume], move: Move, operation: Operation) -> 
 
 
 async def _followed(
-    run: Run[Volume], source: AgentClient, volume_id: str, made: Capture
+    run: Run[Volume], source: AgentClient, volume_id: str, made: Capture, sent: int
 ) -> AsyncIterator[bytes]:
-    """Yield the file's pieces, and tell how far it is."""
-    told, sent = 0, 0
-    async for piece in source.read_volume_capture(volume_id, made):
+    """Yield the file's pieces after so many bytes, and tell how far it is."""
+    told = 0
+    async for piece in source.read_volume_capture(volume_id, made, begins_at=sent):
         yield piece
         sent += len(piece)
         percent = min(99, 100 * sent // made.size_bytes)
