@@ -24,6 +24,7 @@ from mooring.agent_api.servers import RootDisk, ServerSpec
 from mooring.agent_api.transport import Forward, InProcess, Request, Response
 from mooring.agent_api.volumes import VolumeSpec
 from mooring.errors import Bug, Conflict, Invalid, NotFound, Unavailable
+from mooring.fence.journal import Journal
 from mooring.fence.operation import Operation
 from tests.agent.hosts import IMAGE_ID, TestHost, new_id, open_host, operation, spec_of, stream
 
@@ -316,3 +317,28 @@ async def test_a_volume_too_small_for_its_image_is_refused(tmp_path: Path) -> No
         spec = VolumeSpec(pool="local", size_gib=0)
         with pytest.raises(Invalid, match="at least 1 GiB"):
             await host.client.put_volume(new_id(), spec, operation=operation())
+
+
+async def test_an_agent_killed_right_after_a_reboot_does_not_believe_answers_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server_id, named = new_id(), operation()
+    async with open_world(tmp_path) as world:
+        await world.host.push_image()
+        await world.client.put_server(server_id, SERVER, operation=named)
+        world.hypervisor.crash(server_id)
+    (tmp_path / "boot_id").write_text("another boot", "ascii")
+
+    async def die(_: Journal) -> None:
+        raise Unavailable("The agent's journal has no room left on its disk.")
+
+    with monkeypatch.context() as killed:
+        killed.setattr(Journal, "forget_answers", die)
+        with pytest.raises(Unavailable):
+            async with open_world(tmp_path):
+                pass
+    async with open_world(tmp_path) as world:
+        await world.client.put_server(server_id, SERVER, operation=named)
+        guest = await world.client.show_server(server_id)
+        assert guest is not None
+        assert guest.state == "running"

@@ -252,19 +252,27 @@ async def _look_at(journal: Journal, boot_file: Path) -> None:
     """After a reboot forget what was answered: the guests are gone."""
     if _has_rebooted(boot_file):
         await journal.forget_answers()
+    # Only now: an agent that dies before leaves it to the next one to forget them.
+    _note_boot(boot_file)
     for call in await journal.unfinished():
         log.info("a verb was interrupted", verb=call.verb, resource=call.resource)
 
 
 def _has_rebooted(boot_file: Path) -> bool:
-    """Return whether the machine started anew since the last agent did, and note this start."""
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
-    known = boot_file.read_text("ascii") if boot_file.exists() else boot_id
+    """Return whether the machine started anew since the last agent noted that it did."""
+    return boot_file.exists() and boot_file.read_text("ascii") != _read_boot_id()
+
+
+def _note_boot(boot_file: Path) -> None:
+    """Note which start of the machine this agent has seen."""
     # Were it lost with a power failure, answers from before would count after it.
     fresh = boot_file.with_suffix(".new")
-    fresh.write_text(boot_id, "ascii")
+    fresh.write_text(_read_boot_id(), "ascii")
     finish(fresh, boot_file)
-    return known != boot_id
+
+
+def _read_boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
 
 
 async def _start_hypervisor(
