@@ -6,7 +6,9 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from mooring.agent.settings import PoolSettings
 from mooring.compute.hosts import fencing
 from mooring.compute.hosts.silence import Silence
 from mooring.limits import FENCE_POLL_S
@@ -186,3 +188,20 @@ async def test_no_host_is_fenced_by_itself_unless_that_is_wanted(
         cloud.ended_hosts.add("host1")
         await _Watch(cloud).pass_time(300.0)
         assert cloud.fence.asked == []
+
+
+async def test_a_host_with_a_pool_that_cannot_be_read_is_not_silent(tmp_path: Path) -> None:
+    made = ComputeCloud(tmp_path, hosts=_HOSTS, evacuate_after_s=120)
+    pool = PoolSettings(name="files", driver="directory", format="raw")
+    made.hosts["host1"] = replace(made.hosts["host1"], pools=(pool,))
+    async with made as cloud:
+        watch = _Watch(cloud)
+        await watch.pass_time(30.0)
+        # As a file system leaves a file after a power loss, or a disk that failed.
+        records = cloud.hosts["host1"].state_dir / "volumes" / ".mooring"
+        (records / "volume-0f9a1f3e-54f4-4b1a-9d1a-6b1f0d9f7c11.json").write_bytes(b'{"form')
+        await watch.pass_time(150.0)
+        assert cloud.fence.asked == []
+        path = "/os-services?binary=nova-compute&host=host1"
+        [service] = (await cloud.ask("GET", path, user="admin")).key("services")
+        assert service["state"] == "up"

@@ -94,6 +94,10 @@ class Pools:
         except (Unavailable, Invalid) as error:
             log.warning("a pool cannot be used", pool=name, reason=str(error))
             return tell(error.public)
+        except Exception as error:
+            # A host that did not answer for it would seem dead, and be fenced with all its guests.
+            log.exception("a pool cannot be read", pool=name)
+            return tell(_unreadable(name, error))
 
     async def _wait(self, driver: Counted[P], name: str) -> P:
         if (asked := self._asked.get(driver)) is None:
@@ -117,6 +121,10 @@ async def look_at_volumes(drivers: Mapping[str, VolumeDriver]) -> SeenVolumes:
             log.warning("a pool of volumes cannot be read", pool=name, reason=str(error))
             seen.unread.append(name)
             continue
+        except Exception:
+            log.exception("a pool of volumes cannot be read", pool=name)
+            seen.unread.append(name)
+            continue
         seen.volumes += volumes
         seen.leftovers += leftovers
     return seen
@@ -132,6 +140,17 @@ async def look_at_shares(drivers: Mapping[str, ShareDriver]) -> SeenShares:
             log.warning("a pool of shares cannot be read", pool=name, reason=str(error))
             seen.unread.append(name)
             continue
+        except Exception:
+            log.exception("a pool of shares cannot be read", pool=name)
+            seen.unread.append(name)
+            continue
         seen.shares += shares
         seen.leftovers += leftovers
     return seen
+
+
+def _unreadable(name: str, error: Exception) -> str:
+    return (
+        f"Pool {name} cannot be read ({type(error).__name__}); the agent's log says why. Its host "
+        "and its other pools have no part in it."
+    )
