@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -36,6 +37,27 @@ async def test_files_of_a_guest_that_is_not_there_are_left_over(kept: GuestFiles
     assert kept.leftovers({"one"}) == [str(kept.directory / "other")]
     kept.remove("other")
     assert kept.leftovers({"one"}) == []
+
+
+async def test_a_console_on_a_full_disk_makes_room_and_no_host_fail(
+    kept: GuestFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, talking = (kept.console_path(name) for name in ("gone", "talking"))
+    for console in (gone, talking):
+        console.parent.mkdir()
+    # As one that is removed between the look for it and the look at it.
+    gone.symlink_to("nowhere")
+    talking.write_bytes(b"x" * (2 * MIB + 1))
+
+    def fill(self: Path, content: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(content[:4096])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fill)
+    kept.trim_consoles()
+    assert talking.stat().st_size == 0
+    assert [path.name for path in talking.parent.iterdir()] == ["console.log"]
 
 
 @pytest.mark.parametrize(

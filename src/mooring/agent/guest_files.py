@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
+
+import structlog
 
 from mooring import qcow2
 from mooring.agent import files
@@ -17,6 +20,7 @@ from mooring.agent_api.images import CachedImage
 from mooring.errors import Invalid, MooringError
 from mooring.fence.threads import run_to_end
 
+log = structlog.get_logger()
 ROOT_FORMAT = "qcow2"
 ROOT, BASE = f"root.{ROOT_FORMAT}", "base"
 RESCUE, RESCUE_BASE = f"rescue.{ROOT_FORMAT}", "rescue-base"
@@ -207,14 +211,18 @@ class GuestFiles:
         return tail(text.decode("utf-8", "replace"), lines)
 
     def trim_consoles(self) -> None:
-        """Keep guests from filling the disk through their consoles."""
+        """Keep guests from filling the disk through their consoles.
+
+        What goes wrong with one is logged: no host is unwell by what one guest says.
+        """
         for current in self._directory.glob("*/console.log"):
-            if current.stat().st_size > 2 * AGENT_CONSOLE_BYTES:
-                written = current.with_name(f"console{files.PARTIAL}")
-                written.write_bytes(_read_end(current))
-                written.replace(_old(current))
-                # QEMU appends, so it goes on at the new end.
-                os.truncate(current, 0)
+            try:
+                _trim(current)
+            except FileNotFoundError:
+                # Its guest was removed meanwhile.
+                continue
+            except OSError as error:
+                log.warning("a console is not kept small", path=str(current), reason=str(error))
 
     def remove(self, server_id: str) -> None:
         """Remove all that is a guest's own."""
@@ -242,6 +250,23 @@ def _clear(own: Path) -> None:
     own.mkdir(mode=0o711, parents=True, exist_ok=True)
     for left in own.glob(f"*{files.PARTIAL}"):
         left.unlink(missing_ok=True)
+
+
+def _trim(current: Path) -> None:
+    """Keep the end of a console that is too long; on a full disk nothing but what comes."""
+    if current.stat().st_size <= 2 * AGENT_CONSOLE_BYTES:
+        return
+    written = current.with_name(f"console{files.PARTIAL}")
+    try:
+        written.write_bytes(_read_end(current))
+        written.replace(_old(current))
+    except OSError as error:
+        written.unlink(missing_ok=True)
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        log.warning("the end of a console is not kept: the disk is full", path=str(current))
+    # QEMU appends, so it goes on at the new end.
+    os.truncate(current, 0)
 
 
 def _old(current: Path) -> Path:
