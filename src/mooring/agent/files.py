@@ -70,7 +70,10 @@ def sync_directory(path: Path) -> None:
 
 
 def write_record(path: Path, record: Struct, *, forced: bool = False, host: str = "") -> None:
-    """Write a record, replacing the one before in one go; `forced` to disk, too."""
+    """Write a record, replacing the one before in one go; `forced` to disk, too.
+
+    One that is not may be lost with the power, and the one before with it.
+    """
     with full_disk_told(path):
         written = partial(path, "", host) if host else path.with_name(path.name + PARTIAL)
         written.write_bytes(msgspec.json.encode(record))
@@ -81,11 +84,21 @@ def write_record(path: Path, record: Struct, *, forced: bool = False, host: str 
 
 
 def read_record(path: Path, kind: type[S]) -> S | None:
-    """Return the record of a file, None when there is none."""
+    """Return the record of a file, None when there is none. Raises Unavailable: it is damaged.
+
+    File systems leave an empty file of one that was not forced to disk before the power went.
+    """
     try:
-        return typed.decode(path.read_bytes(), kind)
+        content = path.read_bytes()
+        return typed.decode(content, kind) if content else None
     except FileNotFoundError:
         return None
+    except msgspec.MsgspecError as error:
+        raise Unavailable(
+            f"The record {path} is damaged, so what it was of cannot be used. See to the disk, and "
+            "restore the file from a backup, or move it away to have it forgotten.",
+            private=str(error),
+        ) from error
 
 
 @contextmanager

@@ -204,7 +204,8 @@ class FileVolumes(WithoutFence, ABC):
         await self._run(rename)
 
     def _take_name(self, volume_id: str, record: Record, written: Path, path: Path) -> None:
-        files.write_record(self.record_path(volume_id), record, host=self._host)
+        # Without it nobody could tell what the data are, which a guest may force to disk at once.
+        files.write_record(self.record_path(volume_id), record, forced=True, host=self._host)
         files.finish(written, path)
 
     def _take_place(self, known: VolumeFile, written: Path, path: Path) -> None:
@@ -347,9 +348,7 @@ class FileVolumes(WithoutFence, ABC):
         with self._records:
             record = files.read_record(path, Record)
             if record is not None and (changed := change(record)) != record:
-                # Without the chain nobody could tell what the files are worth.
-                forced = changed.chain is not None
-                files.write_record(path, changed, forced=forced, host=self._host)
+                files.write_record(path, changed, forced=True, host=self._host)
 
     def _volumes(self) -> list[VolumeFile]:
         names = sorted(path.stem for path in (self.directory / RECORDS).glob(f"{PREFIX}*.json"))

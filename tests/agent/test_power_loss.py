@@ -1,0 +1,92 @@
+"""What a loss of power leaves of an agent's records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.qemu_img import QemuImg
+from mooring.agent.run import Runner
+from mooring.agent.settings import PoolSettings
+from mooring.agent_api.volumes import VolumeFile
+from mooring.errors import Unavailable
+from mooring.fence.journal import Journal
+from tests.agent.hosts import IMAGE_ID, new_id, open_host
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def driver(tmp_path: Path, journal: Journal) -> AsyncGenerator[DirectoryDriver]:
+    pool = PoolSettings(name="local", format="raw")
+    made = DirectoryDriver(pool, tmp_path / "pool", "h1", QemuImg(Runner(journal)))
+    await made.setup()
+    yield made
+    await made.close()
+
+
+class Disk:
+    """Knows which files, as they are now, were forced to disk since it looks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._forced = set[tuple[int, int]]()
+        force = os.fsync
+
+        def note(handle: int) -> None:
+            found = os.fstat(handle)
+            self._forced.add((found.st_ino, found.st_mtime_ns))
+            force(handle)
+
+        monkeypatch.setattr(os, "fsync", note)
+
+    def has(self, path: Path) -> bool:
+        found = path.stat()
+        return (found.st_ino, found.st_mtime_ns) in self._forced
+
+
+@pytest.mark.hosts
+async def test_what_a_volume_is_is_on_disk_when_it_is_made_or_exported(
+    driver: DirectoryDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, volume_id = Disk(monkeypatch), new_id()
+    made = VolumeFile(volume_id=volume_id, pool="local", size_gib=1, format="raw")
+    await driver.create(made, None, "s.create")
+    record = driver.record_path(volume_id)
+    assert disk.has(record)
+    assert disk.has(record.parent)
+    await driver.export(volume_id, "a1", {"host": "h1"})
+    assert disk.has(record)
+
+
+async def test_an_empty_record_is_none_and_its_volume_can_be_deleted(
+    driver: DirectoryDriver,
+) -> None:
+    volume_id = new_id()
+    driver.path(volume_id).write_bytes(b"data")
+    driver.record_path(volume_id).touch()
+    assert (await driver.stats()).volumes == 0
+    assert await driver.volumes() == []
+    files = [str(driver.record_path(volume_id)), str(driver.path(volume_id))]
+    assert await driver.leftovers() == files
+    await driver.delete(volume_id)
+    assert await driver.leftovers() == []
+
+
+async def test_a_damaged_record_is_named(driver: DirectoryDriver) -> None:
+    record = driver.record_path(new_id())
+    record.write_bytes(b'{"format":')
+    with pytest.raises(Unavailable, match=f"{record.name} is damaged"):
+        await driver.stats()
+
+
+async def test_an_image_with_an_empty_record_comes_anew(tmp_path: Path) -> None:
+    async with open_host(tmp_path) as (host, _):
+        await host.push_image()
+        (tmp_path / "images" / f"{IMAGE_ID}.json").write_bytes(b"")
+        assert await host.client.show_image(IMAGE_ID) is None
+        await host.push_image()
+        assert await host.client.show_image(IMAGE_ID) is not None
