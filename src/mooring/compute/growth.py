@@ -117,7 +117,7 @@ BOUNDS: tuple[Bound[Compute], ...] = (
     Bound(AggregateHost, "made by administrators alone"),
     Bound(QuotaLimit, "set by administrators alone"),
     Bound(QuotaDefault, "set by administrators alone"),
-    Bound(QuotaLock, "one for each project"),
+    Bound(QuotaLock, "one for each project, and for each user that made a key pair"),
     Bound(ShareMapping, "gone when the server has let go of the share"),
     Bound(SharePlace, "one for each host that is let in to it"),
 )

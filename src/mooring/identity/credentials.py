@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from sqlalchemy import delete, func, select
 
 from mooring.errors import Conflict, Forbidden, Invalid, NotFound
-from mooring.identity import bodies
+from mooring.identity import bodies, users
 from mooring.identity.tables import ApplicationCredentialRow
 from mooring.row_limits import IDENTITY_CREDENTIALS, IDENTITY_DESCRIPTION_CHARACTERS
 from mooring.web import words
@@ -55,6 +55,8 @@ def create(
     if new.access_rules:
         raise Invalid("Access rules are not supported here. Leave access_rules out, or empty.")
     user_id = worth.user.id
+    # Nobody else makes one for the same user until the transaction ends.
+    users.find(tx, user_id)
     taken = select(ApplicationCredentialRow.id).where(
         ApplicationCredentialRow.user_id == user_id, ApplicationCredentialRow.name == new.name
     )

@@ -60,7 +60,7 @@ def add(
     tx: Session, who: Who, image_id: str, member_id: str, *, now: datetime, require: Require
 ) -> Member:
     """Share an image with a project. Raises NotFound, Forbidden, Conflict, OverQuota."""
-    image = images.visible(tx, who, image_id)
+    image = images.changeable(tx, who, image_id)
     require("add_member", image.target())
     if image.visibility != "shared":
         raise Forbidden(
@@ -68,7 +68,7 @@ def add(
             "visibility to shared first."
         )
     count = select(func.count()).select_from(MemberRow).where(MemberRow.image_id == image_id)
-    if tx.scalar(count) == limits.IMAGE_MEMBERS:
+    if (tx.scalar(count) or 0) >= limits.IMAGE_MEMBERS:
         raise OverQuota(
             f"Image {image_id} has {limits.IMAGE_MEMBERS} members, the most there can be. Remove "
             "one first."

@@ -61,9 +61,9 @@ def sum_usage(tx: Session, project_id: str, user_id: str | None = None) -> Usage
     return used
 
 
-def hold(tx: Session, project_id: str) -> None:
-    """Let nobody else add to this project's usage until the transaction ends."""
-    _hold.run(tx, {"project_id": project_id, "takings": 1})
+def hold(tx: Session, owner_id: str) -> None:
+    """Let nobody else add to what a project, or a user, has until the transaction ends."""
+    _hold.run(tx, {"project_id": owner_id, "takings": 1})
 
 
 def check(tx: Session, project_id: str, wanted: Usage) -> None:

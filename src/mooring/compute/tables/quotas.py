@@ -27,7 +27,10 @@ class QuotaDefault(Base):
 
 
 class QuotaLock(Base):
-    """Locked while a project's usage is summed up and added to; usage itself is never stored."""
+    """Locked while a project's usage is summed up and added to; usage itself is never stored.
+
+    So are a user's key pairs, under the user's id.
+    """
 
     __tablename__ = "quota_locks"
 

@@ -116,6 +116,8 @@ def _check_name(name: str, version: Version) -> None:
 
 
 def _keep(tx: Session, call: Call[Compute], wanted: NewKeypair, key: KeyMaterial) -> Keypair:
+    # They are the user's, whichever project it asks in.
+    quota.hold(tx, wanted.user_id)
     most = quota.find_limits(tx, call.who.project_id)["key_pairs"]
     if most != quota.UNLIMITED and keypairs.count(tx, wanted.user_id) >= most:
         raise OverQuota(
