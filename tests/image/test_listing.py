@@ -160,3 +160,13 @@ async def join(images: list[dict[str, Any]], sort: str, limit: int) -> None:
                 joined += body["images"]
                 path = body["next"].removeprefix("/v2") if "next" in body else None
             assert joined == whole
+
+
+@anywhere
+async def test_a_marker_that_is_not_seen_tells_nothing(cloud: ImageCloud) -> None:
+    await cloud.make(name="a")
+    secret = await cloud.make("stranger", name="m", visibility="private")
+    for order in ("", "sort=name:desc&", "sort=size:asc&"):
+        refused = await cloud.ask("GET", f"/images?{order}marker={secret}")
+        assert refused.status == 400
+    assert await names(cloud, f"sort=name:desc&marker={secret}", user="admin") == ["a"]

@@ -334,3 +334,19 @@ async def test_only_manila_s_own_header_chooses_the_version(cloud: ShareCloud) -
     assert old.status == 202
     await cloud.settle()
     assert (await cloud.act(share_id, "os-extend", {"new_size": 3}, version="2.7")).status == 404
+
+
+async def test_neither_marker_nor_order_tell_of_others_shares(cloud: ShareCloud) -> None:
+    share_id = await cloud.make(name="m")
+    body = {"share": {"size": 1, "share_proto": "NFS", "name": "a"}}
+    await cloud.ask("POST", "/shares", body, user="stranger")
+    for order in ("", "sort_key=name&sort_dir=desc&"):
+        refused = await cloud.ask("GET", f"/shares?{order}marker={share_id}", user="stranger")
+        assert refused.status == 404
+    assert (await cloud.ask("GET", "/shares?sort_key=host", user="stranger")).status == 400
+    assert (await cloud.ask("GET", "/shares?sort_key=host", user="admin")).status == 200
+    public = {"share": {"is_public": True}}
+    assert (await cloud.ask("PUT", f"/shares/{share_id}", public, user="admin")).status == 200
+    path = f"/shares?is_public=True&sort_key=name&sort_dir=desc&marker={share_id}"
+    listed = await cloud.ask("GET", path, user="stranger")
+    assert [one["name"] for one in listed.key("shares")] == ["a"]

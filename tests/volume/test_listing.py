@@ -215,3 +215,13 @@ async def test_the_newest_version_is_3_71(cloud: VolumeCloud) -> None:
     shown = await cloud.show(await cloud.make())
     assert shown["shared_targets"] is False
     assert shown["created_at"].endswith("00:00.000000")
+
+
+async def test_a_marker_of_another_project_tells_nothing(cloud: VolumeCloud) -> None:
+    secret = await cloud.make(name="m", user="stranger")
+    await cloud.make(name="a")
+    for order in ("", "sort=name:desc&", "sort=size:asc&"):
+        refused = await cloud.ask("GET", f"/volumes?{order}marker={secret}")
+        assert refused.status == 404
+    listed = await cloud.ask("GET", f"/volumes?marker={secret}&all_tenants=1", user="admin")
+    assert listed.status == 200

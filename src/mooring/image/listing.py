@@ -14,7 +14,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select
 
 from mooring.errors import Invalid
-from mooring.image import attributes, records
+from mooring.image import attributes, images, records
 from mooring.image.records import Record
 from mooring.image.tables import ImageRow, MemberRow, PropertyRow, TagRow
 from mooring.web import words
@@ -78,7 +78,7 @@ def find(tx: Session, who: Who, conditions: Sequence[Condition], page: Page) -> 
         order.append(("id", order[-1][1] if order else "desc"))
     query = select(ImageRow.id).where(*conditions)
     if page.marker is not None:
-        query = query.where(_after(tx, page.marker, order))
+        query = query.where(_after(tx, who, page.marker, order))
     for key, direction in order:
         column = SORT_KEYS[key]
         query = query.order_by(column.asc() if direction == "asc" else column.desc())
@@ -216,11 +216,13 @@ _READERS: dict[str, Callable[[str, str], Condition]] = {
 """How each filter is read; any other name is that of a property."""
 
 
-def _after(tx: Session, marker: str, order: Sequence[tuple[str, str]]) -> Condition:
+def _after(tx: Session, who: Who, marker: str, order: Sequence[tuple[str, str]]) -> Condition:
     """Return what stands behind the marker in this order. Raises Invalid when it is not there."""
     columns = [SORT_KEYS[key] for key, _ in order]
     row = tx.execute(select(*columns).where(ImageRow.id == marker)).first()
-    if row is None:
+    # Of an image that is not seen, its place among those that are would tell what it is.
+    found = records.load(tx, [marker], who.project_id) if row is not None else []
+    if row is None or not any(images.can_see(who, one) for one in found):
         raise Invalid(f"Invalid marker: there is no image {marker[:64]!r}.")
     behind: list[Condition] = []
     for at, (_, direction) in enumerate(order):

@@ -59,17 +59,28 @@ class Page(Protocol):
 
 
 def page_of(
-    tx: Session, wanted: Select[Any], columns: Mapping[str, Column], page: Page
+    tx: Session,
+    wanted: Select[Any],
+    columns: Mapping[str, Column],
+    page: Page,
+    *seen: ColumnElement[bool],
 ) -> list[Row[Any]]:
     """Return one page of what is wanted; `columns` are by their keys. Raises NotFound.
 
-    That is for a marker that names no row.
+    That is for a marker that names no row which is `seen`, whether it is wanted or not: of others
+    the place among the caller's own would tell what they hold.
     """
     if page.marker:
         keys = [(_orderable(columns[name]), way == "desc") for name, way in page.sort]
-        wanted = wanted.where(_after(tx, columns["id"], keys, page.marker))
+        named = and_(columns["id"] == page.marker, *seen)
+        wanted = wanted.where(_after(tx, named, keys, page.marker))
     wanted = wanted.order_by(*in_order(page.sort, columns))
     return list(tx.execute(wanted.offset(page.offset).limit(page.limit)).all())
+
+
+def of_project(column: Column, project_id: str | None) -> list[ColumnElement[bool]]:
+    """Return the condition on whose rows are seen; none where those of all projects are."""
+    return [] if project_id is None else [column == project_id]
 
 
 def in_order(
@@ -89,9 +100,12 @@ def has_pair(tx: Session, column: Column, key: str, value: str) -> ColumnElement
 
 
 def _after(
-    tx: Session, key_column: Column, keys: Sequence[tuple[ColumnElement[Any], bool]], marker: str
+    tx: Session,
+    named: ColumnElement[bool],
+    keys: Sequence[tuple[ColumnElement[Any], bool]],
+    marker: str,
 ) -> ColumnElement[bool]:
-    found = tx.execute(select(*(key for key, _ in keys)).where(key_column == marker)).first()
+    found = tx.execute(select(*(key for key, _ in keys)).where(named)).first()
     if found is None:
         raise NotFound(f"Marker {marker} could not be found.")
     after: ColumnElement[bool] = false()

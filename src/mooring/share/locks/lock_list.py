@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Text, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from mooring.share.tables import ResourceLockRow
-from mooring.store.pages import Column, page_of
+from mooring.store.pages import Column, of_project, page_of
 from mooring.web.paging import Page
 
 COLUMNS: Mapping[str, Column] = {
@@ -46,7 +46,8 @@ class LockQuery(Struct, frozen=True, kw_only=True):
 def find(tx: Session, query: LockQuery) -> list[Any]:
     """Return one page of locks. Raises NotFound for a bad marker."""
     wanted: Any = select(*_COLUMNS).where(*_found_by(query))
-    return page_of(tx, wanted, COLUMNS, query.page)
+    seen = of_project(ResourceLockRow.project_id, query.project_id)
+    return page_of(tx, wanted, COLUMNS, query.page, *seen)
 
 
 def count(tx: Session, query: LockQuery) -> int:

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from mooring.share.tables import MessageRow
-from mooring.store.pages import Column, page_of
+from mooring.store.pages import Column, of_project, page_of
 from mooring.web.paging import Page
 
 COLUMNS: Mapping[str, Column] = {
@@ -47,7 +47,8 @@ def find(tx: Session, query: MessageQuery) -> list[Any]:
     """Return one page of messages. Raises NotFound for a bad marker."""
     columns = (*COLUMNS.values(), MessageRow.text)
     wanted: Any = select(*columns).where(*_found_by(query))
-    return page_of(tx, wanted, COLUMNS, query.page)
+    seen = of_project(MessageRow.project_id, query.project_id)
+    return page_of(tx, wanted, COLUMNS, query.page, *seen)
 
 
 def _found_by(query: MessageQuery) -> list[ColumnElement[bool]]:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from mooring.errors import NotFound
 from mooring.share.access import rule_rows
 from mooring.share.tables import ExportRow, ShareRow, TypeRow
-from mooring.store.pages import Column, has_pair, page_of
+from mooring.store.pages import Column, has_pair, of_project, page_of
 from mooring.web.paging import Page
 from mooring.who import Who
 
@@ -69,7 +69,10 @@ class Query(Struct, frozen=True, kw_only=True):
 def shares(tx: Session, query: Query) -> Rows:
     """Return one page of shares, each with its `type_name`. Raises NotFound for a bad marker."""
     wanted = _with_type().where(*_found_by(tx, query))
-    return page_of(tx, wanted, COLUMNS, query.page)
+    # Whoever may know of a public share may begin behind it.
+    own = of_project(ShareRow.project_id, query.project_id)
+    seen = [or_(*own, ShareRow.is_public.is_(True))] if own else []
+    return page_of(tx, wanted, COLUMNS, query.page, *seen)
 
 
 def count(tx: Session, query: Query) -> int:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Text, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from mooring.share.tables import SnapshotRow
-from mooring.store.pages import Column, has_pair, page_of
+from mooring.store.pages import Column, has_pair, of_project, page_of
 
 if TYPE_CHECKING:
     from mooring.share.shares.listing import Query, Rows
@@ -37,7 +37,8 @@ _COLUMNS: tuple[Column, ...] = tuple(
 def snapshots(tx: Session, query: Query) -> Rows:
     """Return one page of snapshots. Raises NotFound for a bad marker."""
     wanted: Any = select(*_COLUMNS).where(*_found_by(tx, query))
-    return page_of(tx, wanted, COLUMNS, query.page)
+    seen = of_project(SnapshotRow.project_id, query.project_id)
+    return page_of(tx, wanted, COLUMNS, query.page, *seen)
 
 
 def count(tx: Session, query: Query) -> int:

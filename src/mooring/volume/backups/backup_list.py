@@ -9,7 +9,7 @@ from sqlalchemy import exists, func, select
 from sqlalchemy.orm import aliased
 
 from mooring.errors import NotFound
-from mooring.store.pages import Column, page_of
+from mooring.store.pages import Column, of_project, page_of
 from mooring.volume.tables import BackupRow
 from mooring.volume.volumes import listing
 
@@ -46,7 +46,8 @@ _ALL = (
 def backups(tx: Session, query: Query) -> Rows:
     """Return one page of backups. Raises NotFound for a bad marker."""
     wanted = select(*_ALL).where(*listing.found_by(tx, query, COLUMNS, BackupRow))
-    return page_of(tx, wanted, COLUMNS, query.page)
+    seen = of_project(BackupRow.project_id, query.project_id)
+    return page_of(tx, wanted, COLUMNS, query.page, *seen)
 
 
 def count(tx: Session, query: Query) -> int:

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import NotFound
-from mooring.store.pages import Column, page_of
+from mooring.store.pages import Column, of_project, page_of
 from mooring.volume.tables import SnapshotRow, VolumeRow
 from mooring.volume.volumes import listing
 from mooring.volume.volumes.listing import Query, Rows
@@ -42,7 +42,8 @@ def snapshots(tx: Session, query: Query) -> Rows:
     """Return one page of snapshots. Raises NotFound for a bad marker."""
     wanted = select(*_ALL).join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
     found = listing.found_by(tx, query, COLUMNS, SnapshotRow)
-    return page_of(tx, wanted.where(*found), SORTED_BY, query.page)
+    seen = of_project(SnapshotRow.project_id, query.project_id)
+    return page_of(tx, wanted.where(*found), SORTED_BY, query.page, *seen)
 
 
 def count(tx: Session, query: Query) -> int:

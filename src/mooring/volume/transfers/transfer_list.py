@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from mooring.store.pages import Column, page_of
+from mooring.store.pages import Column, of_project, page_of
 from mooring.volume.tables import TransferRow
 from mooring.volume.volumes import listing
 
@@ -27,8 +27,7 @@ COLUMNS: Mapping[str, Column] = {
 
 def transfers(tx: Session, query: Query) -> Rows:
     """Return one page of transfers. Raises NotFound for a bad marker."""
-    found = listing.equal_to(query, COLUMNS)
-    if query.project_id is not None:
-        found.append(TransferRow.project_id == query.project_id)
+    seen = of_project(TransferRow.project_id, query.project_id)
+    found = [*listing.equal_to(query, COLUMNS), *seen]
     wanted = select(*TransferRow.__table__.columns).where(*found)
-    return page_of(tx, wanted, COLUMNS, query.page)
+    return page_of(tx, wanted, COLUMNS, query.page, *seen)

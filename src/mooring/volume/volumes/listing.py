@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Row, Select, Text, bindparam, false, func,
 from sqlalchemy.orm import Session
 
 from mooring.errors import NotFound
-from mooring.store.pages import Column, has_pair, in_order, page_of
+from mooring.store.pages import Column, has_pair, in_order, of_project, page_of
 from mooring.store.prepared import Prepared, named
 from mooring.volume.tables import (
     AttachmentRow,
@@ -110,7 +110,9 @@ class Surroundings(Struct, frozen=True):
 
 def volumes(tx: Session, query: Query) -> Rows:
     """Return one page of volumes, each with its `type_name`. Raises NotFound for a bad marker."""
-    return page_of(tx, _with_type().where(*_of_volumes(tx, query)), VOLUME_COLUMNS, query.page)
+    wanted = _with_type().where(*_of_volumes(tx, query))
+    seen = of_project(VolumeRow.project_id, query.project_id)
+    return page_of(tx, wanted, VOLUME_COLUMNS, query.page, *seen)
 
 
 def count_volumes(tx: Session, query: Query) -> int:
@@ -158,26 +160,25 @@ def _around(tx: Session, attached: dict[str, list[Any]]) -> Surroundings:
 
 def attachments(tx: Session, query: Query) -> Sequence[Any]:
     """Return one page of attachments. Raises NotFound for a bad marker."""
-    page, of_project = query.page, query.project_id is not None
+    page, is_of_project = query.page, query.project_id is not None
     if page.marker or query.nothing:
-        wanted = select(*_ATTACHMENT_COLUMNS).where(*equal_to(query, ATTACHMENT_COLUMNS))
-        if of_project:
-            wanted = wanted.where(AttachmentRow.project_id == query.project_id)
-        return page_of(tx, wanted, ATTACHMENT_COLUMNS, query.page)
+        seen = of_project(AttachmentRow.project_id, query.project_id)
+        wanted = select(*_ATTACHMENT_COLUMNS).where(*equal_to(query, ATTACHMENT_COLUMNS), *seen)
+        return page_of(tx, wanted, ATTACHMENT_COLUMNS, page, *seen)
     given = {f"of_{name}": value for name, value in query.equal.items()}
-    if of_project:
+    if is_of_project:
         given["of_project"] = query.project_id
-    wanted = _first_page(tuple(query.equal), page.sort, of_project=of_project)
+    wanted = _first_page(tuple(query.equal), page.sort, is_of_project=is_of_project)
     return wanted.all(tx, **given, of_offset=page.offset, of_limit=page.limit)
 
 
 @lru_cache(maxsize=64)
 def _first_page(
-    names: tuple[str, ...], sort: tuple[tuple[str, str], ...], *, of_project: bool
+    names: tuple[str, ...], sort: tuple[tuple[str, str], ...], *, is_of_project: bool
 ) -> Prepared[Any]:
     """Return what lists attachments by these columns: every attach asks the same."""
     found = [ATTACHMENT_COLUMNS[name] == bindparam(f"of_{name}") for name in names]
-    if of_project:
+    if is_of_project:
         found.append(AttachmentRow.project_id == bindparam("of_project"))
     wanted = (
         select(*_ATTACHMENT_COLUMNS).where(*found).order_by(*in_order(sort, ATTACHMENT_COLUMNS))

@@ -45,9 +45,13 @@ def shares(call: Call[Share]) -> Query:
         if name in call.query:
             call.require(rule)
     public = values.is_set(call.query.get("is_public"))
+    # Which of them share a pool the order would tell, too.
+    keys = dict(listing.COLUMNS)
+    if not call.who.is_admin:
+        del keys["host"]
     query = Query(
         project_id=project(call),
-        page=page(call, listing.COLUMNS),
+        page=page(call, keys),
         is_public=public,
         nothing=call.version >= (2, 69) and values.is_set(call.query.get("is_soft_deleted")),
     )
