@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from mooring import typed
 from mooring.agent_api.transport import Request, Response, Wire
@@ -22,6 +23,12 @@ from mooring.limits import AGENT_CALL_S, AGENT_POLL_S
 
 T = TypeVar("T")
 log = structlog.get_logger()
+
+
+class _Ticket(Struct, frozen=True):
+    """What a verb is answered with that takes longer."""
+
+    ticket: str
 
 
 class Calls:
@@ -95,7 +102,7 @@ class Calls:
         async with self.door.passage(reads=request.method == "GET"):
             answer = await self._send(request, timeout_s)
             while answer.status == 202:
-                ticket = typed.decode(answer.body, dict[str, str])["ticket"]
+                ticket = decode(_Ticket, answer).ticket
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise Unavailable(

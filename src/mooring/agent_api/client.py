@@ -76,6 +76,7 @@ class AgentClient(
     async def host(self) -> Host:
         """Return what the host is and has; from now on verbs name this incarnation."""
         host = await self.ask(verbs.SHOW_HOST)
+        _check_itself(self.name, host)
         self.incarnation, self._said = host.incarnation, (time.monotonic(), host)
         return host
 
@@ -230,6 +231,20 @@ class AgentClient(
             await self.unplug_disk(*names, operation=operation)
         else:
             await self._exchange(verb, target, operation=operation, timeout_s=AGENT_LONG_CALL_S)
+
+
+def _check_itself(name: str, host: Host) -> None:
+    """Raise Bug for a host that speaks for another one, or what no database could keep.
+
+    Else it could keep a dead host alive, and what is written down of others with it would be lost.
+    """
+    if host.name != name:
+        raise Bug(
+            f"What answers for host {name} calls itself {host.name[:80]}. See which agent runs "
+            "there; nothing that it says is believed."
+        )
+    if b"\\u0000" in msgspec.json.encode(host):
+        raise Bug(f"What host {name} says of itself has a NUL in it, and is not believed.")
 
 
 class Agents:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
 
 from mooring.agent_api.disks import Connected, SeenDisk
 from mooring.agent_api.guest_shares import MountedShare, ShareClient
@@ -15,6 +17,10 @@ AGENT_VERSION = 75
 """What this agent reports: 73 is everything up to compute 2.104, 74 spec 000, 75 spec 003."""
 
 
+Amount: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""What placement can count, and every database keep."""
+
+
 class Pool(Struct, frozen=True, kw_only=True):
     """One place for volumes on a host. Sizes in GiB; `free_gib` already leaves out the reserve."""
 
@@ -22,8 +28,8 @@ class Pool(Struct, frozen=True, kw_only=True):
     driver: str
     total_gib: float
     free_gib: float
-    provisioned_gib: int = 0
-    volumes: int = 0
+    provisioned_gib: Amount = 0
+    volumes: Amount = 0
     reserved_percent: int = 0
     thin: bool = True
     multiattach: bool = True
@@ -43,19 +49,19 @@ class Host(Struct, frozen=True, kw_only=True):
     name: str
     incarnation: str
     """Made with the agent's journal: another one means that the agent forgot what it was told."""
-    version: int = AGENT_VERSION
+    version: Amount = AGENT_VERSION
     roles: list[str] = []
     """Any of compute, volume, share."""
     hypervisor: str = ""
     """What runs guests here: libvirt or simulated; empty without the role compute."""
-    hypervisor_version: int = 0
+    hypervisor_version: Amount = 0
     """As QEMU counts: 7002000 is 7.2.0."""
     accelerator: str = ""
     """kvm, tcg or simulated."""
     architecture: str = "x86_64"
-    vcpus: int = 0
-    memory_mib: int = 0
-    disk_gib: int = 0
+    vcpus: Amount = 0
+    memory_mib: Amount = 0
+    disk_gib: Amount = 0
     traits: list[str] = []
     pools: list[Pool] = []
     share_pools: list[SharePool] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from mooring import errors, typed
 
@@ -25,6 +26,15 @@ _KIND = {status: kind for kind, status in STATUS.items()} | {
 }
 
 
+class _Record(Struct, frozen=True):
+    """What may stand in a body; a host may write anything."""
+
+    kind: str = ""
+    public: str = ""
+    private: str = ""
+    detail: dict[str, Any] = {}
+
+
 def body_of(error: BaseException) -> bytes:
     """Return an error as the JSON body that `error_of` reads."""
     return msgspec.json.encode(errors.to_record(error))
@@ -33,11 +43,11 @@ def body_of(error: BaseException) -> bytes:
 def error_of(status: int, body: bytes, host: str) -> errors.MooringError:
     """Return the error behind an answer of 400 or more, whoever wrote it."""
     try:
-        record = typed.decode(body, dict[str, Any])
+        record = typed.decode(body, _Record)
     except msgspec.DecodeError:
-        record = {}
-    if record.get("kind") in errors.KINDS:
-        return errors.from_record(record)
+        record = _Record()
+    if record.kind in errors.KINDS and not record.detail.keys() & {"public", "private"}:
+        return errors.from_record(msgspec.to_builtins(record))
     kind = _KIND.get(status, "unavailable" if status >= 500 else "invalid")
     said = body[:200].decode("utf-8", "replace")
     return errors.KINDS[kind](
