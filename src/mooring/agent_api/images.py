@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class ImageSpec(Struct, frozen=True, kw_only=True):
+class ImageSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the stream of `PUT /images/{image_id}` must turn out to be; sent as its query."""
 
     disk_format: str
