@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from mooring.agent.settings import PoolSettings
+from mooring.agent_api.transport import Forward, Request, Response
 from mooring.compute.hosts import fencing
 from mooring.compute.hosts.silence import Silence
 from mooring.limits import FENCE_POLL_S
@@ -188,6 +189,29 @@ async def test_no_host_is_fenced_by_itself_unless_that_is_wanted(
         cloud.ended_hosts.add("host1")
         await _Watch(cloud).pass_time(300.0)
         assert cloud.fence.asked == []
+
+
+async def test_a_host_whose_agent_answers_badly_is_not_fenced(watched: ComputeCloud) -> None:
+    cloud, watch = watched, _Watch(watched)
+    await watch.pass_time(30.0)
+    well = cloud.deliver_to_host
+
+    async def fail_on_host1(request: Request, forward: Forward) -> Response:
+        answer = await forward(request)
+        if request.target == "/host" and b"host1" in answer.body:
+            return Response(500, b"{}", {})
+        return answer
+
+    cloud.deliver_to_host = fail_on_host1
+    await watch.pass_time(300.0)
+    assert cloud.fence.asked == []
+    path = "/os-services?binary=nova-compute&host=host1"
+    [service] = (await cloud.ask("GET", path, user="admin")).key("services")
+    assert service["state"] == "down"
+    cloud.deliver_to_host = well
+    cloud.ended_hosts.add("host1")
+    await watch.pass_time(30.0)
+    assert cloud.fence.asked == ["host1"]
 
 
 async def test_a_host_with_a_pool_that_cannot_be_read_is_not_silent(tmp_path: Path) -> None:

@@ -34,6 +34,14 @@ MUTANTS = [
         "the_end_is_told",
     ),
     Mutant(
+        "a host is fenced whose agent answers badly",
+        RULE,
+        "        if not _says_something(compute, name):\n",
+        "        if _says_something is not None:\n",
+        ALONE,
+        "answers_badly",
+    ),
+    Mutant(
         "a host that answers is fenced without a further word",
         RULE,
         "        if _answers(compute, known) and not force:\n",

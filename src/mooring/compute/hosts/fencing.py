@@ -84,6 +84,8 @@ async def fence_silent(compute: Compute, silence: Silence) -> None:
     """Look once which hosts are silent for so long that they are to be fenced, and begin to.
 
     Not while more hosts are silent than answer: then it may be the control plane that is cut off.
+    Nor one whose agent answers, though not how its host is: what its guests do is not known then,
+    and they may be well.
     """
     after_s = compute.settings.evacuate_after_s
     found = await compute.store.read(hosts.find_all)
@@ -97,7 +99,8 @@ async def fence_silent(compute: Compute, silence: Silence) -> None:
         log.error("more hosts are silent than answer, so none is fenced", silent=sorted(due))
         return
     for name in due:
-        await _fence_by_itself(compute, name, round(silent_s[name]))
+        if not _says_something(compute, name):
+            await _fence_by_itself(compute, name, round(silent_s[name]))
 
 
 def find_fenced_automatically(tx: Session) -> list[str]:
@@ -113,6 +116,14 @@ def find_fenced_automatically(tx: Session) -> list[str]:
         )
     )
     return list(tx.execute(query.order_by(Host.name)).scalars())
+
+
+def _says_something(compute: Compute, name: str) -> bool:
+    """Whether a host's agent answered when it was asked last, however badly."""
+    if name not in compute.agents or compute.agents[name].door.silent_since is not None:
+        return False
+    log.error("a host does not say how it is, but its agent answers: it is not fenced", host=name)
+    return True
 
 
 async def _fence_by_itself(compute: Compute, name: str, silent_s: int) -> None:
