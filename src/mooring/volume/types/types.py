@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Select, String, bindparam, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, String, bindparam, exists, or_, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Invalid, NotFound
@@ -100,7 +100,9 @@ def delete(tx: Session, row: TypeRow) -> None:
         raise Invalid(
             f"Volume type {row.id} is in use by volumes and cannot be deleted. Delete them first.",
         )
-    if tx.execute(select(func.count()).select_from(TypeRow)).scalar_one() == 1:
+    # Locked: two that are deleted at once would each count the other one.
+    every = tx.execute(select(TypeRow.id).order_by(TypeRow.id).with_for_update()).scalars().all()
+    if len(every) == 1:
         raise Invalid(f"Volume type {row.id} is the last one and cannot be deleted.")
     tx.delete(row)
 
