@@ -381,8 +381,8 @@ async def test_what_fails_for_good_at_the_end_says_what_to_do(moving: Moving) ->
     knobs = moving.cloud.hypervisor(moving.destination).knobs
     knobs.fail("power_on", Conflict("It will not go."))
     await evacuate(moving, host=moving.destination)
-    assert (await show(moving))["status"] == "ERROR"
-    assert await moving.host() == moving.destination
+    told = (await show(moving))["fault"]["message"]
+    assert told.startswith(f"The server is on host {moving.destination}, where it may be off. See")
     assert await ask(moving, "reboot", {"type": "HARD"}) == 202
     await is_there(moving)
 

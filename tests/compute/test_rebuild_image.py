@@ -180,7 +180,11 @@ async def test_a_guest_that_cannot_start_leaves_an_error_that_a_rebuild_mends(
     cloud.hypervisor().knobs.fail("power_on", Conflict("No memory."))
     await rebuild_well(cloud, server_id, IMAGE)
     server = await cloud.server(server_id)
-    assert (server["status"], server["fault"]["message"]) == ("ERROR", "No memory.")
+    assert server["status"] == "ERROR"
+    assert server["fault"]["message"] == (
+        "The server is in ERROR on host host1. Once what failed is mended, rebuild it again, or "
+        "reboot it hard if only its guest did not start. On host1 it failed: No memory."
+    )
     await rebuild_well(cloud, server_id, IMAGE)
     assert await state(cloud, server_id) == ("ACTIVE", None)
 

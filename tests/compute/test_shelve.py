@@ -183,7 +183,8 @@ async def test_a_host_that_does_not_let_a_volume_go_leaves_it_in_error(moving: M
     moving.cloud.probe.arm(point, lambda: Conflict("It will not go."))
     assert await act(moving, "shelve") == 202
     shown = await show(moving)
-    assert (shown["status"], shown["fault"]["message"]) == ("ERROR", "It will not go.")
+    told = f"The server is on host {moving.source}, with what that did not let go of. See to that"
+    assert (shown["status"], shown["fault"]["message"].startswith(told)) == ("ERROR", True)
     assert await moving.attachments() == 2
     assert await statuses(moving) == ["in-use"] * 2
     reset = {"state": "active"}

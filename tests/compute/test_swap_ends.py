@@ -9,6 +9,7 @@ import pytest
 from mooring.compute.hosts.loops import watch_hosts
 from mooring.errors import Conflict, NoCapacity, Unavailable
 from tests.compute.cloud import ComputeCloud
+from tests.compute.elsewhere import events
 from tests.compute.fenced import say_down
 from tests.compute.swapping import GIB, Stand, prepare, swap
 
@@ -28,6 +29,9 @@ async def test_a_host_that_refuses_leaves_everything_as_it_was(
     assert (await swap(cloud, *ids)).status == 202
     await cloud.settle()
     await Stand(cloud, ids).check_undone()
+    [*_, (_, _, details)] = await events(cloud, ids[0])
+    has = f"The server has volume {ids[1]}, as before; volume {new} was freed. "
+    assert str(details).startswith(has)
     shown = await cloud.known_agents["host1"].show_volume(new)
     assert shown is not None
     assert shown.virtual_bytes == size_gib * GIB
@@ -108,9 +112,33 @@ async def test_a_host_that_keeps_the_old_volume_is_error_until_it_lets_go(
     await cloud.compute.sagas.settle(1.0)
     sick = await cloud.server(server_id)
     assert sick["status"] == "ERROR"
+    assert sick["fault"]["message"] == (
+        f"The server has volume {new}, and is in ERROR until volume {old} is taken from it, which "
+        "goes on by itself; a hard reboot tries at once. The export is in use."
+    )
     assert await cloud.disks(server_id) == [new]
     await cloud.settle()
     await Stand(cloud, ids).check(new, old)
+
+
+async def test_a_host_that_keeps_the_new_volume_of_a_swap_in_vain_is_error_until_it_lets_go(
+    cloud: ComputeCloud,
+) -> None:
+    ids = server_id, old, new = await prepare(cloud)
+    knobs = cloud.hypervisor().knobs
+    knobs.fail("mirroring", Conflict("It does not copy."))
+    point = "compute.swap_volume/begin_copy/back/before"
+    cloud.probe.arm(point, lambda: Conflict("It will not go."))
+    await swap(cloud, *ids)
+    await cloud.compute.sagas.settle(1.0)
+    [*_, (_, _, details)] = await events(cloud, server_id)
+    assert str(details).startswith(
+        f"The server has volume {old}, and is in ERROR until volume {new} is taken from it, which "
+        "goes on by itself; a hard reboot tries at once. "
+    )
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert [await cloud.volume_status(one) for one in (old, new)] == ["in-use", "available"]
 
 
 async def test_a_guest_that_is_not_told_of_its_size_has_the_volume_all_the_same(

@@ -6,6 +6,14 @@ from tests.mutants.mutant import CALLS, CRASHING, FAILING, STEPS, Mutant
 
 MUTANTS = [
     Mutant(
+        "a saga whose step behind the pivot was refused is told as one that was taken back",
+        "saga/running.py",
+        'in {"failing", "leaving"}',
+        'in {"leaving"}',
+        "tests/compute/test_detach_volume.py",
+        "does_not_let_go_after_its_guest",
+    ),
+    Mutant(
         "undos are skipped",
         "saga/teller.py",
         'if mark.heading == "back" and step.undo is None:',

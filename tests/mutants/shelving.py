@@ -10,6 +10,14 @@ TESTS, DISKS = "tests/compute/test_shelve.py", "tests/compute/test_shelve_disks.
 
 MUTANTS = [
     Mutant(
+        "a server whose root disk is gone is told to be reset",
+        OFFLOAD,
+        "        if notes.was_off\n        else",
+        "        if not notes.host\n        else",
+        "tests/compute/test_faults_told.py",
+        "root_disk_is_gone",
+    ),
+    Mutant(
         "a server at no host is active after a reset",
         "compute/power/sagas/reset_state.py",
         "    is_away = server.host is None and",

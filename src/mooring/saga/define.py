@@ -52,6 +52,8 @@ class Run(Protocol[S]):
     """Whether the saga's first step was done: one that waited in vain for its locks never began."""
     answered: bool
     """Whether `answered_after` was passed."""
+    ends_badly: bool
+    """In a bad end, and in what is told of it: whether what was done stays, at least in part."""
     given_up: bool
     """Whether the service that asked for this has given it up: there is no need to wait for it."""
     pre_empted: bool

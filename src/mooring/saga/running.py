@@ -51,6 +51,11 @@ class StepRun(Generic[S]):
         return self._mark.answered
 
     @property
+    def ends_badly(self) -> bool:
+        """Whether a bad end has begun, so that not all is taken back."""
+        return self._mark.heading in {"failing", "leaving"}
+
+    @property
     def given_up(self) -> bool:
         """Whether the service that asked for this has given it up."""
         return self._mark.abort == journal.ABORT_ASKED

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from mooring.saga.define import Run
 
 
+SAYS_ALL: Mapping[str, Any] = {"says_all": True}
+"""In the detail of an error that tells itself how the server is then, and what to do."""
+
+
 class Told(Struct, frozen=True, kw_only=True):
     """What a saga's notes have to say of it; they have `server_id` and `action_id` anyway.
 
@@ -37,7 +41,6 @@ class Told(Struct, frozen=True, kw_only=True):
     details      what was left undone although it went well, for the event
     before       what went wrong in the rounds before, which its failure tells, too
     stuck        what is told first where the way back was refused, too; `{why}` in it is why
-    state        how the server is where it failed badly and what to do, told before all else
     unawaited    its user was answered before it began, so that a refusal leaves a trace, too
     """
 
@@ -50,13 +53,18 @@ class Told(Struct, frozen=True, kw_only=True):
     details: str = ""
     before: str = ""
     stuck: str = ""
-    state: str = ""
     unawaited: bool = False
+
+
+def _say_nothing(notes: Any, run: Run[Compute]) -> str:
+    del notes, run
+    return ""
 
 
 def tell(
     describe: Callable[[Any], Told],
     *,
+    state: Callable[[Any, Run[Compute]], str] = _say_nothing,
     from_answer: bool = False,
     begins_after: str = "",
     parts: Mapping[str, str] | None = None,
@@ -64,13 +72,16 @@ def tell(
 ) -> Story:
     """Return the story of a saga whose notes `describe` looks at.
 
+    Of one that fails `state(notes, run)` says how the server is by now and what to do, which is
+    told before all else: a fault's message is cut behind its first words. An error that tells so
+    itself (`SAYS_ALL`) stands alone.
     It begins with the first step, or `from_answer`: then what was refused before was answered to
     the user, so its action is forgotten and nothing else is told of it. `begins_after` names the
     step with which it begins where it is another one. `parts` have notifications of their own, by
     the step that ends them: they begin with the whole. `leave(tx, notes, run)` marks the rows of
     one that was absorbed, for whoever took its place.
     """
-    teller = _Teller(describe, from_answer=from_answer, parts=parts or {})
+    teller = _Teller(describe, state, from_answer=from_answer, parts=parts or {})
     passed: dict[str, Callable[..., None]] = {
         step: partial(teller.end_part, name) for step, name in (parts or {}).items()
     }
@@ -113,16 +124,22 @@ def end_in_vain(tx: Session, notes: Any, run: Run[Compute], reason: str) -> None
 
 def tell_of_round(describe: Callable[[Any], Told]) -> Callable[..., None]:
     """Return what is told of a round that failed, where a saga begins again."""
-    return _Teller(describe, from_answer=False, parts={}).fail_round
+    return _Teller(describe, _say_nothing, from_answer=False, parts={}).fail_round
 
 
 class _Teller:
     """The chapters. What a saga of ours notes is told of by its saga alone, so notes are `Any`."""
 
     def __init__(
-        self, describe: Callable[[Any], Told], *, from_answer: bool, parts: Mapping[str, str]
+        self,
+        describe: Callable[[Any], Told],
+        state: Callable[[Any, Run[Compute]], str],
+        *,
+        from_answer: bool,
+        parts: Mapping[str, str],
     ) -> None:
-        self._describe, self._from_answer, self._parts = describe, from_answer, parts
+        self._describe, self._state = describe, state
+        self._from_answer, self._parts = from_answer, parts
 
     def begin(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
         """Open the event, and say that it starts."""
@@ -152,7 +169,10 @@ class _Teller:
         before = told.before
         if told.stuck and run.undo_error is not None:
             before = told.stuck.format(why=run.undo_error.public)
-        why = _after(f"{told.state} {before}".strip(), run.error)
+        # What was refused on the way back it did not know of.
+        says_all = run.error and run.error.detail.keys() >= SAYS_ALL.keys() and not run.undo_error
+        state = "" if says_all else self._state(notes, run)
+        why = _after(f"{state} {before}".strip(), run.error)
         faults.record(tx, notes.server_id, why, run.now())
         actions.fail(tx, notes.action_id, why, run.now())
         if run.begun and told.says_errors:

@@ -166,6 +166,13 @@ def _describe(notes: DeleteServer) -> Told:
     return Told(event=EVENT, host=notes.host, notice="delete", says_errors=False, details=details)
 
 
+def _say_how(notes: DeleteServer, run: Run[Compute]) -> str:
+    """Return how a server is that was not deleted, and what to do."""
+    del notes
+    left = "in ERROR with what is left of it" if run.ends_badly else "as it was"
+    return f"The server was not deleted, and is {left}. Delete it again."
+
+
 DELETE_SERVER = Saga(
     "compute.delete_server",
     DeleteServer,
@@ -201,5 +208,5 @@ DELETE_SERVER = Saga(
         Step("fail_deletion", fail_deletion),
     ),
     residue=("faults", "instance_actions"),
-    story=tell(_describe, parts={"destroy_guest": "shutdown"}),
+    story=tell(_describe, parts={"destroy_guest": "shutdown"}, state=_say_how),
 )

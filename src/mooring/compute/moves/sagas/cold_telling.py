@@ -27,7 +27,6 @@ def _describe_move(notes: ColdMove) -> Told:
         event=PREPARING,
         host=notes.source,
         before=tried.words(notes.tried),
-        state=kept_places.say_where(notes),
         stuck=kept_places.WAY_BACK,
     )
 
@@ -38,7 +37,6 @@ def _describe_confirm(notes: ColdMove) -> Told:
         host=notes.source,
         notice="resize_confirm",
         says_errors=False,
-        state=kept_places.say_where(notes),
         stuck=kept_places.WAY_BACK,
     )
 
@@ -49,12 +47,12 @@ def _describe_revert(notes: ColdMove) -> Told:
         host=notes.source,
         notice="resize_revert",
         says_errors=False,
-        state=kept_places.say_where(notes),
         stuck=kept_places.WAY_BACK,
     )
 
 
-_moved, _reverted = tell(_describe_move), tell(_describe_revert)
+_moved = tell(_describe_move, state=kept_places.say_where)
+_reverted = tell(_describe_revert, state=kept_places.say_where)
 
 
 def _prepare(tx: Session, notes: ColdMove, run: Run[Compute]) -> None:
@@ -105,5 +103,5 @@ MOVED = replace(
     passed={"begin_switch": _prepared, "begin_start": _stopped},
     ended=_end,
 )
-CONFIRMED = tell(_describe_confirm)
+CONFIRMED = tell(_describe_confirm, state=kept_places.say_where)
 REVERTED = replace(_reverted, ended=_end_revert)

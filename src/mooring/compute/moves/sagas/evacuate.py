@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.compute.actions.story import Told, send, tell
+from mooring.compute.actions.story import SAYS_ALL, Told, send, tell
 from mooring.compute.create import spawning
 from mooring.compute.drives import config_drives
 from mooring.compute.groups import affinity
@@ -97,7 +97,8 @@ async def start_there(notes: Evacuate, run: Run[Compute]) -> None:
     if await guests.is_lost(run, notes.destination):
         raise Conflict(
             f"Host {notes.destination}, to which server {notes.server_id} was evacuated, was "
-            "forced down, too. Evacuate it once more."
+            "forced down, too. Evacuate it once more.",
+            **SAYS_ALL,
         )
     server = await run.service.store.read(lambda tx: tx.get_one(Server, notes.server_id))
     spec = spawning.specify_guest(
@@ -126,6 +127,7 @@ async def _wait_for_images(notes: Evacuate, starting: Awaitable[object]) -> None
             "another emulator still has the image of one of its volumes open, so the guest on host "
             f"{notes.source} may be alive. Switch that host off, then reboot the server hard.",
             private=error.public,
+            **SAYS_ALL,
         ) from error
 
 
@@ -142,7 +144,24 @@ def _describe(notes: Evacuate) -> Told:
     return Told(event=_EVENT, host=notes.source, notice="rebuild", before=before)
 
 
-_told = tell(_describe)
+def say_where(notes: Evacuate, run: Run[Compute]) -> str:
+    """Return where an evacuated server is by now, and what to do.
+
+    No reset of its state: the guest may not be there, and a hard reboot makes it.
+    """
+    if not run.ends_badly:
+        return (
+            f"The server stays with host {notes.source}, as it was. Evacuate it again once another "
+            "host can have it."
+        )
+    where = f"The server is on host {notes.kept}, where it may be off"
+    if any(one.attachment_id and one.attachment_id not in notes.gone for one in notes.disks):
+        where += f"; its volumes are still attached at host {notes.source}, too"
+    reboot = "reboot it hard (openstack server reboot --hard)"
+    return f"{where}. See to what failed, then {reboot}."
+
+
+_told = tell(_describe, state=say_where)
 
 
 def _begin(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:

@@ -88,11 +88,12 @@ def keep_places(tx: Session, notes: Move, run: Run[Compute]) -> None:
     turns.pass_on(tx, run.service, notes.source)
 
 
-def say_where(notes: Move) -> str:
+def say_where(notes: Move, run: Run[Compute]) -> str:
     """Return where a server is by now and what to do, to tell before what failed.
 
     Nothing while it is not known where: it is where it was then, and as it was.
     """
+    del run
     if not notes.kept:
         return ""
     if notes.left in {"", notes.kept}:

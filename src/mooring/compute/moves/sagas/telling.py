@@ -26,12 +26,11 @@ def _describe(notes: LiveMigrate) -> Told:
         event=EVENT,
         host=notes.source,
         before=tried.words(notes.tried),
-        state=kept_places.say_where(notes),
         stuck=kept_places.WAY_BACK,
     )
 
 
-_told = tell(_describe)
+_told = tell(_describe, state=kept_places.say_where)
 
 
 def _begin(tx: Session, notes: LiveMigrate, run: Run[Compute]) -> None:

@@ -89,9 +89,8 @@ async def await_reimage(notes: RebuildServer, run: Run[Compute]) -> None:
         raise root.rest(replace(notes, waited=True))
     if volume.status != root.RESERVED or not await root.is_new(notes, run, volume):
         raise Conflict(
-            f"Volume {volume.id} did not get image {notes.image_id}; it is {volume.status}. When "
-            "the cause is mended, and an administrator has reset a volume in error to reserved "
-            "where that is needed, rebuild the server again."
+            f"Volume {volume.id} did not get image {notes.image_id}; it is {volume.status}. One in "
+            "error an administrator may have to reset to reserved first."
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.agent_api.servers import PowerRequest
-from mooring.compute.actions.story import Told, tell
+from mooring.compute.actions.story import SAYS_ALL, Told, tell
 from mooring.compute.create import spawning
 from mooring.compute.drives import config_drives
 from mooring.compute.hosts import guests
@@ -123,7 +123,8 @@ async def require_host(notes: RebuildServer, run: Run[Compute]) -> None:
     if await guests.is_lost(run, notes.host):
         raise Conflict(
             f"Host {notes.host} was forced down. Server {notes.server_id} was not rebuilt; "
-            "delete it, or rebuild it when its host is back."
+            "delete it, or rebuild it when its host is back.",
+            **SAYS_ALL,
         )
 
 
@@ -193,7 +194,17 @@ def _describe(notes: RebuildServer) -> Told:
     return Told(event="compute_rebuild_instance", host=notes.host, notice="rebuild")
 
 
-STORY = tell(_describe)
+def _say_how(notes: RebuildServer, run: Run[Compute]) -> str:
+    """Return how a server is that was not rebuilt, and what to do."""
+    if not run.ends_badly or (notes.kept and run.undo_error is None):
+        return "The server was not rebuilt, and is as it was."
+    return (
+        f"The server is in ERROR on host {notes.host}. Once what failed is mended, rebuild it "
+        "again, or reboot it hard if only its guest did not start."
+    )
+
+
+STORY = tell(_describe, state=_say_how)
 BEGIN = Step("begin_rebuild", begin_rebuild, undo=give_back)
 TAKE_DOWN = (
     Step("look_at_guest", look_at_guest),

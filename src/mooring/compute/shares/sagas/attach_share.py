@@ -43,10 +43,7 @@ def begin_attaching(tx: Session, notes: AttachShare, run: Run[Compute]) -> None:
     del run
     server, folder = tx.get(Server, notes.server_id), notes.folder
     if server is None or server.deleted_at is not None or server.host != folder.host:
-        raise Conflict(
-            f"Server {notes.server_id} left host {folder.host}. Share {folder.share_id} was not "
-            "attached; detach it, and attach it again."
-        )
+        raise Conflict(f"Server {notes.server_id} left host {folder.host}.")
 
 
 def show_error(tx: Session, notes: AttachShare, run: Run[Compute]) -> None:
@@ -68,6 +65,13 @@ def _describe(notes: AttachShare) -> Told:
     )
 
 
+def _say_how(notes: AttachShare, run: Run[Compute]) -> str:
+    """Return what to do about a share that the server has no use of."""
+    del run
+    share = f"Share {notes.folder.share_id}"
+    return f"{share} was not attached, and is in error. Detach it, and attach it again."
+
+
 def _find(notes: AttachShare) -> Folder:
     return notes.folder
 
@@ -86,5 +90,5 @@ ATTACH_SHARE = Saga(
     # The host may still be let in: detaching the share tries again to keep it out.
     undo_ends=(Step("look_at_rule", _steps.look), Step("keep_error", show_error)),
     residue=("faults", "instance_actions", "share_mappings"),
-    story=tell(_describe),
+    story=tell(_describe, state=_say_how),
 )

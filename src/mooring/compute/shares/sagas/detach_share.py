@@ -84,6 +84,12 @@ def _describe(notes: DetachShare) -> Told:
     )
 
 
+def _say_how(notes: DetachShare, run: Run[Compute]) -> str:
+    """Return how a share is that the server was to let go of."""
+    del run
+    return f"Share {notes.share_id} stays attached, as it was. Detach it again."
+
+
 def _items(notes: DetachShare) -> list[str]:
     return folders.named(notes.folders)
 
@@ -108,5 +114,5 @@ DETACH_SHARE = Saga(
     pivot="let_go",
     failed_end=(Step("keep_share", keep_share),),
     residue=("faults", "instance_actions"),
-    story=tell(_describe),
+    story=tell(_describe, state=_say_how),
 )

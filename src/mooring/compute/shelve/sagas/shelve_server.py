@@ -99,7 +99,13 @@ def _end(tx: Session, notes: ShelveServer, run: Run[Compute]) -> None:
         log.info("a shelved server stays for now", server=notes.server_id, reason=error.public)
 
 
-_STORY = tell(_describe)
+def _say_how(notes: ShelveServer, run: Run[Compute]) -> str:
+    """Return how a server is that was not put away: where it was, with its disk."""
+    del notes, run
+    return "The server was not put away, and is as its guest is, with its disk. Shelve it again."
+
+
+_STORY = tell(_describe, state=_say_how)
 SHELVE_SERVER = Saga(
     "compute.shelve_server",
     ShelveServer,

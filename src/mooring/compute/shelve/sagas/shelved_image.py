@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.agent_api.verbs import DELETE_IMAGE
+from mooring.compute.actions.story import SAYS_ALL
 from mooring.compute.hosts import guests
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
@@ -36,6 +37,7 @@ async def require(run: Run[Compute], server_id: str) -> None:
             f"Image {image_id}, which has the root disk of server {server_id}, was deleted. The "
             "server stays at its host, which has the disk; unshelve it, and shelve it again.",
             lasts=True,
+            **SAYS_ALL,
         )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.agent_api.servers import RootDisk
+from mooring.compute.actions.story import SAYS_ALL
 from mooring.compute.create import spawning
 from mooring.compute.hosts import guests
 from mooring.compute.shelve.sagas import shelved_image
@@ -43,12 +44,13 @@ async def bring_image(notes: UnshelveServer, item: str, run: Run[Compute]) -> No
                 f"Host {notes.host} did not get image {item}: {error.public} The server stays "
                 "away, as it was; unshelve it again.",
                 private=error.private,
+                **SAYS_ALL,
             ) from error
         raise Conflict(
             f"Image {item}, which had the root disk of server {notes.server_id} while it was away, "
             "was deleted. The server cannot come back; delete it, which frees its volumes.",
             private=error.public,
-            **{_GONE: True},
+            **{_GONE: True, **SAYS_ALL},
         ) from error
 
 
@@ -81,7 +83,7 @@ def too_old(notes: UnshelveServer) -> Conflict:
     return Conflict(
         f"The agent of host {notes.host} is of a release that makes no root disks of servers that "
         "were put away. The server is as it was; upgrade the agent, or choose another host.",
-        **{guests.BY_HOST: notes.host},
+        **{guests.BY_HOST: notes.host, **SAYS_ALL},
     )
 
 

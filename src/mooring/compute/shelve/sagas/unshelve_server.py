@@ -173,6 +173,16 @@ def _describe(notes: UnshelveServer) -> Told:
     )
 
 
+def _say_where(notes: UnshelveServer, run: Run[Compute]) -> str:
+    """Return how a server is that did not come back, and what to do."""
+    if not run.ends_badly:
+        return "The server stays away, as it was. Unshelve it again once a host can have it."
+    return (
+        f"The server is on host {notes.host}, which did not let it go, and may be off there. See "
+        "to that host, then reboot the server hard (openstack server reboot --hard)."
+    )
+
+
 UNSHELVE_SERVER = Saga(
     "compute.unshelve_server",
     UnshelveServer,
@@ -197,5 +207,5 @@ UNSHELVE_SERVER = Saga(
     owes=(Step("give_up_image", shelved_root.give_up_image, may_be_forgone=True),),
     residue=("faults", "instance_actions"),
     again=Again("claim_host", try_elsewhere, told=tell_of_round(_describe)),
-    story=tell(_describe),
+    story=tell(_describe, state=_say_where),
 )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.compute.actions.story import Told, tell
+from mooring.compute.actions.story import SAYS_ALL, Told, tell
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks, old_calls, reservations
-from mooring.compute.volumes.sagas.release_device import begin_release
+from mooring.compute.volumes.sagas.release_device import begin_release, say_until_taken
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Former, Run, Saga, Step, exclusive, shared
@@ -50,7 +50,8 @@ def check_server(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:
     if server is None or server.deleted_at is not None or server.host != notes.host:
         raise Conflict(
             f"Server {notes.server_id} left host {notes.host}. The volume was not attached; "
-            "ask again."
+            "ask again.",
+            **SAYS_ALL,
         )
 
 
@@ -115,6 +116,14 @@ def _describe(notes: AttachVolume) -> Told:
     )
 
 
+def say_how(notes: AttachVolume, run: Run[Compute]) -> str:
+    """Return how a server is that was not given its volume."""
+    if not run.ends_badly:
+        return f"Volume {notes.volume_id} was not attached; the server is as it was."
+    until = say_until_taken(f"volume {notes.volume_id}", notes.host)
+    return f"The volume was not attached. The server {until}"
+
+
 _steps = disks.Steps(disks.in_notes)
 ATTACH_VOLUME = Saga(
     "compute.attach_volume",
@@ -136,7 +145,7 @@ ATTACH_VOLUME = Saga(
     undo_ends=(Step("hold", _steps.hold), Step("start_release", start_release)),
     owes=(Step("end_unanswered", end_unanswered, may_be_forgone=True),),
     residue=("faults", "instance_actions"),
-    story=tell(_describe, from_answer=True),
+    story=tell(_describe, from_answer=True, state=say_how),
     former=Former(
         steps=dict.fromkeys(("connect_attachment", "connect_host", "plug_disk"), "give"),
         leaves=lambda notes: bool(notes.get("broken")),

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from mooring.compute.actions.story import Told, tell
+from mooring.compute.actions.story import SAYS_ALL, Told, tell
 from mooring.compute.volumes import devices, disks
 from mooring.compute.volumes.disk_places import Place
 from mooring.compute.volumes.sagas import detaching, everywhere
-from mooring.compute.volumes.sagas.release_device import begin_release
+from mooring.compute.volumes.sagas.release_device import begin_release, say_until_taken
 from mooring.errors import Conflict
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Each, Former, Run, Saga, Step, exclusive, shared
@@ -48,7 +48,8 @@ def check_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
     if row is None or row.attachment_id != notes.attachment_id or row.state != "attached":
         raise Conflict(
             f"Volume {notes.volume_id} is not attached to server {notes.server_id} any more as it "
-            "was. Nothing was changed; look at it again."
+            "was. Nothing was changed; look at it again.",
+            **SAYS_ALL,
         )
 
 
@@ -89,6 +90,13 @@ def _describe(notes: DetachVolume) -> Told:
     )
 
 
+def say_how(notes: DetachVolume, run: Run[Compute]) -> str:
+    """Return how a server is that was to let a volume go."""
+    if not run.ends_badly:
+        return f"Volume {notes.volume_id} stays attached, as it was."
+    return f"The server {say_until_taken(f'volume {notes.volume_id}', notes.host)}"
+
+
 _steps = disks.Steps(everywhere.find, insists=True)
 _kept = (Step("return_volume", detaching.return_volume), Step("start_release", start_release))
 DETACH_VOLUME = Saga(
@@ -122,7 +130,7 @@ DETACH_VOLUME = Saga(
     failed_end=_kept,
     undo_ends=_kept,
     residue=("faults", "instance_actions"),
-    story=tell(_describe, from_answer=True, leave=mark_released),
+    story=tell(_describe, from_answer=True, leave=mark_released, state=say_how),
     former=Former(
         # One behind its `mark_released` may not have disconnected its host: it asks once more.
         steps={

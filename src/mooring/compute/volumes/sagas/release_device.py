@@ -46,6 +46,12 @@ class ReleaseDevice(Struct, frozen=True, kw_only=True):
     is_copy: bool = False
 
 
+def say_until_taken(volume: str, host: str | None) -> str:
+    """Return what is told of a server that is in ERROR until a volume is taken from it."""
+    hurry_up = "; a hard reboot tries at once" if host else ""
+    return f"is in ERROR until {volume} is taken from it, which goes on by itself{hurry_up}."
+
+
 def begin_release(tx: Session, run: Run[Compute], block_device_id: str) -> None:
     """Put the server into ERROR and start to free the device; nothing when its row is gone."""
     row = devices.find(tx, block_device_id)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mooring.agent_api.mirrors import SWITCHED
 from mooring.compute.volumes import devices, disks, reservations
 from mooring.compute.volumes.sagas import detaching, swap_steps
-from mooring.compute.volumes.sagas.release_device import begin_release
+from mooring.compute.volumes.sagas.release_device import begin_release, say_until_taken
 from mooring.compute.volumes.sagas.swap_notes import SwapVolume, exchange, new_disk
 from mooring.errors import Conflict
 from mooring.saga.define import Run, Step, Together
@@ -94,6 +94,17 @@ async def grow_owed(notes: SwapVolume, run: Run[Compute]) -> None:
 def _has_new(tx: Session, notes: SwapVolume) -> bool:
     row = devices.find(tx, notes.block_device_id)
     return row is not None and (row.volume_id, row.state) == (notes.new_volume_id, "attached")
+
+
+def say_which(notes: SwapVolume, run: Run[Compute]) -> str:
+    """Return which of the two volumes a server has, and what becomes of the other one."""
+    old, new = f"volume {notes.volume_id}", f"volume {notes.new_volume_id}"
+    if notes.keeps_id:
+        old, new = f"{old} where it was", f"the copy of {old}"
+    has, other = (new, old) if notes.switched else (old, new)
+    if run.ends_badly and (notes.switched or run.undo_error is not None):
+        return f"The server has {has}, and {say_until_taken(other, notes.host)}"
+    return f"The server has {has}, as before; {other} was freed."
 
 
 FREED = (

@@ -53,5 +53,10 @@ SWAP_MIGRATED = Saga(
     owes=(Step("report_owed", migrated.report_owed, may_be_forgone=True),),
     # The volume service says of a failure in the volume's `migration_status`.
     residue=("faults", "instance_actions", "volumes", "sound_volumes"),
-    story=tell(swap_volume.describe, from_answer=True, leave=swap_volume.leave_rows),
+    story=tell(
+        swap_volume.describe,
+        from_answer=True,
+        leave=swap_volume.leave_rows,
+        state=swap_ends.say_which,
+    ),
 )

@@ -129,5 +129,5 @@ SWAP_VOLUME = Saga(
         Step("grow_owed", swap_ends.grow_owed, may_be_forgone=True),
     ),
     residue=("faults", "instance_actions"),
-    story=tell(describe, from_answer=True, leave=leave_rows),
+    story=tell(describe, from_answer=True, leave=leave_rows, state=swap_ends.say_which),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.compute.actions.story import Told, tell
+from mooring.compute.actions.story import SAYS_ALL, Told, tell
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
@@ -32,7 +32,8 @@ def check_away(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:
     if server is None or server.vm_state != states.OFFLOADED:
         raise Conflict(
             f"Server {notes.server_id} is not {states.OFFLOADED} any more. The volume was not "
-            "attached; ask again."
+            "attached; ask again.",
+            **SAYS_ALL,
         )
 
 
@@ -75,7 +76,7 @@ ATTACH_WAITING = Saga(
         Step("start_release", attach_volume.start_release),
     ),
     residue=("faults", "instance_actions"),
-    story=tell(_describe_attaching),
+    story=tell(_describe_attaching, state=attach_volume.say_how),
 )
 DETACH_WAITING = Saga(
     "compute.detach_waiting",
@@ -91,5 +92,5 @@ DETACH_WAITING = Saga(
     pivot="mark_released",
     failed_end=(Step("start_release", detach_volume.start_release),),
     residue=("faults", "instance_actions"),
-    story=tell(_describe_detaching, leave=detach_volume.mark_released),
+    story=tell(_describe_detaching, leave=detach_volume.mark_released, state=detach_volume.say_how),
 )
