@@ -122,6 +122,27 @@ async def test_a_page_of_moves_is_asked_for_only_where_there_are_pages(moving: M
     assert found == listed
 
 
+@pytest.mark.parametrize(
+    ("hidden", "found"),
+    [("False", 1), ("0", 1), ("True", 0), ("1", 0)],
+)
+@pytest.mark.parametrize("version", ["2.1", "2.100"])
+async def test_no_move_is_hidden(moving: Moving, hidden: str, found: int, version: str) -> None:
+    """`hidden` is a filter upstream, too, whose moves are hidden as little (facts/compute.md 11.4).
+
+    So who asks for hidden ones finds none, and who asks for the others finds all.
+    """
+    await moving.move()
+    path = f"/os-migrations?hidden={hidden}"
+    answer = await moving.cloud.ask("GET", path, user="admin", version=version)
+    assert (answer.status, len(answer.body["migrations"])) == (200, found)
+
+
+async def test_hidden_is_true_or_false(moving: Moving) -> None:
+    answer = await moving.cloud.ask("GET", "/os-migrations?hidden=perhaps", user="admin")
+    assert answer.status == 400
+
+
 async def test_moves_are_found_by_what_they_are(moving: Moving) -> None:
     await moving.move()
     uuid = (await moving.migrations())[0]["uuid"]

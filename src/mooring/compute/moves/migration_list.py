@@ -21,13 +21,17 @@ _ORDER = (SortKey(Migration.created_at, descending=True), SortKey(Migration.id, 
 
 
 class MigrationQuery(Struct, frozen=True, kw_only=True):
-    """Which moves to list; None where it is all the same. `marker` is a uuid, `host` either one."""
+    """Which moves to list; None where it is all the same. `marker` is a uuid, `host` either one.
+
+    `hidden` asks for those that are hidden, which no move ever is.
+    """
 
     server_id: str | None = None
     host: str | None = None
     source: str | None = None
     status: str | None = None
     type: str | None = None
+    hidden: bool = False
     user_id: str | None = None
     project_id: str | None = None
     changed_since: datetime | None = None
@@ -38,6 +42,8 @@ class MigrationQuery(Struct, frozen=True, kw_only=True):
 
 def page(tx: Session, query: MigrationQuery) -> Sequence[Migration]:
     """Return moves, the newest first. Raises Invalid for an unknown marker."""
+    if query.hidden:
+        return []
     equal = {
         Migration.server_id: query.server_id,
         Migration.source: query.source,

@@ -14,7 +14,7 @@ from mooring.compute.servers import servers
 from mooring.compute.service import Compute
 from mooring.compute.tables import Migration
 from mooring.compute.wire.api import queries
-from mooring.compute.wire.api.values import microsecond, moment
+from mooring.compute.wire.api.values import microsecond, moment, read_truth
 from mooring.errors import Invalid, NotFound
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply
@@ -118,6 +118,7 @@ def _read_query(call: Call[Compute], page: paging.Page | None) -> MigrationQuery
         source=asked.get("source_compute"),
         status=asked.get("status"),
         type=asked.get("migration_type"),
+        hidden=read_truth(asked["hidden"], "hidden") if "hidden" in asked else False,
         user_id=asked.get("user_id") if owned else None,
         project_id=project_id,
         changed_since=_moment(call, "changes-since", known),
