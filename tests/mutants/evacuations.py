@@ -10,6 +10,30 @@ TESTS = "tests/compute/test_evacuation.py"
 
 MUTANTS = [
     Mutant(
+        "a server that was evacuated in vain does not say what to do",
+        SAGA,
+        "_told = tell(_describe, state=say_where)\n",
+        "_told = tell(_describe)\n",
+        "tests/compute/test_faults_told.py",
+        "evacuation_that_fails_at_its_end",
+    ),
+    Mutant(
+        "a server does not say that its volumes are still attached at the dead host",
+        SAGA,
+        "one.attachment_id and one.attachment_id not in notes.gone",
+        "one.attachment_id in notes.gone",
+        "tests/compute/test_faults_told.py",
+        "says_where_else_the_volumes_are",
+    ),
+    Mutant(
+        "hidden moves are all moves",
+        "compute/moves/migration_list.py",
+        "    if query.hidden:\n",
+        "    if query.hidden is None:\n",
+        "tests/compute/test_moves_refused.py",
+        "no_move_is_hidden",
+    ),
+    Mutant(
         "a host that is silent counts as dead",
         RULE,
         "    if not host.forced_down:\n",
