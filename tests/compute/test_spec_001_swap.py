@@ -135,11 +135,30 @@ async def test_a_user_s_swap_checks_that_the_volume_is_not_retyping_or_migrating
         value = {"new_type": "quick", "migration_policy": "on-demand"}
         await pools.act_on(volume_id, "os-retype", value)
     await pools.pass_time(10.0)
-    assert (await swap(pools, server_id, volume_id, other)).status in {400, 409}
+    answer = await swap(pools, server_id, volume_id, other)
+    assert answer.status == 409
+    assert f"Volume {volume_id} is in migration_status migrating" in answer.text
     assert await pools.volume_status(other) == "available"
     pools.hypervisor().lagging.clear()
     await pools.settle()
     assert (await pools.stands(volume_id))[::2] == ("in-use", FAST)
+
+
+async def test_a_user_s_swap_checks_that_neither_volume_is_retyping(pools: MovingVolumes) -> None:
+    """Also where no migration is under way for that: we check the state of the volume."""
+    server_id, volume_id = await pools.prepare()
+    other = await pools.make_volume()
+    for one in (volume_id, other):
+        reset = {"status": "retyping"}
+        assert (await pools.act_on(one, "os-reset_status", reset, user="admin")).status == 202
+        answer = await swap(pools, server_id, volume_id, other)
+        assert answer.status == 409
+        assert f"Volume {one} is retyping" in answer.text
+        back = {"status": "in-use" if one == volume_id else "available"}
+        await pools.act_on(one, "os-reset_status", back, user="admin")
+    assert (await swap(pools, server_id, volume_id, other)).status == 202
+    await pools.settle()
+    assert [one["volumeId"] for one in await pools.attachments(server_id)] == [other]
 
 
 async def test_the_api_call_fails_if_we_can_t_create_that_attachment(cloud: ComputeCloud) -> None:

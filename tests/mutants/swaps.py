@@ -10,6 +10,14 @@ SWAPS, ENDS = "tests/compute/test_swap_volume.py", "tests/compute/test_swap_ends
 
 MUTANTS = [
     Mutant(
+        "a volume that is retyping is swapped",
+        "compute/volumes/swapping.py",
+        '        if moving or volume.status == "retyping":\n',
+        "        if moving:\n",
+        "tests/compute/test_spec_001_swap.py",
+        "neither_volume_is_retyping",
+    ),
+    Mutant(
         "a guest writes on while QEMU does not note it yet",
         "agent/libvirt/copy_starts.py",
         "            domain.suspend()\n",
