@@ -102,7 +102,9 @@ async def test_one_whose_new_root_disk_was_never_made_is_brought_up_by_a_rebuild
         knobs = cloud.hypervisor(moving.destination).knobs
         knobs.fail("define", Conflict("It will not go."))
         await evacuate(moving, host=moving.destination)
-        assert (await show(moving))["status"] == "ERROR"
+        shown = await show(moving)
+        assert shown["status"] == "ERROR"
+        assert "or rebuild it where its new root disk was not made" in shown["fault"]["message"]
         assert await ask(moving, "reboot", {"type": "HARD"}) == 202
         shown = await show(moving)
         assert shown["status"] == "ERROR"

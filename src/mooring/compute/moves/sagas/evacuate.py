@@ -158,7 +158,8 @@ def say_where(notes: Evacuate, run: Run[Compute]) -> str:
     if any(one.attachment_id and one.attachment_id not in notes.gone for one in notes.disks):
         where += f"; its volumes are still attached at host {notes.source}, too"
     reboot = "reboot it hard (openstack server reboot --hard)"
-    return f"{where}. See to what failed, then {reboot}."
+    rebuild = ", or rebuild it where its new root disk was not made" if notes.is_local else ""
+    return f"{where}. See to what failed, then {reboot}{rebuild}."
 
 
 _told = tell(_describe, state=say_where)
