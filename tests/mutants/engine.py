@@ -10,8 +10,8 @@ MUTANTS = [
         "saga/running.py",
         'in {"failing", "leaving"}',
         'in {"leaving"}',
-        "tests/compute/test_detach_volume.py",
-        "does_not_let_go_after_its_guest",
+        "tests/compute/test_faults_told.py",
+        "evacuation_that_fails_at_its_end",
     ),
     Mutant(
         "undos are skipped",
