@@ -7,8 +7,23 @@ from tests.mutants.mutant import Mutant
 STRANGERS = "tests/agent/test_copy_strangers.py"
 COPIES, BLOCKS = "tests/agent/test_copies.py", "tests/agent/test_blocks.py"
 CONTRACT = "tests/contract/test_copies.py"
+PACE = "tests/agent/test_copy_pace.py"
 
 MUTANTS = [
+    Mutant(
+        "what bounds the copies of a host is not read where they are given",
+        "agent/door.py",
+        "        self.pace = Pace(settings.copy_mib_per_s * 1024**2)\n",
+        "        self.pace = Pace(0)\n",
+        PACE,
+    ),
+    Mutant(
+        "what bounds the copies of a host does not reach its agent",
+        "agent_process.py",
+        "        copy_mib_per_s=settings.copy_mib_per_s,\n",
+        "",
+        PACE,
+    ),
     Mutant(
         "any key opens an offer",
         "agent/offers.py",
