@@ -30,6 +30,12 @@ HTTP_ACCEPT_REST_S = 0.5
 HTTP_ACCEPT_TOLD_S = 60.0
 """How often that is said at most."""
 
+HTTP_REFUSALS = 10
+"""Most callers that the log names in a while of those whom a listener turned away."""
+
+HTTP_REFUSALS_S = 60.0
+"""How long that while is: at its end the log says how many others there were."""
+
 HTTP_BACKLOG = 2048
 """Connections that wait in the kernel to be accepted."""
 

@@ -16,6 +16,7 @@ import uvicorn
 
 from mooring import http_limits, limits
 from mooring.http_bounds import BoundedProtocol, Places, most_connections
+from mooring.http_refusals import Refusals
 from mooring.http_tls import Handshake
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._context, self._places = context, Places(most)
         self.server_state.connections = self._places
+        self.refusals = Refusals()
         self._arriving: set[asyncio.Task[object]] = set()
         self._told_at = float("-inf")
         self.listens = asyncio.Event()
@@ -63,6 +65,7 @@ class Server(uvicorn.Server):
             listener.close()
         await asyncio.gather(*self._arriving, return_exceptions=True)
         await super().shutdown([])
+        self.refusals.end()
 
     def _await_callers(self, listener: socket.socket) -> None:
         if listener.fileno() >= 0:
@@ -101,7 +104,7 @@ class Server(uvicorn.Server):
     def _protocol(self) -> asyncio.BaseProtocol:
         if self._context is None:
             return self._http_protocol()
-        return Handshake(self._context, self._http_protocol, self._places)
+        return Handshake(self._context, self._http_protocol, self._places, self.refusals)
 
     def _http_protocol(self) -> asyncio.Protocol:
         kind = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)

@@ -8,6 +8,7 @@ nowhere. Here the layer of TLS is the protocol that counts, until HTTP takes its
 from __future__ import annotations
 
 import asyncio
+import ssl
 from asyncio.sslproto import SSLProtocol
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,10 +16,10 @@ from mooring import http_limits
 from mooring.http_bounds import Placed
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
 
     from mooring.http_bounds import Places
+    from mooring.http_refusals import Refusals
 
 
 class Handshake(Placed, SSLProtocol):
@@ -38,10 +39,12 @@ class Handshake(Placed, SSLProtocol):
         context: ssl.SSLContext,
         make: Callable[[], asyncio.Protocol],
         places: Places,
+        refusals: Refusals,
     ) -> None:
         """Lead to what `make` returns, over TLS.
 
-        The handshake has one of the listener's `places` until it ends.
+        The handshake has one of the listener's `places` until it ends. Where callers have to show
+        a certificate, the `refusals` hear of those that did not come in.
         """
         loop = asyncio.get_running_loop()
         super().__init__(
@@ -56,7 +59,8 @@ class Handshake(Placed, SSLProtocol):
         self.heard_at = loop.time()
         self.line: asyncio.Transport
         """What lies beneath TLS."""
-        self._places = places
+        self._places, self._is_over = places, False
+        self._refusals = refusals if context.verify_mode is ssl.CERT_REQUIRED else None
 
     @property
     def is_awaited(self) -> bool:
@@ -76,6 +80,13 @@ class Handshake(Placed, SSLProtocol):
     def leave(self) -> None:
         """Count no more: the handshake has ended, well or not."""
         self._places.discard(self)
+        self._is_over = True
+
+    # What asyncio calls with whatever ends a connection, and says in its debug mode alone.
+    def _fatal_error(self, exc: BaseException, message: str = "Fatal error on transport") -> None:
+        if self._refusals is not None and not self._is_over:
+            self._refusals.tell_handshake(exc, self.line.get_extra_info("peername"))
+        super()._fatal_error(exc, message)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.leave()

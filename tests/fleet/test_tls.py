@@ -6,7 +6,7 @@ import asyncio
 import resource
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mooring import certificates
+from mooring.agent.waiting import until
 from mooring.agent_api.client import Agents
 from mooring.agent_api.remote import Place
 from mooring.certificates import Held
@@ -65,6 +66,53 @@ async def test_who_shows_no_certificate_gets_no_answer(agent: ForkedProcess) -> 
     with pytest.raises(Unavailable, match="no answer"):
         await client.host()
     await client.close()
+
+
+@pytest.mark.parametrize(
+    ("stranger", "reason", "shown"),
+    [
+        ("foreign", "unable to get local issuer certificate", "a certificate of another authority"),
+        ("another host", "unsuitable certificate purpose", "every host of this cloud has"),
+        ("bare", "PEER_DID_NOT_RETURN_A_CERTIFICATE", "no certificate"),
+        ("plain", "HTTP_REQUEST", ""),
+        ("other bytes", "WRONG_VERSION_NUMBER", ""),
+    ],
+)
+async def test_a_stranger_is_told_of_in_the_log(
+    stranger: str, reason: str, shown: str, agent: ForkedProcess, tmp_path: Path
+) -> None:
+    host, _, port = agent.ready.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=60.0) as line:
+        caller = f"127.0.0.1:{line.getsockname()[1]}"
+        await asyncio.to_thread(knock, line, stranger)
+    log = tmp_path / "host.log"
+    assert await until(lambda: caller in log.read_text("utf-8"), 60.0)
+    [told] = [one for one in log.read_text("utf-8").splitlines() if caller in one]
+    assert "a stranger was turned away" in told
+    assert reason in told
+    assert shown in told
+    assert "warning" in told
+
+
+def knock(line: socket.socket, stranger: str) -> None:
+    """Call as a stranger, until one is hung up on."""
+    with enter(line, stranger) as talk, suppress(OSError):
+        while talk.recv(4096):
+            pass
+
+
+def enter(line: socket.socket, stranger: str) -> socket.socket:
+    """Say first what a stranger does."""
+    if stranger in {"plain", "other bytes"}:
+        line.sendall(b"GET / HTTP/1.1\r\n\r\n" if stranger == "plain" else b"let me in")
+        return line
+    held: Held | None = None
+    if stranger == "foreign":
+        held = certificates.hold_control_plane(STRANGERS, now(), DAY_S)
+    elif stranger == "another host":
+        held = Held(*certify(AUTHORITY, "host-2", "e2"), AUTHORITY.authority)
+    context = certificates.client_context(AUTHORITY.authority, held)
+    return context.wrap_socket(line, server_hostname="e1.host.mooring")
 
 
 async def test_the_control_plane_asks_only_the_joining_that_it_knows(agent: ForkedProcess) -> None:

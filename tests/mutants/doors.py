@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+STRANGERS = "tests/web/test_http_refusals.py"
 MUTANTS = [
+    Mutant(
+        name="who is turned away over TLS is not told of",
+        file="http_tls.py",
+        old="if self._refusals is not None and not self._is_over:",
+        new="if self._refusals is not None and self._is_over:",
+        tests=STRANGERS,
+    ),
+    Mutant(
+        name="a scanner fills the log",
+        file="http_refusals.py",
+        old="if self._told < http_limits.HTTP_REFUSALS:",
+        new="if self._told >= 0:",
+        tests=STRANGERS,
+    ),
     Mutant(
         name="guests reach their host",
         file="agent/libvirt/network_devices.py",

@@ -29,6 +29,7 @@ from mooring.agent.membership import Membership
 from mooring.agent.settings import AgentSettings
 from mooring.clock import RealClock
 from mooring.errors import Conflict, MooringError, Unavailable
+from mooring.http_refusals import Refusals, address_of
 from mooring.http_server import Server
 from mooring.limits import AGENT_STOP_S
 from mooring.probe import Probe
@@ -178,6 +179,12 @@ class _Server(Server):
     def capture_signals(self) -> Generator[None]:
         yield
 
+    def _http_protocol(self) -> asyncio.Protocol:
+        protocol = super()._http_protocol()
+        if isinstance(protocol, _OwnersOnly):
+            protocol.refusals = self.refusals
+        return protocol
+
     def stop(self) -> None:
         """Take no more requests, and return from `serve` soon."""
         self.should_exit = True
@@ -186,11 +193,13 @@ class _Server(Server):
 class _OwnersOnly(HttpToolsProtocol):
     """Hangs up on callers that are strangers: on a Unix socket, other users."""
 
+    refusals: Refusals
+    """Who is told of strangers."""
     _began = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         if stranger := self._stranger(transport):
-            log.warning("a stranger was turned away", caller=stranger)
+            self.refusals.tell(**stranger)
             # Over TLS, a stranger could draw out a better end.
             transport.abort()
             return
@@ -202,18 +211,21 @@ class _OwnersOnly(HttpToolsProtocol):
         if self._began:
             super().connection_lost(exc)
 
-    def _stranger(self, transport: asyncio.Transport) -> str:
-        """Return who calls, "" for this user and root, whatever the file's mode became."""
+    def _stranger(self, transport: asyncio.Transport) -> dict[str, object]:
+        """Return who calls, nothing for this user and root, whatever the file's mode became."""
         peer: socket.socket = transport.get_extra_info("socket")
         raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         _, uid, _ = _CREDENTIALS.unpack(raw)
-        return "" if uid in {0, os.geteuid()} else f"user {uid}"
+        return {} if uid in {0, os.geteuid()} else {"caller": f"user {uid}"}
 
 
 class _ControlPlaneOnly(_OwnersOnly):
     """Takes who shows the control plane's certificate: every host has one of the authority's."""
 
-    def _stranger(self, transport: asyncio.Transport) -> str:
+    def _stranger(self, transport: asyncio.Transport) -> dict[str, object]:
         shown: dict[str, Any] = transport.get_extra_info("peercert") or {}
         names = shown.get("subjectAltName", ())
-        return "" if ("DNS", certificates.CONTROL_PLANE) in names else f"who shows {names}"
+        if ("DNS", certificates.CONTROL_PLANE) in names:
+            return {}
+        peer = transport.get_extra_info("peername")
+        return {"caller": address_of(peer), "reason": "not the control plane", "shown": str(names)}
