@@ -115,8 +115,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ""
     move_tls: Annotated[
-        bool, Meta(description="Whether running guests come and go over TLS ([how](hosts.md)).")
-    ] = False
+        bool | None,
+        Meta(description="Whether guests move over TLS ([how](hosts.md)); none: if it joined."),
+    ] = None
     emulator_user: Annotated[
         str,
         Meta(
@@ -168,10 +169,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int, Meta(description="Most MiB of data that its images have in all; 0: any.", ge=0)
     ] = 1048576
     image_reserve_mib: Annotated[
-        int,
-        Meta(
-            description="MiB that uploads, backups beside them and hosts' images leave free.", ge=0
-        ),
+        int, Meta(description="MiB that uploads, backups and hosts' images leave free.", ge=0)
     ] = 256
     image_count_uploading: Annotated[
         int, Meta(description="Most uploads of images that a project has at a time; 0: any.", ge=0)

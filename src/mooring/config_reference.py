@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -27,7 +28,7 @@ def reference() -> str:
     """Return `docs/configuration.md`."""
     lines: list[str] = []
     for field in msgspec.structs.fields(Settings):
-        default = msgspec.json.encode(field.default).decode()
+        default = "none" if field.default is None else msgspec.json.encode(field.default).decode()
         lines.append(
             f"| `{field.name}` | `{PREFIX}{field.name.upper()}` | {_values(field.name)}"
             f" | `{default}` | {description(field.name)} |"
@@ -53,7 +54,8 @@ def _values(name: str) -> str:
     if get_origin(hint) is tuple:
         words = get_args(get_args(hint)[0])
         return f"list of {', '.join(f'`{word}`' for word in words)}" if words else "list of texts"
-    text = {str: "text", int: "number", float: "number", bool: "`true`, `false`"}[hint]
+    kind = next((one for one in get_args(hint) if one is not NoneType), hint)
+    text = {str: "text", int: "number", float: "number", bool: "`true`, `false`"}[kind]
     least = max((meta.ge for meta in _metas(name) if meta.ge is not None), default=None)
     most = min((meta.le for meta in _metas(name) if meta.le is not None), default=None)
     if least is not None and most is not None:

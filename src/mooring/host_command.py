@@ -30,6 +30,7 @@ _LOOK_S, _PATIENCE_S = 1.0, 60.0
 _DRAINED = {"moved": "moved"}
 _EVACUATED = {"moved": "evacuated", "draining": "evacuating", "drained": "evacuated"}
 """What is said of how far the emptying of a host is, where it is not what the API says."""
+_IN_THE_CLEAR = "in the clear, as its setting move_tls is false"
 _FENCES = "/compute/v2.1/mooring/fences"
 CLOUD = Asked(
     "cloud",
@@ -61,7 +62,8 @@ async def add_host(settings: Settings, name: str, role: str) -> None:
 async def list_hosts(settings: Settings) -> None:
     """Print the hosts by name: those on other machines, and those beside the control plane.
 
-    Below them stand those that are forced down, with the reason, and fences that go on or failed.
+    Below them stand those whose guests move in the clear, those that are forced down, with the
+    reason, and fences that go on or failed.
     """
     answer = await _ask(settings, "GET", PATH)
     found = typed.convert(answer["hosts"], list[HostView])
@@ -81,6 +83,9 @@ async def list_hosts(settings: Settings) -> None:
         click.echo(_columns(rows))
     if all(one.status == BESIDE for one in found):
         click.echo("No host on another machine was invited.")
+    for one in found:
+        if one.in_the_clear:
+            click.echo(f"Running guests of host {one.name} come and go {_IN_THE_CLEAR}.")
     fences = typed.convert(await _ask(settings, "GET", _FENCES), Fences).fences
     for one in fences:
         if one.status in {GOES_ON, FAILED}:
@@ -102,6 +107,7 @@ async def show_host(settings: Settings, name: str) -> None:
         "certified until": _time(one.certified_until) if one.certified_until else "",
         "certificate": one.fingerprint,
         "silent since": _time(one.silent_since) if one.silent_since else "",
+        "running guests move": _IN_THE_CLEAR if one.in_the_clear else "",
     }
     click.echo(_columns([(name, value) for name, value in facts.items() if value]))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.compute.cloud import ComputeCloud
+from tests.compute.elsewhere import events, refuse
 from tests.compute.moving import LIVE, Moving, begun, server_that_moves
 
 pytestmark = pytest.mark.anyio
@@ -286,3 +287,23 @@ async def test_a_host_that_a_server_comes_from_or_goes_to_is_not_removed(
     (shown,) = await moving.under_way()
     await moving.ask_of("DELETE", shown["id"])
     await settling
+
+
+@pytest.mark.parametrize("side", ["source", "destination"])
+async def test_hosts_of_which_one_encrypts_exchange_no_guest_and_nothing_is_begun(
+    moving: Moving, side: str
+) -> None:
+    cloud = moving.cloud
+    await cloud.change_host(getattr(moving, side), move_tls=True)
+    asked = refuse(cloud, cloud.hosts, ".*")
+    await moving.move()
+    assert asked == []
+    assert await moving.status() == "error"
+    await moving.stays_whole()
+    here, there = ("only over TLS", "in the clear")[:: 1 if side == "source" else -1]
+    [*_, (_, _, told)] = await events(cloud, moving.server_id)
+    assert f"{moving.source} sends running guests {here}, and host {moving.destination}" in str(
+        told
+    )
+    assert f"takes them {there}." in str(told)
+    assert "move_tls" in str(told)

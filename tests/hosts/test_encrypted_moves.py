@@ -22,6 +22,7 @@ from mooring import certificates
 from mooring.agent.move_identity import LINK
 from mooring.agent.waiting import until
 from mooring.agent_api.certificates import MoveCertificates
+from mooring.agent_api.moves import Portrait
 from mooring.certificates import Held
 from mooring.errors import Conflict
 from mooring.lab.real_hosts import RealHost, RealHosts
@@ -29,6 +30,7 @@ from tests.agent.hosts import new_id, operation
 from tests.agent.processes import AgentProcess, agent_behind
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
+PORTRAIT = Portrait(hypervisor="libvirt", accelerator="tcg", version=0)
 SECRET = b"MOORING-MARKER:"
 """What the guest has in its memory, and on its disk."""
 _LISTEN = """
@@ -69,12 +71,15 @@ async def lab(tmp_path: Path, several_hosts: None) -> AsyncGenerator[RealHosts]:
 
 
 @asynccontextmanager
-async def agents(lab: RealHosts, *, encrypts: bool) -> AsyncGenerator[list[AgentProcess]]:
-    """Start the agents of a lab, with a daemon each that was there or is made."""
+async def agents(lab: RealHosts, *words: str) -> AsyncGenerator[list[AgentProcess]]:
+    """Start the agents of a lab, with a daemon each that was there or is made.
+
+    With the word `joined` they are hosts that joined, with `clear` their setting move_tls is false.
+    """
     async with AsyncExitStack() as stack:
         found: list[AgentProcess] = []
         for host in lab.hosts:
-            more = ("", "", host.name, host.namespace.address, "tls" if encrypts else "")
+            more = ("", "", host.name, host.namespace.address, *words)
             agent = agent_behind(host.before(), host.directory, "libvirt", *more)
             found.append(await stack.enter_async_context(agent))
         yield found
@@ -86,7 +91,7 @@ async def certify(lab: RealHosts) -> None:
     The next one is told of them.
     """
     authority = certificates.make_authority(datetime.now(UTC), certificates.MOVES)
-    async with agents(lab, encrypts=True) as found:
+    async with agents(lab, "joined") as found:
         for agent, host in zip(found, lab.hosts, strict=True):
             shown = await agent.client.move_certificates()
             assert (shown.is_wanted, shown.held) == (True, None)
@@ -96,6 +101,8 @@ async def certify(lab: RealHosts) -> None:
             held = (await agent.client.move_certificates()).held
             assert held is not None
             assert held.authority == authority.certificate.decode()
+            with pytest.raises(Conflict, match=r"port 16514: .*docs/hosts\.md"):
+                await agent.client.put_arrival(new_id(), PORTRAIT, operation=operation())
     for host in lab.hosts:
         daemon = int((host.directory / "libvirtd.pid").read_text())
         os.kill(daemon, signal.SIGTERM)
@@ -168,13 +175,14 @@ async def move(pair: list[AgentProcess], server_id: str) -> None:
     assert [guest and guest.state for guest in guests] == ["migrated", "running"]
 
 
-@pytest.mark.parametrize("encrypts", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("words", [(), ("joined",), ("joined", "clear")], ids="-".join)
 async def test_what_a_guest_has_is_read_on_the_way_only_where_it_is_not_encrypted(
-    lab: RealHosts, *, encrypts: bool
+    lab: RealHosts, words: tuple[str, ...]
 ) -> None:
+    encrypts = words == ("joined",)
     if encrypts:
         await certify(lab)
-    async with agents(lab, encrypts=encrypts) as pair:
+    async with agents(lab, *words) as pair:
         server_id = new_id()
         await pair[0].host.boot(server_id)
         await pair[0].host.hears(server_id, f"boot marker written {server_id}")
@@ -193,7 +201,7 @@ async def test_a_daemon_lets_nobody_in_whom_the_cloud_has_not_certified(
     here, there = lab.hosts
     await certify(lab)
     stranger = tmp_path / "stranger"
-    async with agents(lab, encrypts=True):
+    async with agents(lab, "joined"):
         assert connects(here, there, "tls", here.directory / LINK)
         assert not connects(here, there, "tcp")
         stranger.mkdir()

@@ -7,8 +7,49 @@ from tests.mutants.mutant import Mutant
 PLUGGING, IMAGES = "tests/contract/test_plugging.py", "tests/agent/test_images.py"
 FENCE = "tests/agent/test_fence.py"
 MOVING, CERTIFIED = "tests/agent/test_moves.py", "tests/fleet/test_move_certificates.py"
+OVER_TLS = "tests/agent/test_move_tls.py"
 
 MUTANTS = [
+    Mutant(
+        "a host that joined sends guests in the clear",
+        "agent/host.py",
+        "        return self._lends_real_guests if wanted is None else wanted\n",
+        "        return bool(wanted)\n",
+        OVER_TLS,
+        "joined_or_its_setting",
+    ),
+    Mutant(
+        "a guest is expected where the daemon lets nobody in over TLS",
+        "agent/moves.py",
+        "await run_to_end(lambda: check_daemon(settings.name, landing.address, directory))",
+        "del settings, directory",
+        OVER_TLS,
+        "neither_sent_nor_expected",
+    ),
+    Mutant(
+        "a daemon that turns hosts away is one that lets them in",
+        "agent/move_daemon.py",
+        "        if found == _TAKEN:\n",
+        "        if found:\n",
+        OVER_TLS,
+        "has_to_show",
+    ),
+    Mutant(
+        "a guest is asked after though its host has nothing to show on its way",
+        "agent/moves.py",
+        "    await _name(call.agent)\n    return Answer(body=portrait)\n",
+        "    return Answer(body=portrait)\n",
+        OVER_TLS,
+        "neither_sent_nor_expected",
+    ),
+    Mutant(
+        "a move is begun between hosts of which one encrypts",
+        "compute/moves/sagas/preparing.py",
+        "    await _check_encryption(notes, run)\n",
+        "",
+        "tests/compute/test_moves_refused.py",
+        "of_which_one_encrypts",
+    ),
     Mutant(
         "a guest is sent plainly to a host that wants it encrypted",
         "agent/move_checks.py",

@@ -18,7 +18,7 @@ from mooring.agent.membership import Membership
 from mooring.agent.move_identity import MoveIdentity
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
-from mooring.agent_api.certificates import Shown
+from mooring.agent_api.certificates import Shown, ShownForMoves
 from mooring.errors import Conflict, Forbidden
 from mooring.fence.journal import Answer
 from mooring.fence.threads import run_to_end
@@ -71,7 +71,11 @@ async def put_certificate(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.SHOW_MOVE_CERTIFICATES)
 async def show_move_certificates(call: Call[Agent]) -> Answer:
     """Answer what this host shows to other hosts, and what it wishes to be certified next."""
-    return Answer(body=await run_to_end(MoveIdentity(call.agent.settings).show))
+    agent = call.agent
+    if agent.encrypts_moves:
+        return Answer(body=await run_to_end(MoveIdentity(agent.settings).show))
+    clear = agent.moves_in_the_clear
+    return Answer(body=ShownForMoves(is_wanted=False, held=None, wish="", in_the_clear=clear))
 
 
 @handlers.of(verbs.PUT_MOVE_CERTIFICATES)

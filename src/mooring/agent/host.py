@@ -100,6 +100,24 @@ class Agent:
         return self._hypervisor is not None
 
     @property
+    def encrypts_moves(self) -> bool:
+        """Whether running guests come and go over TLS, and in no other way."""
+        wanted = self.settings.move_tls
+        return self._lends_real_guests if wanted is None else wanted
+
+    @property
+    def moves_in_the_clear(self) -> bool:
+        """Whether who reads along on the network of a host that joined has its guests' memory."""
+        return self._lends_real_guests and not self.encrypts_moves
+
+    @property
+    def _lends_real_guests(self) -> bool:
+        """Whether guests with memory of their own go from here over a network of others."""
+        return (
+            self.credentials is not None and self.runs_guests and not self.connections.is_simulated
+        )
+
+    @property
     def volume_captures(self) -> Path:
         """Where captures of volumes lie, in a directory for each volume."""
         return self.settings.state_dir / "captures"

@@ -76,6 +76,11 @@ async def serve_afar(
     async with open_agent(settings, probe=probe) as running:
         context = certificates.server_context(member.held, asks_callers=True)
         running.agent.credentials = Credentials(settings.state_dir, member, context)
+        if running.agent.moves_in_the_clear:
+            log.warning(
+                "running guests come and go in the clear, as the setting move_tls is false",
+                remedy="leave it out on every host, as docs/hosts.md says",
+            )
         await _serve(running, listening, _ControlPlaneOnly, context=context, ready=ready)
 
 

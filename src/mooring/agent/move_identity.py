@@ -43,8 +43,6 @@ class MoveIdentity:
 
     def __init__(self, settings: AgentSettings) -> None:
         self._state_dir, self._name = settings.state_dir, settings.name
-        self.is_wanted = settings.move_tls
-        """Whether guests come and go over TLS only."""
 
     @property
     def directory(self) -> Path:
@@ -53,8 +51,6 @@ class MoveIdentity:
 
     def show(self) -> ShownForMoves:
         """Return the certificates, and a request for the next ones with a key of their own."""
-        if not self.is_wanted:
-            return ShownForMoves(is_wanted=False, held=None, wish="")
         key = membership.ensure_key(self._state_dir / KEY)
         wish = certificates.make_request(key, self._name).decode("ascii")
         return ShownForMoves(is_wanted=True, held=self.read(), wish=wish)

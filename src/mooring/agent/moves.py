@@ -10,6 +10,7 @@ from mooring.agent.config_drives import unpack
 from mooring.agent.copies import check_room
 from mooring.agent.host import Agent
 from mooring.agent.move_checks import check_disks, check_encryption
+from mooring.agent.move_daemon import check_daemon
 from mooring.agent.move_identity import MoveIdentity
 from mooring.agent.servers import find_image
 from mooring.agent.serving import Call, Handlers
@@ -25,14 +26,16 @@ handlers = Handlers[Agent]()
 @handlers.of(verbs.SHOW_PORTRAIT)
 async def show_portrait(call: Call[Agent]) -> Answer:
     """Answer what a guest needs of the host that is to take it."""
-    return Answer(body=await call.agent.hypervisor.portrait(call.path["server_id"]))
+    portrait = await call.agent.hypervisor.portrait(call.path["server_id"])
+    await _name(call.agent)
+    return Answer(body=portrait)
 
 
 @handlers.of(verbs.PUT_ARRIVAL)
 async def put_arrival(call: Call[Agent]) -> Answer:
     """Expect a guest, if it can run here, and its root disk."""
     agent, server_id, root = call.agent, call.path["server_id"], call.body.root
-    await _name(agent)
+    await _check_entrance(agent, server_id)
     await agent.hypervisor.expect(server_id, call.body)
     if call.body.drive:
         drive = unpack(call.body.drive)
@@ -78,7 +81,7 @@ async def put_departure(call: Call[Agent]) -> Answer:
     if guest is None:
         raise NotFound(f"Host {agent.settings.name} has no guest {server_id}.")
     check_disks(guest, call.body)
-    check_encryption(server_id, call.body, is_wanted=agent.settings.move_tls)
+    check_encryption(server_id, call.body, is_wanted=agent.encrypts_moves)
     await agent.hypervisor.send(server_id, call.body)
     return Answer(status=204)
 
@@ -108,5 +111,14 @@ async def _name(agent: Agent) -> str:
 
     Raises Conflict where it has nothing to show.
     """
-    settings = agent.settings
-    return await run_to_end(MoveIdentity(settings).name) if settings.move_tls else ""
+    return await run_to_end(MoveIdentity(agent.settings).name) if agent.encrypts_moves else ""
+
+
+async def _check_entrance(agent: Agent, server_id: str) -> None:
+    """Raise Conflict unless guests can come here as they are to; nothing is begun by then."""
+    landing = await agent.hypervisor.find_landing(server_id)
+    await _name(agent)
+    if agent.encrypts_moves and not agent.connections.is_simulated:
+        settings = agent.settings
+        directory = MoveIdentity(settings).directory
+        await run_to_end(lambda: check_daemon(settings.name, landing.address, directory))

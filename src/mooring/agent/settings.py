@@ -138,8 +138,9 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     move_address: str = ""
     """At which this host's libvirt daemon takes running guests from other hosts; empty: it takes
     none. A simulated host needs none."""
-    move_tls: bool = False
-    """Whether running guests come and go over TLS, and in no other way."""
+    move_tls: bool | None = None
+    """Whether running guests come and go over TLS, and in no other way; None: where the host joined
+    and its guests are real."""
     copy_listen: str = ""
     """ADDRESS:PORT at which this host gives disks to other hosts, while it does; empty: at its own
     address, and any port that is free."""

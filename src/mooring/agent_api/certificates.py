@@ -35,8 +35,10 @@ class ShownForMoves(Struct, frozen=True):
     """Those that a host has, if any, and its request for the next ones.
 
     `is_wanted`: whether its guests come and go over TLS only; else it needs none.
+    `in_the_clear`: whether it joined, and its guests' memory can be read on the way all the same.
     """
 
     is_wanted: bool
     held: MoveCertificates | None
     wish: str
+    in_the_clear: bool = False

@@ -76,6 +76,8 @@ class HostView(Struct, frozen=True, kw_only=True):
     """Of its certificate: SHA-256, in hex."""
     silent_since: datetime | None = None
     """As the process that was asked sees it."""
+    in_the_clear: bool = False
+    """Whether what its running guests have in memory can be read while they move."""
 
 
 def build(
@@ -217,4 +219,5 @@ def _view(fleet: Fleet, row: HostRow) -> HostView:
         certified_until=certificates.expiry(certificate) if certificate else None,
         fingerprint=certificates.fingerprint(certificate) if certificate else "",
         silent_since=_silent(fleet.agents).get(row.name),
+        in_the_clear=row.name in fleet.in_the_clear,
     )

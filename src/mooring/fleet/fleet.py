@@ -57,6 +57,8 @@ class Fleet:
         """What has to forget a host that is removed, set by whoever opens the services."""
         self.removing: set[str] = set()
         """Hosts that a request of this process takes out just now."""
+        self.in_the_clear: set[str] = set()
+        """Hosts whose running guests' memory can be read on the way, as each said last."""
         self._places: dict[str, Place] = {}
         self._looking = asyncio.Lock()
 
@@ -138,6 +140,10 @@ class Fleet:
                 log.warning("the hosts could not be read", error=str(error))
             await self.clock.sleep(pause_s)
 
+    def note_moves(self, name: str, *, in_the_clear: bool) -> None:
+        """Know how a host's running guests come and go."""
+        (self.in_the_clear.add if in_the_clear else self.in_the_clear.discard)(name)
+
     def renew_own(self, now: datetime) -> None:
         """Let this process show a new certificate, if its own ends soon."""
         left = certificates.expiry(self.held.certificate) - now
@@ -161,6 +167,7 @@ class Fleet:
     async def _forget(self, name: str) -> None:
         client = self.agents[name]
         del self._places[name]
+        self.in_the_clear.discard(name)
         self.agents.remove(name)
         await client.close()
 

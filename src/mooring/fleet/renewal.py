@@ -53,6 +53,7 @@ async def renew_moves(fleet: Fleet, row: HostRow) -> None:
     """
     agent, now = fleet.agents[row.name], fleet.clock.now()
     shown = await agent.move_certificates()
+    fleet.note_moves(row.name, in_the_clear=shown.in_the_clear)
     if shown.is_wanted and joining.lacks_moves(fleet.moves, row, shown.held, now):
         wish = certificates.read_request(shown.wish.encode())
         await agent.put_move_certificates(joining.sign_moves(fleet.moves, row, wish, now))

@@ -35,6 +35,7 @@ async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
 
     Where its root disk goes along, an empty one is made there over the same image, or over none.
     """
+    await _check_encryption(notes, run)
     portrait = await guests.ask(
         run, notes.source, lambda agent: agent.show_portrait(notes.server_id)
     )
@@ -50,6 +51,31 @@ async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
             raise _too_old(notes.destination)
 
     await guests.ask(run, notes.destination, verb)
+
+
+async def _check_encryption(notes: LiveMigrate, run: Run[Compute]) -> None:
+    """Raise Conflict, before anything is begun, unless both hosts encrypt guests, or neither."""
+    source, destination = notes.source, notes.destination
+    encrypts = await _encrypts(run, source)
+    if encrypts != await _encrypts(run, destination):
+        here, there = ("only over TLS", "in the clear")[:: 1 if encrypts else -1]
+        raise Conflict(
+            f"Host {source} sends running guests {here}, and host {destination} takes them "
+            f"{there}. The server is where it was. Give both the same setting move_tls: only hosts "
+            "that joined get certificates for TLS, and have it when it is left out (docs/hosts.md, "
+            "Over TLS).",
+            **{guests.BY_HOST: destination},
+        )
+
+
+async def _encrypts(run: Run[Compute], host: str) -> bool:
+    async def verb(agent: AgentClient) -> bool:
+        try:
+            return (await agent.move_certificates()).is_wanted
+        except NotFound:
+            return False  # An agent of a release that knew no TLS.
+
+    return await guests.ask(run, host, verb)
 
 
 async def _bring_image(notes: LiveMigrate, run: Run[Compute], image_id: str) -> None:
