@@ -50,8 +50,11 @@ async def test_the_disk_of_a_guest_is_captured_whatever_the_guest_does(
 
 
 async def test_a_guest_boots_from_what_was_captured_of_another_that_runs(host: TestHost) -> None:
+    """A real one reads what the first one had written to its disk before the capture."""
     first, second, image_id = new_id(), new_id(), new_id()
     await host.boot(first)
+    if host.real:
+        await host.hears(first, f"boot marker written {first}")
     made = await host.client.put_capture(first, image_id, operation=operation())
     data = await read(host, first, made)
     spec = ImageSpec(disk_format="qcow2", size_bytes=len(data))
@@ -69,6 +72,8 @@ async def test_a_guest_boots_from_what_was_captured_of_another_that_runs(host: T
         operation=operation(),
     )
     await host.hears(second, "mooring-guest: up")
+    if host.real:
+        await host.hears(second, f"boot marker read {first}")
 
 
 async def test_the_next_capture_takes_the_place_of_one_that_nobody_removed(host: TestHost) -> None:
