@@ -135,11 +135,17 @@ class MovingCloud(PooledCloud):
 
     def pace(self, host: str, server_id: str, mib_s: int) -> None:
         """Let a guest leave its host only so fast."""
+        with self.domain(host, server_id) as domain:
+            domain.migrateSetMaxSpeed(mib_s)
+
+    @contextmanager
+    def domain(self, host: str, server_id: str) -> Generator[Any]:
+        """A guest as a host's daemon has it, by libvirt itself."""
         socket = self.state_dir / "hosts" / host / "run/libvirt/libvirt-sock"
         binding: Any = importlib.import_module("libvirt")
         connection = binding.open(f"qemu+unix:///system?socket={socket}")
         try:
-            connection.lookupByName(f"mooring-{server_id}").migrateSetMaxSpeed(mib_s)
+            yield connection.lookupByName(f"mooring-{server_id}")
         finally:
             connection.close()
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.agent.hosts import GUEST_IMAGE
 from tests.contract.clients import COMPUTE
+from tests.hosts.departing import Departing
 from tests.hosts.moving_cloud import HOSTS, POOL, MovingCloud
 from tests.hosts.real_cloud import GIB, Guest
 from tests.hosts.writer import HOST
@@ -117,6 +118,19 @@ class RootWriter:
         self.is_only_at(there)
         self.guest.begin_anew()
 
+    def is_forced(self) -> None:
+        """Begin to move it slowly, and force that: it stands still until it is there."""
+        source = self.host
+        (there,) = {*HOSTS} - {source}
+        number = self.begin()
+        self.operator.run(*MIGRATION, "force", "complete", self.server_id, number)
+        Departing(self.cloud, source, self.server_id).stands_still()
+        self.cloud.pace(source, self.server_id, FAST_MIB_S)
+        self.guest.until("ACTIVE")
+        assert self.newest() == "completed"
+        self.is_only_at(there)
+        self.guest.begin_anew()
+
     def newest(self) -> str:
         """Return how its newest move went."""
         listed = self.operator.ask(*MIGRATION, "list", "--server", self.server_id)
@@ -149,7 +163,12 @@ def test_a_guest_writes_on_to_its_own_disk_while_it_moves(
 ) -> None:
     writer = RootWriter(cloud)
     writer.writes_on()
-    for befall in (writer.is_kept_back, writer.moves, writer.moves_without_control_plane):
+    for befall in (
+        writer.is_kept_back,
+        writer.moves,
+        writer.moves_without_control_plane,
+        writer.is_forced,
+    ):
         befall()
         writer.writes_on()
     assert writer.counts == sorted(set(writer.counts))

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.contract.clients import COMPUTE, VOLUME
+from tests.hosts.departing import Departing
 from tests.hosts.moving_cloud import Ledger, MovingCloud
 from tests.hosts.real_cloud import GIB
 from tests.hosts.writer import Writer
-from tests.hosts.written import read_written
+from tests.hosts.written import BUSY, LABEL, read_written
 
 pytestmark = pytest.mark.hosts
 MIGRATE, MIGRATION = ("server", "migrate", "--live-migration"), ("server", "migration")
+FORCE = (*MIGRATION, "force", "complete")
 FAST_MIB_S, SLOW_MIB_S = 10_000, 1
 """A guest that leaves at the slow pace is on its way for long enough to be asked something."""
+VAIN_MIB_S = 2
+"""At this pace a guest that changes its memory all the time never gets there."""
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +32,14 @@ def cloud(two_hosts: MovingCloud) -> MovingCloud:
 class LiveWriter(Writer):
     """A writer, and what befalls it while it runs."""
 
-    def __init__(self, cloud: MovingCloud, image: bytes) -> None:
-        super().__init__(cloud, image)
+    def __init__(self, cloud: MovingCloud, image: bytes, label: bytes = LABEL) -> None:
+        super().__init__(cloud, image, label)
         self.operator = cloud.operator()
 
-    def begin(self) -> str:
+    def begin(self, mib_s: int = SLOW_MIB_S) -> str:
         """Begin to move it slowly, and return the move's number once it is on its way."""
         server_id = self.server_id
-        self.cloud.pace(self.host, server_id, SLOW_MIB_S)
+        self.cloud.pace(self.host, server_id, mib_s)
         self.operator.run(*MIGRATE, server_id)
         path = f"{COMPUTE}/servers/{server_id}/migrations"
         got = self.cloud.admin.until(
@@ -73,6 +78,38 @@ class LiveWriter(Writer):
         self.guest.until("ACTIVE")
         assert (self.host != source, self.newest()) == (True, "completed")
 
+    def is_forced(self) -> None:
+        """Begin to move it in vain, and force that: it stands still until it is there."""
+        source, number = self.host, self.begin(VAIN_MIB_S)
+        departing = Departing(self.cloud, source, self.server_id)
+        departing.is_sent_in_vain()
+        self.operator.run(*FORCE, self.server_id, number)
+        departing.stands_still()
+        self.arrives(source)
+
+    def is_forced_by_its_time(self) -> None:
+        """Begin to move it slowly, and wait until it has been on its way for too long."""
+        source = self.host
+        self.begin()
+        Departing(self.cloud, source, self.server_id).stands_still()
+        self.arrives(source)
+
+    def is_forced_and_kept_back(self) -> None:
+        """Begin to move it, force that, and abort it: it goes on where it is."""
+        source, number = self.host, self.begin()
+        self.operator.run(*FORCE, self.server_id, number)
+        Departing(self.cloud, source, self.server_id).stands_still()
+        self.operator.run(*MIGRATION, "abort", self.server_id, number)
+        self.guest.until("ACTIVE")
+        assert (self.host, self.newest()) == (source, "cancelled")
+
+    def arrives(self, source: str) -> None:
+        """Let it arrive, as fast as it goes; then it runs."""
+        self.cloud.pace(source, self.server_id, FAST_MIB_S)
+        self.guest.until("ACTIVE")
+        assert (self.host != source, self.newest()) == (True, "completed")
+        self.guest.begin_anew()
+
     def newest(self) -> str:
         """Return how its newest move went."""
         listed = self.operator.ask(*MIGRATION, "list", "--server", self.server_id)
@@ -83,24 +120,51 @@ def test_a_guest_writes_on_while_it_is_kept_back_moves_and_loses_its_control_pla
     cloud: MovingCloud, guest_image: bytes, tmp_path: Path
 ) -> None:
     writer = LiveWriter(cloud, guest_image)
-    guest, server_id = writer.guest, writer.server_id
-    ledger = Ledger(cloud, server_id, writer.image)
+    befalls = (writer.is_kept_back, writer.moves, writer.moves_without_control_plane)
+    writes_through(writer, 3, *befalls)
+    is_whole(writer, tmp_path)
+
+
+def test_a_guest_that_never_gets_there_is_held_still_on_its_way_and_writes_on(
+    cloud: MovingCloud, guest_image: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = LiveWriter(cloud, guest_image, BUSY)
+    writes_through(writer, 2, writer.is_forced_and_kept_back, writer.is_forced)
+    with monkeypatch.context() as patched:
+        patched.setenv("MOORING_LIVE_MIGRATION_TIMEOUT_S", "30")
+        patched.setenv("MOORING_LIVE_MIGRATION_TIMEOUT_ACTION", "force_complete")
+        begin_anew(cloud)
+        writes_through(writer, 2, writer.is_forced_by_its_time)
+    begin_anew(cloud)
+    is_whole(writer, tmp_path)
+
+
+def begin_anew(cloud: MovingCloud) -> None:
+    """Start the control plane anew, with the settings that are in the environment."""
+    assert cloud.stop() == 0
+    cloud.start()
+
+
+def writes_through(writer: LiveWriter, emulators: int, *befalls: Callable[[], None]) -> None:
+    """See that a guest writes on after all that befalls it, in so many emulators one by one."""
+    ledger = Ledger(writer.cloud, writer.server_id, writer.image)
     ledger.start()
     try:
         writer.counts.append(writer.writes_on())
-        for befall in (
-            writer.is_kept_back,
-            writer.moves,
-            writer.moves_without_control_plane,
-        ):
+        for befall in befalls:
             befall()
             writer.counts.append(writer.writes_on())
     finally:
         ledger.end()
     assert writer.counts == sorted(set(writer.counts))
     assert ledger.doubles == []
-    assert len(ledger.writers) == 3
-    assert len(cloud.emulators(server_id)) == 1
+    assert len(ledger.writers) == emulators
+    assert len(writer.cloud.emulators(writer.server_id)) == 1
+
+
+def is_whole(writer: LiveWriter, tmp_path: Path) -> None:
+    """Delete a server, and see that its volume has every block that its guest has told of."""
+    cloud, guest, server_id = writer.cloud, writer.guest, writer.server_id
     cloud.settle()
     cloud.delete(guest.path)
     assert cloud.emulators(server_id) == []
