@@ -141,11 +141,17 @@ class MovingCloud(PooledCloud):
     @contextmanager
     def domain(self, host: str, server_id: str) -> Generator[Any]:
         """A guest as a host's daemon has it, by libvirt itself."""
+        with self.daemon(host) as connection:
+            yield connection.lookupByName(f"mooring-{server_id}")
+
+    @contextmanager
+    def daemon(self, host: str) -> Generator[Any]:
+        """A connection to a host's daemon."""
         socket = self.state_dir / "hosts" / host / "run/libvirt/libvirt-sock"
         binding: Any = importlib.import_module("libvirt")
         connection = binding.open(f"qemu+unix:///system?socket={socket}")
         try:
-            yield connection.lookupByName(f"mooring-{server_id}")
+            yield connection
         finally:
             connection.close()
 
@@ -187,29 +193,32 @@ class Ledger(threading.Thread):
 
     def _sample(self) -> None:
         pids = self._cloud.emulators(self._server_id)
-        holding = [pid for pid in pids if self._holds(pid)]
+        holding = [pid for pid in pids if holds(pid, self._inode)]
         self.samples += 1
         self.writers += [pid for pid in holding if pid not in self.writers]
         # The looks are not at one time: only who held it before and after held it meanwhile.
-        if len(holding) > 1 and all(self._holds(pid) for pid in holding):
+        if len(holding) > 1 and all(holds(pid, self._inode) for pid in holding):
             self.doubles.append(holding)
 
-    def _holds(self, pid: int) -> bool:
-        try:
-            names = [one.name for one in Path(f"/proc/{pid}/fd").iterdir()]
-        except OSError:
-            return False
-        return any(self._locks(Path(f"/proc/{pid}"), name) for name in names)
 
-    def _locks(self, process: Path, name: str) -> bool:
-        try:
-            if (process / "fd" / name).stat().st_ino != self._inode:
-                return False
-            told = (process / "fdinfo" / name).read_text()
-        except OSError:
+def holds(process_id: int, inode: int) -> bool:
+    """Whether an emulator may write to an image, by QEMU's own locks."""
+    try:
+        names = [one.name for one in Path(f"/proc/{process_id}/fd").iterdir()]
+    except OSError:
+        return False
+    return any(_locks(Path(f"/proc/{process_id}"), name, inode) for name in names)
+
+
+def _locks(process: Path, name: str, inode: int) -> bool:
+    try:
+        if (process / "fd" / name).stat().st_ino != inode:
             return False
-        ranges = re.findall(r"^lock:.*OFDLCK.* (\d+) (\d+)$", told, re.MULTILINE)
-        return any(int(first) <= WRITES <= int(last) for first, last in ranges)
+        told = (process / "fdinfo" / name).read_text()
+    except OSError:
+        return False
+    ranges = re.findall(r"^lock:.*OFDLCK.* (\d+) (\d+)$", told, re.MULTILINE)
+    return any(int(first) <= WRITES <= int(last) for first, last in ranges)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import pytest
 from tests.agent.hosts import GUEST_IMAGE
 from tests.contract.clients import COMPUTE
 from tests.hosts.departing import Departing
+from tests.hosts.local_ledger import LocalLedger
 from tests.hosts.moving_cloud import HOSTS, POOL, MovingCloud
 from tests.hosts.real_cloud import GIB, Guest
 from tests.hosts.writer import HOST
@@ -162,16 +163,27 @@ def test_a_guest_writes_on_to_its_own_disk_while_it_moves(
     cloud: MovingCloud, tmp_path: Path
 ) -> None:
     writer = RootWriter(cloud)
-    writer.writes_on()
-    for befall in (
-        writer.is_kept_back,
-        writer.moves,
-        writer.moves_without_control_plane,
-        writer.is_forced,
-    ):
-        befall()
+    first = writer.host
+    (second,) = {*HOSTS} - {first}
+    images = {host: writer.directory(host) / "root.qcow2" for host in HOSTS}
+    ledger = LocalLedger(cloud, writer.server_id, images)
+    ledger.start()
+    try:
         writer.writes_on()
+        for befall in (
+            writer.is_kept_back,
+            writer.moves,
+            writer.moves_without_control_plane,
+            writer.is_forced,
+        ):
+            befall()
+            writer.writes_on()
+    finally:
+        ledger.end()
     assert writer.counts == sorted(set(writer.counts))
+    assert ledger.writers == [first, second, first, second]
+    assert (ledger.doubles, ledger.shared) == ([], [])
+    assert ledger.copied > 0
     assert len(cloud.emulators(writer.server_id)) == 1
     cloud.settle()
     writer.guest.act("os-stop")
