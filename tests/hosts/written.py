@@ -1,7 +1,9 @@
 """What the test guest's writer left on a disk: every block that it says it wrote, and no other.
 
 `scripts/guest/init` begins behind the first block of a disk that starts with LABEL, fills each
-block of 4096 bytes with its own number, and goes on at the new part when the disk has grown.
+block of 4096 bytes with its own number, and goes on at the new part when the disk has grown. Of a
+disk that starts with SHARED, which two guests may have, the one with the second image writes to the
+second half, as if that were a disk of its own whose blocks are counted from the first half's start.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-LABEL = b"MOORING-WRITER"
+LABEL, SHARED = b"MOORING-WRITER", b"MOORING-SHARED"
 BUSY = LABEL + b"-BUSY"
 """Of a disk beside which the guest changes its memory all the time."""
 BLOCK = 4096
@@ -43,6 +45,21 @@ def read_written(image: Path, image_format: str, old_bytes: int, work: Path) -> 
         after = _run_of_blocks(file.fileno(), old_end, before + 1)
     raw.unlink()
     return Written(before, after)
+
+
+def read_halves(raw: Path) -> tuple[int, int]:
+    """Check every block of a raw image that two guests had, and that none has open.
+
+    Returns how many blocks were written to each half. Fails when a block is not what it must be.
+    """
+    end = raw.stat().st_size // BLOCK
+    half = end // 2
+    with raw.open("rb") as file:
+        assert file.read(BLOCK).rstrip(b"\0") == SHARED
+        counts = [_run_of_blocks(file.fileno(), at, at) for at in (1, half + 1)]
+        for at, count, last in zip((1, half + 1), counts, (half + 1, end), strict=True):
+            _check_empty(file.fileno(), at + count, last, at + count)
+    return counts[0], counts[1]
 
 
 def content(number: int) -> bytes:
