@@ -1,6 +1,6 @@
 """A cloud of two real hosts on one machine: each in namespaces, with a libvirt daemon of its own.
 
-Both reach one share, which stand-ins for mount and umount give them; QEMU's locks on its files are
+Both reach the same shares, by stand-ins for mount and umount; QEMU's locks on its files are
 real, as both run on one kernel. Source: facts/real_hosts.md 4.
 """
 
@@ -11,7 +11,7 @@ import importlib
 import re
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,10 @@ from tests.hosts.real_cloud import RealCloud
 from tests.kill.processes import CommandProcess
 
 HOSTS = ("moor-c", "moor-d")
-POOL, EXPORT = "shared", "192.0.2.7:/volumes"
+POOL = "shared"
+POOLS: Mapping[str, str] = {POOL: "qcow2"}
+"""The pools that a cloud has unless told, with the format of their volumes."""
+SERVER = "192.0.2.7"
 WRITES = 101
 """The byte of an image that QEMU locks while its guest may write to it."""
 _STORAGE = """
@@ -36,20 +39,22 @@ table = "{here}/table"
 """
 _POOL = """
 [[pools]]
-name = "shared"
+name = "{name}"
 driver = "nfs"
 [pools.nfs]
-nas_host = "192.0.2.7"
-nas_share_path = "/volumes"
-nfs_qcow2_volumes = true
+nas_host = "{server}"
+nas_share_path = "/{name}"
+nfs_qcow2_volumes = {is_qcow2}
 """
 
 
 class MovingCloud(PooledCloud):
-    """`mooring serve` beside two agents, the first of which has the pool."""
+    """`mooring serve` beside two agents, the first of which has the pools."""
 
-    def __init__(self, directory: Path, lab: RealHosts, stack: ExitStack) -> None:
-        self._directory, self._stack = directory, stack
+    def __init__(
+        self, directory: Path, lab: RealHosts, stack: ExitStack, pools: Mapping[str, str]
+    ) -> None:
+        self._directory, self._stack, self._pools = directory, stack, pools
         self._hosts = {host.name: host for host in lab.hosts}
         for host in lab.hosts:
             self._set_up(host)
@@ -62,12 +67,13 @@ class MovingCloud(PooledCloud):
         root.mkdir()
         shares = Shares(root / "outside")
         if is_first:
-            shares.export(EXPORT)
+            for pool in self._pools:
+                shares.export(f"{SERVER}:/{pool}")
         else:
             (shares.directory / "shares").rmdir()
             first = self._directory / HOSTS[0] / "outside" / "shares"
             (shares.directory / "shares").symlink_to(first)
-        storage = _STORAGE.format(here=shares.directory) + (_POOL if is_first else "")
+        storage = _STORAGE.format(here=shares.directory) + (self._told() if is_first else "")
         (root / "storage.toml").write_text(storage)
         address = host.namespace.address
         settings = (
@@ -75,6 +81,13 @@ class MovingCloud(PooledCloud):
             f'copy_listen = "{address}:0"\n'
         )
         (root / "agent.toml").write_text(settings)
+
+    def _told(self) -> str:
+        """What the agent that has the pools is told of them."""
+        pools = ((name, str(kind == "qcow2").lower()) for name, kind in self._pools.items())
+        return "".join(
+            _POOL.format(name=name, server=SERVER, is_qcow2=is_so) for name, is_so in pools
+        )
 
     def _begin(self, host: RealHost) -> CommandProcess:
         root = self._directory / host.name
@@ -222,12 +235,12 @@ def _locks(process: Path, name: str, inode: int) -> bool:
 
 
 @contextmanager
-def two_real_hosts(directory: Path) -> Generator[MovingCloud]:
+def two_real_hosts(directory: Path, pools: Mapping[str, str] = POOLS) -> Generator[MovingCloud]:
     """A cloud of two real hosts; ended, with its guests, whatever the test has left."""
     lab = RealHosts(directory / "state", HOSTS)
     with ExitStack() as stack:
         stack.callback(lambda: asyncio.run(lab.close(guests=True)))
         asyncio.run(lab.open())
-        cloud = MovingCloud(directory, lab, stack)
+        cloud = MovingCloud(directory, lab, stack, pools)
         stack.callback(cloud.clean_up)
         yield cloud
