@@ -43,8 +43,8 @@ MUTANTS = [
     Mutant(
         "images take from the reserve of their host",
         "agent/app.py",
-        "        reserve_bytes=settings.image_reserve_mib << 20,\n",
-        "        reserve_bytes=0,\n",
+        "    images = ImageCache(directory, check, reserve_bytes=reserve_bytes)\n",
+        "    images = ImageCache(directory, check)\n",
         ROOM,
         "is_told_to",
     ),

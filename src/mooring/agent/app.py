@@ -41,7 +41,7 @@ from mooring.agent.files import finish
 from mooring.agent.fitting import Fitting
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import GONE, Hypervisor, News, Tell
-from mooring.agent.images import ImageCache
+from mooring.agent.images import Check, ImageCache
 from mooring.agent.late_disks import LateDisks
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
@@ -154,15 +154,8 @@ async def _build(
     for driver in (*drivers, *share_drivers):
         await driver.setup()
         stack.push_async_callback(driver.close)
-    images = ImageCache(
-        settings.state_dir / "images",
-        _look if simulated else qemu_img.check,
-        reserve_bytes=settings.image_reserve_mib << 20,
-    )
+    images = _open_images(settings, _look if simulated else qemu_img.check, stack)
     connections = _open_connections(settings, mounts, qemu_img, hypervisor, simulated=simulated)
-    images.prepare()
-    sweeping = asyncio.create_task(images.keep_small())
-    stack.callback(sweeping.cancel)
     await connections.release_unused()
     tell.late_disks = _open_late_disks(hypervisor, connections, stack)
     agent = Agent(
@@ -180,6 +173,15 @@ async def _build(
     )
     events.add(News(kind="agent_started", server_id=""))
     return RunningAgent(agent, notice, gone)
+
+
+def _open_images(settings: AgentSettings, check: Check, stack: AsyncExitStack) -> ImageCache:
+    directory, reserve_bytes = settings.state_dir / "images", settings.image_reserve_mib << 20
+    images = ImageCache(directory, check, reserve_bytes=reserve_bytes)
+    images.prepare()
+    sweeping = asyncio.create_task(images.keep_small())
+    stack.callback(sweeping.cancel)
+    return images
 
 
 def _open_connections(
