@@ -130,9 +130,9 @@ class Door:
         while True:
             try:
                 peer, _ = await loop.sock_accept(listening)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001  (nobody waits for this loop; it must go on)
                 if not is_told:
-                    log.warning("nobody can be let in for a copy", reason=str(error))
+                    log.warning("nobody can be let in for a copy", reason=repr(error))
                 is_told = True
                 await asyncio.sleep(1.0)
                 continue

@@ -45,7 +45,12 @@ class LateDisks:
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._leave)
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a guest was not looked at", exc_info=error)
 
     async def _settle_all(self) -> None:
         try:

@@ -28,7 +28,7 @@ from mooring.agent.limits import AGENT_BACKLOG
 from mooring.agent.membership import Membership
 from mooring.agent.settings import AgentSettings
 from mooring.clock import RealClock
-from mooring.errors import Conflict, MooringError, Unavailable
+from mooring.errors import Conflict, Unavailable
 from mooring.http_refusals import Refusals, address_of
 from mooring.http_server import Server
 from mooring.limits import AGENT_STOP_S
@@ -109,7 +109,7 @@ async def _serve(
             one.cancel()
         ended = await asyncio.gather(*watching, return_exceptions=True)
     for error in ended:
-        if isinstance(error, MooringError):
+        if isinstance(error, Exception):
             raise error
     if running.gone.is_set():
         raise Unavailable(

@@ -158,6 +158,9 @@ class Journal:
                 await self.sweep(datetime.now(UTC))
             except Unavailable as error:
                 log.warning("old marks of the journal stay", reason=str(error))
+            except Exception:
+                # Nobody waits for this loop, so that nobody would hear of its end.
+                log.exception("old marks of the journal stay")
             await asyncio.sleep(FENCE_SWEEP_S)
 
     def note_process(self, pid: int, start_time: float, operation_key: str) -> None:

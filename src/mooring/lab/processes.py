@@ -78,14 +78,32 @@ async def _keep(command: HostCommand, process: Process, say: Callable[[str], Non
     pause_s = _PAUSE_S
     while True:
         code = await _wait(process)
-        say(f"host {command.name}: process {process.pid} ended ({_ending(code)})")
+        _tell(say, f"host {command.name}: process {process.pid} ended ({_ending(code)})")
         await asyncio.sleep(_PAUSE_S)
-        while (again := await _begin(command)) is None:
+        while (again := await _begin_again(command)) is None:
             log.warning("a host does not start", host=command.name, again_in_s=pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         process, pause_s = again, _PAUSE_S
-        say(f"host {command.name}: started again, process {process.pid}")
+        _tell(say, f"host {command.name}: started again, process {process.pid}")
+
+
+def _tell(say: Callable[[str], None], text: str) -> None:
+    """Say something to whoever may not listen any more, a closed pipe say."""
+    try:
+        say(text)
+    except Exception as error:  # noqa: BLE001  (nobody waits for whoever keeps the host)
+        log.warning("nobody heard what became of a host", said=text, reason=repr(error))
+
+
+async def _begin_again(command: HostCommand) -> Process | None:
+    """Start an agent as `_begin` does; None also when something else went wrong."""
+    try:
+        return await _begin(command)
+    except Exception:
+        # Nobody waits for whoever keeps the host, so that nobody would hear of its end.
+        log.exception("a host cannot be started", host=command.name)
+        return None
 
 
 async def _begin_patiently(command: HostCommand) -> Process:

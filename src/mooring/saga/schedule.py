@@ -229,9 +229,7 @@ class Schedule(Generic[S]):
         place = self._places.pop(saga_id)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, Exception):
-            self._is_open, self._crash = False, error
-            if self._over is not None and not self._over.done():
-                self._over.set_exception(error)
+            self._break(error)
         elif error is not None and not isinstance(error, LostLeaseError):
             log.error("saga.trouble", saga=saga_id, service=self._host.name, exc_info=error)
             after = self._host.clock.now() + timedelta(seconds=AFTER_TROUBLE_S)
@@ -241,6 +239,12 @@ class Schedule(Generic[S]):
             self._again.discard(saga_id)
             self.wake(saga_id)
         self._dispatch()
+
+    def _break(self, error: BaseException) -> None:
+        """End this engine: whoever runs it raises the error."""
+        self._is_open, self._crash = False, error
+        if self._over is not None and not self._over.done():
+            self._over.set_exception(error)
 
     def _call_back(self, saga_id: str) -> None:
         """Wake a saga that was turned away at the door of a host which answers again."""
@@ -356,10 +360,13 @@ class Schedule(Generic[S]):
         self._timekeeper = asyncio.create_task(self._ring_when_due())
 
     async def _ring_when_due(self) -> None:
-        while (rest_s := self._timers.next_s()) is not None:
-            await self._host.clock.sleep(rest_s)
-            if self._is_open:
-                self.ring()
+        try:
+            while (rest_s := self._timers.next_s()) is not None:
+                await self._host.clock.sleep(rest_s)
+                if self._is_open:
+                    self.ring()
+        except Exception as error:  # noqa: BLE001  (no saga that rests would ever go on)
+            self._break(error)
 
     # -- chores -----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import hashlib
 import os
 import pwd
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -34,6 +35,7 @@ DAEMON_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemu
 # What is left of 107 bytes beside "/lib/qemu/domain-<number>-<20 letters>/monitor.sock".
 _ROOT_BYTES = 48
 _CONF = "etc/qemu.conf"
+_AGAIN_S = 1.0
 
 _NO_HUGE_PAGES = (
     "The host has no huge pages as the flavor's hw:mem_page_size wants them; the guest was not "
@@ -221,11 +223,20 @@ def _run_event_loop() -> None:
     binding.registerErrorHandler(_keep_quiet, None)
     libvirt.virEventRegisterDefaultImpl()
 
-    def run() -> None:
-        while True:
-            libvirt.virEventRunDefaultImpl()
+    threading.Thread(target=run_events, name="libvirt-events", daemon=True).start()
 
-    threading.Thread(target=run, name="libvirt-events", daemon=True).start()
+
+def run_events(
+    run_once: Callable[[], object] = binding.virEventRunDefaultImpl,
+    pause: Callable[[float], object] = time.sleep,
+) -> None:
+    """Hear what libvirt tells, for ever; a round that fails ends nothing."""
+    while True:
+        try:
+            run_once()
+        except libvirt.libvirtError as error:
+            log.warning("libvirt's events are not heard just now", reason=str(error))
+            pause(_AGAIN_S)
 
 
 def _keep_quiet(context: None, error: list[Any]) -> None:
