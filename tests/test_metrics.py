@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import re
+import resource
 import stat
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.orm import Session
 
+from mooring import certificates
+from mooring.agent_api.joining import JoinRequest, read_token
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Invalid
 from mooring.fence import debts
 from mooring.fence.operation import Operation
+from mooring.fleet.fleet import Fleet, open_fleet
+from mooring.limits import CERTIFICATE_RENEW_S
 from mooring.metrics import app
+from mooring.saga.seal import Sealer
 from mooring.saga.tables import SagaRow
+from mooring.store.base import open_store
 from tests.cloud import URL, SimulatedCloud
 
 pytestmark = pytest.mark.anyio
@@ -182,3 +191,90 @@ async def test_debts_and_silent_hosts_are_told(cloud: SimulatedCloud) -> None:
     assert samples(text, "mooring_debts") == {place: 1}
     assert samples(text, "mooring_debt_oldest_seconds") == {place: 90}
     assert samples(text, "mooring_host_silent_seconds")[place] == 90
+
+
+async def test_operations_that_are_stuck_are_counted_by_their_kind(cloud: SimulatedCloud) -> None:
+    def hang(tx: Session) -> None:
+        owner = {"owner": "gone", "lease_until": cloud.clock.now()}
+        at = dict.fromkeys(("created_at", "updated_at"), cloud.clock.now())
+        saga: dict[str, Any] = {"version": 1, "notes": {}, "step": "reserve", "heading": "forward"}
+        for saga_id, kind, state, stuck in (
+            ("1", "create_volume", "parked", True),
+            ("2", "create_volume", "locked", True),
+            ("3", "create_volume", "parked", False),
+            ("4", "create_volume", "ended", True),
+            ("5", "delete_volume", "parked", False),
+        ):
+            name = f"volume.{kind}"
+            tx.add(SagaRow(id=saga_id, name=name, state=state, stuck=stuck, **saga, **owner, **at))
+
+    await cloud.cloud.stores["volume"].write(hang)
+    kinds = {"volume.create_volume": 2, "volume.delete_volume": 0}
+    assert samples(await scrape(cloud), "mooring_operations_stuck") == {
+        (("kind", kind), ("service", "volume")): count for kind, count in kinds.items()
+    }
+
+
+async def test_commits_are_counted_with_their_times(cloud: SimulatedCloud) -> None:
+    place = (("service", "volume"),)
+    before = await scrape(cloud)
+    await cloud.do("POST", "/volume/v3/volumes", {"volume": {"size": 1}})
+    await cloud.settle()
+    after = await scrape(cloud)
+    for name in ("mooring_commit_seconds_count", "mooring_commit_seconds_sum"):
+        assert samples(after, name)[place] > samples(before, name).get(place, 0)
+    most = (("le", "+Inf"), *place)
+    counted = samples(after, "mooring_commit_seconds_count")[place]
+    assert samples(after, "mooring_commit_seconds_bucket")[most] == counted
+
+
+async def test_requests_are_counted_with_their_times_and_answers(cloud: SimulatedCloud) -> None:
+    route = (("method", "GET"), ("route", "/volumes/{volume_id}"), ("service", "volume"))
+    for _ in range(3):
+        assert (await cloud.ask("GET", f"/volume/v3/volumes/{0:032x}")).status == 404
+    text = await scrape(cloud)
+    assert samples(text, "mooring_requests_total")[("code", "404"), *route] == 3
+    assert samples(text, "mooring_request_seconds_count")[route] == 3
+    assert samples(text, "mooring_request_seconds_sum")[route] > 0
+    method, *rest = route
+    most = (("le", "+Inf"), method, *rest)
+    assert samples(text, "mooring_request_seconds_bucket")[most] == 3
+
+
+async def test_certificates_of_hosts_are_told_until_they_end(cloud: SimulatedCloud) -> None:
+    async with open_fleet_beside(cloud) as fleet:
+        token, _ = await fleet.invite("far", ["compute"], "192.0.2.1:8472")
+        wish = certificates.make_request(certificates.new_key(), "far").decode()
+        await fleet.join(JoinRequest(read_token(token).secret, wish, "192.0.2.2:8471"))
+        place = (("host", "far"),)
+        first = samples(await scrape(cloud), "mooring_host_certified_seconds")[place]
+        assert first > CERTIFICATE_RENEW_S
+        cloud.clock.advance(1000)
+        found = samples(await scrape(cloud), "mooring_host_certified_seconds")
+        assert found == {place: first - 1000}
+
+
+@asynccontextmanager
+async def open_fleet_beside(cloud: SimulatedCloud) -> AsyncGenerator[Fleet]:
+    """Let hosts on other machines join a cloud."""
+    opened = cloud.cloud
+    store = await open_store(str(cloud.settings.state_path), "fleet")
+    opened.fleet = await open_fleet(store, Sealer(b"k" * 32), opened.agents, opened.clock)
+    yield opened.fleet
+    opened.fleet = None
+    await store.close()
+
+
+async def test_the_process_is_told_as_it_is(cloud: SimulatedCloud, tmp_path: Path) -> None:
+    def read(text: str, name: str) -> float:
+        [value] = samples(text, f"process_{name}").values()
+        return value
+
+    before = await scrape(cloud)
+    with (tmp_path / "open").open("w"), (tmp_path / "another").open("w"):
+        after = await scrape(cloud)
+    assert read(after, "open_fds") >= read(before, "open_fds") + 2
+    assert read(after, "cpu_seconds_total") >= read(before, "cpu_seconds_total") > 0
+    assert read(after, "virtual_memory_bytes") > read(after, "resident_memory_bytes") > 1 << 20
+    assert read(after, "max_fds") == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert abs(read(after, "start_time_seconds") - psutil.Process().create_time()) < 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-LOOPS = "tests/test_loops.py"
+LOOPS, METRICS = "tests/test_loops.py", "tests/test_metrics.py"
 
 MUTANTS = [
     Mutant(
@@ -86,5 +86,45 @@ MUTANTS = [
         "        except MemoryError as error:\n            log.warning(\"libvirt's events",
         LOOPS,
         "heard_again",
+    ),
+    Mutant(
+        "no operation counts as stuck",
+        "metrics/reading.py",
+        "func.sum(case((SagaRow.stuck, 1), else_=0))",
+        "func.sum(case((SagaRow.stuck, 0), else_=0))",
+        METRICS,
+        "are_stuck",
+    ),
+    Mutant(
+        "operations of one kind that are stuck in different states are not added up",
+        "metrics/exposition.py",
+        "            stuck_of[kind] = stuck_of.get(kind, 0) + work.stuck\n",
+        "            stuck_of[kind] = work.stuck\n",
+        METRICS,
+        "are_stuck",
+    ),
+    Mutant(
+        "nobody reads how long commits take",
+        "metrics/reading.py",
+        "commits={name: store.commit_times for name, store in watched.stores.items()}",
+        "commits={}",
+        METRICS,
+        "commits_are_counted",
+    ),
+    Mutant(
+        "nobody reads for how long hosts are certified",
+        "metrics/reading.py",
+        "await watched.fleet.certified_s() if watched.fleet else {}",
+        "{}",
+        METRICS,
+        "certificates_of_hosts",
+    ),
+    Mutant(
+        "a request's time is not added up",
+        "metrics/exposition.py",
+        "            times.add_metric(place, _buckets(timing), timing.sum_s)\n",
+        "            times.add_metric(place, _buckets(timing), 0.0)\n",
+        METRICS,
+        "requests_are_counted",
     ),
 ]
