@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from mooring.agent import initiators
+from mooring.agent.app import open_agent
+from mooring.agent.settings import AgentSettings
+from mooring.agent_api.client import Agents
+
+pytestmark = pytest.mark.anyio
 
 
 def lay(root: Path, path: str, text: str) -> None:
@@ -32,6 +40,25 @@ def test_a_machine_with_initiators_names_them(tmp_path: Path) -> None:
         "system uuid": "abcdef00-0000-4000-8000-000000000000",
         "wwpns": ["1000000000000000", "1000000000000001"],
         "wwnns": ["2000000000000000", "2000000000000001"],
+    }
+
+
+async def test_a_host_s_connector_has_the_names_that_its_machine_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay(tmp_path, "etc/iscsi/initiatorname.iscsi", "InitiatorName=iqn.1993-08.org.debian:01:abc\n")
+    lay(tmp_path, "etc/nvme/hostnqn", "nqn.2014-08.org.nvmexpress:uuid:1\n")
+    monkeypatch.setattr(initiators, "find", partial(initiators.find, tmp_path))
+    # A host of volumes alone is real without QEMU and libvirt.
+    settings = AgentSettings(name="h1", state_dir=tmp_path / "state", roles=("volume",))
+    async with open_agent(settings) as running:
+        connector = await Agents().in_process("h1", running.app).connector()
+    named = {key: connector.get(key) for key in ("host", "initiator", "nqn", "wwpns")}
+    assert named == {
+        "host": "h1",
+        "initiator": "iqn.1993-08.org.debian:01:abc",
+        "nqn": "nqn.2014-08.org.nvmexpress:uuid:1",
+        "wwpns": None,
     }
 
 

@@ -127,4 +127,12 @@ MUTANTS = [
         METRICS,
         "requests_are_counted",
     ),
+    Mutant(
+        "a host's connector lacks the names of its machine",
+        "agent/host.py",
+        "else await run_to_end(initiators.find)),",
+        "else {}),",
+        "tests/agent/test_initiators.py",
+        "connector",
+    ),
 ]
