@@ -12,6 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from mooring.agent.run import Runner, find_processes
+from mooring.agent.settings import GuestShareSettings, MountSettings
+from mooring.agent.share_mounts import cephfs
+from mooring.agent.share_mounts.base import Wanted
 from mooring.agent.share_mounts.cephfs import read_options
 from mooring.agent.share_mounts.exports import Export
 from mooring.errors import Forbidden, Invalid, MooringError, NotFound, Unavailable
@@ -22,6 +25,7 @@ from tests.agent.share_mounts import (
     MountsAtWork,
     PoolAtWork,
     StandInAtWork,
+    base_in,
     cephfs_mounts,
     mounts_at_work,
     stand_in,
@@ -256,6 +260,27 @@ async def test_monitors_that_are_silent_are_not_waited_for_long(ceph: PoolAtWork
     with pytest.raises(Unavailable, match="monitors of"):
         await ceph.mounter.mount(wanted, "op")
     assert not wanted.path.exists()
+
+
+async def test_a_client_of_cephfs_has_the_options_of_the_settings(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fuse, told = tmp_path / "fuse", tmp_path / "told"
+    fuse.touch()
+    monkeypatch.setattr(cephfs, "_FUSE", fuse)
+    program = tmp_path / "ceph-fuse"
+    program.write_text(f'#!/bin/sh\necho "$@" > {told}\nexit 1\n')
+    program.chmod(0o755)
+    shares = GuestShareSettings(cephfs_options="client_oc_size=1000")
+    settings = MountSettings(program_path=str(tmp_path), shares=shares)
+    base = base_in(tmp_path)
+    mounter = cephfs.CephfsMounts(base, settings, Runner(journal), tmp_path / "clients")
+    await mounter.prepare()
+    export = Export("CEPHFS", "192.0.2.1:6789", "/volumes/x")
+    wanted = Wanted(export=export, path=base / "x", client="alice", key="k")
+    with pytest.raises(Unavailable):
+        await mounter.mount(wanted, "op")
+    assert "--client_oc_size=1000" in told.read_text().split()
 
 
 def kept_by(directory: Path) -> list[str]:

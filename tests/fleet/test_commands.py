@@ -28,12 +28,13 @@ BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 class Site:
     """A control plane where hosts may join, and the hosts that do, each in its own process."""
 
-    def __init__(self, directory: Path, database: str = "") -> None:
+    def __init__(self, directory: Path, database: str = "", *, reached_at: str = "") -> None:
         self.directory, self.state = directory, directory / "state"
         self.database = ("--database", database) if database else ()
         self.joins_at = f"127.0.0.1:{free_port()}"
         self._settings = directory / "settings.toml"
-        self._settings.write_text(f'hosts_listen = "{self.joins_at}"\n', "utf-8")
+        address = f'hosts_address = "{reached_at}"\n' if reached_at else ""
+        self._settings.write_text(f'hosts_listen = "{self.joins_at}"\n{address}', "utf-8")
         self.control: ForkedProcess
         self._running: list[ForkedProcess] = []
 

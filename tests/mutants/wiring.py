@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 LOOPS, METRICS = "tests/test_loops.py", "tests/test_metrics.py"
+WRITTEN = "tests/test_written_settings.py"
 
 MUTANTS = [
     Mutant(
@@ -126,6 +127,94 @@ MUTANTS = [
         "            times.add_metric(place, _buckets(timing), 0.0)\n",
         METRICS,
         "requests_are_counted",
+    ),
+    Mutant(
+        "what is reserved is not kept free of images",
+        "image/app.py",
+        "near.settings.image_reserve_mib << 20",
+        "256 << 20",
+        WRITTEN,
+        "beside_uploads",
+    ),
+    Mutant(
+        "what is reserved is not kept free of backups",
+        "volume/backups/stores/opening.py",
+        "    reserve = settings.image_reserve_mib << 20\n",
+        "    reserve = 256 << 20\n",
+        WRITTEN,
+        "beside_backups",
+    ),
+    Mutant(
+        "deleted servers are shown as long whatever the settings say",
+        "compute/app.py",
+        "            deleted_servers_s=near.settings.deleted_servers_days * 86400.0,\n",
+        "",
+        WRITTEN,
+        "deleted_servers_days",
+    ),
+    Mutant(
+        "as many guests leave a host whatever the settings say",
+        "compute/app.py",
+        "            moves_at_once=near.settings.max_concurrent_live_migrations,\n",
+        "",
+        WRITTEN,
+        "max_concurrent",
+    ),
+    Mutant(
+        "a move lasts as long whatever the settings say",
+        "compute/app.py",
+        "            move_timeout_s=float(near.settings.live_migration_timeout_s),\n",
+        "            move_timeout_s=36000.0,\n",
+        WRITTEN,
+        "live_migration_timeout_s",
+    ),
+    Mutant(
+        "a late move ends the same whatever the settings say",
+        "compute/app.py",
+        "            move_timeout_action=near.settings.live_migration_timeout_action,\n",
+        "",
+        WRITTEN,
+        "live_migration_timeout_action",
+    ),
+    Mutant(
+        "an extend is waited for as long whatever the settings say",
+        "volume/app.py",
+        "            extend_deadline_s=float(settings.extend_deadline_s),\n",
+        "",
+        WRITTEN,
+        "extend_deadline_s",
+    ),
+    Mutant(
+        "a token is good as long whatever the settings say",
+        "identity/app.py",
+        "        token_lifetime_s=near.settings.token_lifetime_s,\n",
+        "",
+        WRITTEN,
+        "token_lifetime_s",
+    ),
+    Mutant(
+        "hosts are told to join where the socket listens",
+        "up.py",
+        "    return settings.hosts_address or sockets",
+        "    return sockets",
+        WRITTEN,
+        "hosts_address",
+    ),
+    Mutant(
+        "no pool lets everybody in",
+        "agent/share_drivers/base.py",
+        "    if network.prefixlen == 0 and not pool.any_address:\n",
+        "    if network.prefixlen == 0:\n",
+        "tests/share/test_access.py",
+        "any_address",
+    ),
+    Mutant(
+        "a client of cephfs goes without the options of the settings",
+        "agent/share_mounts/cephfs.py",
+        "            *self._options,\n",
+        "",
+        "tests/agent/test_share_mounts.py",
+        "options_of_the_settings",
     ),
     Mutant(
         "a host's connector lacks the names of its machine",

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.share.access import access
-from tests.share.cloud import UNKNOWN, ShareCloud
+from tests.share.cloud import POOLS, UNKNOWN, ShareCloud
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +91,16 @@ async def test_a_rule_for_every_address_is_in_error_and_lets_nobody_in(
     assert await cloud.let_in(share_id) == {}
     [told] = await cloud.messages(share_id)
     assert (told["action_id"], told["detail_id"]) == ("010", "021")
+
+
+async def test_a_pool_that_is_set_to_any_address_lets_everybody_in(tmp_path: Path) -> None:
+    cloud = ShareCloud(tmp_path)
+    pools = (replace(POOLS[0], any_address=True),)
+    cloud.hosts["host1"] = replace(cloud.hosts["host1"], share_pools=pools)
+    async with cloud:
+        share_id = await cloud.make()
+        await cloud.allow(share_id, "0.0.0.0/0")
+        assert await cloud.rules(share_id) == {"0.0.0.0/0": "active"}
 
 
 async def test_a_type_that_the_protocol_does_not_take_ends_in_error(cloud: ShareCloud) -> None:
