@@ -6,6 +6,9 @@ import asyncio
 import json
 from typing import Any
 
+from msgspec.structs import replace
+
+from mooring.agent.settings import PoolSettings
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
 from tests.crowd import backups, compute, identity, image, on_servers, placement, share, volume
@@ -22,6 +25,17 @@ SERVICES = {
 }
 """Where each has its routes, and their cases. What an operation is begun with stands with the
 scenarios of its feature."""
+
+
+POOLS = {"local": 10_240, "spare": 1024}
+
+
+def with_two_pools(cloud: SimulatedCloud) -> SimulatedCloud:
+    """Give the host of a cloud what the cases need."""
+    # The first one, as the larger, gets what is made; volumes are migrated to the other one.
+    pools = [PoolSettings(driver="simulated", name=n, total_gib=g) for n, g in POOLS.items()]
+    cloud.hosts["h1"] = replace(cloud.hosts["h1"], pools=tuple(pools))
+    return cloud
 
 
 class Crowd:

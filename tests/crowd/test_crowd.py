@@ -9,24 +9,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from mooring.agent.settings import PoolSettings
 from tests.cloud import SimulatedCloud
-from tests.crowd.clients import SERVICES, Crowd
+from tests.crowd.clients import SERVICES, Crowd, with_two_pools
 from tests.crowd.routes import writing_routes
 
 pytestmark = pytest.mark.anyio
-POOLS = {"local": 10_240, "spare": 1024}
 
 
 @pytest.fixture
 async def cloud(database: str, tmp_path: Path) -> AsyncIterator[SimulatedCloud]:
-    crowded = SimulatedCloud(tmp_path / "state", database=database)
-    # The first one, as the larger, gets what is made; volumes are migrated to the other one.
-    pools = [PoolSettings(driver="simulated", name=n, total_gib=g) for n, g in POOLS.items()]
-    crowded.hosts["h1"] = replace(crowded.hosts["h1"], pools=tuple(pools))
-    async with crowded as made:
+    async with with_two_pools(SimulatedCloud(tmp_path / "state", database=database)) as made:
         yield made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 LOOPS, METRICS = "tests/test_loops.py", "tests/test_metrics.py"
-WRITTEN = "tests/test_written_settings.py"
+WRITTEN, STRANGERS = "tests/test_written_settings.py", "tests/access/test_strangers.py"
 
 MUTANTS = [
     Mutant(
@@ -223,5 +223,13 @@ MUTANTS = [
         "else {}),",
         "tests/agent/test_initiators.py",
         "connector",
+    ),
+    Mutant(
+        "anybody changes the backups of others",
+        "volume/backups/backup_rows.py",
+        "    if row is None or not (who.is_admin or row.project_id == who.project_id):\n",
+        "    if row is None:\n",
+        STRANGERS,
+        "volume",
     ),
 ]
