@@ -60,6 +60,14 @@ def _identity() -> dict[str, Any]:
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
+def client(name: str) -> Path:
+    """One of PostgreSQL's programs for clients, as `pg_dump`, of the server's own version."""
+    found = _programs() / name
+    if not found.exists():
+        pytest.skip(f"{name} is missing here; run scripts/setup as root, or install postgresql")
+    return found
+
+
 @contextmanager
 def run_server(before: Sequence[str] = ()) -> Generator[Server]:
     """Give a server with nothing in it that ends with the block.

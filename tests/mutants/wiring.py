@@ -232,4 +232,11 @@ MUTANTS = [
         STRANGERS,
         "volume",
     ),
+    Mutant(
+        "a backup lacks the key that opens the databases",
+        "backup.py",
+        "_FILES = (SEAL_KEY, PASSWORDS,",
+        "_FILES = (PASSWORDS,",
+        "tests/test_database_backup.py",
+    ),
 ]
