@@ -61,7 +61,12 @@ async def test_detach_that_the_volume_service_refuses_is_400_without_a_trace(
     server_id, volume_id = await attached(cloud)
     await cloud.volume_api("POST", f"/volumes/{volume_id}/action", {"os-begin_detaching": None})
     before = await cloud.actions(server_id)
-    assert (await cloud.detach(server_id, volume_id)).status == 400
+    refused = await cloud.detach(server_id, volume_id)
+    assert refused.status == 400
+    assert refused.fault == (
+        f"Invalid volume: volume {volume_id} is detaching; only one that is in-use and attached "
+        "can be detached. Nothing was changed; look at it again."
+    )
     assert await cloud.volume_status(volume_id) == "detaching"
     assert await cloud.actions(server_id) == before
     assert await cloud.disks(server_id) == [volume_id]

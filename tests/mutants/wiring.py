@@ -239,4 +239,20 @@ MUTANTS = [
         "_FILES = (PASSWORDS,",
         "tests/test_database_backup.py",
     ),
+    Mutant(
+        "a volume's status is not told to whom its detach is refused",
+        "compute/volumes/volume_attachments.py",
+        'f"Invalid volume: volume {volume_id} is {volume.status}; only one that is in-use "',
+        'f"Invalid volume: volume {volume_id} is {row.state}; only one that is in-use "',
+        "tests/compute/test_detach_volume.py",
+        "refuses_is_400",
+    ),
+    Mutant(
+        "a connector's host may be a number",
+        "volume/attachments/connections.py",
+        "    if not isinstance(host, str) or not host:\n",
+        "    if not host:\n",
+        "tests/volume/test_connecting.py",
+        "no_text",
+    ),
 ]

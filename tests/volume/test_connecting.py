@@ -63,6 +63,18 @@ async def test_a_connector_without_a_host_is_refused(cloud: VolumeCloud) -> None
     assert answer.status == 400
 
 
+@pytest.mark.parametrize("host", [7, 1.5, True, None, ["host1"], {"name": "host1"}])
+async def test_a_connector_whose_host_is_no_text_is_refused(cloud: VolumeCloud, host: Any) -> None:
+    volume_id = await cloud.make()
+    attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
+    body = {"attachment": {"connector": {**connector(), "host": host}}}
+    answer = await cloud.ask("PUT", f"/attachments/{attachment_id}", body)
+    assert answer.status == 400, answer.text
+    assert answer.fault.startswith("Invalid input received: The connector names no host.")
+    assert await cloud.attachments(volume_id) == {attachment_id: "reserved"}
+    assert await cloud.exports() == set()
+
+
 @pytest.mark.parametrize("status", ["error", "error_deleting"])
 async def test_a_volume_in_error_is_not_connected(cloud: VolumeCloud, status: str) -> None:
     volume_id = await cloud.make()
