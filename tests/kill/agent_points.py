@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from mooring.agent import (
+    captures,
     copying,
     disks,
     guest_shares,
@@ -21,21 +22,32 @@ from mooring.agent import (
     volumes,
 )
 from mooring.agent_api import verbs
+from tests.kill.extend_workload import CLAIM
 from tests.kill.harness import FIRST, OTHER, Answer
-from tests.kill.move_workload import COLD, COPY, GROW, MOVE, REVERT, UNDONE
+from tests.kill.move_workload import (
+    COLD,
+    COPY,
+    FORCE,
+    GROW,
+    MOVE,
+    ON_ITS_WAY,
+    REVERT,
+    UNDONE,
+)
 from tests.kill.snapshot_workload import MIGRATE
 
 Act = Callable[[], Answer]
+_ON_ITS_OWN = "asked of hosts that joined, by no operation: tests/fleet/test_killed_renewal.py"
 UNUSED = {
-    *("claim_server", "claim_volume", "fence_holder", "hasten_departure"),
-    *("lift_fence", "withdraw_offer", "discard_copy", "take_back_restored"),
+    "fence_holder": "takes an image from its holder: for operators, no operation asks for it",
+    "lift_fence": "takes back what no operation asks for",
+    "withdraw_offer": "a server is reset in the middle of its move",
+    "put_certificate": _ON_ITS_OWN,
+    "put_move_certificates": _ON_ITS_OWN,
 }
-"""Verbs that no operation asks for here: servers and volumes are claimed from deletions that their
-hosts left unanswered, a guest is hastened that has been on its way for long, a disk's copy is taken
-back where its server stays, and the others, which take an image from its holder, are for
-operators."""
+"""Verbs that nothing asks for here, and why: when they are asked for, or where they are killed."""
 _MODULES = (
-    *(servers, disks, volumes, moves, copying),
+    *(servers, disks, volumes, moves, copying, captures),
     *(snapshots, volume_captures, volume_snapshots, shares, guest_shares, mirrors),
 )
 VERBS = [
@@ -52,10 +64,12 @@ UNWINDING = {
     "stop_merge": "!compute.delete_volume_snapshot/merge_disk/forward/after",
     "delete_arrival": UNDONE,
     "stop_mirror": "!compute.swap_volume/await_copy/forward/before",
+    "discard_copy": f"!{COLD}/start_there/forward/before",
+    "take_back_restored": f"!{REVERT}/start_there/forward/before",
 }
 """What has to fail so that an agent is asked for a verb that only takes back."""
 _MIGRATING = ("adopt_copy", "delete_image")
-_ELSEWHERE = {"connect", "put_arrival", "delete_arrival", "put_copy", *_MIGRATING}
+_ELSEWHERE = {"connect", "put_arrival", "delete_arrival", "put_copy", "discard_copy", *_MIGRATING}
 """Verbs that only the host is asked which a server, or a volume, moves to: otherwise `plug_disk`
 and `put_server` connect."""
 _BOTH = {
@@ -70,8 +84,12 @@ _OFTEN = ("volume.end_legacy", "compute.extend_volume")
 """What brings an agent to what the ten operations do not, besides what stands below."""
 _BESIDES = {
     **dict.fromkeys(("connect", *moves.handlers.by_name), MOVE),
-    **dict.fromkeys(("put_offer", "put_copy"), COPY),
-    **dict.fromkeys(("keep_disks", "restore_kept", "forget_kept"), GROW),
+    "hasten_departure": FORCE,
+    **dict.fromkeys(("put_offer", "put_copy", "discard_copy"), COPY),
+    **dict.fromkeys(("keep_disks", "restore_kept", "forget_kept", "take_back_restored"), GROW),
+    "claim_server": "compute.reset_state/settle_image",
+    "claim_volume": CLAIM,
+    **dict.fromkeys(captures.handlers.by_name, "compute.create_image"),
     **dict.fromkeys(("replace_content", "forget_content"), "volume.reimage_volume"),
     **dict.fromkeys(("put_snapshot", "snapshot_disk"), "volume.create_snapshot"),
     "take_back_snapshot": "volume.create_snapshot",
@@ -112,6 +130,11 @@ class AgentPoint(Struct, frozen=True):
         return f"agent/{self.verb}/{self.moment}"
 
     @property
+    def held_at(self) -> str:
+        """Where simulated work of the first host waits (`ForkedProcess`); empty for nowhere."""
+        return ON_ITS_WAY if self.verb == "hasten_departure" else ""
+
+    @property
     def failing(self) -> str:
         """What the setting of the control plane must say; empty for nothing."""
         return UNWINDING.get(self.verb, "")
@@ -126,11 +149,15 @@ class AgentPoint(Struct, frozen=True):
     @property
     def is_of_move(self) -> bool:
         """Whether there have to be two hosts."""
-        return self.host == OTHER or _BESIDES.get(self.verb) in {MOVE, COPY, GROW}
+        return self.host == OTHER or _BESIDES.get(self.verb) in {MOVE, COPY, GROW, FORCE}
 
 
-_MOMENTS = {"mirror_disk": ("begin", "standing", "started", "acted")}
-"""Where a guest stands still in the middle of a verb, it is killed there, too."""
+_MOMENTS = {
+    "mirror_disk": ("begin", "standing", "started", "acted"),
+    "put_capture": ("begin", "copied", "acted"),
+}
+"""Where a guest stands still, or a disk is copied, in the middle of a verb, it is killed there,
+too."""
 AGENT_POINTS = [
     AgentPoint(host, verb, moment)
     for verb, host in itertools.product(VERBS, (FIRST, OTHER))

@@ -1,8 +1,9 @@
-"""Volumes that grow while a process dies: a free one, and one that a running server has."""
+"""Volumes that grow, or are reset, while a process dies: free ones, and one of a running server."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.kill.harness import Answer, KilledCloud
 
@@ -13,6 +14,8 @@ HELD_UP = f"!{EXTEND}/ask_storage/forward/before,!{EXTEND}/look_at_file/failing/
 GROWS, INSIST = "compute.extend_volume", "compute.insist_on_stop"
 HANGING = f"!{GROWS}/resize_disk/forward/before,!{GROWS}/resize_disk/back/before"
 """What `kill_at` must say so that compute's part of an extend neither gets on nor unwinds."""
+CLAIM = "claims"
+"""What to do besides for the verb by which a host lets no call of a deletion come late."""
 Act = Callable[[], Answer]
 
 
@@ -26,6 +29,7 @@ def extend_operations(
         "compute.extend_volume": both,
         "compute.insist_on_stop": [lambda: insist_on_stop(cloud, free, server)],
         "volume.reset_status": [lambda: _reset_growing(cloud, other)],
+        CLAIM: [lambda: _reset_deleting(cloud, free)],
     }
 
 
@@ -40,6 +44,25 @@ def _reset_growing(cloud: KilledCloud, volume: str) -> Answer:
     cloud.until(lambda: _rests(cloud, volume), "the extend has ended or does not get on")
     path, body = f"{VOLUME}/volumes/{volume}/action", {"os-reset_status": {"status": "available"}}
     return cloud.ask("POST", path, body, user="admin")
+
+
+def _reset_deleting(cloud: KilledCloud, volume: str) -> Answer:
+    """Reset a volume whose deletion its host has not answered yet.
+
+    Its status stands while the host does not answer to the reset either.
+    """
+    path, body = f"{VOLUME}/volumes/{volume}", {"os-reset_status": {"status": "available"}}
+    with ThreadPoolExecutor(1) as pool:
+        with cloud.agent_frozen():
+            cloud.ask("DELETE", path)
+            reset = pool.submit(cloud.ask, "POST", f"{path}/action", body, user="admin")
+            cloud.until(lambda: _is_reset(cloud, path), "the volume is reset")
+        return reset.result()
+
+
+def _is_reset(cloud: KilledCloud, path: str) -> bool:
+    shown = cloud.ask("GET", path)
+    return shown.status != 200 or shown.body["volume"]["status"] != "deleting"
 
 
 def insist_on_stop(cloud: KilledCloud, volume: str, server: str) -> Answer:

@@ -47,13 +47,13 @@ class KilledCloud:
 
     # -- processes --------------------------------------------------------------------------
 
-    def start_agent(self, kill_at: str = "") -> None:
-        self.agent = self._start_host(FIRST, kill_at)
+    def start_agent(self, kill_at: str = "", held_at: str = "") -> None:
+        self.agent = self._start_host(FIRST, kill_at, held_at)
 
     def start_other(self, kill_at: str = "") -> None:
         self.other = self._start_host(OTHER, kill_at)
 
-    def _start_host(self, name: str, kill_at: str) -> ForkedProcess:
+    def _start_host(self, name: str, kill_at: str, held_at: str = "") -> ForkedProcess:
         return ForkedProcess(
             "agent",
             *("--name", name, "--hypervisor", "simulated", "--role", "all"),
@@ -61,6 +61,7 @@ class KilledCloud:
             *("--socket", str(self._socket(name))),
             log=self.directory / "agent.log",
             kill_at=kill_at,
+            held_at=held_at,
         )
 
     def start_control(self, kill_at: str = "") -> None:

@@ -28,8 +28,10 @@ STAYS = {f"{COLD}/{step}" for step in ("disconnect_left", "delete_left", "forget
 Act = Callable[[], Answer]
 
 
-COPY, GROW = "copies", "grows"
-"""What to do besides for the verbs of hosts that give, take and keep disks."""
+COPY, GROW, FORCE = "copies", "grows", "forces"
+"""What to do besides for the verbs of hosts that give, take and keep disks, and hasten a guest."""
+ON_ITS_WAY = "send_memory"
+"""Where the first host's `held_at` has a guest stay on its way, until its move is forced."""
 
 
 def move_operations(
@@ -51,6 +53,7 @@ def move_operations(
         ],
         COPY: [lambda: move_off(cloud, local)],
         GROW: [lambda: _grow(cloud, local)],
+        FORCE: [lambda: _force(cloud, booted)],
         MOVE: [lambda: _move(cloud, booted), lambda: _move(cloud, local, block_migration=True)],
         EVACUATE: [lambda: _evacuate(cloud, booted, local)],
         DELETE_MOVING: [lambda: _delete_moving(cloud, booted)],
@@ -69,6 +72,22 @@ def move_off(cloud: KilledCloud, server: str, *, version: str = "2.90") -> Answe
     await_other(cloud)
     path = f"{COMPUTE}/servers/{server}/action"
     return cloud.ask("POST", path, {"migrate": {"host": OTHER}}, user="admin", version=version)
+
+
+def _force(cloud: KilledCloud, server: str) -> Answer:
+    """Move a running server, and have its guest stand still until it has arrived."""
+    _move(cloud, server)
+    path = f"{COMPUTE}/servers/{server}/migrations"
+    running = cloud.until(lambda: _find_running(cloud, path), "the guest is on its way")
+    body = {"force_complete": None}
+    return cloud.ask("POST", f"{path}/{running}/action", body, user="admin", version="2.90")
+
+
+def _find_running(cloud: KilledCloud, path: str) -> str:
+    """Return the number of a move whose guest is on its way; "none" when nobody is there to ask."""
+    listed = cloud.ask("GET", path, user="admin", version="2.90")
+    moves = listed.body["migrations"] if listed.status else [{"id": "none", "status": "running"}]
+    return next((str(one["id"]) for one in moves if one["status"] == "running"), "")
 
 
 def _say(cloud: KilledCloud, server: str, word: str, volume: str = "") -> Answer:

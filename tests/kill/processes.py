@@ -13,6 +13,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Protocol
 
+from mooring.agent.knobs import Knobs
+
 READY_S = 240.0
 _NURSERY = multiprocessing.get_context("forkserver")
 # Importing the services takes twenty times what starting them takes, and a kill test starts three
@@ -90,12 +92,15 @@ class CommandProcess:
 
 
 class ForkedProcess:
-    """One `mooring` command, forked from a process that has imported all of it already."""
+    """One `mooring` command, forked from a process that has imported all of it already.
 
-    def __init__(self, *arguments: str, log: Path, kill_at: str = "") -> None:
+    Where it simulates a world, all wait at the point `held_at` of that until something releases it.
+    """
+
+    def __init__(self, *arguments: str, log: Path, kill_at: str = "", held_at: str = "") -> None:
         reading, writing = _NURSERY.Pipe(duplex=False)
         self._process = _NURSERY.Process(
-            target=_run_command, args=(arguments, writing, str(log), kill_at)
+            target=_run_command, args=(arguments, writing, str(log), kill_at, held_at)
         )
         self._process.start()
         writing.close()
@@ -155,6 +160,7 @@ def _run_command(
     writing: Connection,
     log: str,
     kill_at: str,
+    held_at: str,
 ) -> None:
     from mooring.main import cli
 
@@ -163,4 +169,17 @@ def _run_command(
     os.dup2(writing.fileno(), 1)
     writing.close()
     os.environ["MOORING_KILL_AT"] = kill_at
+    if held_at:
+        _hold(held_at)
     cli(list(arguments))
+
+
+def _hold(point: str) -> None:
+    """Let every simulated world that this process begins hold a point (`mooring.agent.knobs`)."""
+    begin = Knobs.__init__
+
+    def begin_held(self: Knobs) -> None:
+        begin(self)
+        self.hold(point)
+
+    Knobs.__init__ = begin_held

@@ -42,7 +42,7 @@ def test_a_killed_agent_ends_every_operation(case: AgentPoint, template: Path) -
     cloud = KilledCloud(copy_template(template))
     project = load_project((cloud.directory / "project.json").read_bytes())
     there = case.host == OTHER
-    cloud.start_agent(kill_at="" if there else case.kill_at)
+    cloud.start_agent(kill_at="" if there else case.kill_at, held_at=case.held_at)
     if case.is_of_move:
         cloud.start_other(kill_at=case.kill_at if there else "")
     cloud.start_control(kill_at=case.failing)

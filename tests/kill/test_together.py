@@ -62,13 +62,14 @@ def live_through(cloud: KilledCloud, case: Case) -> None:
 
 def begin(cloud: KilledCloud, case: Case) -> None:
     """Start all three, one of which is to die at the point."""
+    held_at = "" if isinstance(case, SagaPoint) else case.held_at
     if isinstance(case, SagaPoint):
         settings = "", case.kill_other_at or "", case.kill_at
     elif case.host == FIRST:
         settings = case.kill_at, "", case.failing
     else:
         settings = "", case.kill_at, case.failing
-    cloud.start_agent(settings[0])
+    cloud.start_agent(settings[0], held_at)
     cloud.start_other(settings[1])
     cloud.start_control(settings[2])
 
