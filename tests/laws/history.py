@@ -34,8 +34,9 @@ _VOLUME = {
     "nothing": {"creating"},
     "creating": {"downloading", "available", "error", "deleting"},
     "downloading": {"available", "reserved", "error", "deleting"},
-    "available": {"reserved", "attaching", "maintenance", "deleting", "error"},
+    "available": {"reserved", "attaching", "maintenance", "retyping", "deleting", "error"},
     "maintenance": {"available", "deleting", "error"},
+    "retyping": {"available", "deleting", "error"},
     "reserved": {"available", "downloading", "attaching", "in-use", "deleting", "error"},
     "attaching": {"available", "reserved", "in-use", "deleting", "error"},
     "in-use": {"detaching", "available", "attaching", "reserved", "deleting", "error"},
@@ -44,21 +45,24 @@ _VOLUME = {
     "error_deleting": {"deleting", "error"},
     "error": {"deleting", "in-use", "attaching", "available", "reserved"},
 }
-_OFFLOADED = "shelved_offloaded"
+_SHELVED, _OFFLOADED = "shelved", "shelved_offloaded"
+_AWAY = (_SHELVED, _OFFLOADED)
 # facts/compute.md 1.1. A server whose request was refused after all never was: its row goes.
 _SERVER = {
     "nothing": {"building"},
     "building": {"active", "error", "deleted", "gone"},
     "active": {
-        *("stopped", "paused", "suspended", "resized", "rescued", _OFFLOADED, "error", "deleted")
+        *("stopped", "paused", "suspended", "resized", "rescued", *_AWAY, "error", "deleted")
     },
-    "paused": {"active", "stopped", _OFFLOADED, "error", "deleted"},
-    "suspended": {"active", "stopped", _OFFLOADED, "error", "deleted"},
-    "stopped": {"active", "resized", "rescued", _OFFLOADED, "error", "deleted"},
+    "paused": {"active", "stopped", *_AWAY, "error", "deleted"},
+    "suspended": {"active", "stopped", *_AWAY, "error", "deleted"},
+    "stopped": {"active", "resized", "rescued", *_AWAY, "error", "deleted"},
     # One whose guest was left off by the way back, which found no start.
     "rescued": {"active", "stopped", "error", "deleted"},
     "resized": {"active", "stopped", "error", "deleted"},
     "error": {"active", "stopped", "paused", "suspended", "rescued", _OFFLOADED, "deleted"},
+    # A server with its root disk on its host stays there until that is asked to let it go.
+    _SHELVED: {"active", _OFFLOADED, "error", "deleted"},
     _OFFLOADED: {"active", "error", "deleted"},
 }
 # facts/shared_file_systems.md 3.1. An administrator may delete by force, or reset, from anywhere.

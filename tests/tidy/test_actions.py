@@ -16,7 +16,7 @@ NEEDED_IN = ("src/", "tests/laws/", "tests/crowd/", "docs/notifications.md")
 """Where nobody names an action who need not."""
 POLICY = "src/mooring/compute/policy.py"
 """Has the rules of all that upstream can do, built here or not."""
-BY_CHOICE = {"tests/laws/test_random_histories.py"}
+BY_CHOICE = {"tests/laws/roaming.py"}
 """Beside what has to be: a random history has it, too."""
 CHECKLIST = "docs/adding-an-action.md"
 AT_MOST = 6
