@@ -6,6 +6,8 @@ Nothing is known of how they end, but each request is answered, both end, and ev
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -16,13 +18,20 @@ from mooring.errors import Conflict
 from mooring.saga import laws
 from mooring.saga.locks import LOCK_WAIT_S
 from tests.answers import Answer
-from tests.laws import basics, evacuation_scenarios, scenarios, standstill_scenarios
+from tests.laws import (
+    basics,
+    evacuation_scenarios,
+    local_move_scenarios,
+    scenarios,
+    standstill_scenarios,
+)
 from tests.laws.backup_scenarios import back_up
 from tests.laws.extend_scenarios import extend
 from tests.laws.meddlers import Meddling
 from tests.laws.move_scenarios import (
     a_server_that_moved,
     a_server_that_moves,
+    a_server_with_a_local_disk,
     cold_migrate,
     confirm,
     live_migrate,
@@ -64,6 +73,29 @@ async def two_volumes_of_one_away(site: Site) -> None:
 async def two_volumes_of_a_dead_host(site: Site) -> None:
     """The same, of a server whose host has no power any more."""
     await evacuation_scenarios.cut_power(site, two_volumes_that_move)
+
+
+async def two_volumes_beside_a_disk(site: Site) -> None:
+    """The same, of a server that can move, and takes along the root disk on its host."""
+    await a_server_with_a_local_disk(site)
+    await _name_beside(site)
+
+
+async def two_volumes_beside_a_disk_that_moved(site: Site) -> None:
+    """The same, of one that has moved and may go back."""
+    await local_move_scenarios.a_disk_that_moved(site)
+    await _name_beside(site)
+
+
+async def two_volumes_beside_a_disk_that_grew(site: Site) -> None:
+    """The same, of one whose disk is larger than before, and may be as it was again."""
+    await local_move_scenarios.a_disk_that_grew(site)
+    await _name_beside(site)
+
+
+async def _name_beside(site: Site) -> None:
+    site.names["volume"] = site.names.pop("data")
+    await basics.a_volume(site, "spare")
 
 
 async def _name(site: Site) -> None:
@@ -123,18 +155,51 @@ ACTS: dict[str, Do] = {
 FIRST = [name for name in ACTS if name != "delete volume"]
 
 
+LOCAL: dict[str, Do] = {
+    "block migrate": local_move_scenarios.block_migrate,
+    "cold migrate local": cold_migrate,
+    "grow disk": local_move_scenarios.grow,
+    "shelve local": _ACTS["shelve"],
+}
+LOCAL_WORDS: dict[str, Do] = {"confirm local": confirm, "revert local": revert}
+GROWN_WORDS: dict[str, Do] = {"confirm growth": confirm, "revert growth": revert}
+"""What moves a server with its root disk on its host, or changes that, and the words after it."""
+MEETS_DISK = (
+    *("attach", "detach", "delete server", "stop", "hard reboot", "make image", "pause"),
+    *("suspend", "rescue", "reset state"),
+)
+"""What may come to another end where the root disk goes along: what has to do with the guest."""
+MEETS_GROWN = ("delete server", "hard reboot", "make image", "reset state")
+PARTS_OF_LOCAL = 2
+ACTS_OF_ALL = {**ACTS, **LOCAL, **LOCAL_WORDS, **GROWN_WORDS}
+
+
 class Pair(Struct, frozen=True):
     """Two acts, and a share of the first one's calls."""
 
     first: str
     second: str
     part: int
+    parts: int = PARTS
 
     def __str__(self) -> str:
         return f"{self.first}-{self.second}-{self.part}"
 
 
-PAIRS = [Pair(one, other, part) for one in FIRST for other in ACTS for part in range(PARTS)]
+def _meet(acts: Iterable[str], others: Iterable[str]) -> list[Pair]:
+    """Return each two of the acts, and each with each of the others, either way round."""
+    own = list(acts)
+    both = [*itertools.product(own, own)]
+    for one, other in itertools.product(own, others):
+        both += [(one, other), (other, one)]
+    return [Pair(*two, part, PARTS_OF_LOCAL) for two in both for part in range(PARTS_OF_LOCAL)]
+
+
+PAIRS = [
+    *(Pair(one, other, part) for one in FIRST for other in ACTS for part in range(PARTS)),
+    *_meet({**LOCAL, **LOCAL_WORDS}, MEETS_DISK),
+    *_meet(GROWN_WORDS, MEETS_GROWN),
+]
 
 
 def scene(name: str, *others: str) -> Scenario:
@@ -144,6 +209,9 @@ def scene(name: str, *others: str) -> Scenario:
     """
     arrange, hosts, met = two_volumes, tuple[str, ...](), {name, *others}
     grounds = (
+        (GROWN_WORDS, two_volumes_beside_a_disk_that_grew),
+        (LOCAL_WORDS, two_volumes_beside_a_disk_that_moved),
+        (LOCAL, two_volumes_beside_a_disk),
         (RESCUED, two_volumes_of_a_dead_host),
         (BACK, two_volumes_of_one_away),
         (WORDS, two_volumes_that_moved),
@@ -156,20 +224,20 @@ def scene(name: str, *others: str) -> Scenario:
     if not met.isdisjoint(STORED):
         hosts = (*hosts, STORE)
     saga, returns = scenarios.SCENARIOS[0].saga, not met.isdisjoint(RESCUED)
-    return Scenario(name, saga, arrange, ACTS[name], hosts=hosts, host_returns=returns)
+    return Scenario(name, saga, arrange, ACTS_OF_ALL[name], hosts=hosts, host_returns=returns)
 
 
 @pytest.mark.cases(PAIRS, 20)
 async def test_two_operations_on_the_same_things_both_end(trials: Trials, case: Pair) -> None:
     act = scene(case.first, case.second)
-    for nth in range(1 + case.part, 1 + await trials.count_calls(act), PARTS):
+    for nth in range(1 + case.part, 1 + await trials.count_calls(act), case.parts):
         async with trials.begin(act) as trial:
             call = Meddling(trial.cloud, "held_before", nth)
             trial.site.meddler = call
             first = asyncio.create_task(trial.act())
             if not await trial.cloud.until(call.held, first):
                 continue
-            second = asyncio.create_task(ACTS[case.second](trial.site))
+            second = asyncio.create_task(ACTS_OF_ALL[case.second](trial.site))
             await asyncio.wait({second}, timeout=0.05)
             call.release()
             await asyncio.gather(first, second)
