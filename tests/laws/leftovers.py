@@ -22,9 +22,7 @@ from tests.laws.sites import Site
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32,}")
 _KEPT: tuple[type[DeclarativeBase], ...] = (OutboxRow, FormerImageRow)
-_HOSTS, JOURNAL = "hosts", "journal.sqlite"
-UNCOUNTED = frozenset({"images"})
-"""Directories of hosts whose files are not counted."""
+JOURNAL = "journal.sqlite"
 _COUNT = "SELECT count(*) FROM {table}"
 _OPEN = ("-wal", "-shm")
 """How files end that are there while a database is open."""
@@ -53,9 +51,6 @@ def count_files(site: Site) -> dict[str, int]:
     state, found = site.cloud.settings.state_path, Counter[str]()
     for path in state.rglob("*"):
         named = path.relative_to(state)
-        # The second is the host's name.
-        if named.parts[:1] == (_HOSTS,) and not UNCOUNTED.isdisjoint(named.parts[2:3]):
-            continue
         if path.is_file() and not named.name.endswith(_OPEN):
             found[_ID.sub("*", str(named))] += 1
     return found

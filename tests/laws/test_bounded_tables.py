@@ -53,6 +53,7 @@ async def let_time_pass(site: Site) -> None:
     later = datetime.now(UTC) + timedelta(days=KEPT_DAYS)
     for running in site.cloud.agents.values():
         await running.agent.journal.sweep(later)
+        running.agent.images.sweep(later.timestamp())
 
 
 def grown(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple[int, int]]:
