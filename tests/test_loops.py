@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +13,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from mooring import state_dir
+from mooring import config, state_dir, up
 from mooring.agent import main
 from mooring.agent.app import open_agent
 from mooring.agent.late_disks import LateDisks
@@ -144,6 +145,32 @@ async def test_an_agent_that_cannot_watch_its_directory_ends_with_the_reason(
     settings = AgentSettings(name="h1", state_dir=tmp_path, hypervisor="simulated")
     with pytest.raises(Surprise):
         await main.serve(settings, tmp_path / "socket")
+
+
+async def test_a_cloud_does_not_outlive_the_place_where_hosts_join(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def listening(
+        *_: object, hears_signals: bool = True, **__: object
+    ) -> AsyncGenerator[asyncio.Task[None]]:
+        async def serve() -> None:
+            if hears_signals:
+                await asyncio.Event().wait()
+            raise Surprise
+
+        task = asyncio.create_task(serve())
+        yield task
+        task.cancel()
+
+    monkeypatch.setattr(up, "listening", listening)
+    variables = {
+        "MOORING_STATE_DIR": str(tmp_path),
+        "MOORING_LISTEN": "127.0.0.1:0",
+        "MOORING_HOSTS_LISTEN": "127.0.0.1:0",
+    }
+    with pytest.raises(Surprise):
+        await up.run_serve(config.load(environment=variables), lambda _: None)
 
 
 async def test_a_look_at_guests_that_breaks_is_told() -> None:

@@ -150,6 +150,7 @@ def _wanted(settings: Settings, name: str, kind: HypervisorKind, storage: Storag
         passages=(settings.state_path, hosts),
         copy_listen=settings.copy_listen,
         copy_mib_per_s=settings.copy_mib_per_s,
+        image_reserve_mib=settings.image_reserve_mib,
     )
 
 
@@ -208,7 +209,7 @@ async def _serve(
     cloud = await open_cloud(outside)
     stack.push_async_callback(cloud.close)
     known = await asyncio.to_thread(state_dir.seen, settings.state_path)
-    await _let_hosts_in(cloud, door, stack)
+    joining = await _let_hosts_in(cloud, door, stack)
     async with listening(cloud.app, listener, context=tls) as served:
         await cloud.look_at_hosts()
         _tell_ready(settings, url, say)
@@ -218,7 +219,7 @@ async def _serve(
         there = state_dir.until_lost(settings.state_path, known, cloud.clock)
         fresh = listener_tls.keep_fresh(settings, tls, shown, cloud.clock, outside.network.trust)
         tasks = [asyncio.create_task(one) for one in (cloud.run(), there, fresh)]
-        await _until_first([served, *tasks])
+        await _until_first([served, *joining], tasks)
         await cloud.stop()
 
 
@@ -245,21 +246,26 @@ def _joins_at(settings: Settings, door: socket.socket | None) -> str:
     return settings.hosts_address or sockets.public_url(door).removeprefix("http://")
 
 
-async def _let_hosts_in(cloud: Cloud, door: socket.socket | None, stack: AsyncExitStack) -> None:
+async def _let_hosts_in(
+    cloud: Cloud, door: socket.socket | None, stack: AsyncExitStack
+) -> list[asyncio.Task[None]]:
+    """Serve where hosts join, if they may; return what does so."""
     if door is None or cloud.fleet is None:
-        return
+        return []
     app, context = fleet_door.build(cloud.fleet, cloud.audit), cloud.fleet.door_context
     served = listening(app, door, context=context, most=most_joining, hears_signals=False)
-    await stack.enter_async_context(served)
+    return [await stack.enter_async_context(served)]
 
 
-async def _until_first(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Return when one task ends, raising what it raised; cancel and await the others."""
+async def _until_first(
+    served: Sequence[asyncio.Task[None]], tasks: Sequence[asyncio.Task[None]]
+) -> None:
+    """Return when one task ends, raising what it raised; cancel and await those not served."""
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait([*served, *tasks], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
     finally:
-        for task in tasks[1:]:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks[1:], return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)

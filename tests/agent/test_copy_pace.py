@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    suppress,
-)
 from functools import partial
 from pathlib import Path
 
@@ -17,15 +9,11 @@ import pytest
 
 from mooring import config
 from mooring.agent.pace import Pace
-from mooring.agent_api.client import AgentClient, Agents
-from mooring.agent_process import Way, run_agent
-from mooring.config import Settings
-from mooring.up import host_names, open_hosts
 from tests.agent.copying import stop_a_guest
 from tests.agent.hosts import open_host, operation
+from tests.agent.starts import STARTS, Start
 
 pytestmark = pytest.mark.anyio
-Start = Callable[[Settings], AbstractAsyncContextManager[tuple[AgentClient, Path]]]
 PIECES = 4
 """Of one MiB each."""
 
@@ -50,33 +38,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return made
 
 
-@asynccontextmanager
-async def up(settings: Settings) -> AsyncGenerator[tuple[AgentClient, Path]]:
-    """The host of `mooring up`, and its directory."""
-    agents, [name] = Agents(), host_names(settings)
-    async with AsyncExitStack() as stack:
-        await open_hosts(settings, agents, stack, lambda _: None)
-        yield agents[name], settings.state_path / "hosts" / name
-
-
-@asynccontextmanager
-async def agent(settings: Settings) -> AsyncGenerator[tuple[AgentClient, Path]]:
-    """The host of `mooring agent`, and its directory."""
-    is_ready, path = asyncio.Event(), settings.state_path / "socket"
-    way = Way(name="a", socket_path=path)
-    serving = asyncio.create_task(run_agent(settings, way, lambda _: is_ready.set()))
-    client = Agents().unix("a", str(path))
-    try:
-        await is_ready.wait()
-        yield client, settings.state_path
-    finally:
-        await client.close()
-        serving.cancel()
-        with suppress(asyncio.CancelledError):
-            await serving
-
-
-@pytest.mark.parametrize("start", [up, agent])
+@pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize(("mib_per_s", "least_s"), [(2, 1.5), (1, 3.0), (0, 0.0)])
 async def test_a_disk_is_given_as_fast_as_the_setting_says(
     start: Start, mib_per_s: int, least_s: float, tmp_path: Path, watch: Watch

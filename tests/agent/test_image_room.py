@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from mooring import config
 from mooring.agent.app import open_agent
 from mooring.agent.images import ImageCache
 from mooring.agent.limits import AGENT_IMAGE_KEEP_S, AGENT_IMAGE_LEAST_S
@@ -18,6 +19,7 @@ from mooring.agent.qemu_img import ImageInfo, read_virtual_bytes
 from mooring.agent.settings import AgentSettings
 from mooring.errors import NoCapacity
 from tests.agent.hosts import spec_of, stream
+from tests.agent.starts import STARTS, Start
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -141,12 +143,14 @@ async def test_an_agent_looks_for_what_nobody_uses_from_its_start(tmp_path: Path
         await until(is_small, "the old image goes")
 
 
-async def test_an_agent_leaves_free_what_it_is_told_to(small: ImageCache, tmp_path: Path) -> None:
-    del small
-    settings = AgentSettings(
-        name="h1", state_dir=tmp_path, hypervisor="simulated", image_reserve_mib=6
-    )
-    async with open_agent(settings) as running:
-        with pytest.raises(NoCapacity, match="beside the 6 MiB"):
-            await bring(running.agent.images, "i1", 3)
-        await bring(running.agent.images, "i1", 1)
+@pytest.mark.parametrize("start", STARTS)
+async def test_a_host_leaves_free_what_the_setting_says(start: Start, tmp_path: Path) -> None:
+    space = os.statvfs(tmp_path)
+    variables = {
+        "MOORING_STATE_DIR": str(tmp_path / "state"),
+        "MOORING_HYPERVISOR": "simulated",
+        "MOORING_IMAGE_RESERVE_MIB": str(space.f_blocks * space.f_frsize // MIB),
+    }
+    async with start(config.load(environment=variables)) as (client, _):
+        with pytest.raises(NoCapacity, match="of an image beside"):
+            await client.put_image("i1", spec_of(b"data", "raw"), stream(b"data"))

@@ -9,6 +9,14 @@ WRITTEN, STRANGERS = "tests/test_written_settings.py", "tests/access/test_strang
 
 MUTANTS = [
     Mutant(
+        "a cloud outlives the place where hosts join",
+        "up.py",
+        "        await _until_first([served, *joining], tasks)\n",
+        "        await _until_first([served], tasks)\n",
+        "tests/test_loops.py",
+        "where_hosts_join",
+    ),
+    Mutant(
         "a running cloud takes no old rows away",
         "cloud.py",
         "        work += [self._keep_up(keep_pruned, *each) for each in self._growing()]\n",
