@@ -19,7 +19,6 @@ from tests.compute.local_disks import make_local
 from tests.compute.moving import Moving, server_that_moves
 from tests.compute.shared_moves import server_with_shares, sharing_cloud
 from tests.compute.verifying import ask, force_down, migrate, show
-from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2", "host3")
@@ -259,22 +258,6 @@ async def test_the_old_host_owes_its_guest_however_it_fails(moving: Moving) -> N
     assert await moving.states() == ["crashed", "absent"]
     await come_back(moving)
     assert (await moving.states())[0] == "absent"
-
-
-async def test_a_guest_that_ends_late_is_waited_for(moving: Moving) -> None:
-    await force_down(moving.cloud, moving.source, down=True)
-    body = {"evacuate": {"host": moving.destination}}
-    path = f"/servers/{moving.server_id}/action"
-    await moving.cloud.ask("POST", path, body, user="admin", version=OLD)
-
-    async def is_off_there() -> bool:
-        await moving.cloud.pass_time(5.0)
-        return await moving.states() == ["running", "stopped"]
-
-    await until(is_off_there, "the guest is at the other host, and does not run there")
-    moving.cloud.hypervisor(moving.source).crash(moving.server_id)
-    await moving.cloud.settle()
-    await is_there(moving)
 
 
 async def test_a_server_that_was_evacuated_is_deleted_and_its_old_host_pays(moving: Moving) -> None:

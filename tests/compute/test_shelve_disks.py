@@ -288,7 +288,10 @@ async def test_what_fails_on_the_way_leaves_it_stopped_with_its_disk(kept: Kept,
     kept.cloud.probe.arm(point, lambda: Conflict("No."))
     assert await kept.act("shelve") == 202
     await kept.is_as_it_was("ACTIVE" if step == "power_off" else "SHUTOFF")
-    assert await kept.why() == "No."
+    told = (
+        "The server was not put away, and is as its guest is, with its disk. Shelve it again. No."
+    )
+    assert await kept.why() == told
 
 
 async def test_a_quota_of_images_that_is_full_is_the_answer(kept: Kept) -> None:

@@ -11,7 +11,7 @@ TESTS, DISKS = "tests/compute/test_shelve.py", "tests/compute/test_shelve_disks.
 MUTANTS = [
     Mutant(
         "a server whose root disk is gone is told to be reset",
-        OFFLOAD,
+        "compute/shelve/sagas/shelve_notes.py",
         "        if notes.was_off\n        else",
         "        if not notes.host\n        else",
         "tests/compute/test_faults_told.py",

@@ -6,10 +6,11 @@ import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Select, String, bindparam, exists, or_, select
+from sqlalchemy import ColumnElement, Select, String, bindparam, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Invalid, NotFound
+from mooring.volume.quotas import quota
 from mooring.volume.tables import TypeAccessRow, TypeRow, VolumeRow
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ def delete(tx: Session, row: TypeRow) -> None:
         raise Invalid(
             f"Volume type {row.id} is in use by volumes and cannot be deleted. Delete them first.",
         )
-    # Locked: two that are deleted at once would each count the other one.
-    every = tx.execute(select(TypeRow.id).order_by(TypeRow.id).with_for_update()).scalars().all()
-    if len(every) == 1:
+    # Two that are deleted at once would each count the other one.
+    quota.hold(tx, "volume types")
+    if tx.execute(select(func.count()).select_from(TypeRow)).scalar_one() == 1:
         raise Invalid(f"Volume type {row.id} is the last one and cannot be deleted.")
     tx.delete(row)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,6 +10,10 @@ from msgspec.structs import replace
 from mooring.compute.scheduling.tried import Tried
 from mooring.compute.volumes.disks import Disk
 from mooring.compute.volumes.old_calls import BY_OLD_CALLS, named
+
+if TYPE_CHECKING:
+    from mooring.compute.service import Compute
+    from mooring.saga.define import Run
 
 
 class NewDisk(Struct, frozen=True, kw_only=True):
@@ -103,4 +107,17 @@ def guest_disk(notes: CreateServer, item: str) -> Disk:
         has_data=disk.source != "volume",
         old_calls=notes.old_calls,
         reserved=disk.attachment_id == BY_OLD_CALLS,
+    )
+
+
+def say_where(notes: CreateServer, run: Run[Compute]) -> str:
+    """Return what is left of a new server that was not taken back, and what to do.
+
+    Of one that was nothing is left, and why it failed stands first, as clients look for it.
+    """
+    if not run.ends_badly:
+        return ""
+    return (
+        f"The server was not built, and host {notes.host} may still have its guest or its volumes. "
+        "Delete it, which frees them."
     )

@@ -22,6 +22,7 @@ from mooring.compute.create.sagas.create_notes import (
     existing,
     find,
     guest_disk,
+    say_where,
     to_make,
 )
 from mooring.compute.drives import config_drives
@@ -118,19 +119,6 @@ def _describe(notes: CreateServer) -> Told:
     return Told(event=EVENT, host=place[0], zone=place[1], notice="create", before=before)
 
 
-def _say_where(notes: CreateServer, run: Run[Compute]) -> str:
-    """Return what is left of a new server that was not taken back, and what to do.
-
-    Of one that was nothing is left, and why it failed stands first, as clients look for it.
-    """
-    if not run.ends_badly:
-        return ""
-    return (
-        f"The server was not built, and host {notes.host} may still have its guest or its volumes. "
-        "Delete it, which frees them."
-    )
-
-
 CREATE_SERVER = Saga(
     "compute.create_server",
     CreateServer,
@@ -195,7 +183,7 @@ CREATE_SERVER = Saga(
     owes=(Step("end_unanswered", unanswered_volumes.end_unanswered, may_be_forgone=True),),
     residue=("faults", "instance_actions", "error_server", "quota_locks", "quota_projects"),
     again=Again("claim_host", again.try_elsewhere, told=tell_of_round(_describe)),
-    story=tell(_describe, from_answer=True, begins_after="place_server", state=_say_where),
+    story=tell(_describe, from_answer=True, begins_after="place_server", state=say_where),
     former=Former(
         notes=lambda notes: {**notes, "placed": bool(notes.get("host"))},
         leaves=lambda notes: bool(notes.get("abandoned")),

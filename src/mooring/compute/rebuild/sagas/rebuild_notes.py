@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from mooring.compute.service import Compute
+    from mooring.saga.define import Run
 
 
 class RebuildServer(Struct, frozen=True, kw_only=True):
@@ -62,3 +66,13 @@ class RebuildServer(Struct, frozen=True, kw_only=True):
 def to_connect(notes: RebuildServer) -> list[str]:
     """Return the block devices whose volumes have to be connected."""
     return notes.to_connect
+
+
+def say_how(notes: RebuildServer, run: Run[Compute]) -> str:
+    """Return how a server is that was not rebuilt, and what to do."""
+    if not run.ends_badly or (notes.kept and run.undo_error is None):
+        return "The server was not rebuilt, and is as it was."
+    return (
+        f"The server is in ERROR on host {notes.host}. Once what failed is mended, rebuild it "
+        "again, or reboot it hard if only its guest did not start."
+    )

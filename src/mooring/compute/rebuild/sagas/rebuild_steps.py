@@ -15,7 +15,7 @@ from mooring.compute.actions.story import SAYS_ALL, Told, tell
 from mooring.compute.create import spawning
 from mooring.compute.drives import config_drives
 from mooring.compute.hosts import guests
-from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer, to_connect
+from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer, say_how, to_connect
 from mooring.compute.servers import metadata, states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks
@@ -194,17 +194,7 @@ def _describe(notes: RebuildServer) -> Told:
     return Told(event="compute_rebuild_instance", host=notes.host, notice="rebuild")
 
 
-def _say_how(notes: RebuildServer, run: Run[Compute]) -> str:
-    """Return how a server is that was not rebuilt, and what to do."""
-    if not run.ends_badly or (notes.kept and run.undo_error is None):
-        return "The server was not rebuilt, and is as it was."
-    return (
-        f"The server is in ERROR on host {notes.host}. Once what failed is mended, rebuild it "
-        "again, or reboot it hard if only its guest did not start."
-    )
-
-
-STORY = tell(_describe, state=_say_how)
+STORY = tell(_describe, state=say_how)
 BEGIN = Step("begin_rebuild", begin_rebuild, undo=give_back)
 TAKE_DOWN = (
     Step("look_at_guest", look_at_guest),

@@ -24,6 +24,7 @@ from mooring.compute.shelve.sagas.shelve_notes import (
     find,
     items,
     nowhere,
+    say_where,
     with_disk,
 )
 from mooring.compute.volumes import disk_places, disks, old_calls, reservations
@@ -167,25 +168,6 @@ def _describe(notes: OffloadServer) -> Told:
     return Told(event=event, host=notes.host, notice="shelve_offload", says_errors=False)
 
 
-def _say_where(notes: OffloadServer, run: Run[Compute]) -> str:
-    """Return how a server is that was not put away, and what to do.
-
-    A guest that is gone with its root disk gets that of the image by a hard reboot.
-    """
-    if not notes.is_leaving:
-        how = "as its guest is" if run.ends_badly else "as it was"
-        return f"The server was not put away, and is {how}. Shelve it again."
-    back = (
-        "reboot the server hard (openstack server reboot --hard)"
-        if notes.was_off
-        else "reset the server's state (openstack server set --state active)"
-    )
-    return (
-        f"The server is on host {notes.host}, with what that did not let go of. See to that host, "
-        f"then {back}, and shelve it again."
-    )
-
-
 _OFF = states.SHUTDOWN
 _left = disks.Steps(at_host, insists=True)
 _BAD_END = (
@@ -221,5 +203,5 @@ OFFLOAD_SERVER = Saga(
     undo_ends=_BAD_END,
     owes=(Step("free_unknown", free_unknown, may_be_forgone=True),),
     residue=("faults", "instance_actions"),
-    story=tell(_describe, state=_say_where),
+    story=tell(_describe, state=say_where),
 )

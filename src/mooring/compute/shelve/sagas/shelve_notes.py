@@ -14,7 +14,9 @@ from mooring.compute.volumes.moving_disks import MovingDisk
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from mooring.compute.service import Compute
     from mooring.compute.volumes.disks import Disk
+    from mooring.saga.define import Run
 
     N = TypeVar("N", "OffloadServer", "UnshelveServer")
 
@@ -127,3 +129,22 @@ def nowhere(notes: OffloadServer | UnshelveServer, item: str) -> Disk:
     """Return a volume that is at no host, by the attachment that is to keep it."""
     disk = find(notes, item)
     return disk.at(notes.server_id, None, disk.made, notes.known)
+
+
+def say_where(notes: OffloadServer, run: Run[Compute]) -> str:
+    """Return how a server is that was not put away, and what to do.
+
+    A guest that is gone with its root disk gets that of the image by a hard reboot.
+    """
+    if not notes.is_leaving:
+        how = "as its guest is" if run.ends_badly else "as it was"
+        return f"The server was not put away, and is {how}. Shelve it again."
+    back = (
+        "reboot the server hard (openstack server reboot --hard)"
+        if notes.was_off
+        else "reset the server's state (openstack server set --state active)"
+    )
+    return (
+        f"The server is on host {notes.host}, with what that did not let go of. See to that host, "
+        f"then {back}, and shelve it again."
+    )
