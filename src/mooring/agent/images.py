@@ -178,6 +178,7 @@ class ImageCache:
             try:
                 self.sweep(time.time())
             except Exception:
+                # Nobody waits for this loop, so that nobody would hear of its end.
                 log.exception("cached images that nobody uses stay")
             await asyncio.sleep(AGENT_IMAGE_SWEEP_S)
 

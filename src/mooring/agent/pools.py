@@ -117,12 +117,8 @@ async def look_at_volumes(drivers: Mapping[str, VolumeDriver]) -> SeenVolumes:
     for name, driver in drivers.items():
         try:
             volumes, leftovers = await driver.volumes(), await driver.leftovers()
-        except (Unavailable, Invalid) as error:
-            log.warning("a pool of volumes cannot be read", pool=name, reason=str(error))
-            seen.unread.append(name)
-            continue
-        except Exception:
-            log.exception("a pool of volumes cannot be read", pool=name)
+        except Exception as error:  # noqa: BLE001  (one pool hides no other of its host)
+            _tell_unread("a pool of volumes cannot be read", name, error)
             seen.unread.append(name)
             continue
         seen.volumes += volumes
@@ -136,17 +132,21 @@ async def look_at_shares(drivers: Mapping[str, ShareDriver]) -> SeenShares:
     for name, driver in drivers.items():
         try:
             shares, leftovers = await driver.shares(), await driver.leftovers()
-        except Unavailable as error:
-            log.warning("a pool of shares cannot be read", pool=name, reason=str(error))
-            seen.unread.append(name)
-            continue
-        except Exception:
-            log.exception("a pool of shares cannot be read", pool=name)
+        except Exception as error:  # noqa: BLE001  (one pool hides no other of its host)
+            _tell_unread("a pool of shares cannot be read", name, error)
             seen.unread.append(name)
             continue
         seen.shares += shares
         seen.leftovers += leftovers
     return seen
+
+
+def _tell_unread(what: str, name: str, error: Exception) -> None:
+    """Log why one pool is not read; whatever it is, the others of its host are."""
+    if isinstance(error, Unavailable | Invalid):
+        log.warning(what, pool=name, reason=str(error))
+    else:
+        log.error(what, pool=name, exc_info=error)
 
 
 def _unreadable(name: str, error: Exception) -> str:
