@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from mooring.agent.images import ImageCache
-from mooring.agent.qemu_img import ImageInfo, read_virtual_bytes
 from mooring.agent_api.images import ImageSpec
 from mooring.errors import Invalid, Unavailable
+from tests.agent.caches import make_cache
 from tests.agent.hosts import stream
 
 pytestmark = pytest.mark.anyio
@@ -28,15 +28,9 @@ SPEC = ImageSpec(
 )
 
 
-async def look(path: Path, disk_format: str) -> ImageInfo:
-    return ImageInfo(disk_format, read_virtual_bytes(path, disk_format))
-
-
 @pytest.fixture
 def cache(tmp_path: Path) -> ImageCache:
-    cache = ImageCache(tmp_path / "images", look)
-    cache.prepare()
-    return cache
+    return make_cache(tmp_path / "images")
 
 
 async def broken(data: bytes) -> AsyncIterator[bytes]:

@@ -15,9 +15,9 @@ from mooring import config
 from mooring.agent.app import open_agent
 from mooring.agent.images import ImageCache
 from mooring.agent.limits import AGENT_IMAGE_KEEP_S, AGENT_IMAGE_LEAST_S
-from mooring.agent.qemu_img import ImageInfo, read_virtual_bytes
 from mooring.agent.settings import AgentSettings
 from mooring.errors import NoCapacity
+from tests.agent.caches import make_cache
 from tests.agent.hosts import spec_of, stream
 from tests.agent.starts import STARTS, Start
 from tests.waiting import until
@@ -26,15 +26,9 @@ pytestmark = pytest.mark.anyio
 MIB = 1024**2
 
 
-async def look(path: Path, disk_format: str) -> ImageInfo:
-    return ImageInfo(disk_format, read_virtual_bytes(path, disk_format))
-
-
 @pytest.fixture
 def cache(tmp_path: Path) -> ImageCache:
-    cache = ImageCache(tmp_path / "images", look)
-    cache.prepare()
-    return cache
+    return make_cache(tmp_path / "images")
 
 
 @pytest.fixture
@@ -46,7 +40,7 @@ def small(tmp_path: Path) -> Generator[ImageCache]:
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting takes root")
     try:
-        yield ImageCache(place, look, reserve_bytes=2 * MIB)
+        yield make_cache(place, reserve_bytes=2 * MIB)
     finally:
         subprocess.run(["umount", str(place)], check=True)
 

@@ -12,24 +12,18 @@ from msgspec.structs import replace
 
 from mooring import qcow2
 from mooring.agent.images import ImageCache
-from mooring.agent.qemu_img import ImageInfo, read_virtual_bytes
 from mooring.agent_api.images import ImageSpec
 from mooring.errors import Invalid
+from tests.agent.caches import make_cache
 from tests.agent.hosts import spec_of, stream
 
 pytestmark = pytest.mark.anyio
 DATA = b"some data that is no disk" * 1000
 
 
-async def look(path: Path, disk_format: str) -> ImageInfo:
-    return ImageInfo(disk_format, read_virtual_bytes(path, disk_format))
-
-
 @pytest.fixture
 def cache(tmp_path: Path) -> ImageCache:
-    cache = ImageCache(tmp_path / "images", look)
-    cache.prepare()
-    return cache
+    return make_cache(tmp_path / "images")
 
 
 def header(*, version: int = 3, backing: int = 0, encryption: int = 0, features: int = 0) -> bytes:

@@ -67,23 +67,38 @@ async def make(cloud: SimulatedCloud) -> tuple[str, str]:
     return volume_id, shown.key("volume")["os-vol-host-attr:host"].rpartition("#")[2]
 
 
-async def test_the_bytes_of_a_volume_come_along(cloud: SimulatedCloud, tmp_path: Path) -> None:
-    data = random.Random(11).randbytes(3 * MIB)
-    (tmp_path / "data").write_bytes(data)
+async def make_filled(cloud: SimulatedCloud, file: Path, data: bytes) -> tuple[str, str]:
+    """Make a volume that begins with data, and return its id and its pool."""
+    await asyncio.to_thread(file.write_bytes, data)
     volume_id, at = await make(cloud)
     disk_format, path = file_of(cloud, at, volume_id)
-    convert = ("qemu-img", "convert", "-n", "-f", "raw", "-O", disk_format)
-    await run(*convert, str(tmp_path / "data"), path)
+    await run("qemu-img", "convert", "-n", "-f", "raw", "-O", disk_format, str(file), path)
+    return volume_id, at
+
+
+async def migrate(cloud: SimulatedCloud, volume_id: str, host: str, name: str) -> None:
+    """Migrate a volume to a pool, and let everything come to rest."""
+    value: dict[str, Any] = {"host": f"{host}@directory#{name}"}
+    where = f"{VOLUMES}/{volume_id}/action"
+    answer = await cloud.do("POST", where, {"os-migrate_volume": value}, user="admin")
+    assert answer is not None
+    assert answer.status == 202, answer.content
+    await cloud.settle()
+
+
+async def read_back(cloud: SimulatedCloud, file: Path, volume_id: str, name: str) -> Path:
+    """Write the content of a volume into a file, and return that."""
+    disk_format, path = file_of(cloud, name, volume_id)
+    await run("qemu-img", "convert", "-f", disk_format, "-O", "raw", path, str(file))
+    return file
+
+
+async def test_the_bytes_of_a_volume_come_along(cloud: SimulatedCloud, tmp_path: Path) -> None:
+    data = random.Random(11).randbytes(3 * MIB)
+    volume_id, at = await make_filled(cloud, tmp_path / "data", data)
     for host, name in (*_around(at), *_around(at)):
-        value: dict[str, Any] = {"host": f"{host}@directory#{name}"}
-        where = f"{VOLUMES}/{volume_id}/action"
-        answer = await cloud.do("POST", where, {"os-migrate_volume": value}, user="admin")
-        assert answer is not None
-        assert answer.status == 202, answer.content
-        await cloud.settle()
-        disk_format, path = file_of(cloud, name, volume_id)
-        back = tmp_path / "back"
-        await run("qemu-img", "convert", "-f", disk_format, "-O", "raw", path, str(back))
+        await migrate(cloud, volume_id, host, name)
+        back = await read_back(cloud, tmp_path / "back", volume_id, name)
         assert back.stat().st_size == 1 << 30
         with back.open("rb") as file:
             assert file.read(4 * MIB) == data + bytes(MIB)
@@ -97,11 +112,7 @@ async def test_what_was_broken_off_on_the_way_goes_on_where_it_was(
     cloud: SimulatedCloud, tmp_path: Path
 ) -> None:
     data = random.Random(12).randbytes(15 * MIB)
-    (tmp_path / "data").write_bytes(data)
-    volume_id, at = await make(cloud)
-    disk_format, path = file_of(cloud, at, volume_id)
-    convert = ("qemu-img", "convert", "-n", "-f", "raw", "-O", disk_format)
-    await run(*convert, str(tmp_path / "data"), path)
+    volume_id, at = await make_filled(cloud, tmp_path / "data", data)
     offsets: list[int] = []
 
     async def break_off(request: Request, forward: Forward) -> Response:
@@ -114,18 +125,11 @@ async def test_what_was_broken_off_on_the_way_goes_on_where_it_was(
 
     cloud.deliver_to_host = break_off
     host, name = next((host, names[0]) for host, names in POOLS.items() if at not in names)
-    value: dict[str, Any] = {"host": f"{host}@directory#{name}"}
-    where = f"{VOLUMES}/{volume_id}/action"
-    answer = await cloud.do("POST", where, {"os-migrate_volume": value}, user="admin")
-    assert answer is not None
-    assert answer.status == 202, answer.content
-    await cloud.settle()
+    await migrate(cloud, volume_id, host, name)
     assert offsets[:3] == [0, CAPTURE_PIECE_BYTES, 2 * CAPTURE_PIECE_BYTES]
     # What was still between the two when the one fell silent comes again, and nothing else.
     assert min(offsets[3:]) > 0
-    disk_format, path = file_of(cloud, name, volume_id)
-    back = tmp_path / "back"
-    await run("qemu-img", "convert", "-f", disk_format, "-O", "raw", path, str(back))
+    back = await read_back(cloud, tmp_path / "back", volume_id, name)
     with back.open("rb") as file:
         assert file.read(16 * MIB) == data + bytes(MIB)
     assert await cloud.complaints() == []
