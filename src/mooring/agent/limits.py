@@ -66,7 +66,7 @@ AGENT_IMAGE_KEEP_S = 86400.0
 """How long an image that nobody uses stays in a host's cache: as long as with Nova."""
 
 AGENT_IMAGE_LEAST_S = 3600.0
-"""How long it stays when another needs its room: no operation that was promised it waits longer."""
+"""How long it stays when another needs its room: who wants it still waited long for a host."""
 
 AGENT_IMAGE_SWEEP_S = 3600.0
 """How often a host looks for such images."""

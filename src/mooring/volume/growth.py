@@ -33,7 +33,7 @@ BOUNDS: tuple[Bound[Volume], ...] = (
     Bound(AttachmentRow, "`VOLUME_ATTACHMENTS` of each volume; gone with it"),
     Bound(ExportRow, "one of a volume for each host"),
     Bound(BackendRow, "one for each pool of a host"),
-    Bound(QuotaProjectRow, "one for each project"),
+    Bound(QuotaProjectRow, "one for each project, and one for all volume types"),
     Bound(QuotaRow, "set by administrators alone"),
     Bound(QuotaClassRow, "set by administrators alone"),
     Bound(ReservationRow, "gone with the operation that grows the volume"),

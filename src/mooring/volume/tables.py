@@ -321,7 +321,10 @@ class BackendRow(Base):
 
 
 class QuotaProjectRow(Base):
-    """One row per project: whoever counts a project's usage holds it until the count was used."""
+    """One row per project: whoever counts a project's usage holds it until the count was used.
+
+    So does who counts volume types, which are no project's.
+    """
 
     __tablename__ = "quota_projects"
 

@@ -85,7 +85,10 @@ def find_limits(tx: Session, project_id: str) -> dict[str, int]:
 
 
 def hold(tx: Session, project_id: str) -> None:
-    """Let nobody else add to this project's usage until the transaction ends."""
+    """Let nobody else add to this project's usage until the transaction ends.
+
+    What is no project's is held by a word of its own in the place of a project's id.
+    """
     _hold.run(tx, {"project_id": project_id, "takings": 1})
 
 
