@@ -15,6 +15,10 @@ _RULE_AT, _RULE_ALL = "/share-access-rules/{rule}", "/share-access-rules/{access
 _LOCK = {"resource_lock": {"resource_id": "{s}"}}
 LOCK = Ask("POST", "/resource-locks", _LOCK, "lock", "resource_lock.id")
 LOCKS = Ask("POST", "/resource-locks", _LOCK, "lock#", "resource_lock.id")
+_TOO_LARGE = Ask(
+    "POST", "/shares", {"share": {"share_proto": "NFS", "size": 1_000_000}}, "s#", "share.id"
+)
+_TOLD = Ask("GET", "/messages?resource_id={s#}", None, "told#", "messages.0.id")
 _SPECS = {"driver_handles_share_servers": "False"}
 _PRIVATE = {"extra_specs": _SPECS, "share_type_access:is_public": False}
 TYPE = Ask(
@@ -148,7 +152,9 @@ CASES = [
     ),
     Case(
         route="DELETE /messages/{message_id}",
-        path="/messages/00000000-0000-4000-8000-00000000000#",
-        refused=True,
+        before=(_TOO_LARGE, _TOLD),
+        path="/messages/{told#}",
+        look="/messages",
+        gone="{told#}",
     ),
 ]

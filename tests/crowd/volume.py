@@ -17,6 +17,10 @@ FULL = Ask(
 _AT, _ALL = on_volumes.AT, on_volumes.ALL
 _SNAP_AT, _SNAP_ALL = on_volumes.SNAP_AT, on_volumes.SNAP_ALL
 _SERVER = "00000000-0000-4000-8000-0000000000a#"
+_TOO_LARGE = Ask(
+    "POST", "/volumes", {"volume": {"size": 1_000_000, "name": "{case}#"}}, "v#", "volume.id"
+)
+_TOLD = Ask("GET", "/messages?resource_uuid={v#}", None, "told#", "messages.0.id")
 TYPES = Ask("POST", "/types", {"volume_type": {"name": "{case}#"}}, "type#", "volume_type.id")
 
 
@@ -216,7 +220,9 @@ CASES = [
     ),
     Case(
         route="DELETE /messages/{message_id}",
-        path="/messages/00000000-0000-4000-8000-00000000000#",
-        refused=True,
+        before=(_TOO_LARGE, _TOLD),
+        path="/messages/{told#}",
+        look="/messages",
+        gone="{told#}",
     ),
 ]
