@@ -11,6 +11,7 @@ from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
 from tests.kill import guest_share_workload, rescue_workload, shared_move_workload
+from tests.kill.elsewhere_workload import ELSEWHERE
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
 from tests.kill.fence_workload import FENCE
 from tests.kill.harness import Answer
@@ -55,24 +56,20 @@ class SagaPoint(Struct, frozen=True):
         """What that of the other host must say; None when one host is enough."""
         volumes = {MIGRATE, MIGRATE_IN_USE, SWAP_MIGRATED}
         moves = self.saga.name in {*MOVES, shared_move_workload.RELEASE, FENCE, *volumes}
-        if not moves and self.step != DELETE_MOVING:
+        if not moves and self.step not in ELSEWHERE | {DELETE_MOVING}:
             return None
-        return IN_VAIN if self.step in STAYS | shared_move_workload.STAYS else ""
+        in_vain = STAYS | shared_move_workload.STAYS | ELSEWHERE
+        return IN_VAIN if self.step in in_vain else ""
 
     def besides(self, rarer: Mapping[str, list[Act]]) -> list[Act]:
         """Return what is done besides the ten operations, of `rarer_operations`."""
         return rarer.get(self.step, rarer.get(self.saga.name, []))
 
 
-_ELSEWHERE = ("compute.create_server/reserve_again/", "compute.create_server/save_again/")
-"""What is only passed on the way to a second host, where the first one refuses: no workload here
-has such hosts, so the laws alone stop there (the scenario "create elsewhere"). A move goes there by
-the steps that it went by before, and every one of them is passed on the way to the first."""
 SAGA_POINTS = [
     SagaPoint(saga, point)
     for saga in laws.sagas_of(*(each.name for each in SERVICES))
     for point in laws.points_of(saga)
-    if not point.startswith(_ELSEWHERE)
 ]
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from tests.kill.backup_workload import backup_operations
+from tests.kill.elsewhere_workload import elsewhere_operations
 from tests.kill.extend_workload import extend_operations
 from tests.kill.fence_workload import fence_operations
 from tests.kill.guest_share_workload import act, attach, guest_share_operations, make_share
@@ -133,6 +134,7 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
         **share_operations(cloud),
         **_with_shares(cloud, project),
         **move_operations(cloud, project.booted, server, volume),
+        **elsewhere_operations(cloud, project.image, volume),
         **shared_move_operations(cloud, project.stopped),
         **fence_operations(cloud),
         **standstill_operations(cloud, server),
