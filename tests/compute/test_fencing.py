@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from mooring.limits import FENCE_ANSWER_S
 from tests.cloud import SimulatedCloud
 from tests.compute.cloud import ComputeCloud
 from tests.compute.fenced import fence, make_server_on, say_down, show_fence
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 _HOSTS = ("host1", "host2", "host3")
@@ -190,15 +192,19 @@ async def _service(cloud: ComputeCloud) -> str:
     return next(one["id"] for one in listed if one["host"] == "host1")
 
 
+async def _all_asked(cloud: ComputeCloud, count: int) -> bool:
+    return len(cloud.fence.asked) == count
+
+
 async def test_fences_that_take_long_keep_nobody_else_from_working(tmp_path: Path) -> None:
     async with ComputeCloud(tmp_path, hosts=[f"host{number}" for number in range(18)]) as cloud:
         server = await make_server_on(cloud, "host0")
         cloud.fence.opens.clear()
         fencing_all = [
-            await cloud.meanwhile(fence(cloud, f"host{number}", force=True), turns=200)
+            await cloud.meanwhile(fence(cloud, f"host{number}", force=True))
             for number in range(1, 18)
         ]
-        assert len(cloud.fence.asked) == 17
+        await until(partial(_all_asked, cloud, 17), "every fence is at work")
         assert await cloud.act(server, "os-stop") == 202
         async with asyncio.timeout(20.0):
             for stopping in await _at_work(cloud, STOP_SERVER.name):
