@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -79,6 +80,18 @@ async def test_an_image_without_a_hash_is_taken(cache: ImageCache) -> None:
     spec = ImageSpec(disk_format="raw", size_bytes=len(DATA))
     assert (await cache.put("i1", spec, stream(DATA), "op")).size_bytes == len(DATA)
     assert hashlib.sha256(DATA).digest() == hashlib.sha256(cache.path("i1").read_bytes()).digest()
+
+
+async def test_an_image_whose_record_is_damaged_comes_anew(cache: ImageCache) -> None:
+    for image_id in ("i1", "i2"):
+        await cache.put(image_id, spec_of(DATA, "raw"), stream(DATA), "op")
+    record = cache.path("i1").with_name("i1.json")
+    record.write_bytes(record.read_bytes()[:-9])
+    assert [image.image_id for image in cache.images()] == ["i2"]
+    assert (cache.brought(), cache.sweep(time.time()), cache.leftovers()) == ({}, [], [])
+    image = await cache.put("i1", spec_of(DATA, "raw"), stream(DATA), "op2")
+    assert cache.find("i1") == image
+    assert cache.path("i1").read_bytes() == DATA
 
 
 async def test_what_an_agent_left_half_done_is_gone_after_the_next_start(cache: ImageCache) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mooring.errors import Conflict
+from mooring.errors import Bug, Conflict
 from mooring.store.together import AT_ONCE, Together
 
 pytestmark = pytest.mark.anyio
@@ -74,3 +74,16 @@ async def test_who_gives_up_keeps_nobody_and_is_written_all_the_same() -> None:
     await write.end()
     assert book.batches == [[1, 2]]
     assert impatient.cancelled()
+
+
+async def test_who_has_no_answer_of_his_own_is_told_so() -> None:
+    """A mistake of ours, in which nobody waits for ever."""
+
+    async def forget(numbers: Sequence[int]) -> list[int]:
+        return [number for number in numbers if number != 2]
+
+    write = Together(forget)
+    async with asyncio.timeout(20.0):
+        answers = await asyncio.gather(*map(write, (1, 2, 3)), return_exceptions=True)
+    assert (answers[0], answers[2]) == (1, 3)
+    assert isinstance(answers[1], Bug)

@@ -153,7 +153,7 @@ class Copies:
                 "Ask again: all of it is fetched anew."
             )
         whole = _Part(disk.size_bytes, disk.data_bytes, is_whole=True)
-        return self._note(server_id, record, number, whole)
+        return await self._note(server_id, record, number, whole)
 
     async def _fetch(self, server_id: str, record: _Record, number: int, offer: Offer) -> _Record:
         """Fetch what is missing of a disk, and return the record that says so."""
@@ -163,7 +163,7 @@ class Copies:
 
         async def force() -> _Record:
             await run_to_end(lambda: os.fsync(handle))
-            return self._note(server_id, record, number, part)
+            return await self._note(server_id, record, number, part)
 
         try:
             # What was not noted may be there or not: it is written anew.
@@ -203,13 +203,14 @@ class Copies:
             return False
         return True
 
-    def _note(self, server_id: str, record: _Record, number: int, part: _Part) -> _Record:
+    async def _note(self, server_id: str, record: _Record, number: int, part: _Part) -> _Record:
         """Note how far a disk is, and return the record that says so."""
         parts = [part if at == number else one for at, one in enumerate(record.parts)]
-        record = replace(record, parts=parts)
-        self._write(server_id, record)
-        self._left[server_id] = record.left_bytes
-        return record
+        noted = replace(record, parts=parts)
+        # A disk that is busy with what has come takes its time, and others are to be heard.
+        await run_to_end(lambda: self._write(server_id, noted))
+        self._left[server_id] = noted.left_bytes
+        return noted
 
     def _read(self, server_id: str) -> _Record | None:
         return files.read_record(self._directory / server_id / _RECORD, _Record)

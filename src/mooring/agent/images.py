@@ -229,7 +229,14 @@ class ImageCache:
         return [*files.partials(self.path(image_id)), *self._arriving(image_id)]
 
     def _read(self, image_id: str) -> _Record | None:
-        return files.read_record(self._record_path(image_id), _Record)
+        """Return an image's record. An image whose record is damaged leaves the cache."""
+        try:
+            return files.read_record(self._record_path(image_id), _Record)
+        except Unavailable as damaged:
+            log.warning("a cached image goes, its record is damaged", error=damaged.public)
+            for left in (self._record_path(image_id), self.path(image_id)):
+                left.unlink(missing_ok=True)
+            return None
 
     def _record_path(self, image_id: str) -> Path:
         return self._directory / f"{image_id}.json"

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from mooring.errors import Bug
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -56,6 +58,9 @@ class Together(Generic[T, R]):
         """Write a batch and answer; False when it failed and is to be taken apart."""
         try:
             answers = await self._write([thing for thing, _ in batch])
+            if len(answers) != len(batch):
+                told = f"{len(batch)} things were written with {len(answers)} answers."
+                raise Bug("An internal error occurred.", private=told)
         except Exception as error:  # noqa: BLE001  (who asked for it raises it)
             if len(batch) == 1 and not batch[0][1].done():
                 batch[0][1].set_exception(error)
