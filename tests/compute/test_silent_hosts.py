@@ -111,7 +111,7 @@ async def test_operations_and_actions_say_since_when_a_host_is_silent(pair: Comp
     await pair.compute.sagas.schedule.quiet()
     cold.loses = False
     late = await begin(pair, server_id, second)
-    while not all(one.waits for one in await going_on(pair)):
+    while not all("host2" in one.waits for one in await going_on(pair)):
         pair.clock.advance(1)
         await asyncio.sleep(0)
     began = pair.known_agents.doors.silent()[0].since

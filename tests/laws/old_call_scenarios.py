@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -61,10 +62,22 @@ def closed_gate(arranged: Sequence[Scenario]) -> list[Scenario]:
     """Return scenarios in which volumes are given by the old calls, as one host is too old."""
     names = ("attach", "create from volume", "create with new volumes")
     return [
-        replace(one, name=f"{one.name}{BY_OLD_CALLS}", hosts=(OLD,), wants=None)
+        replace(
+            one,
+            name=f"{one.name}{BY_OLD_CALLS}",
+            arrange=partial(_beside_an_old_host, arrange=one.arrange),
+            hosts=(OLD,),
+            wants=None,
+        )
         for one in arranged
         if one.name in names
     ]
+
+
+async def _beside_an_old_host(site: Site, arrange: Do) -> None:
+    """The same, and nothing goes to the host that is too old: where a server is, is compared."""
+    await move_scenarios.set_others(site, "disabled")
+    await arrange(site)
 
 
 OLD_AND_NEW = [

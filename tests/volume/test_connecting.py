@@ -178,6 +178,7 @@ async def test_a_connection_waits_for_a_snapshot_that_is_being_made(
     knobs.hold("snapshot")
     wanted = {"snapshot": {"volume_id": volume_id}}
     assert (await cloud.ask("POST", "/snapshots", wanted)).status == 202
+    await knobs.held("snapshot")
     attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
     if is_legacy:
         value = {"connector": connector()}
@@ -201,6 +202,7 @@ async def test_a_connection_waits_as_long_as_clients_do_and_is_refused_then(
     knobs.hold("snapshot")
     wanted = {"snapshot": {"volume_id": volume_id}}
     assert (await cloud.ask("POST", "/snapshots", wanted)).status == 202
+    await knobs.held("snapshot")
     attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
     connecting = asyncio.create_task(cloud.connect(attachment_id))
     assert not (await asyncio.wait([connecting], timeout=0.1))[0]
