@@ -22,6 +22,7 @@ from mooring.share.app import SERVICE as SHARE
 from mooring.volume.app import SERVICE as VOLUME
 from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
+from tests.waiting import until
 
 UNKNOWN = "99999999-9999-4999-8999-999999999999"
 POOLS = (
@@ -83,6 +84,14 @@ class SharingCloud(ComputeCloud):
         )
         assert answer.status == 200, answer.text
         return {one["access_to"]: one["state"] for one in answer.body["access_list"]}
+
+    async def until_rules(self, share_id: str, rules: dict[str, str]) -> None:
+        """Return once a share's access rules have these states."""
+
+        async def have_them() -> bool:
+            return await self.rules(share_id) == rules
+
+        await until(have_them, f"the rules of share {share_id} are {rules}")
 
     async def allow(self, share_id: str, to: str, **fields: Any) -> str:
         """Let a client in as a user does; return the rule's id once its fate is known."""

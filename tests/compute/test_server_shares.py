@@ -11,7 +11,6 @@ import pytest
 from mooring.compute.shares import server_shares
 from mooring.errors import Invalid, Unavailable
 from tests.compute.sharing import UNKNOWN, SharingCloud
-from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "192.0.2.1"
@@ -62,11 +61,7 @@ async def test_a_share_is_detached_only_once_its_rule_is_gone(cloud: SharingClou
     cloud.storage().knobs.fail("revoke", Unavailable("later"), times=20)
     await cloud.remove_share(server_id, share_id)
     await cloud.pass_time(5)
-
-    async def is_denying() -> bool:
-        return await cloud.rules(share_id) == {ADDRESS: "denying"}
-
-    await until(is_denying, "the share service denies the host")
+    await cloud.until_rules(share_id, {ADDRESS: "denying"})
     assert await cloud.shares(server_id) == {share_id: "detaching"}
     await cloud.settle()
     assert await cloud.shares(server_id) == {}
