@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,7 +57,16 @@ def measure(checkout: Path, part: str) -> list[Row]:
     )
     if done.returncode:
         print(f"bench: {part} failed; its figures are missing", file=sys.stderr)
-    return [msgspec.json.decode(line, type=Row) for line in done.stdout.splitlines()]
+    return list(rows_of(done.stdout))
+
+
+def rows_of(output: str) -> Iterator[Row]:
+    """Give the rows that a part wrote; what else it wrote, as a log, is passed on."""
+    for line in output.splitlines():
+        if line.startswith('{"what":'):
+            yield msgspec.json.decode(line, type=Row)
+        else:
+            print(line, file=sys.stderr)
 
 
 def least(first: list[Row], second: list[Row]) -> list[Row]:

@@ -26,7 +26,7 @@ from tests.agent.processes import agent_process
 if TYPE_CHECKING:
     from mooring.agent_api.disks import DiskSpec
 
-ROUNDS, SIZE_GIB, LONGEST_S, MIB = 3, 1, 300.0, 1 << 20
+ROUNDS, SIZE_GIB, LONGEST_S, MIB = 2, 4, 300.0, 1 << 20
 BUDGET = 1.2
 """The most that a copy under a guest may take, in times of one without."""
 
