@@ -68,6 +68,30 @@ async def test_the_space_that_a_dead_agent_did_not_take_is_taken_by_the_next_ext
         assert taken <= path.stat().st_blocks * 512 < taken + GIB / 2
 
 
+async def test_what_a_guest_may_write_to_is_not_written_over_to_take_its_space(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on NFS below 4.2 (test_allocation.py): there each block is read, and written back.
+    run = Runner.run
+
+    async def cannot(self: Runner, argv: Sequence[str], *budget: Budget, **more: Any) -> Output:
+        if argv[0] == "fallocate":
+            said = "fallocate: fallocate failed: Operation not supported"
+            return Output(code=1, out="", err=said)
+        return await run(self, argv, *budget, **more)
+
+    async with remote_pool("nfs", "raw", tmp_path, journal, nfs_sparsed_volumes=False) as remote:
+        path = await make_hollow(remote)
+        monkeypatch.setattr(Runner, "run", cannot)
+        await remote.driver.export("v1", "a1", {"host": HOST})
+        assert (await remote.driver.extend("v1", 2, "op")).virtual_bytes == 2 * GIB
+        assert (await remote.driver.extend("v1", 2, "op")).virtual_bytes == 2 * GIB
+        assert path.stat().st_blocks * 512 < GIB / 2
+        await remote.driver.unexport("v1", "a1")
+        await remote.driver.extend("v1", 2, "op")
+        assert GIB <= path.stat().st_blocks * 512 < 1.5 * GIB
+
+
 async def test_what_another_host_is_writing_to_the_share_is_left_alone(
     tmp_path: Path, journal: Journal
 ) -> None:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from mooring.agent import files, limits
 from mooring.agent.brick.requests import MountRequest
+from mooring.agent.drivers.allocation import Allocator, is_full
 from mooring.agent.drivers.base import (
     ExtendNeedsCompute,
     SourceImage,
@@ -33,12 +34,12 @@ from mooring.agent.drivers.remote_cache import CACHED, CachePolicy, ShareCache
 from mooring.agent.drivers.remote_options import Secure
 from mooring.agent.mounts import Mounts, Space, mount_point
 from mooring.agent.qemu_img import GIB, QemuImg
-from mooring.agent.run import Budget, Runner
+from mooring.agent.run import Runner
 from mooring.agent.settings import PoolSettings
 from mooring.agent.sources import FileSource
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import VolumeFile
-from mooring.errors import Invalid, MooringError, NoCapacity, Unavailable
+from mooring.errors import Invalid, MooringError, Unavailable
 
 log = structlog.get_logger()
 INDICATOR = ".cinderSecureEnvIndicator"
@@ -105,7 +106,8 @@ class RemoteFiles(FileSnapshots):
     ) -> None:
         directory = mount_point(Path(share.mount.base), share.mount.export)
         super().__init__(pool, directory, tools.host, tools.qemu_img)
-        self._share, self._mounts, self._runner = share, tools.mounts, tools.runner
+        self._share, self._mounts = share, tools.mounts
+        self._allocator = Allocator(pool.name, tools.runner)
         self._array = array
         self._cache = ShareCache(tools.host, tools.qemu_img, self._threads, policy)
         self._prepared, self._fresh_until = False, 0.0
@@ -276,7 +278,7 @@ class RemoteFiles(FileSnapshots):
         else:
             await super()._write(path, wanted, source, operation_key)
         if self._share.thick and wanted.format == "raw":
-            await self._allocate(path, (0, size_bytes), operation_key)
+            await self._allocator.take(path, (0, size_bytes), operation_key)
         await self._run(lambda: path.chmod(self._mode))
 
     def _keeps(self, source: SourceImage) -> bool:
@@ -327,40 +329,31 @@ class RemoteFiles(FileSnapshots):
         self._change_record(volume_id, lambda record: replace(record, thin_from=begin))
 
     async def _take_tail(self, grown: VolumeFile, operation_key: str) -> None:
-        """Take the space that an extension has still to get.
+        """Take the space that an extension has still to get, if the file system lets it be taken.
 
-        What was there before stays untouched: a guest may start meanwhile and write to it.
+        What was there before stays untouched. Where the file system cannot take space by itself,
+        as NFS below 4.2, that of a volume that a host has stays to be taken: a guest may start
+        meanwhile, and what it writes would be written over.
         """
         path = self.record_path(grown.volume_id)
         record = await self._run(lambda: files.read_record(path, Record))
         if record is None or record.thin_from is None:
             return
         span = (record.thin_from, grown.virtual_bytes)
-        await self._allocate(self.path(grown.volume_id), span, operation_key)
-        await self._run(lambda: self._set_tail(grown.volume_id, None))
-
-    async def _allocate(self, path: Path, span: tuple[int, int], operation_key: str) -> None:
-        """Take the space of a raw file from one byte to another, keeping what it holds.
-
-        Where a file system cannot, each block is read and written. Raises NoCapacity, Unavailable.
-        """
-        begin, end = span
-        argv = ["fallocate", "--posix", f"--offset={begin}", f"--length={end - begin}", str(path)]
-        budget = Budget(timeout_s=limits.AGENT_COPY_S, cpu_s=int(limits.AGENT_COPY_S))
-        output = await self._runner.run(argv, budget, operation_key=operation_key)
-        if output.code == 0:
-            return
-        if "No space left" in output.err or "quota exceeded" in output.err:
-            raise _full(self.pool.name, private=output.err.strip())
-        raise Unavailable(
-            f"Pool {self.pool.name} could not take the space of {path.name}. The agent's log says "
-            "why.",
-            private=output.err.strip(),
-        )
+        path, beside = self.path(grown.volume_id), bool(grown.exports)
+        if await self._allocator.take(path, span, operation_key, beside_guests=beside):
+            await self._run(lambda: self._set_tail(grown.volume_id, None))
+        else:
+            log.warning(
+                "a thick volume that a host has got no space for what it grew by",
+                volume=grown.volume_id,
+                reason="its file system takes no space by itself",
+                advice="mount its share by NFS 4.2, or extend it again when no server has it",
+            )
 
     def _check_space(self, pool: Pool, more_gib: int) -> None:
         if pool.free_gib < more_gib:
-            raise _full(pool.name, private=f"{pool.free_gib} GiB are free, {more_gib} wanted")
+            raise is_full(pool.name, private=f"{pool.free_gib} GiB are free, {more_gib} wanted")
 
     def _secure(self) -> None:
         """Decide what secure means here, as upstream's drivers do. Raises Invalid."""
@@ -387,11 +380,3 @@ class RemoteFiles(FileSnapshots):
 
 def _is_known(name: str) -> bool:
     return name in _OURS or (name.startswith(CACHED) and not name.endswith(files.PARTIAL))
-
-
-def _full(pool: str, *, private: str) -> NoCapacity:
-    return NoCapacity(
-        f"Pool {pool} has no room for a volume that takes its whole space at once. Delete volumes "
-        "or add storage.",
-        private=private,
-    )
