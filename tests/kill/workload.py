@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.kill.backup_workload import backup_operations
 from tests.kill.elsewhere_workload import elsewhere_operations
@@ -125,16 +126,16 @@ def rarer_operations(cloud: KilledCloud, project: Project) -> dict[str, list[Act
     legacy = {"os-terminate_connection": {"connector": CONNECTOR}}
     first = {"os-initialize_connection": {"connector": CONNECTOR}}
     growing = extend_operations(cloud, volume, project.laden[2][1], project.legacy, server)
-    pictured = snapshot_operations(cloud, volume, server)
+    making = _image_and_volume(replace(project, spare=volume))
     rebuilding = rebuild_operations(cloud, server, project.booted, project.fresh_image)
     return {
         **growing,
-        **pictured,
+        **snapshot_operations(cloud, volume, server),
         **rebuilding,
         **share_operations(cloud),
         **_with_shares(cloud, project),
         **move_operations(cloud, project.booted, server, volume),
-        **elsewhere_operations(cloud, project.image, volume),
+        **elsewhere_operations(cloud, _create_server(cloud, making)),
         **shared_move_operations(cloud, project.stopped),
         **fence_operations(cloud),
         **standstill_operations(cloud, server),

@@ -26,7 +26,8 @@ class Together(Generic[T, R]):
     """Calls `write` with lists of what it was called with, and gives each caller its own answer.
 
     `write` returns as many answers as it was given things, in their order, in one transaction: all
-    of them or none. When it raises, each thing is written alone, so that one bad one spoils none.
+    of them or none. When it raises, each thing is written alone, so that one bad one spoils none;
+    when it has another number of answers, all of them are written, and each is told Bug.
     """
 
     def __init__(self, write: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
@@ -58,14 +59,15 @@ class Together(Generic[T, R]):
         """Write a batch and answer; False when it failed and is to be taken apart."""
         try:
             answers = await self._write([thing for thing, _ in batch])
-            if len(answers) != len(batch):
-                told = f"{len(batch)} things were written with {len(answers)} answers."
-                raise Bug("An internal error occurred.", private=told)
         except Exception as error:  # noqa: BLE001  (who asked for it raises it)
             if len(batch) == 1 and not batch[0][1].done():
                 batch[0][1].set_exception(error)
             return False
-        for (_, answer), given in zip(batch, answers, strict=True):
-            if not answer.done():
-                answer.set_result(given)
+        waiting = [(at, answer) for at, (_, answer) in enumerate(batch) if not answer.done()]
+        for at, answer in waiting:
+            if len(answers) == len(batch):
+                answer.set_result(answers[at])
+            else:
+                told = f"{len(batch)} things were written with {len(answers)} answers."
+                answer.set_exception(Bug("An internal error occurred.", private=told))
         return True
