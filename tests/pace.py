@@ -11,10 +11,12 @@ from typing import Any
 from mooring.clock import SimulatedClock
 from mooring.saga.engine import Engine
 from mooring.saga.laws import LawProbe
+from tests.stillness import stands_still
 
 HORIZON_S = 7200.0
 SHORT_S = 61.0
 LOOK_S, LOOKS, MOST_LOOKS = 0.02, 5, 100
+MOMENT_S = 0.002
 BUSY_S = 0.004
 
 
@@ -90,14 +92,15 @@ class Pace:
     async def _run_on(self) -> bool:
         """Let sagas run until none can, or until they stand still; tell whether some still do.
 
-        What stands still takes no time of the processor, one look after the other. On a busy
-        machine a moment proves nothing: nobody may have had a turn in it.
+        Where that is not seen at once, what stands still takes no time of the processor, one look
+        after the other. A moment proves nothing on a busy machine: nobody may have had a turn.
         """
         quiet = [asyncio.ensure_future(each.schedule.quiet()) for each in self._engines()]
         still = 0
         for _ in range(MOST_LOOKS):
             before = time.process_time()
-            await asyncio.wait(quiet, timeout=LOOK_S)
+            if await self._look(quiet):
+                break
             still = still + 1 if self._is_idle(before) else 0
             if still == LOOKS or self.probe.crashed or all(one.done() for one in quiet):
                 break
@@ -105,6 +108,17 @@ class Pace:
         for one in quiet:
             one.cancel()
         return is_stalled
+
+    async def _look(self, quiet: Sequence[asyncio.Future[Any]]) -> bool:
+        """Let everybody go on for a moment; tell whether it is seen that nobody can any more."""
+        end = time.monotonic() + LOOK_S
+        while time.monotonic() < end:
+            done, _ = await asyncio.wait(quiet, timeout=MOMENT_S)
+            if len(done) == len(quiet) or self.probe.crashed:
+                return False
+            if stands_still(LOOKS * LOOK_S) and not (self.is_awaited and self.is_awaited()):
+                return True
+        return False
 
     def _is_idle(self, since: float) -> bool:
         """Whether nobody has worked since a moment of `process_time`, here or beside."""

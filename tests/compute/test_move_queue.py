@@ -125,7 +125,7 @@ async def test_the_next_one_goes_when_the_one_before_it_is_taken_away(
     else:
         (shown,) = await first.under_way()
         assert (await first.ask_of("DELETE", shown["id"])).status == 202
-    await cloud.compute.sagas.settle(10.0)
+    await cloud.compute.sagas.settle(1.0)
     assert await three[1].status() == "running"
     assert await three[2].status() == "queued"
     release(three)
@@ -138,7 +138,7 @@ async def test_a_server_that_waits_can_be_deleted(three: list[Moving]) -> None:
     await ask_all(three)
     cloud = three[0].cloud
     assert (await cloud.ask("DELETE", f"/servers/{three[1].server_id}")).status == 204
-    await cloud.compute.sagas.settle(10.0)
+    await cloud.compute.sagas.settle(1.0)
     assert (await cloud.server(three[1].server_id))["status"] == "gone"
     release(three)
     await cloud.settle()
@@ -231,7 +231,7 @@ async def test_a_server_says_how_much_of_it_has_arrived(three: list[Moving]) -> 
     cloud.silent = ("DELETE", f"/servers/{first.server_id}/departure")
     body = {"force_complete": None}
     assert (await first.ask_of("POST", shown["id"], body, suffix="/action")).status == 202
-    await cloud.compute.sagas.settle(10.0)
+    await cloud.compute.sagas.settle(1.0)
     (shown,) = await first.under_way()
     assert shown["memory_processed_bytes"] * 2 == shown["memory_total_bytes"] > 0
     assert (await cloud.server(first.server_id))["progress"] == 50

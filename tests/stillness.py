@@ -1,0 +1,55 @@
+"""Whether an event loop has come to a standstill: nothing it waits for comes by itself, or soon.
+
+A simulated world has no sockets, so it stands still when no callback is ready, no thread works for
+it and no timer of the real clock is due. That is seen at once; where it cannot be seen, because
+there are sockets or processes, only time tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import base_events
+from concurrent.futures import Executor
+from typing import Any
+
+_OWN_SOCKETS = 1
+"""By which other threads wake a loop."""
+_working = set[asyncio.Future[Any]]()
+
+
+def stands_still(soon_s: float) -> bool:
+    """Whether nothing can happen in the running loop, but by its caller, for so many seconds.
+
+    False where that cannot be told.
+    """
+    loop: Any = asyncio.get_running_loop()
+    if not isinstance(loop, base_events.BaseEventLoop):
+        return False
+    ready, selector, timers = (vars(loop)[name] for name in ("_ready", "_selector", "_scheduled"))
+    if ready or len(selector.get_map()) > _OWN_SOCKETS:
+        return False
+    if any(asked.get_loop() is loop for asked in _working):
+        return False
+    due = loop.time() + soon_s
+    return all(timer.cancelled() or timer.when() > due for timer in timers)
+
+
+def _count_work() -> None:
+    """Know of what loops have threads do, until the loops themselves know that it is done.
+
+    They hear of it a moment after the thread has ended: so what they wait for is counted.
+    """
+    ask = base_events.BaseEventLoop.run_in_executor
+
+    def counted(
+        self: base_events.BaseEventLoop, executor: Executor | None, func: Any, *arguments: Any
+    ) -> Any:
+        asked: Any = ask(self, executor, func, *arguments)
+        _working.add(asked)
+        asked.add_done_callback(_working.discard)
+        return asked
+
+    setattr(base_events.BaseEventLoop, ask.__name__, counted)
+
+
+_count_work()
