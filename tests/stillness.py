@@ -1,20 +1,27 @@
 """Whether an event loop has come to a standstill: nothing it waits for comes by itself, or soon.
 
-A simulated world has no sockets, so it stands still when no callback is ready, no thread works for
-it and no timer of the real clock is due. That is seen at once; where it cannot be seen, because
-there are sockets or processes, only time tells.
+A simulated world has no sockets, so it stands still when no callback is ready, no thread or
+database works for it and no timer of the real clock is due. That is seen at once; where it cannot
+be seen, because there are sockets or processes, only time tells.
 """
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import base_events
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
+from weakref import WeakSet
+
+from sqlalchemy.orm import Session
+
+from mooring.store.call import Call
 
 _OWN_SOCKETS = 1
 """By which other threads wake a loop."""
 _working = set[asyncio.Future[Any]]()
+_transactions = WeakSet[Call[Any]]()
 
 
 def stands_still(soon_s: float) -> bool:
@@ -29,6 +36,8 @@ def stands_still(soon_s: float) -> bool:
     if ready or len(selector.get_map()) > _OWN_SOCKETS:
         return False
     if any(asked.get_loop() is loop for asked in _working):
+        return False
+    if any(call.loop is loop for call in _transactions):
         return False
     due = loop.time() + soon_s
     return all(timer.cancelled() or timer.when() > due for timer in timers)
@@ -52,4 +61,22 @@ def _count_work() -> None:
     setattr(base_events.BaseEventLoop, ask.__name__, counted)
 
 
+def _count_transactions() -> None:
+    """Know of what was asked of databases and is not delivered yet."""
+    begin: Any = vars(Call)["__init__"]
+    deliver: Any = vars(Call)["deliver"]
+
+    def begun(self: Call[Any], fn: Callable[[Session], Any]) -> None:
+        begin(self, fn)
+        _transactions.add(self)
+
+    def delivered(self: Call[Any]) -> None:
+        deliver(self)
+        _transactions.discard(self)
+
+    Call.__init__ = begun
+    Call.deliver = delivered
+
+
 _count_work()
+_count_transactions()
