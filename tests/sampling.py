@@ -36,18 +36,18 @@ def choose(config: pytest.Config, what: str, cases: Sequence[T], count: int) -> 
 def leave_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     """Return what a short run leaves out of the tests that take longest.
 
-    Of single tests with real guests five in six; of modules of those that share a cloud
-    (tests/hosts) four in five, as making the cloud takes longest; of modules of stock clients three
-    in four. What is marked `long` it always leaves out.
+    Of single tests with real guests seven in eight; of modules of those that share a cloud
+    (tests/hosts) as many, as making the cloud takes longest; of modules of stock clients five in
+    six. What is marked `long` it always leaves out.
     """
     guests = [item for item in items if item.get_closest_marker("hosts")]
     alone = [item for item in guests if not _shares_cloud(item)]
     sharing = [item for item in guests if _shares_cloud(item)]
     commands = [item for item in items if item.get_closest_marker("contract")]
     left = {item for item in items if item.get_closest_marker("long")}
-    left |= _leave(alone, lambda item: item.nodeid, 1 / 6)
-    left |= _leave(sharing, _module_of, 1 / 5)
-    return left | _leave(commands, _module_of, 1 / 4)
+    left |= _leave(alone, lambda item: item.nodeid, 1 / 8)
+    left |= _leave(sharing, _module_of, 1 / 8)
+    return left | _leave(commands, _module_of, 1 / 6)
 
 
 def spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:

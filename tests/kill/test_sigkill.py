@@ -19,7 +19,7 @@ from tests.kill.workload import load_project, rarer_operations, ten_operations
 pytestmark = pytest.mark.kill
 
 DIES_S = 120.0
-SAMPLE = 20
+SAMPLE = 14
 SAMPLE_OF_AGENT = 8
 SAMPLE_ON_POSTGRESQL = 4
 

@@ -85,7 +85,7 @@ async def passing(trials: Trials, point: Point) -> AsyncIterator[tuple[Scenario,
     assert found, f"no scenario passes {point.name}"
 
 
-@pytest.mark.cases(FAILING, 30)
+@pytest.mark.cases(FAILING, 20)
 async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(
     trials: Trials, case: Point
 ) -> None:
@@ -105,7 +105,7 @@ async def test_trouble_that_passes_stops_nothing(trials: Trials, case: Point) ->
             assert await trial.ending(case.saga) in {"done", ""}
 
 
-@pytest.mark.cases(FORWARD, 32)
+@pytest.mark.cases(FORWARD, 22)
 async def test_crashing_anywhere_ends_after_the_restart(trials: Trials, case: Point) -> None:
     async for scenario, outcome in passing(trials, case):
         async with trials.begin(scenario) as trial:
