@@ -85,7 +85,11 @@ class Pace:
         self._advance(max(0.0, (at - self.clock.now()).total_seconds()))
 
     async def pass_time(self, seconds: float) -> None:
-        """Turn the clock whatever is at work, and let those run whose time has come."""
+        """Turn the clock whatever is at work, and let those run whose time has come.
+
+        What has begun gets as far as it can before, or its waiting would begin after the turn.
+        """
+        await self._run_on()
         self._advance(seconds)
         await self._run_on()
 

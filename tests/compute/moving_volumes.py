@@ -68,6 +68,8 @@ class MovingVolumes(ComputeCloud):
         return await self.ask("POST", path, {action: value}, **how)
 
     async def migrate(self, volume_id: str, pool: str) -> Answer:
+        """Ask for it. Hosts have said how they are, whatever time passed for whoever waited."""
+        await self.look_at_hosts()
         return await self.act_on(volume_id, "os-migrate_volume", {"host": pool}, user="admin")
 
     async def show_volume(self, volume_id: str) -> dict[str, Any]:

@@ -302,6 +302,8 @@ async def test_a_volume_that_grew_meanwhile_is_as_large_where_its_server_goes_ba
     await moving.cloud.volume_api("POST", f"/volumes/{volume_id}/action", body)
     await moving.cloud.settle()
     assert await moving.cloud.volume_status(volume_id) == "in-use"
+    # Time has passed for whoever waited.
+    await moving.cloud.look_at_hosts()
     assert await ask(moving, "revertResize") == 202
     agent = moving.cloud.known_agents[moving.source]
     size = await agent.show_disk_size(moving.server_id, volume_id)

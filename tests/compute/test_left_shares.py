@@ -97,7 +97,7 @@ async def test_a_server_does_not_come_back_to_a_host_that_still_lets_go(sharing:
     await sharing.cloud.look_at_hosts()
     answer = await sharing.begin("migrate", {"host": sharing.source})
     assert answer.status == 202
-    await sharing.cloud.pass_time(60.0)
+    await sharing.cloud.pass_time(30.0)
     assert (await sharing.status(), await sharing.host()) == ("ACTIVE", sharing.destination)
     assert "1 still letting go of its shares" in await fault(sharing)
     await sharing.has(rules="sd", mounts="d", guest="d")

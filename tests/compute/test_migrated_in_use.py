@@ -91,10 +91,10 @@ async def test_it_does_not_come_to_a_pool_of_the_same_directory(
 async def test_it_goes_on_and_comes_back(cloud: MovingVolumes) -> None:
     server_id, volume_id = await cloud.prepare()
     for pool in (FAST, FAR, SLOW):
-        await cloud.look_at_hosts()
         assert (await cloud.migrate(volume_id, pool)).status == 202
         await cloud.settle()
         await cloud.check(server_id, volume_id, "success", pool)
+    await cloud.look_at_hosts()
     assert await cloud.act(server_id, "reboot", {"type": "HARD"}) == 202
     await cloud.settle()
     await cloud.check(server_id, volume_id, "success", SLOW)

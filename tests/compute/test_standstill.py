@@ -184,6 +184,8 @@ async def test_a_volume_grows_while_its_server_stands_still(
     await cloud.settle()
     assert await cloud.volume_status(volume_id) == "in-use"
     assert (await state(cloud, server_id))[0] == status
+    # Time has passed for whoever waited.
+    await cloud.look_at_hosts()
     await change(cloud, server_id, GOES_ON[action])
     size = await cloud.known_agents["host1"].show_disk_size(server_id, volume_id)
     assert (size.guest_bytes, size.image_bytes) == (2 << 30, 2 << 30)

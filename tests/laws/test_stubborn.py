@@ -93,8 +93,12 @@ class Refusing:
 
         A reset leaves an export to its storage. A volume service that does not hear that a guest
         has a volume leaves that attaching. A host to which a server might have gone back keeps what
-        it has when it refuses its deletion, which says so.
+        it has when it refuses its deletion, which says so. Placement, which does not hear that a
+        server left its host, holds its room until it is back.
         """
+        if complaint.endswith("its server is at no host"):
+            consumer_id = complaint.partition(":")[0].removeprefix("allocation ")
+            return self.what == f"DELETE /placement/allocations/{consumer_id}"
         if complaint.endswith("of nothing"):
             server_id = PurePath(complaint.partition(":")[0]).name
             is_deletion = ".destroy_elsewhere:" in self.operation

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 OFFLOAD = "compute/shelve/sagas/offload_server.py"
+ROOM, ROOM_TESTS = "compute/shelve/sagas/shelved_room.py", "tests/compute/test_shelved_room.py"
 WAITING, RULE = "compute/shelve/sagas/waiting_volumes.py", "compute/shelve/shelving.py"
 TESTS, DISKS = "tests/compute/test_shelve.py", "tests/compute/test_shelve_disks.py"
 
@@ -43,11 +44,35 @@ MUTANTS = [
     ),
     Mutant(
         "a server that was put away still takes room",
-        OFFLOAD,
+        ROOM,
         "    await run.service.placement.release(notes.server_id, operation=run.operation)\n",
         "    del notes, run\n",
         TESTS,
         "takes_no_room",
+    ),
+    Mutant(
+        "one whose host and volumes let go of it is in error when its room was not given back",
+        "compute/shelve/sagas/shelve_notes.py",
+        "    return notes.is_gone and all(",
+        "    return notes.is_leaving and not notes.is_gone and all(",
+        ROOM_TESTS,
+        "away_all_the_same and sqlite",
+    ),
+    Mutant(
+        "its room is asked for once",
+        ROOM,
+        "    if not has_left(notes):\n",
+        "    if has_left(notes):\n",
+        ROOM_TESTS,
+        "second_try and sqlite",
+    ),
+    Mutant(
+        "the doctor knows nothing of room that is held for a server at no host",
+        "doctor/agreement.py",
+        '        elif not server["host"] and server',
+        '        elif not server["id"] and server',
+        ROOM_TESTS,
+        "away_all_the_same and sqlite",
     ),
     Mutant(
         "what waits already has to be let go by the host once more",

@@ -16,6 +16,10 @@ from mooring.doctor.findings import Finding
 _DETACH = "Detach the volume, or delete the server; both take what is left along."
 _FORGET = "openstack server reboot --hard forgets a volume that is gone; so does its deletion."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
+_RELEASE = (
+    "Unshelving or deleting the server gives it back; so does openstack resource provider "
+    "allocation delete."
+)
 _SHOW_USED = "openstack volume set --state in-use --attached, or delete the attachment."
 _SHOW_FREE = "openstack volume set --state available --detached."
 _UNASKED = (
@@ -162,6 +166,8 @@ def _allocations(books: Books) -> Iterator[Finding]:
             yield from _held_for_move(thing, move, amounts)
         elif server is None:
             yield Finding(thing, "quota", "no server has it", _REPORT)
+        elif not server["host"] and server["vm_state"] not in _UNBUILT:
+            yield Finding(thing, "quota", "its server is at no host", _RELEASE)
         elif _taken(amounts) != _size(server):
             yield Finding(thing, "quota", f"holds {amounts}, not what its server has", _REPORT)
     for server_id, server in books.servers.items():

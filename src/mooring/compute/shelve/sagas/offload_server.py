@@ -3,7 +3,8 @@
 Each volume gets a second, empty attachment while the guest still has the first, so that it is never
 free for anybody else. Until the guest is switched off all of that is taken back. From then on there
 is no way back: what its host or the volume service does not let go of stays attached, what they let
-go of waits, and the server is in ERROR once its guest was to end.
+go of waits, and the server is in ERROR once its guest was to end. It is away all the same where
+all let go of it, and only its room was not given back.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests
 from mooring.compute.power.sagas import power
 from mooring.compute.servers import states
-from mooring.compute.shelve.sagas import shelved_image
+from mooring.compute.shelve.sagas import shelved_image, shelved_room
 from mooring.compute.shelve.sagas.shelve_notes import (
     OffloadServer,
     at_host,
     find,
+    has_left,
     items,
     nowhere,
     say_where,
@@ -76,9 +78,10 @@ def leave_host(tx: Session, notes: OffloadServer, run: Run[Compute]) -> OffloadS
     return replace(notes, is_leaving=True)
 
 
-async def destroy_guest(notes: OffloadServer, run: Run[Compute]) -> None:
+async def destroy_guest(notes: OffloadServer, run: Run[Compute]) -> OffloadServer:
     """End the guest, and remove what is its own on the host."""
     await guests.insist(run, guests.destroy(run, notes.host, notes.server_id))
+    return replace(notes, is_gone=True)
 
 
 def leave_place(tx: Session, notes: OffloadServer, item: str, run: Run[Compute]) -> None:
@@ -93,11 +96,6 @@ def _move_place(
     state = "attached" if hosts[1] else "reserved"
     values = {"host": hosts[1], "attachment_id": named(attachment_id), "state": state}
     disk_places.change(tx, item, hosts[0], run.now(), **values)
-
-
-async def release_claim(notes: OffloadServer, run: Run[Compute]) -> None:
-    """Hold no room for the server."""
-    await run.service.placement.release(notes.server_id, operation=run.operation)
 
 
 def record_offloaded(tx: Session, notes: OffloadServer, run: Run[Compute]) -> None:
@@ -130,7 +128,8 @@ async def _has_left(notes: OffloadServer, item: str, run: Run[Compute]) -> bool:
 def keep_server(tx: Session, notes: OffloadServer, run: Run[Compute]) -> None:
     """Leave the server with what its host did not let go of, and what waits for it.
 
-    In ERROR when its guest was to end; as its guest is when that could not be switched off.
+    Away when that is everything; in ERROR when its guest was to end; as its guest is when that
+    could not be switched off.
     """
     for item in items(notes):
         disk = find(notes, item)
@@ -140,7 +139,9 @@ def keep_server(tx: Session, notes: OffloadServer, run: Run[Compute]) -> None:
             _move_place(tx, item, run, (NOWHERE, notes.host), disk.attachment_id)
         else:
             disk_places.remove(tx, item, notes.host)
-    if notes.is_leaving:
+    if has_left(notes):
+        record_offloaded(tx, notes, run)
+    elif notes.is_leaving:
         states.break_down(tx, notes.server_id, run.now())
     else:
         power.give_up(tx, notes, run)
@@ -173,6 +174,7 @@ _left = disks.Steps(at_host, insists=True)
 _BAD_END = (
     Step("look_at_guest", power.look_at_guest),
     Step("hold_volumes", hold_volumes),
+    Step("release_rest", shelved_room.release_rest),
     Step("keep_server", keep_server),
 )
 OFFLOAD_SERVER = Saga(
@@ -195,7 +197,7 @@ OFFLOAD_SERVER = Saga(
         Step("leave_place", leave_place),
         Step("delete_left", _left.end),
     ),
-    Step("release_claim", release_claim),
+    Step("release_claim", shelved_room.release_claim),
     Step("record_offloaded", record_offloaded),
     locks=locks_of,
     pivot="power_off",

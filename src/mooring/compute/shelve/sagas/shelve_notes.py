@@ -27,12 +27,14 @@ class OffloadServer(ChangePower, frozen=True, kw_only=True):
     disks       its volumes; `made` is the attachment that keeps one for it while it is away
     known       attachments that the volumes had before, never to be deleted as the saga's own
     is_leaving  whether its host has begun to end its guest
+    is_gone     whether that has ended
     was_off     whether it was SHELVED, so that its guest is known to be off
     """
 
     disks: list[MovingDisk] = field(default_factory=list[MovingDisk])
     known: list[str] = field(default_factory=list[str])
     is_leaving: bool = False
+    is_gone: bool = False
     was_off: bool = False
 
 
@@ -131,6 +133,11 @@ def nowhere(notes: OffloadServer | UnshelveServer, item: str) -> Disk:
     return disk.at(notes.server_id, None, disk.made, notes.known)
 
 
+def has_left(notes: OffloadServer) -> bool:
+    """Whether nothing of the server is at its host any more: its volumes wait, or are gone."""
+    return notes.is_gone and all(disk.made or not disk.attachment_id for disk in notes.disks)
+
+
 def say_where(notes: OffloadServer, run: Run[Compute]) -> str:
     """Return how a server is that was not put away, and what to do.
 
@@ -139,6 +146,11 @@ def say_where(notes: OffloadServer, run: Run[Compute]) -> str:
     if not notes.is_leaving:
         how = "as its guest is" if run.ends_badly else "as it was"
         return f"The server was not put away, and is {how}. Shelve it again."
+    if has_left(notes):
+        return (
+            "The server was put away, but placement may still hold its room on host "
+            f"{notes.host} (mooring doctor tells), until it is unshelved or deleted."
+        )
     back = (
         "reboot the server hard (openstack server reboot --hard)"
         if notes.was_off

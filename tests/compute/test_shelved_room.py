@@ -1,0 +1,66 @@
+"""A server that left its host is away, whatever placement says of its room (specs 001, Shelve)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from mooring.errors import Conflict
+from tests.compute.local_disks import HOSTS
+from tests.compute.pictured import Kept, PicturedCloud, make_kept
+from tests.compute.verifying import show
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def kept(tmp_path: Path, database: str) -> AsyncGenerator[Kept]:
+    async with PicturedCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
+        yield await make_kept(cloud)
+
+
+async def test_one_whose_room_is_not_given_back_is_away_all_the_same(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise Conflict("No.")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(kept.cloud.compute.placement, "release", refuse)
+        assert await kept.act("shelve") == 202
+    server_id, host = kept.moving.server_id, kept.moving.source
+    shown = await show(kept.moving)
+    assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("SHELVED_OFFLOADED", None)
+    assert await kept.cloud.complaints() == [f"allocation {server_id}: its server is at no host"]
+    told = (
+        f"The server was put away, but placement may still hold its room on host {host} "
+        "(mooring doctor tells), until it is unshelved or deleted."
+    )
+    assert told in await kept.why()
+    assert await kept.act("unshelve") == 202
+    await kept.is_back()
+
+
+async def test_its_room_is_given_back_where_the_second_try_is_heard(kept: Kept) -> None:
+    point = "compute.offload_server/release_claim/forward/before"
+    kept.cloud.probe.arm(point, lambda: Conflict("No."))
+    assert await kept.act("shelve") == 202
+    await kept.is_away()
+
+
+async def test_its_room_goes_with_one_that_is_deleted(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise Conflict("No.")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(kept.cloud.compute.placement, "release", refuse)
+        assert await kept.act("shelve") == 202
+    path = f"/servers/{kept.moving.server_id}"
+    assert (await kept.cloud.ask("DELETE", path)).status == 204
+    await kept.cloud.settle()
+    assert await kept.moving.claims() == [set(), set()]
+    await kept.doctor_finds_nothing()
