@@ -87,8 +87,10 @@ async def test_what_a_guest_may_write_to_is_not_written_over_to_take_its_space(
         assert (await remote.driver.extend("v1", 2, "op")).virtual_bytes == 2 * GIB
         assert (await remote.driver.extend("v1", 2, "op")).virtual_bytes == 2 * GIB
         assert path.stat().st_blocks * 512 < GIB / 2
+        assert [one.untaken_bytes for one in await remote.driver.volumes()] == [GIB]
         await remote.driver.unexport("v1", "a1")
         await remote.driver.extend("v1", 2, "op")
+        assert [one.untaken_bytes for one in await remote.driver.volumes()] == [0]
         assert GIB <= path.stat().st_blocks * 512 < 1.5 * GIB
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from mooring.agent.drivers.simulated import SimulatedDriver
+from mooring.agent_api.volumes import VolumeFile
 from mooring.volume.tables import ReservationRow, VolumeRow
 from tests.cloud import SimulatedCloud
 
@@ -69,3 +72,16 @@ async def test_a_file_that_is_bigger_than_its_volume_is_found(cloud: SimulatedCl
     await cloud.do("POST", path, reset, user="admin")
     await cloud.settle()
     assert await cloud.complaints() == []
+
+
+async def test_a_thick_volume_without_all_of_its_space_is_found(
+    cloud: SimulatedCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume_id, volumes = await make_volume(cloud), SimulatedDriver.volumes
+
+    async def hollow(self: SimulatedDriver) -> list[VolumeFile]:
+        return [replace(one, untaken_bytes=1 << 29) for one in await volumes(self)]
+
+    monkeypatch.setattr(SimulatedDriver, "volumes", hollow)
+    (line,) = await cloud.complaints()
+    assert line.startswith(f"volume {volume_id}: 0.5 GiB of it have no space in pool ")

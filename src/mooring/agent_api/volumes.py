@@ -51,6 +51,8 @@ class VolumeFile(Struct, frozen=True, kw_only=True):
     """Ids of the snapshots that its files hold, oldest first."""
     becomes: str = ""
     """The id that it was made to get, and has not got yet."""
+    untaken_bytes: int = 0
+    """How much of a thick volume's space its storage has still to take."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):

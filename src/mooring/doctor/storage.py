@@ -12,6 +12,10 @@ from mooring.doctor.findings import Finding
 
 _GIB = 1024**3
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
+_TAKE = (
+    "Its guest may find the storage full. Make room in the pool, and extend the volume: on NFS "
+    "below 4.2 while no server has it."
+)
 
 
 def look(books: Books) -> Iterator[Finding]:
@@ -61,6 +65,9 @@ def _file(books: Books, inventory: Inventory, file: VolumeFile) -> Iterator[Find
             f"{row['backend']}"
         )
         yield Finding(thing, "orphan", message, _REPORT)
+    if file.untaken_bytes:
+        message = f"{file.untaken_bytes / _GIB:.10g} GiB of it have no space in pool {file.pool}"
+        yield Finding(thing, "disagreement", message, _TAKE)
     for attachment_id in file.exports:
         if attachment_id not in books.attachments and attachment_id not in books.exports:
             message = f"exported for attachment {attachment_id}, which does not exist"

@@ -330,6 +330,7 @@ class FileVolumes(WithoutFence, ABC):
             exports=sorted(record.exports),
             snapshots=chain.snapshots,
             becomes=self._paths.new_id_of(volume_id, record),
+            untaken_bytes=record.untaken_bytes(virtual_bytes),
         )
 
     def _chain_in(self, volume_id: str, record: Record) -> Chain:

@@ -28,6 +28,10 @@ class Record(Struct, frozen=True):
     chain: Chain | None = None
     thin_from: int | None = None
 
+    def untaken_bytes(self, size_bytes: int) -> int:
+        """Return how much space a volume of this size has still to get."""
+        return 0 if self.thin_from is None else max(0, size_bytes - self.thin_from)
+
 
 class Records:
     """Where the files of a pool's volumes are. Not for two threads at a time."""
