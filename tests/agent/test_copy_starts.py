@@ -11,7 +11,7 @@ pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed
 
 import libvirt as binding
 
-from mooring.agent.libvirt import copy_starts, memory, states
+from mooring.agent.libvirt import copy_starts, inactive, memory, states
 from mooring.agent.libvirt.domain_xml import NAME_PREFIX
 from mooring.errors import Conflict
 from mooring.probe import NoProbe
@@ -93,10 +93,15 @@ def test_a_guest_stands_still_while_a_copy_begins_and_goes_on_when_that_fails(do
     assert told(domain) == ("running", False)
 
 
-def test_a_guest_that_its_user_paused_stays_so(domain: Any) -> None:
+def test_a_guest_that_its_user_paused_stays_so_and_its_disks_are_held(
+    domain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = list[Any]()
+    monkeypatch.setattr(inactive, "hold", held.append)
     memory.pause(domain)
     assert begin(domain) == ("paused", False)
     assert told(domain) == ("paused", False)
+    assert held == [domain]
 
 
 def test_the_agent_after_one_that_died_lets_its_guest_go_on(domain: Any) -> None:

@@ -1,6 +1,6 @@
-"""Guests that go from one host to another: what every hypervisor promises of that.
+"""Guests on their way from one host to another, held in the middle by what is simulated.
 
-Real guests between two daemons: tests/hosts/test_real_moves.py.
+What every hypervisor promises: tests/contract/test_moves.py.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.mirrors import SwitchRequest
 from mooring.agent_api.moves import Portrait
-from mooring.agent_api.servers import PowerRequest
-from mooring.errors import Conflict, NotFound, Unavailable
-from tests.agent.hosts import IMAGE_ID, TestHost, new_id, open_host, operation, why_no_real_guests
+from mooring.errors import Conflict, Unavailable
+from tests.agent.hosts import TestHost, new_id, open_host, operation, why_no_real_guests
 from tests.agent.processes import agent_process
 
 pytestmark = pytest.mark.anyio
@@ -85,17 +84,6 @@ async def pair(tmp_path: Path) -> AsyncGenerator[Pair]:
         yield Pair(here, there, source, destination, server_id, disk, second)
 
 
-async def test_a_guest_runs_on_at_the_other_host(pair: Pair) -> None:
-    await pair.send()
-    assert await pair.states() == ("migrated", "running")
-    guest = await pair.there.client.show_server(pair.server_id)
-    assert guest is not None
-    assert [(one.attachment_id, one.live) for one in guest.disks] == [(pair.second, True)]
-    await pair.here.client.delete_server(pair.server_id, operation=operation())
-    await pair.here.client.disconnect(pair.disk.attachment_id, operation=operation())
-    assert await pair.states() == ("absent", "running")
-
-
 async def test_a_copy_that_nobody_waits_for_ends_before_its_guest_is_sent(pair: Pair) -> None:
     new, client = await pair.here.make_disk(), pair.here.client
     names = pair.server_id, pair.disk.volume_id
@@ -113,16 +101,6 @@ async def test_a_copy_that_nobody_waits_for_ends_before_its_guest_is_sent(pair: 
     )
     with pytest.raises(Conflict, match="ended before its time"):
         await pair.there.client.switch_disk(*names, wanted, operation=operation())
-
-
-async def test_what_has_moved_is_sent_again_in_vain_and_started_nowhere_else(pair: Pair) -> None:
-    await pair.send()
-    await pair.send()
-    with pytest.raises(Conflict, match="another host"):
-        await pair.here.client.set_power(
-            pair.server_id, PowerRequest(state="on"), operation=operation()
-        )
-    assert await pair.states() == ("migrated", "running")
 
 
 async def test_a_guest_on_its_way_is_prelaunched_and_its_progress_is_told(pair: Pair) -> None:
@@ -160,19 +138,6 @@ async def test_a_cancelled_departure_leaves_the_guest_where_it_was(pair: Pair) -
     assert (await pair.there.client.inventory()).leftovers == []
 
 
-async def test_nobody_turns_away_a_guest_that_has_arrived(pair: Pair) -> None:
-    await pair.send()
-    with pytest.raises(Conflict, match="has the guest"):
-        await pair.there.client.delete_arrival(pair.server_id, operation=operation())
-
-
-async def test_a_guest_is_sent_only_where_its_volumes_are(pair: Pair) -> None:
-    await pair.there.client.disconnect(pair.second, operation=operation())
-    with pytest.raises(Conflict, match="has not connected volume"):
-        await pair.send()
-    assert await pair.states() == ("running", "absent")
-
-
 async def test_a_guest_is_sent_only_where_a_disk_was_made_for_its_own(pair: Pair) -> None:
     """One that is missing, or of another size, is no disk to send to."""
     client, arrival = pair.here.client, await pair.there.client.show_arrival(pair.server_id)
@@ -189,13 +154,6 @@ async def test_a_guest_is_sent_only_where_a_disk_was_made_for_its_own(pair: Pair
         await pair.there.client.put_arrival(pair.server_id, portrait, operation=operation())
 
 
-async def test_a_guest_is_expected_with_its_disk_only_where_its_image_is(pair: Pair) -> None:
-    await pair.there.client.delete_image(IMAGE_ID, operation=operation())
-    portrait = await pair.here.client.show_portrait(pair.server_id)
-    with pytest.raises(NotFound, match="push it first"):
-        await pair.there.client.put_arrival(pair.server_id, portrait, operation=operation())
-
-
 async def test_a_guest_is_sent_encrypted_or_not_as_both_hosts_want_it(pair: Pair) -> None:
     client, arrival = pair.here.client, await pair.there.client.show_arrival(pair.server_id)
     assert arrival.tls == ""
@@ -209,35 +167,6 @@ async def test_a_guest_is_sent_encrypted_or_not_as_both_hosts_want_it(pair: Pair
     assert await pair.states() == ("running", "absent")
     with pytest.raises(Conflict, match="no certificate for moves"):
         await client.put_arrival(new_id(), PORTRAIT, operation=operation())
-
-
-async def test_what_does_not_run_does_not_move(pair: Pair) -> None:
-    with pytest.raises(NotFound):
-        await pair.there.client.show_portrait(pair.server_id)
-    with pytest.raises(Conflict, match="not on its way"):
-        await pair.here.client.hasten_departure(pair.server_id, operation=operation())
-    await pair.here.client.set_power(
-        pair.server_id, PowerRequest(state="off"), operation=operation()
-    )
-    with pytest.raises(Conflict, match="is stopped"):
-        await pair.here.client.show_portrait(pair.server_id)
-    with pytest.raises(Conflict, match="is stopped"):
-        await pair.send()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [({"version": 9_000_000}, "older"), ({"accelerator": "kvm"}, "kvm")],
-    ids=["newer emulator", "other accelerator"],
-)
-async def test_a_host_that_cannot_run_a_guest_expects_none(
-    pair: Pair, change: dict[str, str | int], said: str
-) -> None:
-    other = new_id()
-    with pytest.raises(Conflict, match=said):
-        await pair.there.client.put_arrival(
-            other, replace(PORTRAIT, **change), operation=operation()
-        )
 
 
 @pytest.mark.hosts

@@ -199,4 +199,20 @@ MUTANTS = [
         "tests/agent/test_verbs.py",
         "owed_with_its_attachment",
     ),
+    Mutant(
+        "a disk that a guest only reads is taken hold of, too",
+        "agent/libvirt/inactive.py",
+        '        if inserted and not inserted["ro"]:\n',
+        "        if inserted:\n",
+        "tests/agent/test_inactive.py",
+        "cannot",
+    ),
+    Mutant(
+        "what QEMU says when it does not take hold of a disk is not heard",
+        "agent/libvirt/inactive.py",
+        '    elif answer["error"].get("desc") != _NO_SERVER:\n',
+        '    elif not answer["error"].get("desc"):\n',
+        "tests/agent/test_inactive.py",
+        "whatever_else",
+    ),
 ]

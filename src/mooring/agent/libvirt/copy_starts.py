@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from mooring.agent.libvirt import domain_xml, open_files, states, swapped
+from mooring.agent.libvirt import domain_xml, inactive, open_files, states, swapped
 from mooring.agent.libvirt.xml_words import parse
 from mooring.agent.limits import AGENT_COPY_BEGIN_S
 from mooring.errors import Conflict
@@ -42,6 +42,7 @@ def begin(domain: Any, device: str, start: Callable[[], None], passing: Passing)
     Conflict when it takes too long: the copy is ended then. Blocking.
     """
     settle(domain)
+    inactive.hold(domain)
     try:
         if states.state_of(domain) == "running":
             _note(domain, f'<standing disk="{device}"/>')

@@ -19,6 +19,7 @@ from mooring.agent.libvirt import (
     devices,
     disk_sources,
     domain_xml,
+    inactive,
     power,
     sizes,
     states,
@@ -68,6 +69,7 @@ def prepare(domain: Any, directory: Path) -> None:
 def save(domain: Any, directory: Path) -> None:
     """Have libvirt write a guest's memory to its directory, and end its emulator."""
     if states.state_of(domain) in _ALIVE:
+        inactive.hold(domain)
         domain.managedSave(libvirt.VIR_DOMAIN_SAVE_RUNNING)
     _write_through(directory / f"{domain.name()}.save")
 

@@ -22,6 +22,7 @@ from mooring.agent.libvirt import (
     copy_ends,
     domain_xml,
     drive_devices,
+    inactive,
     power,
     rescue_devices,
     states,
@@ -138,6 +139,7 @@ class LibvirtMoves(LibvirtDrives):
             if state == "migrated":
                 return
             _check_alive(server_id, state)
+            await self._with(server_id, inactive.hold)
             await self._with(server_id, copy_ends.end_all)
             await self._send(server_id, arrival)
 

@@ -17,7 +17,7 @@ import structlog
 from msgspec import Struct
 
 from mooring.agent import overlays
-from mooring.agent.libvirt import devices, domain_xml, open_files, states
+from mooring.agent.libvirt import devices, domain_xml, inactive, open_files, states
 from mooring.agent.limits import AGENT_MERGE_POLL_S
 from mooring.agent.overlays import Layer
 from mooring.agent.qemu_img import QemuImg
@@ -200,6 +200,7 @@ def _switch(domain: Any, volume_id: str, new_file: str, give: Callable[[Path], N
 
 def _switch_running(domain: Any, volume_id: str, overlay: Layer) -> None:
     """Let QEMU write to an overlay; its guest holds still meanwhile if it can be asked to."""
+    inactive.hold(domain)
     xml = domain.XMLDesc(0)
     wanted = open_files.build_overlay(xml, volume_id, str(overlay.path))
     if open_files.has_guest_agent(xml):
@@ -231,6 +232,7 @@ def _go_back(domain: Any, volume_id: str, new_file: str) -> Next:
             domain.blockJobAbort(stand.device, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
         return "wait"
     _end_job(domain, stand)
+    inactive.hold(domain)
     base = stand.target(stand.layers[1].name)
     flags = libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE | libvirt.VIR_DOMAIN_BLOCK_COMMIT_RELATIVE
     domain.blockCommit(stand.device, base, None, 0, flags)
@@ -254,6 +256,7 @@ def _merge(domain: Any, volume_id: str, merge: MergeRequest, *, again: bool) -> 
             f"The merge of volume {volume_id} ended before its time; the disk reads as before. The "
             "log of its QEMU says why. Ask again."
         )
+    inactive.hold(domain)
     if merge.merge_target_file is not None and merge.file_to_merge is not None:
         base, top = stand.target(merge.merge_target_file), stand.target(merge.file_to_merge)
         domain.blockCommit(stand.device, base, top, 0, libvirt.VIR_DOMAIN_BLOCK_COMMIT_RELATIVE)

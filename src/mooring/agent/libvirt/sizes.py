@@ -12,7 +12,7 @@ import libvirt
 
 from mooring.agent.guest_mirrors import is_copied
 from mooring.agent.hypervisor import grown_size, no_disk
-from mooring.agent.libvirt import devices, open_files
+from mooring.agent.libvirt import devices, inactive, open_files
 from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.qemu_img import QemuImg, read_own_bytes
 from mooring.agent.sources import file_of
@@ -58,6 +58,7 @@ def resize_live(domain: Any, volume_id: str, size_bytes: int) -> DiskSize | None
     wanted = grown_size(size_bytes, _read_image(disk))
     target = disk.device.removeprefix("/dev/")
     try:
+        inactive.hold(domain)
         domain.blockResize(target, wanted, _BYTES)
         guest_bytes = domain.blockInfo(target)[0]
     except libvirt.libvirtError:

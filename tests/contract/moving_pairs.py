@@ -1,0 +1,127 @@
+"""Two hosts of each kind between which guests move, and a guest that is to move.
+
+Real ones are two libvirt daemons, each in namespaces of its own (facts/real_hosts.md 4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mooring.agent.settings import HypervisorKind
+from mooring.agent_api.disks import DiskSpec
+from mooring.errors import Invalid
+from mooring.lab.namespaces import check_able
+from mooring.lab.real_hosts import RealHosts
+from tests.agent.hosts import GUEST_IMAGE, TestHost, new_id, open_host, operation
+from tests.agent.processes import agent_behind
+
+
+class Hosts(Struct, frozen=True):
+    """Where a guest is, and where it is to go; `directory` is one that both see."""
+
+    here: TestHost
+    there: TestHost
+    directory: Path
+
+    def swapped(self) -> Hosts:
+        """Return them for the way back."""
+        return Hosts(self.there, self.here, self.directory)
+
+
+class Moving(Struct, frozen=True):
+    """A guest of the first host with a volume, and by what attachment the second one has that."""
+
+    hosts: Hosts
+    server_id: str
+    disk: DiskSpec
+    second: str
+
+    async def states(self) -> tuple[str, str]:
+        """Return what both hosts hold of the guest."""
+        both = (self.hosts.here.client, self.hosts.there.client)
+        found = [await client.show_server(self.server_id) for client in both]
+        first, second = ("absent" if guest is None else guest.state for guest in found)
+        return first, second
+
+    async def expect(self) -> None:
+        """Let the other host expect the guest as it is."""
+        portrait = await self.hosts.here.client.show_portrait(self.server_id)
+        client = self.hosts.there.client
+        await client.put_arrival(self.server_id, portrait, operation=operation())
+
+    async def connect(self) -> None:
+        """Let the other host connect the volume."""
+        names = self.second, self.disk.volume_id, self.disk.connection
+        client = self.hosts.there.client
+        await client.connect(*names, server_id=self.server_id, operation=operation())
+
+    async def turn_away(self) -> None:
+        """Let the other host expect the guest no more, nor have its volume."""
+        client = self.hosts.there.client
+        await client.delete_arrival(self.server_id, operation=operation())
+        await client.disconnect(self.second, operation=operation())
+
+    async def send(self, **otherwise: Any) -> None:
+        """Send the guest, with what is otherwise than the other host says."""
+        arrival = await self.hosts.there.client.show_arrival(self.server_id)
+        client, arrival = self.hosts.here.client, replace(arrival, **otherwise)
+        await client.put_departure(self.server_id, arrival, operation=operation())
+
+
+@asynccontextmanager
+async def open_hosts(kind: HypervisorKind, directory: Path) -> AsyncGenerator[Hosts]:
+    """Start two hosts. Skips where no real ones can be made of this machine."""
+    async with AsyncExitStack() as stack:
+        if kind == "simulated":
+            opened = [open_host(directory / name, name=name) for name in ("a", "b")]
+            here, there = [(await stack.enter_async_context(one))[0] for one in opened]
+        else:
+            here, there = await _real_hosts(stack, directory)
+        yield Hosts(here, there, directory)
+        for host in (here, there):
+            for guest in await host.client.list_servers():
+                await host.remove(guest.server_id)
+            assert (await host.client.inventory()).leftovers == []
+
+
+async def _real_hosts(stack: AsyncExitStack, directory: Path) -> list[TestHost]:
+    try:
+        await check_able(2)
+    except Invalid as error:
+        pytest.skip(error.public)
+    lab = RealHosts(directory, ("moor-a", "moor-b"))
+    stack.push_async_callback(lab.close, guests=True)
+    await lab.open()
+    found: list[TestHost] = []
+    for host in lab.hosts:
+        more = ("", "", host.name, host.namespace.address)
+        agent = agent_behind(host.before(), host.directory / "state", "libvirt", *more)
+        found.append((await stack.enter_async_context(agent)).host)
+    return found
+
+
+async def boot(hosts: Hosts) -> Moving:
+    """Make a guest that is up, with a volume of both hosts."""
+    server_id, second, disk = new_id(), new_id(), await _disk(hosts)
+    await hosts.here.boot(server_id, [disk])
+    await hosts.there.push_image()
+    return Moving(hosts, server_id, disk, second)
+
+
+async def _disk(hosts: Hosts) -> DiskSpec:
+    if not hosts.here.real:
+        return await hosts.here.make_disk()
+    image = hosts.directory / "volume.qcow2"
+    await asyncio.to_thread(shutil.copyfile, GUEST_IMAGE, image)
+    data = {"device_path": str(image), "format": "qcow2"}
+    connection = {"driver_volume_type": "local", "data": data}
+    return DiskSpec(volume_id=new_id(), attachment_id=new_id(), connection=connection)
