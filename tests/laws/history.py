@@ -40,7 +40,8 @@ _VOLUME = {
     "reserved": {"available", "downloading", "attaching", "in-use", "deleting", "error"},
     "attaching": {"available", "reserved", "in-use", "deleting", "error"},
     "in-use": {"detaching", "available", "attaching", "reserved", "deleting", "error"},
-    "detaching": {"in-use", "available", "deleting", "error"},
+    # Reserved where another server, which was put away, keeps a volume of several servers.
+    "detaching": {"in-use", "available", "reserved", "deleting", "error"},
     "deleting": {"gone", "error_deleting"},
     "error_deleting": {"deleting", "error"},
     "error": {"deleting", "in-use", "attaching", "available", "reserved"},
