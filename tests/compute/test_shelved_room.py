@@ -21,26 +21,31 @@ async def kept(tmp_path: Path, database: str) -> AsyncGenerator[Kept]:
         yield await make_kept(cloud)
 
 
-async def test_one_whose_room_is_not_given_back_is_away_all_the_same(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+async def unheard(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Kept:
+    """A server that was put away while placement refused to give its room back."""
+
     async def refuse(*_: object, **__: object) -> None:
         raise Conflict("No.")
 
     with monkeypatch.context() as refusing:
         refusing.setattr(kept.cloud.compute.placement, "release", refuse)
         assert await kept.act("shelve") == 202
-    server_id, host = kept.moving.server_id, kept.moving.source
-    shown = await show(kept.moving)
+    return kept
+
+
+async def test_one_whose_room_is_not_given_back_is_away_all_the_same(unheard: Kept) -> None:
+    server_id, host = unheard.moving.server_id, unheard.moving.source
+    shown = await show(unheard.moving)
     assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("SHELVED_OFFLOADED", None)
-    assert await kept.cloud.complaints() == [f"allocation {server_id}: its server is at no host"]
+    assert await unheard.cloud.complaints() == [f"allocation {server_id}: its server is at no host"]
     told = (
         f"The server was put away, but placement may still hold its room on host {host} "
         "(mooring doctor tells), until it is unshelved or deleted."
     )
-    assert told in await kept.why()
-    assert await kept.act("unshelve") == 202
-    await kept.is_back()
+    assert told in await unheard.why()
+    assert await unheard.act("unshelve") == 202
+    await unheard.is_back()
 
 
 async def test_its_room_is_given_back_where_the_second_try_is_heard(kept: Kept) -> None:
@@ -50,17 +55,9 @@ async def test_its_room_is_given_back_where_the_second_try_is_heard(kept: Kept) 
     await kept.is_away()
 
 
-async def test_its_room_goes_with_one_that_is_deleted(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(*_: object, **__: object) -> None:
-        raise Conflict("No.")
-
-    with monkeypatch.context() as refusing:
-        refusing.setattr(kept.cloud.compute.placement, "release", refuse)
-        assert await kept.act("shelve") == 202
-    path = f"/servers/{kept.moving.server_id}"
-    assert (await kept.cloud.ask("DELETE", path)).status == 204
-    await kept.cloud.settle()
-    assert await kept.moving.claims() == [set(), set()]
-    await kept.doctor_finds_nothing()
+async def test_its_room_goes_with_one_that_is_deleted(unheard: Kept) -> None:
+    path = f"/servers/{unheard.moving.server_id}"
+    assert (await unheard.cloud.ask("DELETE", path)).status == 204
+    await unheard.cloud.settle()
+    assert await unheard.moving.claims() == [set(), set()]
+    await unheard.doctor_finds_nothing()
