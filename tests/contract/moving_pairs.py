@@ -22,7 +22,7 @@ from mooring.errors import Invalid
 from mooring.lab.namespaces import check_able
 from mooring.lab.real_hosts import RealHosts
 from tests.agent.hosts import GUEST_IMAGE, TestHost, new_id, open_host, operation
-from tests.agent.processes import agent_behind
+from tests.agent.processes import AgentProcess, agent_behind
 
 
 class Hosts(Struct, frozen=True):
@@ -85,7 +85,8 @@ async def open_hosts(kind: HypervisorKind, directory: Path) -> AsyncGenerator[Ho
             opened = [open_host(directory / name, name=name) for name in ("a", "b")]
             here, there = [(await stack.enter_async_context(one))[0] for one in opened]
         else:
-            here, there = await _real_hosts(stack, directory)
+            agents = await stack.enter_async_context(open_real_agents(directory))
+            here, there = (agent.host for agent in agents)
         yield Hosts(here, there, directory)
         for host in (here, there):
             for guest in await host.client.list_servers():
@@ -93,20 +94,23 @@ async def open_hosts(kind: HypervisorKind, directory: Path) -> AsyncGenerator[Ho
             assert (await host.client.inventory()).leftovers == []
 
 
-async def _real_hosts(stack: AsyncExitStack, directory: Path) -> list[TestHost]:
+@asynccontextmanager
+async def open_real_agents(directory: Path) -> AsyncGenerator[tuple[AgentProcess, AgentProcess]]:
+    """Start two libvirt daemons with their agents. Skips where this machine cannot have them."""
     try:
         await check_able(2)
     except Invalid as error:
         pytest.skip(error.public)
     lab = RealHosts(directory, ("moor-a", "moor-b"))
-    stack.push_async_callback(lab.close, guests=True)
-    await lab.open()
-    found: list[TestHost] = []
-    for host in lab.hosts:
-        more = ("", "", host.name, host.namespace.address)
-        agent = agent_behind(host.before(), host.directory / "state", "libvirt", *more)
-        found.append((await stack.enter_async_context(agent)).host)
-    return found
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(lab.close, guests=True)
+        await lab.open()
+        found: list[AgentProcess] = []
+        for host in lab.hosts:
+            more = ("", "", host.name, host.namespace.address)
+            agent = agent_behind(host.before(), host.directory / "state", "libvirt", *more)
+            found.append(await stack.enter_async_context(agent))
+        yield found[0], found[1]
 
 
 async def boot(hosts: Hosts) -> Moving:

@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import shutil
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -21,28 +20,17 @@ from mooring.agent_api.config_drives import ConfigDrive
 from mooring.agent_api.disks import DiskSpec
 from mooring.agent_api.servers import PowerRequest, RootDisk, ServerSpec
 from mooring.errors import Conflict, NotFound
-from mooring.lab.real_hosts import RealHosts
 from tests.agent.hosts import GUEST_IMAGE, IMAGE_ID, new_id, operation
-from tests.agent.processes import AgentProcess, agent_behind
+from tests.agent.processes import AgentProcess
+from tests.contract.moving_pairs import open_real_agents
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 
 
 @pytest.fixture
-async def pair(
-    tmp_path: Path, several_hosts: None
-) -> AsyncGenerator[tuple[AgentProcess, AgentProcess]]:
-    del several_hosts
-    lab = RealHosts(tmp_path, ("moor-a", "moor-b"))
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(lab.close, guests=True)
-        await lab.open()
-        found: list[AgentProcess] = []
-        for host in lab.hosts:
-            more = ("", "", host.name, host.namespace.address)
-            agent = agent_behind(host.before(), host.directory / "state", "libvirt", *more)
-            found.append(await stack.enter_async_context(agent))
-        yield found[0], found[1]
+async def pair(tmp_path: Path) -> AsyncGenerator[tuple[AgentProcess, AgentProcess]]:
+    async with open_real_agents(tmp_path) as opened:
+        yield opened
 
 
 async def test_a_real_guest_moves_with_the_disk_on_its_host(
