@@ -80,7 +80,7 @@ def ask(chance: Random, service: str, root: str, case: Case, names: Mapping[str,
 def read(chance: Random, service: str, root: str, known: list[str]) -> Question:
     """Return a request that changes nothing, about what is `known`: ids that answers had."""
     template = chance.choice(reading_routes(service))
-    path = _NAMED.sub(lambda _: chance.choice(known) if known else "x", template)
+    path = _NAMED.sub(lambda _: _part(chance.choice(known)) if known else "x", template)
     return Question(
         method="GET",
         path=root + _bend_path(chance, path, 0.1) + _query(chance, service, 0.7),
@@ -93,9 +93,13 @@ def read(chance: Random, service: str, root: str, known: list[str]) -> Question:
 def _bend_path(chance: Random, path: str, often: float) -> str:
     parts = path.split("/")
     if len(parts) > 1 and chance.random() < often:
-        text = chance.choice(odd.TEXTS)
-        parts[chance.randrange(1, len(parts))] = quote(text, safe="%", errors="surrogatepass")
+        parts[chance.randrange(1, len(parts))] = _part(chance.choice(odd.TEXTS))
     return "/".join(parts)
+
+
+def _part(text: str) -> str:
+    """Return a text as a part of a path: clients send ASCII alone."""
+    return quote(text, safe="%", errors="surrogatepass")
 
 
 def _query(chance: Random, service: str, often: float) -> str:

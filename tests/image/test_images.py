@@ -291,6 +291,16 @@ async def test_one_member_does_not_see_the_others(cloud: ImageCloud) -> None:
     assert [each["member_id"] for each in to_member] == [OTHER_PROJECT]
 
 
+async def test_one_member_does_not_accept_for_another(cloud: ImageCloud) -> None:
+    image_id = await cloud.make(visibility="shared")
+    path, third = f"/images/{image_id}/members", "0" * 32
+    for project_id in (OTHER_PROJECT, third):
+        assert (await cloud.ask("POST", path, {"member": project_id})).status == 200
+    accept = {"status": "accepted"}
+    assert (await cloud.ask("PUT", f"{path}/{third}", accept, user="stranger")).status == 403
+    assert (await cloud.ask("GET", f"{path}/{third}")).body["status"] == "pending"
+
+
 async def test_only_a_shared_image_has_members(cloud: ImageCloud) -> None:
     image_id = await cloud.make(visibility="private")
     answer = await cloud.ask("POST", f"/images/{image_id}/members", {"member": OTHER_PROJECT})

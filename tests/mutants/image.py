@@ -70,12 +70,12 @@ MUTANTS = [
         "test_only_a_shared_image_has_members",
     ),
     Mutant(
-        "the owner accepts for others",
+        "one member accepts for another",
         "image/members.py",
         '{**image.target(), "member_id": member_id}',
         "image.target()",
         "tests/image/test_images.py",
-        "shared_accepted",
+        "does_not_accept",
     ),
     Mutant(
         "strays are kept",

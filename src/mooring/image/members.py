@@ -94,7 +94,7 @@ def set_status(
 ) -> Member:
     """Accept or reject a shared image. Raises NotFound; Forbidden but for the receiver."""
     image = images.visible(tx, who, image_id)
-    # The owner may not accept in the name of another: the target is the member's project.
+    # Nobody accepts in the name of another: the target is the member's project.
     require("modify_member", {**image.target(), "member_id": member_id})
     mine = (MemberRow.image_id == image_id) & (MemberRow.member_id == member_id)
     change = update(MemberRow).where(mine).values(status=status, updated_at=now)
