@@ -45,6 +45,8 @@ driver = "nfs"
 nas_host = "{server}"
 nas_share_path = "/{name}"
 nfs_qcow2_volumes = {is_qcow2}
+nfs_snapshot_support = true
+nas_secure_file_operations = "false"
 """
 
 
