@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mooring import certificates
 from mooring.agent.app import RunningAgent
@@ -29,21 +30,25 @@ def let_join(running: RunningAgent) -> None:
     running.agent.credentials = Credentials(directory, member, context)
 
 
-if __name__ == "__main__":
-    state_dir = Path(sys.argv[1])
-    hypervisor: Any = sys.argv[2]
-    storage = read_storage(sys.argv[4] if len(sys.argv) > 4 else "")
+def run(words: Sequence[str]) -> None:
+    """Run an agent until it is told to end."""
+    given = dict(enumerate(words))
+    storage = read_storage(given.get(3, ""))
     settings = AgentSettings(
-        name=sys.argv[5] if len(sys.argv) > 5 else "host-1",
-        state_dir=state_dir,
-        hypervisor=hypervisor,
+        name=given.get(4, "host-1"),
+        state_dir=Path(given[0]),
+        hypervisor=cast("Any", given[1]),
         roles=("compute", "volume", "share"),
         pools=storage.pools,
         share_pools=storage.share_pools,
         mounts=storage.mounts,
-        move_address=sys.argv[6] if len(sys.argv) > 6 else "",
-        move_tls=False if "clear" in sys.argv[7:] else None,
+        move_address=given.get(5, ""),
+        move_tls=False if "clear" in words[6:] else None,
     )
-    probe = from_setting(sys.argv[3] if len(sys.argv) > 3 else "")
-    ready = let_join if "joined" in sys.argv[7:] else None
-    asyncio.run(serve(settings, state_dir / "socket", probe=probe, ready=ready))
+    probe = from_setting(given.get(2, ""))
+    ready = let_join if "joined" in words[6:] else None
+    asyncio.run(serve(settings, settings.state_dir / "socket", probe=probe, ready=ready))
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])

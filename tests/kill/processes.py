@@ -16,7 +16,8 @@ from typing import Protocol
 from mooring.agent.knobs import Knobs
 
 READY_S = 240.0
-_NURSERY = multiprocessing.get_context("forkserver")
+NURSERY = multiprocessing.get_context("forkserver")
+"""Whoever starts processes of `mooring` forks them from its server, which has imported it all."""
 # Importing the services takes twenty times what starting them takes, and a kill test starts three
 # processes. `pytest` is what the children would otherwise import as their main module.
 PRELOADED = [
@@ -25,9 +26,10 @@ PRELOADED = [
     "mooring.up",
     "mooring.agent_process",
     "mooring.host_command",
+    "tests.agent.run_agent",
     "tests.kill.warmed",
 ]
-_NURSERY.set_forkserver_preload(PRELOADED)
+NURSERY.set_forkserver_preload(PRELOADED)
 
 
 class Process(Protocol):
@@ -98,8 +100,8 @@ class ForkedProcess:
     """
 
     def __init__(self, *arguments: str, log: Path, kill_at: str = "", held_at: str = "") -> None:
-        reading, writing = _NURSERY.Pipe(duplex=False)
-        self._process = _NURSERY.Process(
+        reading, writing = NURSERY.Pipe(duplex=False)
+        self._process = NURSERY.Process(
             target=_run_command, args=(arguments, writing, str(log), kill_at, held_at)
         )
         self._process.start()
@@ -132,7 +134,7 @@ def run_forked(*arguments: str) -> tuple[int, str, str]:
     """Run one `mooring` command to its end; return its exit code, and what it said and warned."""
     with tempfile.TemporaryDirectory() as directory:
         said, warned = Path(directory) / "said", Path(directory) / "warned"
-        process = _NURSERY.Process(target=_run_quietly, args=(arguments, str(said), str(warned)))
+        process = NURSERY.Process(target=_run_quietly, args=(arguments, str(said), str(warned)))
         process.start()
         process.join(READY_S)
         assert process.exitcode is not None, f"it did not end within {READY_S} s"
