@@ -15,7 +15,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
@@ -44,9 +43,9 @@ from mooring.service import Service
 from mooring.services import IDENTITY, SERVICES
 from mooring.store.base import Store
 from tests.answers import Answer, encode, version_header
+from tests.beginnings import lay_files, lay_schemas
 from tests.callers import OwnToken, keystone
 from tests.host_fences import SimulatedFence
-from tests.migrated import files_of, lay_databases
 from tests.pace import HORIZON_S, Pace
 
 T = TypeVar("T")
@@ -163,8 +162,7 @@ class SimulatedCloud:
         for name, app in self.stand_ins.items():
             network.serve(f"{URL}/{name}", app)
         self.settings.state_path.mkdir(parents=True, exist_ok=True)
-        if not self.settings.database:
-            await self._lay_state()
+        await self._lay_state()
         self.cloud = await open_cloud(outside, self.services)
         self.network, self.known_agents = network, known
         if IDENTITY in self.services:
@@ -177,17 +175,12 @@ class SimulatedCloud:
 
         A cloud whose clock begins elsewhere makes its users by itself.
         """
-        state = self.settings.state_path
-        is_first = not any(state.glob("*.sqlite"))
-        if is_first and self._is_ordinary:
-            others = {f"{each.name}.sqlite" for each in SERVICES if each not in self.services}
-            for name, content in (await _first_start()).items():
-                if name in others:
-                    continue
-                (state / name).touch(mode=0o600)
-                (state / name).write_bytes(content)
+        state, services = self.settings.state_path, [each.name for each in self.services]
+        start = _start_whole if self._is_ordinary else None
+        if self.settings.database:
+            await lay_schemas(self.settings.database, state, services, start)
         else:
-            lay_databases(state, *(each.name for each in self.services))
+            await lay_files(state, services, start)
 
     def _know_users(self) -> None:
         passwords = json.loads((self.settings.state_path / access.PASSWORDS).read_text())
@@ -382,18 +375,7 @@ def _unfinished(tx: Session) -> list[str]:
     return [f"{name} is {state} at {step} ({heading})" for name, step, heading, state in rows]
 
 
-async def _first_start() -> Mapping[str, bytes]:
-    """Return the files that the first start of a whole cloud leaves; it starts once in a process.
-
-    A third of what a start costs goes into the first users and the catalogue.
-    """
-    if not _left:
-        with TemporaryDirectory() as directory:
-            lay_databases(directory)
-            async with SimulatedCloud(directory, hosts=()):
-                pass
-            _left.update(files_of(directory))
-    return _left
-
-
-_left: dict[str, bytes] = {}
+async def _start_whole(directory: str, database: str) -> None:
+    """Start a whole cloud without hosts for the first time, and end it."""
+    async with SimulatedCloud(directory, hosts=(), database=database, owner="first"):
+        pass
