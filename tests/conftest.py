@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 # Imported first: pytest rewrites it on import, and CPython 3.11's parser fails when the garbage
@@ -13,6 +13,7 @@ import pytest
 
 from tests import passages
 from tests.compiled import share_statements
+from tests.memory import memory_path, note_failure, tmp_path
 from tests.postgres import (
     database,
     location,
@@ -23,7 +24,16 @@ from tests.postgres import (
 )
 from tests.sampling import choose, leave_out, spread
 
-__all__ = ["database", "location", "postgres_server", "postgres_url", "postgres_wire", "wired_url"]
+__all__ = [
+    "database",
+    "location",
+    "memory_path",
+    "postgres_server",
+    "postgres_url",
+    "postgres_wire",
+    "tmp_path",
+    "wired_url",
+]
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -41,6 +51,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Keep it only of tests that failed."""
     passages.clear_base(session.config, exitstatus)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let what a failed test wrote be kept."""
+    report = yield
+    note_failure(item, report)
+    return report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -16,29 +18,35 @@ from tests.postgres import Server
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(memory_path: Path) -> Generator[Path]:
     """A stopped cloud with a prepared project."""
-    directory = tmp_path_factory.mktemp("kill") / "cloud"
-    with running(directory) as cloud:
-        project = prepare(cloud)
-        assert cloud.findings() == []
-    (directory / "project.json").write_bytes(msgspec.json.encode(project))
-    return put_away(directory)
+    with _made(memory_path / "kill") as directory:
+        with running(directory) as cloud:
+            project = prepare(cloud)
+            assert cloud.findings() == []
+        (directory / "project.json").write_bytes(msgspec.json.encode(project))
+        yield put_away(directory)
 
 
 @pytest.fixture(scope="session")
-def shared_template(
-    postgres_server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, str]:
+def shared_template(postgres_server: Server, memory_path: Path) -> Generator[tuple[Path, str]]:
     """The same on PostgreSQL: the directory, and the name of the database to copy."""
-    directory = tmp_path_factory.mktemp("kill") / "cloud"
     name = "kill_template"
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    with running(directory, postgres_server.url(name)) as cloud:
-        project = prepare(cloud)
-    (directory / "project.json").write_bytes(msgspec.json.encode(project))
-    return put_away(directory), name
+    with _made(memory_path / "kill-postgresql") as directory:
+        with running(directory, postgres_server.url(name)) as cloud:
+            project = prepare(cloud)
+        (directory / "project.json").write_bytes(msgspec.json.encode(project))
+        yield put_away(directory), name
+
+
+@contextmanager
+def _made(place: Path) -> Generator[Path]:
+    """Where a cloud is made, put away and copied to: a directory below one that goes again."""
+    place.mkdir()
+    yield place / "cloud"
+    shutil.rmtree(place)
 
 
 @pytest.fixture
