@@ -48,9 +48,9 @@ guests: ## run every test with real guests or stock clients
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every -m "hosts or contract"
 
-fuzz: ## send 100,000 requests that make little sense, half of them with each database
+fuzz: ## send 100,000 requests that make little sense, and eight of each that writes at once
 	@scripts/setup test
-	$(PYTEST) $(ON_EVERY_CORE) --every tests/fuzz
+	$(PYTEST) $(ON_EVERY_CORE) --every tests/fuzz tests/crowd
 
 soak: ## live through 3000 random histories of servers, volumes and shares, and watch the tables
 	@scripts/setup test

@@ -14,6 +14,8 @@ from typing import TypeVar
 import pytest
 
 T = TypeVar("T")
+OF_A_CLOUD = 3
+"""Tests of one cloud with real guests that a short run has at most: each takes up to a minute."""
 
 
 def seed() -> str:
@@ -37,8 +39,8 @@ def leave_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     """Return what a short run leaves out of the tests that take longest.
 
     Of single tests with real guests seven in eight; of modules of those that share a cloud
-    (tests/hosts) as many, as making the cloud takes longest; of modules of stock clients five in
-    six. What is marked `long` it always leaves out.
+    (tests/hosts) as many, as making the cloud takes longest, and of the others all but a few tests
+    each; of modules of stock clients five in six. What is marked `long` it always leaves out.
     """
     guests = [item for item in items if item.get_closest_marker("hosts")]
     alone = [item for item in guests if not _shares_cloud(item)]
@@ -47,6 +49,7 @@ def leave_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     left = {item for item in items if item.get_closest_marker("long")}
     left |= _leave(alone, lambda item: item.nodeid, 1 / 8)
     left |= _leave(sharing, _module_of, 1 / 8)
+    left |= _leave_but(OF_A_CLOUD, [item for item in sharing if item not in left])
     return left | _leave(commands, _module_of, 1 / 6)
 
 
@@ -76,6 +79,15 @@ def _leave(
     return {item for name in names[round(len(names) * share) :] for item in groups[name]}
 
 
+def _leave_but(most: int, items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return what is beyond so many tests of each module; the commit chooses."""
+    left: set[pytest.Item] = set()
+    for name, found in sorted(_groups(items, _module_of).items()):
+        random.Random(f"{seed()} {name}").shuffle(found)
+        left |= set(found[most:])
+    return left
+
+
 def _groups(
     items: Sequence[pytest.Item], key: Callable[[pytest.Item], str]
 ) -> dict[str, list[pytest.Item]]:
@@ -86,7 +98,7 @@ def _groups(
 
 
 def _module_of(item: pytest.Item) -> str:
-    return str(item.path)
+    return item.nodeid.partition("::")[0]
 
 
 def _shares_cloud(item: pytest.Item) -> bool:
