@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.agent.settings import GuestShareSettings, MountSettings, SharePoolSettings
+from mooring.agent.settings import GuestShareSettings, MountSettings, Role, SharePoolSettings
 from mooring.agent.share_drivers.simulated import SimulatedShares
 from mooring.agent.share_mounts.simulated import SimulatedMounts
 from mooring.agent_api.shares import Protocol
@@ -42,10 +42,11 @@ class SharingCloud(ComputeCloud):
     version = "2.97"
 
     def __init__(self, directory: Path, *, hosts: Collection[str] = ("host1",), **how: Any) -> None:
-        super().__init__(
-            directory, hosts=hosts, services=(PLACEMENT, VOLUME, SHARE, COMPUTE), **how
-        )
-        first = next(iter(self.hosts))
+        first, *others = hosts
+        roles: dict[str, tuple[Role, ...]] = {first: ("compute", "volume", "share")}
+        roles |= dict.fromkeys(others, ("compute", "volume"))
+        services = (PLACEMENT, VOLUME, SHARE, COMPUTE)
+        super().__init__(directory, hosts=hosts, roles=roles, services=services, **how)
         self.hosts[first] = replace(self.hosts[first], share_pools=POOLS)
         for number, name in enumerate(self.hosts, start=1):
             self.hosts[name] = replace(self.hosts[name], mounts=at(f"192.0.2.{number}"))
