@@ -61,6 +61,8 @@ class SimulatedCloud:
 
     root, user, version = "", "demo", ""
     """Below which path requests are sent, by whom and in which version, unless they tell."""
+    is_laid = True
+    """Whether it begins where a first start ends, rather than with nothing."""
 
     def __init__(
         self,
@@ -162,7 +164,8 @@ class SimulatedCloud:
         for name, app in self.stand_ins.items():
             network.serve(f"{URL}/{name}", app)
         self.settings.state_path.mkdir(parents=True, exist_ok=True)
-        await self._lay_state()
+        if self.is_laid:
+            await self._lay_state()
         self.cloud = await open_cloud(outside, self.services)
         self.network, self.known_agents = network, known
         if IDENTITY in self.services:

@@ -76,6 +76,7 @@ async def test_two_that_start_at_once_on_an_empty_database_both_come_up(
     first = process(tmp_path, "a", postgres_url)
     (tmp_path / "a" / installation.SEAL_KEY).write_bytes(bytes(32))
     second = process(tmp_path, "b", postgres_url)
+    first.is_laid = second.is_laid = False
     await asyncio.gather(first.open(), second.open())
     try:
         assert secrets(first) == secrets(second)
