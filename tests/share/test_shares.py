@@ -4,7 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
+from mooring.share.tables import ShareRow
 from tests.callers import PROJECT
 from tests.share.cloud import UNKNOWN, ShareCloud
 
@@ -256,6 +258,26 @@ async def test_a_share_is_deleting_until_it_is_gone_also_by_force(cloud: ShareCl
     assert await cloud.status(share_id) == "deleting"
     knobs.release("delete")
     await settling
+    await cloud.settle()
+    assert (await cloud.ask("GET", f"/shares/{share_id}")).status == 404
+
+
+async def test_a_share_that_a_reset_left_in_error_is_deleting_until_it_is_gone(
+    cloud: ShareCloud,
+) -> None:
+    """A reset had its turn between the word that a share is to be deleted and the first step."""
+    share_id, knobs = await cloud.make(), cloud.storage().knobs
+    for point in ("resize", "delete"):
+        knobs.hold(point)
+    assert (await cloud.act(share_id, "extend", {"new_size": 2})).status == 202
+    await knobs.held("resize")
+    assert (await cloud.act(share_id, "force_delete", user="admin")).status == 202
+    left = update(ShareRow).where(ShareRow.id == share_id).values(status="error")
+    await cloud.store.write(lambda tx: tx.execute(left))
+    knobs.release("resize")
+    await knobs.held("delete")
+    assert await cloud.status(share_id) == "deleting"
+    knobs.release("delete")
     await cloud.settle()
     assert (await cloud.ask("GET", f"/shares/{share_id}")).status == 404
 

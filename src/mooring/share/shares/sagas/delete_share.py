@@ -36,10 +36,10 @@ class DeleteShare(Struct, frozen=True, kw_only=True):
 def begin_deleting(tx: Session, notes: DeleteShare, run: Run[Share]) -> DeleteShare | None:
     """Read where the share lies: whoever was making it may have been ended before us.
 
-    A deletion that gave way to this one has said meanwhile that the share cannot be deleted.
+    Whoever gave way to this one has said meanwhile what the share was then: a deletion that it
+    cannot be deleted, a reset what an administrator wanted.
     """
-    failed = ("error_deleting",)
-    statuses.change(tx, notes.share_id, allowed=failed, now=run.now(), status="deleting")
+    statuses.change(tx, notes.share_id, allowed=None, now=run.now(), status="deleting")
     row = tx.get(ShareRow, notes.share_id, populate_existing=True)
     if row is None or row.pool is None:
         return None

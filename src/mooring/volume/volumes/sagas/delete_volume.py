@@ -41,10 +41,10 @@ class DeleteVolume(Struct, frozen=True, kw_only=True):
 def begin_deleting(tx: Session, notes: DeleteVolume, run: Run[Volume]) -> DeleteVolume | None:
     """Read where the volume lies: whoever was making it may have been ended before us.
 
-    A deletion that gave way to this one has said meanwhile that the volume cannot be deleted.
+    Whoever gave way to this one has said meanwhile what the volume was then: a deletion that it
+    cannot be deleted, a reset what an administrator wanted.
     """
-    failed = ("error_deleting",)
-    statuses.change(tx, notes.volume_id, allowed=failed, now=run.now(), status="deleting")
+    statuses.change(tx, notes.volume_id, allowed=None, now=run.now(), status="deleting")
     row = tx.get(VolumeRow, notes.volume_id)
     if row is None or row.backend is None:
         return None
