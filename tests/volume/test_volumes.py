@@ -229,6 +229,25 @@ async def test_force_deletes_from_any_status_but_attached(cloud: VolumeCloud, st
     assert await cloud.storage.volumes() == []
 
 
+async def test_a_volume_that_a_reset_left_in_error_is_deleting_until_it_is_gone(
+    cloud: VolumeCloud,
+) -> None:
+    """A reset had its turn between the word that a volume is to be deleted and the first step."""
+    volume_id, knobs = await cloud.make(), cloud.storage.knobs
+    for point in ("extend", "delete"):
+        knobs.hold(point)
+    assert (await cloud.act(volume_id, "os-extend", {"new_size": 2})).status == 202
+    await knobs.held("extend")
+    assert (await cloud.act(volume_id, "os-force_delete", {}, user="admin")).status == 202
+    await cloud.set(volume_id, status="error")
+    knobs.release("extend")
+    await knobs.held("delete")
+    assert await cloud.status(volume_id) == "deleting"
+    knobs.release("delete")
+    await cloud.settle()
+    assert await cloud.count_volumes() == 0
+
+
 async def test_no_force_deletes_a_volume_that_is_being_given_to_a_second_host(
     cloud: VolumeCloud,
 ) -> None:
