@@ -8,6 +8,7 @@ here once, without threads, and does a little of everything; what it leaves are 
 from __future__ import annotations
 
 import asyncio
+import gc
 from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -64,3 +65,6 @@ for name in SOCKETS_AND_SERVERS:
     import_module(name)
 share_statements()
 asyncio.run(live())
+# Each fork looks through what it keeps as it starts, which would copy all of this to each of them.
+gc.collect()
+gc.freeze()
