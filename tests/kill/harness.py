@@ -22,6 +22,8 @@ from tests.kill.processes import ForkedProcess
 ENDS_S = 240.0
 FIRST, OTHER = "h1", "h2"
 POLL_S = 0.1
+SETTLES_S = 0.3
+"""How long to wait between two looks whether all has ended: each is work for what has to end."""
 _SETTINGS = 'fence_command = ["true", "{host}"]\nshelved_offload_time = 600\n'
 """Hosts are fenced by a command that ends none. A shelved server stays until it is asked for."""
 
@@ -161,27 +163,30 @@ class KilledCloud:
 
     # -- what must hold ---------------------------------------------------------------------
 
-    def until(self, holds: Callable[[], Any], what: str, within_s: float = ENDS_S) -> Any:
+    def until(
+        self, holds: Callable[[], Any], what: str, within_s: float = ENDS_S, poll_s: float = POLL_S
+    ) -> Any:
         """Ask again until it holds; fail when it does not in time."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             found = holds()
             if found:
                 return found
-            time.sleep(POLL_S)
+            time.sleep(poll_s)
         raise AssertionError(f"{what} within {within_s} s; {self.operations()}")
 
     def operations(self) -> list[dict[str, Any]]:
         """The operations that have not ended."""
-        found: list[dict[str, Any]] = []
+        return [one for each in self._operations() for one in each]
+
+    def _operations(self) -> Generator[list[dict[str, Any]]]:
         for root in ("/compute/v2.1", "/volume/v3", "/share/v2"):
             answer = self.ask("GET", f"{root}/mooring/operations", user="admin")
-            found += answer.body["operations"]
-        return found
+            yield answer.body["operations"]
 
     def settle(self) -> None:
         """Wait until every operation has ended."""
-        self.until(lambda: not self.operations(), "every operation ends")
+        self.until(lambda: not any(self._operations()), "every operation ends", poll_s=SETTLES_S)
 
     def findings(self) -> list[dict[str, Any]]:
         """What the doctor of the running cloud finds."""
