@@ -82,8 +82,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hypervisor: Annotated[
         Literal["auto", "libvirt", "simulated"],
         Meta(
-            description="What runs the servers. `auto` takes libvirt where it works, and says so"
-            " when it falls back on the simulated one, which runs no real guests."
+            description="What runs the servers. `auto` takes libvirt where it works, and else the"
+            " simulated one, which runs no real guests, and says so. A host stays with what it had"
+            " at its first start.",
         ),
     ] = "auto"
     hosts: Annotated[

@@ -29,9 +29,8 @@ from mooring.probe import from_setting
 
 if TYPE_CHECKING:
     import socket
-    from pathlib import Path
 
-    from mooring.agent.settings import AgentSettings, HypervisorKind
+    from mooring.agent.settings import AgentSettings
     from mooring.agent.storage_file import Storage
     from mooring.agent_api.hosts import Host
 
@@ -101,10 +100,10 @@ def host_names(settings: Settings) -> list[str]:
 async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, say: Say) -> None:
     """Start this machine's hosts and make them known, until the stack is left.
 
-    One runs in this process; several are processes of their own. With the setting `auto` a host
-    stays what it was at its first start: its guests are there. Raises Invalid, Unavailable.
+    One runs in this process; several are processes of their own. Raises Invalid, Unavailable.
     """
     from mooring.agent.app import open_agent
+    from mooring.agent.hypervisor_memory import knows
     from mooring.agent.storage_file import read_storage
 
     storage = read_storage(settings.storage)
@@ -119,19 +118,16 @@ async def open_hosts(settings: Settings, agents: Agents, stack: AsyncExitStack, 
         await open_lab(settings, host_names(settings), agents, stack, say)
         return
     [name] = host_names(settings)
-    directory = settings.state_path / "hosts" / name
-    memory = directory / "hypervisor"
-    kind = _hypervisor(settings, name, memory, say)
-    wanted = _wanted(settings, name, kind, storage)
+    wanted = _wanted(settings, name, storage)
+    if "compute" in settings.roles and not knows(wanted):
+        say(f"host {name}: finding out what this machine can run, once; up to half a minute")
     running = await stack.enter_async_context(open_agent(wanted))
     agents.in_process(name, running.app)
     host = await agents[name].host()
-    if host.hypervisor:
-        memory.write_text(host.hypervisor, "ascii")
     say(f"host {name}: {_described(host, settings.roles, running.notice)}")
 
 
-def _wanted(settings: Settings, name: str, kind: HypervisorKind, storage: Storage) -> AgentSettings:
+def _wanted(settings: Settings, name: str, storage: Storage) -> AgentSettings:
     """Return what the agent of this machine's one host is told."""
     from mooring.agent.settings import AgentSettings as Wanted
 
@@ -139,7 +135,7 @@ def _wanted(settings: Settings, name: str, kind: HypervisorKind, storage: Storag
     return Wanted(
         name=name,
         state_dir=hosts / name,
-        hypervisor=kind,
+        hypervisor=settings.hypervisor,
         roles=settings.roles,
         pools=storage.pools,
         share_pools=storage.share_pools,
@@ -160,17 +156,6 @@ def _described(host: Host, roles: Sequence[str], notice: str) -> str:
         return f"{' and '.join(roles)} alone"
     note = f" ({notice})" if notice else ""
     return f"{host.hypervisor}, {host.accelerator or 'no accelerator'}{note}"
-
-
-def _hypervisor(settings: Settings, name: str, memory: Path, say: Say) -> HypervisorKind:
-    """Return what the host shall run guests with; say so where finding that out takes long."""
-    if "compute" not in settings.roles:
-        return settings.hypervisor
-    if settings.hypervisor == "auto" and memory.exists():
-        return "simulated" if memory.read_text("ascii") == "simulated" else "libvirt"
-    if settings.hypervisor != "simulated" and not memory.exists():
-        say(f"host {name}: finding out what this machine can run, once; up to half a minute")
-    return settings.hypervisor
 
 
 def known_agents(settings: Settings, agents: Agents) -> None:

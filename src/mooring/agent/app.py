@@ -41,6 +41,7 @@ from mooring.agent.files import finish
 from mooring.agent.fitting import Fitting
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import GONE, Hypervisor, News, Tell
+from mooring.agent.hypervisor_memory import Remembered, Way, recall, remember
 from mooring.agent.images import Check, ImageCache
 from mooring.agent.late_disks import LateDisks
 from mooring.agent.mounts import Mounts
@@ -287,24 +288,30 @@ async def _start_hypervisor(
     if "compute" not in settings.roles:
         seclude(settings.state_dir)
         return None, ""
-    notice = ""
-    if settings.hypervisor != "simulated":
+    notice, state_dir = "", settings.state_dir
+    known = await run_to_end(lambda: recall(state_dir))
+    kind = known.choose(settings.hypervisor, state_dir)
+    if kind != "simulated":
         try:
-            real = await _start_libvirt(settings, runner, tell)
+            real = await _start_libvirt(settings, runner, tell, known.way)
         except Unavailable as error:
-            if settings.hypervisor == "libvirt":
+            if kind == "libvirt":
                 raise
             notice = error.public
             log.warning("guests are only simulated on this host", reason=str(error))
         else:
+            await run_to_end(lambda: remember(state_dir, Remembered("libvirt", real.way)))
             return real, real.notice
-    seclude(settings.state_dir)
+    seclude(state_dir)
     simulated = SimulatedHypervisor(settings)
     await simulated.start(tell)
+    await run_to_end(lambda: remember(state_dir, Remembered("simulated")))
     return simulated, notice
 
 
-async def _start_libvirt(settings: AgentSettings, runner: Runner, tell: Tell) -> LibvirtHypervisor:
+async def _start_libvirt(
+    settings: AgentSettings, runner: Runner, tell: Tell, way: Way
+) -> LibvirtHypervisor:
     try:
         from mooring.agent.libvirt.hypervisor import LibvirtHypervisor
     except ImportError as error:
@@ -313,7 +320,7 @@ async def _start_libvirt(settings: AgentSettings, runner: Runner, tell: Tell) ->
             "libvirt-dev), or choose the simulated hypervisor.",
             private=str(error),
         ) from error
-    hypervisor = LibvirtHypervisor(settings, runner)
+    hypervisor = LibvirtHypervisor(settings, runner, way)
     await hypervisor.start(tell)
     if not hypervisor.is_passed:
         seclude(settings.state_dir)

@@ -27,6 +27,8 @@ EMULATOR = "qemu-system-x86_64"
 KVM = Path("/dev/kvm")
 _PORT = 0xF4
 _VALUE = 0x10
+RECORD = "accelerator.json"
+"""Where a host's directory keeps what was found out."""
 # mov al, VALUE; out PORT, al; hlt. QEMU's debug port makes of a value the exit code 2 * value + 1.
 _SECTOR = bytes([0xB0, _VALUE, 0xE6, _PORT, 0xF4]).ljust(510, b"\0") + b"\x55\xaa"
 _BOOTED = 2 * _VALUE + 1
@@ -46,7 +48,7 @@ async def choose(
 
     Raises Unavailable, with what QEMU did instead, when it boots nothing at all.
     """
-    record = state_dir / "accelerator.json"
+    record = state_dir / RECORD
     user = emulator.user if emulator else None
     about = await run_to_end(lambda: _about(user))
     known = files.read_record(record, _Found)

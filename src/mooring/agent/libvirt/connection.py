@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import libvirt
 import structlog
 
+from mooring.agent.hypervisor_memory import Way
 from mooring.agent.image_locks import image_in_use
 from mooring.agent.libvirt.domain_xml import NAME_PREFIX
 from mooring.agent.limits import AGENT_LIBVIRT_THREADS
@@ -61,19 +62,30 @@ _NO_ROOM = {
 """What libvirt says where a host has no room for a guest, and what that means."""
 
 
+def _has_daemon() -> bool:
+    return any(socket.is_socket() for socket in DAEMON_SOCKETS)
+
+
 class Connection:
     """One open connection, and the threads that use it."""
 
-    def __init__(self, root: Path, runner: Runner) -> None:
-        self._root, self._runner = root, runner
+    def __init__(self, root: Path, runner: Runner, way: Way = "") -> None:
+        self._root, self._runner, self._way = root, runner, way
         self._threads = ThreadPoolExecutor(AGENT_LIBVIRT_THREADS, "libvirt")
         self._open: Any = None
         self.uri = ""
-        self.is_own = not any(socket.is_socket() for socket in DAEMON_SOCKETS)
-        """Whether there is no daemon, so that libvirt runs in this process."""
+        self.is_own = way == "own" or not (way or _has_daemon())
+        """Whether libvirt runs in this process: guests are where they were begun, and else there
+        is no daemon."""
 
     async def open(self, conf: str = "") -> None:
         """Connect; a libvirt of our own runs by `conf`. Raises Unavailable with what to do."""
+        if self._way == "daemon" and not _has_daemon():
+            raise Unavailable(
+                "The machine's libvirt daemon, which has this host's guests, does not listen. They "
+                "go on unwatched. Start it (systemctl start libvirtd, or virtqemud), and then the "
+                "agent."
+            )
         _run_event_loop()
         self.uri = "qemu:///embed" if self.is_own else "qemu:///system"
         if self.is_own:

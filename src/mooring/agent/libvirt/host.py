@@ -17,6 +17,7 @@ from mooring.agent.emulator_files import EmulatorFiles
 from mooring.agent.guest_calls import GuestCalls, run_apart
 from mooring.agent.guest_files import ROOT_FORMAT, GuestFiles
 from mooring.agent.hypervisor import SHARE_TRAITS, TRAITS, Facts
+from mooring.agent.hypervisor_memory import Way
 from mooring.agent.libvirt import (
     accelerator,
     confinement,
@@ -43,15 +44,20 @@ T = TypeVar("T")
 class LibvirtHost:
     """One host's libvirt, and the ways to ask it of a guest."""
 
-    def __init__(self, settings: AgentSettings, runner: Runner) -> None:
+    def __init__(self, settings: AgentSettings, runner: Runner, way: Way = "") -> None:
         self._settings, self._runner = settings, runner
-        self._connection = Connection(settings.state_dir / "libvirt", runner)
+        self._connection = Connection(settings.state_dir / "libvirt", runner, way)
         self._qemu_img = QemuImg(runner)
         self._emulator = EmulatorFiles(runner)
         self._files = GuestFiles(settings.state_dir / "guests", self._qemu_img)
         self._accelerator: accelerator.Accelerator = "tcg"
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._asked = GuestCalls(settings.guest_answer_s)
+
+    @property
+    def way(self) -> Way:
+        """Who runs the guests."""
+        return "own" if self._connection.is_own else "daemon"
 
     @property
     def is_passed(self) -> bool:

@@ -29,6 +29,7 @@ from mooring.agent.hypervisor import (
     Tell,
     check_disks,
 )
+from mooring.agent.hypervisor_memory import Way
 from mooring.agent.libvirt import (
     accelerator,
     devices,
@@ -68,8 +69,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class LibvirtHypervisor(LibvirtUnplugging):
     """The guests of one host: q35 machines with a file for a console. None starts by itself."""
 
-    def __init__(self, settings: AgentSettings, runner: Runner) -> None:
-        super().__init__(settings, runner)
+    def __init__(self, settings: AgentSettings, runner: Runner, way: Way = "") -> None:
+        super().__init__(settings, runner, way)
         self._watches: list[int] = []
         self._overlays = DomainOverlays(self._lock, self._with, self._qemu_img, self._emulator.give)
 

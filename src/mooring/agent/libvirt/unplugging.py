@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mooring.agent.hypervisor import News, Tell
+from mooring.agent.hypervisor_memory import Way
 from mooring.agent.libvirt import copy_starts, devices, states, swapped
 from mooring.agent.libvirt.mirrors import LibvirtMirrors
 from mooring.agent.limits import AGENT_UNPLUG_ASK_S, AGENT_UNPLUG_S
@@ -20,8 +21,8 @@ from mooring.errors import NotFound
 class LibvirtUnplugging(LibvirtMirrors):
     """A part of `LibvirtHypervisor`."""
 
-    def __init__(self, settings: AgentSettings, runner: Runner) -> None:
-        super().__init__(settings, runner)
+    def __init__(self, settings: AgentSettings, runner: Runner, way: Way = "") -> None:
+        super().__init__(settings, runner, way)
         self._unplugging = Unplugging()
         self._tell: Tell = _tell_nobody
 
