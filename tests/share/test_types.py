@@ -3,7 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
+from mooring.share.tables import TypeRow
 from tests.callers import PROJECT
 from tests.share.cloud import UNKNOWN, ShareCloud
 
@@ -166,3 +168,23 @@ async def test_a_type_with_shares_stays(cloud: ShareCloud) -> None:
     ]
     assert (await cloud.ask("DELETE", f"/types/{default}", user="admin")).status == 400
     assert (await cloud.ask("GET", f"/types/{UNKNOWN}")).status == 404
+
+
+async def test_the_default_type_keeps_its_name(cloud: ShareCloud) -> None:
+    default = (await cloud.ask("GET", "/types/default")).key("share_type")
+    path = f"/types/{default['id']}"
+    renamed = {"share_type": {"name": "plain", "description": "new"}}
+    assert (await cloud.ask("PUT", path, renamed, user="admin")).status == 400
+    shown = (await cloud.ask("GET", path, user="admin")).key("share_type")
+    assert (shown["name"], shown["description"]) == (default["name"], default["description"])
+    kept = {"share_type": {"name": default["name"], "description": "new"}}
+    assert (await cloud.ask("PUT", path, kept, user="admin")).status == 200
+
+
+async def test_a_cloud_whose_default_type_was_renamed_opens(cloud: ShareCloud) -> None:
+    """As releases before let an administrator do."""
+    left = update(TypeRow).where(TypeRow.name == "__DEFAULT__").values(name="plain")
+    await cloud.store.write(lambda tx: tx.execute(left))
+    await cloud.restart()
+    listed = (await cloud.ask("GET", "/types", user="admin")).key("share_types")
+    assert {one["name"] for one in listed} >= {"__DEFAULT__", "plain"}

@@ -21,18 +21,26 @@ MULTIATTACH = "multiattach"
 
 
 def ensure_default(tx: Session, name: str, now: datetime) -> None:
-    """Make the default type, if there is none of that name."""
-    if tx.execute(select(TypeRow.id).where(TypeRow.name == name)).first() is None:
-        tx.add(
-            TypeRow(
-                id=str(uuid.uuid5(_NAMESPACE, name)),
-                name=name,
-                description="Default Volume Type",
-                is_public=True,
-                extra_specs={},
-                created_at=now,
-            )
+    """Make the default type, if there is none of that name.
+
+    Its id is the same whoever of several control planes makes it first, and not that of one which
+    releases before let be renamed.
+    """
+    if tx.execute(select(TypeRow.id).where(TypeRow.name == name)).first() is not None:
+        return
+    type_id = uuid.uuid5(_NAMESPACE, name)
+    while tx.get(TypeRow, str(type_id)) is not None:
+        type_id = uuid.uuid5(type_id, name)
+    tx.add(
+        TypeRow(
+            id=str(type_id),
+            name=name,
+            description="Default Volume Type",
+            is_public=True,
+            extra_specs={},
+            created_at=now,
         )
+    )
 
 
 def visible(tx: Session, who: Who, type_id: str) -> TypeRow:

@@ -91,7 +91,7 @@ async def update_type(call: Call[Share], changes: TypeChanges) -> Reply:
 
     def change(tx: Session) -> TypeRow:
         row = _type(tx, call)
-        _apply(tx, row, changes)
+        _apply(tx, row, changes, default=call.service.settings.default_type)
         row.updated_at = call.service.clock.now()
         return row
 
@@ -239,11 +239,16 @@ async def _create(call: Call[Share], wanted: TypeBody) -> Reply:
     return _reply(call, made)
 
 
-def _apply(tx: Session, row: TypeRow, changes: TypeChanges) -> None:
+def _apply(tx: Session, row: TypeRow, changes: TypeChanges, *, default: str) -> None:
     if changes.name is not None:
         name = changes.name.strip()
         if not name or name == "default":
             raise Invalid(f"Invalid input for field/attribute name. Value: '{name}'.")
+        if row.name == default and name != default:
+            raise Invalid(
+                "Invalid share type: The default type cannot be renamed: shares for which none is "
+                "named are of it. Nothing was changed."
+            )
         types.rename(tx, row, name)
     if changes.description is not UNSET:
         row.description = changes.description or None

@@ -102,7 +102,12 @@ async def update_type(call: Call[Volume], changes: TypeChanges) -> Reply:
 
     def change(tx: Session) -> TypeRow:
         row = _type(tx, call)
-        if changes.name is not None:
+        if changes.name is not None and changes.name.strip() != row.name:
+            if row.name == call.service.settings.default_type:
+                raise Invalid(
+                    "Invalid volume type: The default type cannot be renamed: volumes for which "
+                    "none is named are of it. Nothing was changed."
+                )
             types.rename(tx, row, changes.name.strip())
         if changes.description is not UNSET:
             row.description = changes.description
