@@ -199,7 +199,8 @@ def _begin(
     quota: Quota,
     require: Require,
 ) -> Upload:
-    image = images.visible(tx, who, image_id)
+    # What the data is checked against stays so: a format, and whose quota it counts for.
+    image = images.changeable(tx, who, image_id)
     require("upload_image", image.target())
     if image.disk_format is None or image.container_format is None:
         raise Invalid(
