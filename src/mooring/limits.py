@@ -32,6 +32,13 @@ WEB_BODY_BYTES = 114688
 WEB_BODY_WAIT_S = 60.0
 """How long a client may take to send a JSON body."""
 
+WEB_PARAMETERS = 200
+"""Most parameters of a request's query: each filter makes the statement longer, and SQLite takes
+1000 terms."""
+
+WEB_CONDITIONS = 100
+"""Most conditions that one filter may name."""
+
 PATTERN_LENGTH = 255
 """Longest regular expression that may filter a list: no name is longer."""
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mooring import limits
 from mooring.errors import Conflict, NoCapacity
 from mooring.volume.attachments.loops.settle_borrowed import settle_once
 from tests.answers import Answer
@@ -313,6 +314,10 @@ async def test_lists_have_pages_filters_and_an_order(cloud: VolumeCloud) -> None
         listed = await cloud.ask("GET", f"/snapshots?{query}", user="admin")
         assert len(listed.body["snapshots"]) == found, query
     assert (await cloud.ask("GET", f"/snapshots?marker={UNKNOWN}")).status == 404
+    most = ",".join(["gt:2020-01-01"] * limits.WEB_CONDITIONS)
+    for query, status in ((most, 200), (f"{most},lt:2030-01-01", 400)):
+        asked = await cloud.ask("GET", f"/snapshots?created_at={query}", user="admin")
+        assert asked.status == status
 
 
 async def test_a_status_set_by_hand_is_told_on_as_upstream_has_it(cloud: VolumeCloud) -> None:

@@ -307,6 +307,14 @@ async def test_a_nul_in_a_url_is_400(visitor: Visitor, target: str) -> None:
     assert "NUL" in answer.json["badRequest"]["message"]
 
 
+async def test_a_query_of_too_many_parts_is_400(visitor: Visitor) -> None:
+    answer = await visitor.get(f"{ROOT}/boats?" + "&".join(["name=a"] * limits.WEB_PARAMETERS))
+    assert answer.status == 200
+    answer = await visitor.get(f"{ROOT}/boats?" + "&name=a" * limits.WEB_PARAMETERS)
+    assert answer.status == 400
+    assert "parameters" in answer.json["badRequest"]["message"]
+
+
 async def test_an_empty_id_names_nothing(visitor: Visitor) -> None:
     for method in ("GET", "DELETE", "PUT"):
         answer = await visitor.ask(method, f"{ROOT}/boats/", who="member")

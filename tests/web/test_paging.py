@@ -35,6 +35,7 @@ def test_a_limit_that_is_no_count_is_refused(text: str) -> None:
         ("sort=name:asc,size", (("name", "asc"), ("size", "desc"))),
         ("sort_key=name&sort_key=size&sort_dir=asc", (("name", "asc"), ("size", "desc"))),
         ("sort_key=name", (("name", "desc"),)),
+        ("sort=name:asc,size,name:desc,size:asc", (("name", "asc"), ("size", "desc"))),
     ],
 )
 def test_both_forms_of_a_sort_order_are_read(query: str, sort: object) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from mooring.errors import Invalid
 from mooring.web import words
 
 
@@ -30,3 +31,14 @@ def test_a_time_is_in_utc(text: str, hour: int) -> None:
 def test_what_is_no_time_or_beyond_the_calendar_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         words.instant(text)
+
+
+def test_a_filter_by_pairs_is_read_in_both_spellings() -> None:
+    assert words.pairs("{'a': 1}", "metadata") == {"a": "1"}
+    assert words.pairs('{"a": "b"}', "metadata") == {"a": "b"}
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{'a'", "{1: 0x" + "f" * 4000 + "}"])
+def test_what_is_no_pairs_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="is no dictionary"):
+        words.pairs(text, "metadata")

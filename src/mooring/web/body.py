@@ -49,10 +49,15 @@ async def read(request: Request, most: int) -> bytes:
 
 
 def check_url(scope: Scope) -> None:
-    """Raise Invalid for a NUL in path or query: no database can look for it."""
+    """Raise Invalid for what no database can look for: a NUL in path or query, or too much."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    if b"\0" in unquote_to_bytes(raw) or b"\0" in unquote_to_bytes(scope["query_string"]):
+    query: bytes = scope["query_string"]
+    if b"\0" in unquote_to_bytes(raw) or b"\0" in unquote_to_bytes(query):
         raise _has_nul("The URL")
+    if query.count(b"&") >= limits.WEB_PARAMETERS:
+        raise Invalid(
+            f"The query has more than {limits.WEB_PARAMETERS} parameters. Ask for less at a time.",
+        )
 
 
 def check_media(route: Route, request: Request) -> None:

@@ -39,11 +39,14 @@ def read(
     """Read `limit`, `marker`, `offset` and the sort order of a query.
 
     The order comes as `sort=key:dir,key:dir` or as `sort_key` and `sort_dir`, which may be
-    repeated. `keys` are those that may be sorted by. A limit over `most` is cut to it. Raises
-    Invalid.
+    repeated. `keys` are those that may be sorted by; one that comes again orders nothing more, and
+    would make what comes after a marker long. A limit over `most` is cut to it. Raises Invalid.
     """
     limit = _count(query, "limit", most)
-    sort = _sort(query, keys)
+    first: dict[str, str] = {}
+    for key, direction in _sort(query, keys):
+        first.setdefault(key, direction)
+    sort = tuple(first.items())
     return Page(
         min(limit, most), query.get("marker") or None, _count(query, "offset", 0), sort or default
     )

@@ -64,12 +64,13 @@ def pairs(text: str, name: str) -> dict[str, str]:
     """Read a filter that is a dictionary in Python's or JSON's spelling. Raises Invalid."""
     try:
         found: Any = ast.literal_eval(text[:4096])
+        if not isinstance(found, dict):
+            raise _no_pairs(name)
+        items = cast("dict[Any, Any]", found).items()
+        # A number that was written in another base may have more digits than are shown.
+        read = {str(key): str(value) for key, value in items}
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise _no_pairs(name) from error
-    if not isinstance(found, dict):
-        raise _no_pairs(name)
-    items = cast("dict[Any, Any]", found).items()
-    read = {str(key): str(value) for key, value in items}
     if not all(map(_can_be_stored, (*read, *read.values()))):
         raise _no_pairs(name)
     return read

@@ -83,7 +83,12 @@ def moments(text: str, column: str, *, comparisons: bool) -> list[Moment]:
     if not comparisons:
         return [Moment(column, "eq", _time(text, column))]
     found: list[Moment] = []
-    for part in text.split(","):
+    parts = text.split(",")
+    if len(parts) > limits.WEB_CONDITIONS:
+        raise Invalid(
+            f"Invalid input received: {column} has more than {limits.WEB_CONDITIONS} conditions.",
+        )
+    for part in parts:
         word, colon, rest = part.partition(":")
         if colon and word in get_args(Compare):
             found.append(Moment(column, cast("Compare", word), _time(rest, column)))
