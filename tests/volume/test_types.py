@@ -52,6 +52,15 @@ async def test_an_administrator_makes_changes_and_deletes_types(cloud: VolumeClo
     assert (await cloud.ask("GET", "/types/gold", user="admin")).status == 404
 
 
+@pytest.mark.parametrize("name", ["", "  "])
+async def test_a_type_without_a_name_is_refused(cloud: VolumeCloud, name: str) -> None:
+    type_id, body = await make(cloud, "gold"), {"volume_type": {"name": name}}
+    for method, path in (("POST", "/types"), ("PUT", f"/types/{type_id}")):
+        assert (await cloud.ask(method, path, body, user="admin")).status == 400
+    shown = await cloud.ask("GET", f"/types/{type_id}", user="admin")
+    assert shown.body["volume_type"]["name"] == "gold"
+
+
 async def test_extra_specs_are_an_administrators(cloud: VolumeCloud) -> None:
     specs = {"volume_backend_name": "fast", "multiattach": "<is> True"}
     type_id = await make(cloud, "shared", extra_specs=specs)

@@ -1,4 +1,4 @@
-"""Volume types that are deleted at once, and the one that stays, on both databases."""
+"""Volume types that are deleted or renamed, some at once, and the one that stays."""
 
 from __future__ import annotations
 
@@ -7,11 +7,41 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import update
+from sqlalchemy.orm import Session
 
-from mooring.volume.tables import TypeRow
+from mooring.volume.tables import QuotaRow, TypeRow
+from tests.callers import PROJECT
 from tests.volume.cloud import VolumeCloud
 
 pytestmark = pytest.mark.anyio
+
+_LIMITS = f"/os-quota-sets/{PROJECT}"
+_DEFAULTS = "/os-quota-class-sets/default"
+_KINDS = ("volumes", "gigabytes", "snapshots")
+
+
+async def make_type(cloud: VolumeCloud, name: str) -> str:
+    answer = await cloud.ask("POST", "/types", {"volume_type": {"name": name}}, user="admin")
+    return answer.key("volume_type")["id"]
+
+
+async def rename(cloud: VolumeCloud, type_id: str, name: str) -> int:
+    body = {"volume_type": {"name": name}}
+    return (await cloud.ask("PUT", f"/types/{type_id}", body, user="admin")).status
+
+
+async def set_limits(cloud: VolumeCloud, name: str) -> None:
+    """Limit a type's volumes, gigabytes and snapshots, of one project and of all others."""
+    for path, key, first in ((_LIMITS, "quota_set", 1), (_DEFAULTS, "quota_class_set", 4)):
+        limits = {f"{kind}_{name}": first + at for at, kind in enumerate(_KINDS)}
+        assert (await cloud.ask("PUT", path, {key: limits}, user="admin")).status == 200
+
+
+async def limits_of(cloud: VolumeCloud, name: str) -> list[int | None]:
+    """Return what `set_limits` would have set."""
+    mine = (await cloud.ask("GET", _LIMITS, user="admin")).key("quota_set")
+    default = (await cloud.ask("GET", _DEFAULTS, user="admin")).key("quota_class_set")
+    return [found.get(f"{kind}_{name}") for found in (mine, default) for kind in _KINDS]
 
 
 async def test_one_is_always_left(database: str, tmp_path: Path) -> None:
@@ -52,3 +82,58 @@ async def test_a_cloud_whose_default_type_was_renamed_opens(database: str, tmp_p
         assert {one["name"] for one in listed} == {"__DEFAULT__", "plain", "other"}
         volume_id = await cloud.make()
         assert (await cloud.show(volume_id))["volume_type"] == "__DEFAULT__"
+
+
+async def test_a_renamed_type_keeps_its_limits_and_leaves_none(
+    database: str, tmp_path: Path
+) -> None:
+    async with VolumeCloud(tmp_path, database=database) as cloud:
+        gold = await make_type(cloud, "gold")
+        await set_limits(cloud, "gold")
+        await cloud.make(volume_type="gold")
+        assert await rename(cloud, gold, "silver") == 200
+        assert await limits_of(cloud, "silver") == [1, 2, 3, 4, 5, 6]
+        body = {"volume": {"size": 1, "volume_type": "silver"}}
+        assert (await cloud.ask("POST", "/volumes", body)).status == 413
+        assert await rename(cloud, gold, "silver") == 200
+        assert await limits_of(cloud, "silver") == [1, 2, 3, 4, 5, 6]
+        await make_type(cloud, "gold")
+        assert await limits_of(cloud, "gold") == [-1] * 6
+        assert await rename(cloud, gold, "gold") == 409
+        assert await limits_of(cloud, "silver") == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_type_takes_no_limits_of_one_of_its_name_that_is_gone(
+    database: str, tmp_path: Path
+) -> None:
+    async with VolumeCloud(tmp_path, database=database) as cloud:
+        gold = await make_type(cloud, "gold")
+        await set_limits(cloud, "gold")
+        assert (await cloud.ask("DELETE", f"/types/{gold}", user="admin")).status == 202
+        gold = await make_type(cloud, "gold")
+        assert await limits_of(cloud, "gold") == [-1] * 6
+
+        # As an earlier version left them.
+        def leave(tx: Session) -> None:
+            tx.add(QuotaRow(project_id=PROJECT, resource="volumes_bronze", hard_limit=7))
+            tx.add(QuotaRow(project_id=PROJECT, resource="volumes_copper", hard_limit=7))
+
+        await cloud.store.write(leave)
+        await set_limits(cloud, "gold")
+        assert await rename(cloud, gold, "bronze") == 200
+        assert await limits_of(cloud, "bronze") == [1, 2, 3, 4, 5, 6]
+        await make_type(cloud, "copper")
+        assert await limits_of(cloud, "copper") == [-1] * 6
+
+
+async def test_limits_follow_a_type_that_is_renamed_twice_at_once(
+    database: str, tmp_path: Path
+) -> None:
+    async with VolumeCloud(tmp_path, database=database) as cloud:
+        gold = await make_type(cloud, "gold")
+        await set_limits(cloud, "gold")
+        names = [f"metal-{at}" for at in range(6)]
+        assert await asyncio.gather(*(rename(cloud, gold, name) for name in names)) == [200] * 6
+        shown = (await cloud.ask("GET", f"/types/{gold}", user="admin")).key("volume_type")
+        assert shown["name"] in names
+        assert await limits_of(cloud, shown["name"]) == [1, 2, 3, 4, 5, 6]

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import Table, bindparam, delete, select
+from sqlalchemy import Table, bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -90,6 +90,11 @@ def hold(tx: Session, project_id: str) -> None:
     What is no project's is held by a word of its own in the place of a project's id.
     """
     _hold.run(tx, {"project_id": project_id, "takings": 1})
+
+
+def hold_types(tx: Session) -> None:
+    """Let nobody else rename or delete a volume type, or set a limit of one, until this ends."""
+    hold(tx, "volume types")
 
 
 def claim(tx: Session, project_id: str, volume_type: TypeRow, size_gib: int) -> None:
@@ -243,8 +248,8 @@ def set_limits(tx: Session, project_id: str, wanted: Mapping[str, int]) -> dict[
     Raises Invalid below what the project uses already.
     """
     hold(tx, project_id)
-    used, reserved = usage.find_used(tx, project_id), usage.find_reserved(tx, project_id)
     _check_resources(tx, wanted)
+    used, reserved = usage.find_used(tx, project_id), usage.find_reserved(tx, project_id)
     for resource, limit in wanted.items():
         taken = used[resource] + reserved[resource]
         if limit != UNLIMITED and limit < taken:
@@ -270,7 +275,27 @@ def forget_limits(tx: Session, project_id: str) -> None:
     tx.execute(delete(QuotaRow).where(QuotaRow.project_id == project_id))
 
 
+def rename_type(tx: Session, name: str, new_name: str) -> None:
+    """Let the limits of a volume type that gets another name go with it, in all projects.
+
+    Types are held.
+    """
+    # No type has the new name: what stands there is of one that is gone.
+    forget_type(tx, new_name)
+    for resource, new in zip(_resources_of(name), _resources_of(new_name), strict=True):
+        for row in (QuotaRow, QuotaClassRow):
+            tx.execute(update(row).where(row.resource == resource).values(resource=new))
+
+
+def forget_type(tx: Session, name: str) -> None:
+    """Forget all limits of a volume type, so that no later one of its name inherits them."""
+    for row in (QuotaRow, QuotaClassRow):
+        tx.execute(delete(row).where(row.resource.in_(_resources_of(name))))
+
+
 def _check_resources(tx: Session, wanted: Mapping[str, int]) -> None:
+    if not wanted.keys() <= DEFAULTS.keys():
+        hold_types(tx)
     known = set(DEFAULTS) | set(_type_resources(tx))
     unknown = sorted(set(wanted) - known)
     if unknown:
@@ -281,7 +306,11 @@ def _check_resources(tx: Session, wanted: Mapping[str, int]) -> None:
 
 
 def _type_resources(tx: Session) -> list[str]:
-    return [f"{resource}_{name}" for name in _type_names.all(tx) for resource in _PER_TYPE]
+    return [resource for name in _type_names.all(tx) for resource in _resources_of(name)]
+
+
+def _resources_of(type_name: str) -> list[str]:
+    return [f"{resource}_{type_name}" for resource in _PER_TYPE]
 
 
 def _holding(dialect: str) -> postgresql.Insert | sqlite.Insert:

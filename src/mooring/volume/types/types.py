@@ -92,28 +92,43 @@ def projects(tx: Session, row: TypeRow) -> list[str]:
 def create(tx: Session, row: TypeRow) -> TypeRow:
     """Add a type. Raises Conflict when there is one of its name."""
     _check_name(tx, row.name, "")
+    # Mooring once left the limits of a type that was deleted or renamed.
+    quota.forget_type(tx, row.name)
     tx.add(row)
     tx.flush()
     return row
 
 
 def rename(tx: Session, row: TypeRow, name: str) -> None:
-    """Give a type another name. Raises Conflict when it is taken."""
+    """Give a type another name, and its quotas with it. Raises Conflict when it is taken."""
     _check_name(tx, name, row.id)
-    row.name = name
+    former = _hold(tx, row)
+    if name != former:
+        quota.rename_type(tx, former, name)
+        row.name = name
 
 
 def delete(tx: Session, row: TypeRow) -> None:
-    """Delete a type. Raises Invalid while volumes are of it, or it is the last one."""
+    """Delete a type and its quotas. Raises Invalid while volumes are of it, or it is the last."""
     if tx.execute(select(VolumeRow.id).where(VolumeRow.volume_type_id == row.id).limit(1)).first():
         raise Invalid(
             f"Volume type {row.id} is in use by volumes and cannot be deleted. Delete them first.",
         )
     # Two that are deleted at once would each count the other one.
-    quota.hold(tx, "volume types")
+    name = _hold(tx, row)
     if tx.execute(select(func.count()).select_from(TypeRow)).scalar_one() == 1:
         raise Invalid(f"Volume type {row.id} is the last one and cannot be deleted.")
+    quota.forget_type(tx, name)
     tx.delete(row)
+
+
+def _hold(tx: Session, row: TypeRow) -> str:
+    """Return a type's name, which it keeps until the transaction ends. Raises NotFound."""
+    quota.hold_types(tx)
+    name = tx.execute(select(TypeRow.name).where(TypeRow.id == row.id)).scalar()
+    if name is None:
+        raise NotFound(f"Volume type {row.id} could not be found.")
+    return name
 
 
 def _check_name(tx: Session, name: str, own_id: str) -> None:

@@ -77,11 +77,9 @@ async def show_type(call: Call[Volume]) -> Reply:
 @api.post("/types", TypeBody, key="volume_type", policy="volume_extension:type_create")
 async def create_type(call: Call[Volume], wanted: TypeBody) -> Reply:
     """Make one."""
-    if not wanted.name.strip():
-        raise Invalid("Invalid input for field/attribute name. Value: ''. It is empty.")
     row = TypeRow(
         id=str(uuid.uuid4()),
-        name=wanted.name.strip(),
+        name=_name(wanted.name),
         description=wanted.description,
         is_public=values.flag(wanted.is_public, "os-volume-type-access:is_public"),
         extra_specs=values.check_metadata(wanted.extra_specs or {}),
@@ -102,13 +100,14 @@ async def update_type(call: Call[Volume], changes: TypeChanges) -> Reply:
 
     def change(tx: Session) -> TypeRow:
         row = _type(tx, call)
-        if changes.name is not None and changes.name.strip() != row.name:
+        name = row.name if changes.name is None else _name(changes.name)
+        if name != row.name:
             if row.name == call.service.settings.default_type:
                 raise Invalid(
                     "Invalid volume type: The default type cannot be renamed: volumes for which "
                     "none is named are of it. Nothing was changed."
                 )
-            types.rename(tx, row, changes.name.strip())
+            types.rename(tx, row, name)
         if changes.description is not UNSET:
             row.description = changes.description
         if changes.is_public is not None:
@@ -245,6 +244,15 @@ async def remove_access(call: Call[Volume], body: AccessBody) -> Reply:
 
     await call.service.store.write(remove)
     return Reply(202)
+
+
+def _name(given: str) -> str:
+    if not given.strip():
+        raise Invalid(
+            "Invalid input for field/attribute name. Value: ''. It is empty. Nothing was changed; "
+            "give the type a name.",
+        )
+    return given.strip()
 
 
 def _type(tx: Session, call: Call[Volume]) -> TypeRow:
