@@ -225,3 +225,66 @@ async def test_a_marker_of_another_project_tells_nothing(cloud: VolumeCloud) -> 
         assert refused.status == 404
     listed = await cloud.ask("GET", f"/volumes?marker={secret}&all_tenants=1", user="admin")
     assert listed.status == 200
+
+
+async def walk(cloud: VolumeCloud, path: str, key: str, *, user: str = "member") -> list[str]:
+    """Return the ids of what a list has, read two rows a page by its links."""
+    found, href = list[str](), f"{path}{'&' if '?' in path else '?'}limit=2"
+    while href:
+        answer = await cloud.ask("GET", href, user=user, version="3.67")
+        page = [row["id"] for row in answer.key(key)]
+        assert len(page) <= 2
+        found += page
+        name = {"volume_types": "volume_type_links"}.get(key, f"{key}_links")
+        href = answer.body[name][0]["href"] if name in answer.body else ""
+    return found
+
+
+async def test_messages_come_in_pages_and_by_what_they_say(cloud: VolumeCloud) -> None:
+    name = await cloud.type_with(vendor_name="nobody")
+    volumes = [await cloud.make(volume_type=name) for _ in range(3)]
+    await cloud.make(volume_type=name, user="stranger")
+
+    async def uuids(query: str, *, user: str = "member", version: str = "3.5") -> list[str]:
+        answer = await cloud.ask("GET", f"/messages?{query}", user=user, version=version)
+        return [row["resource_uuid"] for row in answer.key("messages")]
+
+    every = (await cloud.ask("GET", "/messages")).key("messages")
+    assert {row["resource_uuid"] for row in every} == set(volumes)
+    assert await walk(cloud, "/messages", "messages") == [row["id"] for row in every]
+    assert await uuids("sort=resource_uuid:asc&offset=1") == sorted(volumes)[1:]
+    for key in ("resource_uuid", "request_id"):
+        assert await uuids(f"{key}={every[0][key]}&limit=1") == [every[0]["resource_uuid"]]
+    for key in ("resource_type", "event_id", "message_level"):
+        assert len(await uuids(f"{key}={every[0][key]}")) == 3
+        assert await uuids(f"{key}=NONE") == []
+    assert len(await uuids("limit=1&resource_type=NONE", version="3.4")) == 3
+    assert len(await uuids("all_tenants=1", user="admin")) == 4
+    assert len(await uuids("all_tenants=1")) == 3
+    theirs = (await cloud.ask("GET", "/messages", user="stranger")).key("messages")[0]["id"]
+    for query, version, status in (
+        (f"marker={theirs}", "3.5", 404),
+        ("limit=-1", "3.5", 400),
+        ("colour=red", "3.30", 200),
+        ("colour=red", "3.31", 400),
+    ):
+        answer = await cloud.ask("GET", f"/messages?{query}", version=version)
+        assert answer.status == status, query
+
+
+async def test_types_come_in_pages(cloud: VolumeCloud) -> None:
+    for at in range(3):
+        cloud.clock.advance(1)
+        await cloud.type_with(**{str(at): "1"})
+    body = {"volume_type": {"name": "hidden", "os-volume-type-access:is_public": False}}
+    hidden = (await cloud.ask("POST", "/types", body, user="admin")).key("volume_type")["id"]
+    every = [row["id"] for row in (await cloud.ask("GET", "/types")).key("volume_types")]
+    assert len(every) == 4
+    assert await walk(cloud, "/types", "volume_types") == every
+    assert await walk(cloud, "/types", "volume_types", user="admin") == every
+    path = "/types?is_public=None&sort=name:asc"
+    seen = await walk(cloud, path, "volume_types", user="admin")
+    assert set(seen) == {*every, hidden}
+    assert seen[1] == hidden
+    for query, status in ((f"marker={hidden}", 404), ("limit=two", 400), ("sort=specs:asc", 400)):
+        assert (await cloud.ask("GET", f"/types?{query}")).status == status

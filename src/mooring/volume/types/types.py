@@ -51,11 +51,6 @@ def visible(tx: Session, who: Who, type_id: str) -> TypeRow:
     return row
 
 
-def find(tx: Session, who: Who) -> list[TypeRow]:
-    """Return the types that the caller may see, newest first."""
-    return list(tx.execute(_seen_by(who).order_by(TypeRow.created_at.desc(), TypeRow.id)).scalars())
-
-
 def named(tx: Session, who: Who, name_or_id: str) -> TypeRow:
     """Return the type of this name or id that the caller may use. Raises NotFound."""
     named = _named_for_admins if who.is_admin else _named
@@ -139,10 +134,11 @@ def _check_name(tx: Session, name: str, own_id: str) -> None:
 
 def _seen_by(who: Who) -> Select[TypeRow]:
     query = select(TypeRow)
-    return query if who.is_admin else query.where(_is_seen_in(who.project_id))
+    return query if who.is_admin else query.where(is_seen_in(who.project_id))
 
 
-def _is_seen_in(project_id: str | ColumnElement[str]) -> ColumnElement[bool]:
+def is_seen_in(project_id: str | ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the condition on the types that a project may use."""
     mine = exists().where(
         TypeAccessRow.volume_type_id == TypeRow.id, TypeAccessRow.project_id == project_id
     )
@@ -152,4 +148,4 @@ def _is_seen_in(project_id: str | ColumnElement[str]) -> ColumnElement[bool]:
 _named_for_admins = select(TypeRow).where(
     or_(TypeRow.name == bindparam("of_name"), TypeRow.id == bindparam("of_name"))
 )
-_named = _named_for_admins.where(_is_seen_in(bindparam("of_project", type_=String)))
+_named = _named_for_admins.where(is_seen_in(bindparam("of_project", type_=String)))

@@ -139,13 +139,6 @@ def visible(tx: Session, who: Who, message_id: str) -> MessageRow:
     return row
 
 
-def find(tx: Session, who: Who) -> list[MessageRow]:
-    """Return the messages of the caller's project, newest first."""
-    query = select(MessageRow).where(MessageRow.project_id == who.project_id)
-    newest_first = query.order_by(MessageRow.created_at.desc(), MessageRow.id.desc())
-    return list(tx.execute(newest_first.limit(limits.WEB_PAGE_ROWS)).scalars())
-
-
 def forget(tx: Session, who: Who, message_id: str) -> None:
     """Delete a message. Raises NotFound."""
     tx.delete(visible(tx, who, message_id))

@@ -153,7 +153,7 @@ def sharing(found: Sharing) -> dict[str, Any]:
     }
 
 
-def volume_type(call: Call[Volume], row: TypeRow) -> dict[str, Any]:
+def volume_type(call: Call[Volume], row: TypeRow | Row[Any]) -> dict[str, Any]:
     """Show a volume type; those who may not read its extra specs see what users need of them."""
     if call.allowed("volume_extension:types_extra_specs:read_sensitive"):
         specs = row.extra_specs
@@ -173,7 +173,7 @@ def volume_type(call: Call[Volume], row: TypeRow) -> dict[str, Any]:
     return shown
 
 
-def message(call: Call[Volume], row: MessageRow) -> dict[str, Any]:
+def message(call: Call[Volume], row: MessageRow | Row[Any]) -> dict[str, Any]:
     """Show a user message."""
     path = f"/messages/{row.id}"
     links = [

@@ -13,10 +13,10 @@ from mooring.saga import engines
 from mooring.volume.backends import backends
 from mooring.volume.service import Volume
 from mooring.volume.tables import BackendRow
-from mooring.volume.volumes import messages
+from mooring.volume.volumes import message_list, messages
 from mooring.volume.wire import views
-from mooring.volume.wire.api import values
-from mooring.web import extensions
+from mooring.volume.wire.api import queries, values
+from mooring.web import extensions, paging
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Volume]()
@@ -24,6 +24,7 @@ api = Api[Volume]()
 _BINARY = "cinder-volume"
 _SCHEDULER = "cinder-scheduler"
 """What upstream has a process of its own for; here each of the control plane's does its work."""
+_LINKS = "messages_links"
 _UPDATE = "volume_extension:services:update"
 
 
@@ -112,10 +113,11 @@ async def show_extension(call: Call[Volume]) -> Reply:
 @api.get("/messages", policy="message:get_all", since=(3, 3))
 async def list_messages(call: Call[Volume]) -> Reply:
     """List why operations of the project failed."""
-    rows = await call.service.store.read(lambda tx: messages.find(tx, call.who))
-    wanted = call.query.get("resource_uuid")
-    shown = [views.message(call, row) for row in rows if wanted in (None, row.resource_id)]
-    return Reply(200, {"messages": shown})
+    query = queries.messages(call)
+    rows = await call.service.store.read(lambda tx: message_list.messages(tx, query))
+    answer: dict[str, Any] = {"messages": [views.message(call, row) for row in rows]}
+    ids = [row.id for row in rows]
+    return Reply(200, answer | paging.links(call, "/messages", query.page, ids, name=_LINKS))
 
 
 @api.get("/messages/{message_id}", policy="message:get", since=(3, 3))

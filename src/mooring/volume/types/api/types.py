@@ -12,16 +12,18 @@ from sqlalchemy.orm import Session
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.volume.service import Volume
 from mooring.volume.tables import TypeAccessRow, TypeRow
-from mooring.volume.types import types
+from mooring.volume.types import type_list, types
 from mooring.volume.wire import views
-from mooring.volume.wire.api import values
+from mooring.volume.wire.api import queries, values
 from mooring.volume.wire.api.values import Flag, Metadata, Name
+from mooring.web import paging
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Volume]()
 T = TypeVar("T")
 
 _ACCESS = "volume_extension:volume_type_access"
+_LINKS = "volume_type_links"
 
 
 class TypeBody(Struct, frozen=True):
@@ -50,14 +52,11 @@ class AccessBody(Struct, frozen=True):
 @api.get("/types", policy="volume_extension:type_get_all")
 async def list_types(call: Call[Volume]) -> Reply:
     """List the types that the caller may use; an administrator chooses by `is_public`."""
-    rows = await _read(call, lambda tx: types.find(tx, call.who))
-    wanted = call.query.get("is_public", "true").lower()
-    if call.who.is_admin and wanted != "none":
-        public = values.flag(wanted, "is_public")
-        rows = [row for row in rows if row.is_public == public]
-    if "name" in call.query:
-        rows = [row for row in rows if row.name == call.query["name"]]
-    return Reply(200, {"volume_types": [views.volume_type(call, row) for row in rows]})
+    query = queries.types(call)
+    rows = await _read(call, lambda tx: type_list.types_of(tx, query))
+    answer: dict[str, Any] = {"volume_types": [views.volume_type(call, row) for row in rows]}
+    ids = [row.id for row in rows]
+    return Reply(200, answer | paging.links(call, "/types", query.page, ids, name=_LINKS))
 
 
 @api.get("/types/default", policy="volume_extension:type_get")

@@ -13,7 +13,8 @@ from mooring.store.types import UtcTime
 from mooring.volume.backups import backup_list
 from mooring.volume.snapshots import snapshot_list
 from mooring.volume.transfers import transfer_list
-from mooring.volume.volumes import listing
+from mooring.volume.types import type_list
+from mooring.volume.volumes import listing, message_list
 from mooring.volume.volumes.listing import Query
 from mooring.volume.wire.api import values
 from mooring.web import paging
@@ -43,6 +44,11 @@ _OF_SNAPSHOTS = frozenset(
 """What anybody may filter snapshots by."""
 _OF_BACKUPS = frozenset(("name", "status", "volume_id", "id"))
 """What anybody may filter backups by."""
+
+_OF_MESSAGES = frozenset(
+    ("resource_uuid", "resource_type", "event_id", "request_id", "message_level", "id")
+)
+"""What anybody may filter messages by."""
 
 
 def volumes(call: Call[Volume]) -> Query:
@@ -88,6 +94,31 @@ def attachments(call: Call[Volume]) -> Query:
     wanted = ("volume_id", "status", "attach_status", "instance_id")
     equal = {key: call.query[key] for key in wanted if key in call.query}
     return Query(project_id=_project(call), page=_page(call, columns), equal=equal)
+
+
+def messages(call: Call[Volume]) -> Query:
+    """Read what user messages are asked for; below 3.5 all. Raises Invalid."""
+    if call.version < (3, 5):
+        newest_first = (("created_at", "desc"), ("id", "desc"))
+        page = paging.Page(limits.WEB_PAGE_ROWS, sort=newest_first)
+        return Query(project_id=_project(call), page=page)
+    query = Query(project_id=_project(call), page=_page(call, message_list.COLUMNS))
+    for key, value in call.query.items():
+        if key not in _PAGING:
+            query = _filter_messages(call, query, key, value)
+    return query
+
+
+def types(call: Call[Volume]) -> Query:
+    """Read what volume types are asked for. Raises Invalid."""
+    admin, equal = call.who.is_admin, dict[str, Any]()
+    wanted = call.query.get("is_public", "true").lower()
+    if admin and wanted != "none":
+        equal["is_public"] = values.flag(wanted, "is_public")
+    if "name" in call.query:
+        equal["name"] = call.query["name"]
+    page = _page(call, type_list.COLUMNS)
+    return Query(project_id=None if admin else call.who.project_id, page=page, equal=equal)
 
 
 def _project(call: Call[Volume]) -> str | None:
@@ -150,6 +181,14 @@ def _filter_backups(call: Call[Volume], query: Query, key: str, value: str) -> Q
     if key in _OF_BACKUPS or (call.who.is_admin and key in backup_list.COLUMNS):
         return _equal(call, query, backup_list.COLUMNS[key], key, value)
     if call.version >= (3, 31) and not (key == "project_id" and call.who.is_admin):
+        raise Invalid(f"Invalid input received: Invalid filters {key} are found in query options.")
+    return query
+
+
+def _filter_messages(call: Call[Volume], query: Query, key: str, value: str) -> Query:
+    if key in _OF_MESSAGES or (call.who.is_admin and key in message_list.COLUMNS):
+        return _equal(call, query, message_list.COLUMNS[key], key, value)
+    if call.version >= (3, 31):
         raise Invalid(f"Invalid input received: Invalid filters {key} are found in query options.")
     return query
 
