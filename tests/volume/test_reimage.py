@@ -307,3 +307,22 @@ async def test_who_reserves_it_meanwhile_keeps_it(cloud: VolumeCloud, listener: 
     assert await cloud.status(volume_id) == "reserved"
     assert cloud.storage.content(volume_id) == OTHER_IMAGE
     assert await cloud.complaints() == []
+
+
+async def test_a_snapshot_of_before_is_of_no_image(cloud: VolumeCloud, listener: Listener) -> None:
+    volume_id = await cloud.make()
+    body = {"snapshot": {"volume_id": volume_id}}
+    before = (await cloud.ask("POST", "/snapshots", body)).key("snapshot")["id"]
+    await cloud.settle()
+    assert (await reimage(cloud, volume_id)).status == 202
+    behind = (await cloud.ask("POST", "/snapshots", body)).key("snapshot")["id"]
+    # It has what the volume has once it is taken.
+    more = {"metadata": {"said": "meanwhile"}}
+    assert (await cloud.act(volume_id, "os-set_image_metadata", more)).status == 200
+    await cloud.settle()
+    shown = await cloud.show(await cloud.make(snapshot_id=before))
+    assert (shown["bootable"], "volume_image_metadata" in shown) == ("false", False)
+    shown = await cloud.show(await cloud.make(snapshot_id=behind))
+    assert shown["bootable"] == "true"
+    assert shown["volume_image_metadata"]["image_id"] == OTHER_IMAGE
+    assert shown["volume_image_metadata"]["said"] == "meanwhile"

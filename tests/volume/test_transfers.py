@@ -11,7 +11,7 @@ import pytest
 
 from tests.answers import Answer
 from tests.callers import OTHER_PROJECT, PROJECT
-from tests.volume.cloud import SERVER, UNKNOWN, VolumeCloud, connector
+from tests.volume.cloud import IMAGE, SERVER, UNKNOWN, VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
 DONOR, RECEIVER = "member", "stranger"
@@ -191,6 +191,29 @@ async def test_what_its_former_project_kept_stays_with_that_project(cloud: Volum
     assert everything.status == 400
     assert kept.encode() not in everything.content
     assert PROJECT.encode() not in everything.content
+
+
+async def test_what_it_kept_shows_nothing_that_the_next_project_says(cloud: VolumeCloud) -> None:
+    volume_id = await cloud.make(imageRef=IMAGE)
+    kept = await snapshot_of(cloud, volume_id)
+    image = (await cloud.show(volume_id))["volume_image_metadata"]
+    transfer = await offered(cloud, volume_id, no_snapshots=True)
+    assert (await accept(cloud, transfer)).status == 202
+    for name, value in (
+        ("os-set_image_metadata", {"metadata": {"secret": "theirs"}}),
+        ("os-set_bootable", {"bootable": False}),
+    ):
+        assert (await cloud.act(volume_id, name, value, user=RECEIVER)).status == 200
+    body: Any = {"backup": {"volume_id": volume_id, "snapshot_id": kept}}
+    backup_id = (await cloud.ask("POST", "/backups", body)).key("backup")["id"]
+    await cloud.settle()
+    path, made = f"/backups/{backup_id}/restore", await cloud.make(snapshot_id=kept)
+    restored = (await cloud.ask("POST", path, {"restore": {}})).key("restore")["volume_id"]
+    await cloud.settle()
+    for mine in (made, restored):
+        shown = await cloud.show(mine, user=DONOR)
+        assert (shown["status"], shown["bootable"]) == ("available", "true")
+        assert shown["volume_image_metadata"] == image
 
 
 # -- what is refused ---------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ColumnElement, ForeignKey, Index, cast, func
+from sqlalchemy import CheckConstraint, ForeignKey, Index, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.store.base import Json, UtcTime, service_base
@@ -14,20 +14,6 @@ Base = service_base("volume")
 
 _VOLUME = "volumes.id"
 _TYPE = "volume_types.id"
-
-
-def total_gib(table: type[VolumeRow | SnapshotRow | BackupRow] | None = None) -> ColumnElement[int]:
-    """Return the sum of sizes, of volumes unless `table` says otherwise, as a column.
-
-    PostgreSQL would make a decimal of it.
-    """
-    column = (table or VolumeRow).size_gib
-    return cast(func.coalesce(func.sum(column), 0), BigInteger)
-
-
-def reserved_gib() -> ColumnElement[int]:
-    """Return the sum of reserved gigabytes as a column, as `total_gib` does."""
-    return cast(func.coalesce(func.sum(ReservationRow.delta_gib), 0), BigInteger)
 
 
 class TypeRow(Base):
@@ -130,8 +116,9 @@ class VolumeRow(Base):
 
 
 class SnapshotRow(Base):
-    """One snapshot of a volume. `size_gib` is the volume's size when it was taken.
+    """One snapshot of a volume.
 
+    `size_gib`, `bootable` and `image_metadata` are the volume's when it was taken.
     `saga_id` names the saga that is at work on it. `told` is what compute last said of its part by
     `os-update_snapshot_status`: a status, empty before, `closed` once nobody listens any more.
     `borrowed_by` is who set a transitional status by hand. `leaves_since` is since when one is to
@@ -157,6 +144,8 @@ class SnapshotRow(Base):
     status: Mapped[str]
     progress: Mapped[int] = mapped_column(default=0)
     """0 to 100, in percent."""
+    bootable: Mapped[bool] = mapped_column(default=False, server_default=false())
+    image_metadata: Mapped[dict[str, str]] = mapped_column(Json, default=dict, server_default="{}")
     labels: Mapped[dict[str, str]] = mapped_column("metadata", Json, default=dict)
     """What the API calls metadata."""
     saga_id: Mapped[str] = mapped_column(default="")

@@ -20,11 +20,11 @@ from mooring.store.loaded import Loaded
 from mooring.store.prepared import Prepared
 from mooring.volume.backends import apart
 from mooring.volume.backends.extra_specs import suits
+from mooring.volume.sums import total_gib
 from mooring.volume.tables import (
     BackendRow,
     ReservationRow,
     VolumeRow,
-    total_gib,
 )
 
 if TYPE_CHECKING:

@@ -173,8 +173,8 @@ def _add(
         container=wanted.container,
         object_count=0,
         labels=labels.merge({}, wanted.metadata, whole=True),
-        bootable=row.bootable,
-        image_metadata=row.image_metadata,
+        bootable=(snapshot or row).bootable,
+        image_metadata=(snapshot or row).image_metadata,
         # What another project says of its volume by now is not told.
         volume_labels={} if is_kept else row.labels,
         saga_id="",

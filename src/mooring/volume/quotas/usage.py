@@ -24,14 +24,13 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from mooring.store.prepared import Prepared
+from mooring.volume.sums import reserved_gib, total_gib
 from mooring.volume.tables import (
     BackupRow,
     ReservationRow,
     SnapshotRow,
     TypeRow,
     VolumeRow,
-    reserved_gib,
-    total_gib,
 )
 
 TARGET = "target:"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Source(Struct, frozen=True, kw_only=True):
     """What a new volume is to be filled from: a snapshot, or with `snapshot_id` "" a volume.
 
-    The rest it takes over from that volume.
+    Where it is made, and of what type, is as that volume is now.
     """
 
     snapshot_id: str
@@ -68,7 +68,7 @@ def of(tx: Session, volume: VolumeRow, snapshot: SnapshotRow | None = None) -> S
         backend=volume.backend or "",
         zone=volume.zone,
         type_name=type_name.scalar_one(),
-        bootable=volume.bootable,
-        image_metadata=volume.image_metadata,
+        bootable=(snapshot or volume).bootable,
+        image_metadata=(snapshot or volume).image_metadata,
         is_kept=snapshot is not None and snapshot.project_id != volume.project_id,
     )

@@ -120,6 +120,8 @@ def _add(tx: Session, asked: Asked, row: VolumeRow, wanted: NewSnapshot) -> Snap
         size_gib=row.size_gib,
         status="creating",
         progress=0,
+        bootable=row.bootable,
+        image_metadata=row.image_metadata,
         labels=labels.merge({}, wanted.metadata, whole=True),
         saga_id="",
         told="",

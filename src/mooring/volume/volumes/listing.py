@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from mooring.errors import NotFound
 from mooring.store.pages import Column, has_pair, in_order, of_project, page_of
 from mooring.store.prepared import Prepared, named
+from mooring.volume.sums import total_gib
 from mooring.volume.tables import (
     AttachmentRow,
     BackendRow,
@@ -24,7 +25,6 @@ from mooring.volume.tables import (
     SnapshotRow,
     TypeRow,
     VolumeRow,
-    total_gib,
 )
 from mooring.web.paging import Page
 from mooring.who import Who

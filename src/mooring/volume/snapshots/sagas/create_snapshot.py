@@ -19,7 +19,7 @@ from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.snapshots.sagas import assisted, turns
 from mooring.volume.snapshots.story import tell
-from mooring.volume.tables import SnapshotRow
+from mooring.volume.tables import SnapshotRow, VolumeRow
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
@@ -135,8 +135,7 @@ async def keep_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
     if not notes.server_id:
         return
     agent = await backends.agent_of(run, notes.host)
-    operation = run.operation.again()
-    spec = SnapshotSpec("taken")
+    operation, spec = run.operation.again(), SnapshotSpec("taken")
     await agent.put_snapshot(notes.volume_id, notes.snapshot_id, spec, operation=operation)
     for attachment_id in notes.attachments:
         sealed = await assisted.renew_connection(run, agent, notes.volume_id, attachment_id)
@@ -166,9 +165,14 @@ async def renew_connection(
 
 
 def show_available(tx: Session, notes: CreateSnapshot, run: Run[Volume]) -> None:
-    """Tell that the snapshot is there."""
+    """Tell that the snapshot is there, of what the volume has now.
+
+    While it waited for its turn the volume may have got another image.
+    """
     row = turns.mine(tx, notes, run)
     if row is not None:
+        volume = tx.get_one(VolumeRow, row.volume_id)
+        row.bootable, row.image_metadata = volume.bootable, volume.image_metadata
         row.status, row.progress, row.saga_id, row.told = "available", 100, "", ""
         row.updated_at = run.now()
 
