@@ -95,10 +95,14 @@ def lay_down(directory: Path, image: bytes, operation_key: str) -> None:
 
 
 def take_up(directory: Path) -> None:
-    """Remove the drive from a guest's directory, with what was never finished of one."""
+    """Remove the drive from a guest's directory, with what was never finished of one.
+
+    Raises Unavailable.
+    """
     path = directory / FILE
-    for left in (path, *files.partials(path)):
-        left.unlink(missing_ok=True)
+    with files.removal_told(directory):
+        for left in (path, *files.partials(path)):
+            left.unlink(missing_ok=True)
 
 
 def pack(image: bytes) -> bytes:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import glob
 import os
-from collections.abc import Generator, Iterator
+import shutil
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -97,6 +98,35 @@ def read_record(path: Path, kind: type[S]) -> S | None:
         raise Unavailable(
             f"The record {path} is damaged, so what it was of cannot be used. See to the disk, and "
             "restore the file from a backup, or move it away to have it forgotten.",
+            private=str(error),
+        ) from error
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with all that is in it, if it is there. Raises Unavailable: some stays."""
+    with removal_told(path):
+        shutil.rmtree(path, onerror=_unless_gone)
+
+
+def _unless_gone(_call: Callable[..., Any], _path: str, caught: Any) -> None:
+    """Let a removal go on where somebody else was first."""
+    error: BaseException = caught[1]
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+@contextmanager
+def removal_told(path: Path) -> Generator[None]:
+    """Turn the failure to remove what is in a directory into Unavailable: ask again.
+
+    What is left there would be found by who makes the same anew.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"Not all of {path} could be removed; what is left there stays. See to the disk, and "
+            "ask again.",
             private=str(error),
         ) from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
@@ -90,10 +89,11 @@ class GuestFiles:
         return path
 
     def drop_rescue(self, server_id: str) -> None:
-        """Remove what a guest was rescued with; nothing when there is none."""
+        """Remove what a guest was rescued with; nothing when there is none. Raises Unavailable."""
         own = self._directory / server_id
-        for left in (own / RESCUE, own / RESCUE_BASE, *files.partials(own / RESCUE)):
-            left.unlink(missing_ok=True)
+        with files.removal_told(own):
+            for left in (own / RESCUE, own / RESCUE_BASE, *files.partials(own / RESCUE)):
+                left.unlink(missing_ok=True)
 
     async def _layer(
         self, path: Path, base: str, base_format: str, size_bytes: int, operation_key: str
@@ -225,8 +225,8 @@ class GuestFiles:
                 log.warning("a console is not kept small", path=str(current), reason=str(error))
 
     def remove(self, server_id: str) -> None:
-        """Remove all that is a guest's own."""
-        shutil.rmtree(self._directory / server_id, ignore_errors=True)
+        """Remove all that is a guest's own. Raises Unavailable: some of it stays."""
+        files.remove_tree(self._directory / server_id)
 
     def leftovers(self, there: Collection[str]) -> list[str]:
         """Return what lies here of no guest that is there."""

@@ -204,7 +204,10 @@ class Hypervisor(GuestPower, GuestRoots, GuestMirrors, GuestRescue, Protocol):
         ...
 
     async def remove(self, server_id: str, *, keeps_disks: bool = False) -> None:
-        """End the guest, forget it, remove its files, or all but its disks, for `find_root`."""
+        """End the guest, forget it, remove its files, or all but its disks, for `find_root`.
+
+        Raises Unavailable when a file stays: what is asked for next would be made of it.
+        """
         ...
 
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:

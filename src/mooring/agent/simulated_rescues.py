@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mooring.agent import files
 from mooring.agent.device_names import assign_devices, choose_device, root_device
 from mooring.agent.hypervisor import DiskPlan
 from mooring.agent.rescues import RescuePlan, no_name
@@ -36,8 +37,9 @@ def make_rescue(own: Path, wanted: RescueDisk, image: CachedImage) -> RescuePlan
 
 
 def drop_rescue(own: Path) -> None:
-    """Remove it; nothing when there is none."""
-    (own / FILE).unlink(missing_ok=True)
+    """Remove it; nothing when there is none. Raises Unavailable."""
+    with files.removal_told(own):
+        (own / FILE).unlink(missing_ok=True)
 
 
 def name_rescue(

@@ -7,7 +7,6 @@ should be, and almost all of it a hole.
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from mooring.agent import files
@@ -101,4 +100,4 @@ class SimulatedRoots:
 
     def _remove(self, server_id: str) -> None:
         self._world.remove(server_id)
-        shutil.rmtree(self.guest_directory / server_id, ignore_errors=True)
+        files.remove_tree(self.guest_directory / server_id)
