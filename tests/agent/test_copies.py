@@ -7,16 +7,21 @@ copies: tests/contract/test_copies.py.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import ssl
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from mooring import certificates
 from mooring.agent.waiting import until_told
 from mooring.agent_api.copies import Offer
-from mooring.errors import Conflict, NoCapacity, Unavailable
+from mooring.agent_api.servers import PowerRequest
+from mooring.certificates import Held
+from mooring.errors import Conflict, MooringError, NoCapacity, Unavailable
 from tests.agent.copying import MIB, Pair, open_pair, root, stop_a_guest
 from tests.agent.hosts import BOOT_S, TestHost, open_host, operation
 from tests.agent.processes import agent_process
@@ -176,6 +181,40 @@ async def test_nothing_is_sent_any_more_once_the_offer_is_withdrawn(pair: Pair) 
         await copying
     with pytest.raises(Unavailable, match="did not send"):
         await pair.copy(offer)
+
+
+async def test_an_offer_that_could_not_be_made_keeps_nothing_from_being_asked(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await pair.offer()
+    await pair.here.withdraw_offer(pair.server_id, operation=operation())
+    with monkeypatch.context() as broken:
+
+        def fail(*_held: Held, asks_callers: bool) -> ssl.SSLContext:
+            raise OSError(errno.ENOSPC, f"No space left on device, {asks_callers=}")
+
+        broken.setattr(certificates, "server_context", fail)
+        with pytest.raises(MooringError):
+            await pair.offer()
+    second = await pair.offer()
+    assert second.identity == first.identity
+    await pair.copy(second)
+    assert pair.copied.exists()
+
+
+async def test_a_door_that_failed_to_open_keeps_no_guest_from_starting(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+
+        def fail(certificate: bytes) -> str:
+            raise ValueError(certificate)
+
+        broken.setattr(certificates, "enrolled_name", fail)
+        with pytest.raises(MooringError):
+            await pair.offer()
+    await pair.here.set_power(pair.server_id, PowerRequest(state="on"), operation=operation())
+    await pair.here.delete_server(pair.server_id, operation=operation())
 
 
 async def test_an_image_of_the_cache_is_taken_instead_and_never_written_to(pair: Pair) -> None:

@@ -87,22 +87,29 @@ class Door:
             ended = [task for task in (self._accepting, *self._callers) if task is not None]
             for task in ended:
                 task.cancel()
-            await asyncio.wait(ended)
-            self._asking.clear()
-            self._listening.close()
-            self._listening = self._accepting = None
+            try:
+                await asyncio.gather(*ended, return_exceptions=True)
+            finally:
+                # Also for a caller who is cancelled: nobody accepts any more.
+                self._asking.clear()
+                self._listening.close()
+                self._listening = self._accepting = None
 
     def _listen(self, credentials: Credentials | None) -> None:
+        """Listen with all that callers need, or not at all: who asks next begins anew."""
         held = self._hold_own() if credentials is None else credentials.member.held
-        address, _, port = (self._settings.copy_listen or f"{self._bracketed}:0").rpartition(":")
-        self._listening = sockets.open_listener(address.strip("[]"), int(port))
         context = certificates.server_context(held, asks_callers=False)
-        self._shown = Shown(
-            address=self._reached_at(self._listening),
-            identity=certificates.enrolled_name(held.certificate),
-            authority=held.authority.decode("ascii"),
-        )
-        self._accepting = asyncio.create_task(self._accept(self._listening, context))
+        identity = certificates.enrolled_name(held.certificate)
+        authority = held.authority.decode("ascii")
+        address, _, port = (self._settings.copy_listen or f"{self._bracketed}:0").rpartition(":")
+        listening = sockets.open_listener(address.strip("[]"), int(port))
+        try:
+            self._shown = Shown(self._reached_at(listening), identity, authority)
+        except BaseException:
+            listening.close()
+            raise
+        self._listening = listening
+        self._accepting = asyncio.create_task(self._accept(listening, context))
 
     @property
     def _bracketed(self) -> str:
