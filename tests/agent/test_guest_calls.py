@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from mooring.agent.guest_calls import GuestCalls, run_apart
-from mooring.errors import Conflict, Unavailable
+from mooring.errors import Bug, Conflict, Unavailable
+from mooring.fence.threads import run_to_end
 
 pytestmark = pytest.mark.anyio
 SOON_S, LATE_S = 0.01, 60.0
@@ -117,6 +118,27 @@ async def test_what_a_call_raises_is_its_callers() -> None:
     calls = GuestCalls(LATE_S)
     with pytest.raises(Conflict):
         await calls.ask("g", refuse)
+    await calls.until_quiet("g")
+
+
+async def run_in_pool(fn: Callable[[], int]) -> int:
+    return await run_to_end(fn)
+
+
+async def run_alone(fn: Callable[[], int]) -> int:
+    return await run_apart(fn, "guest")
+
+
+@pytest.mark.parametrize("run", [run_alone, run_in_pool])
+async def test_a_call_that_finds_nothing_more_in_a_row_ends(
+    run: Callable[[Callable[[], int]], Awaitable[int]],
+) -> None:
+    calls, row = GuestCalls(LATE_S), iter(list[int]())
+    asking = asyncio.ensure_future(calls.ask("g", lambda: run(lambda: next(row))))
+    done, _ = await asyncio.wait({asking}, timeout=LATE_S / 6)
+    assert done
+    with pytest.raises(Bug, match="StopIteration"):
+        await asking
     await calls.until_quiet("g")
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mooring.errors import NotFound
+
 libvirt: Any = pytest.importorskip("libvirt")
 
 
@@ -38,3 +40,26 @@ def test_what_else_libvirt_has_against_an_answer_is_said(connection: Any) -> Non
 
     with pytest.raises(libvirt.libvirtError, match="Network not found"):
         states.show_if_there(Refusing())
+
+
+def test_a_volume_that_a_guest_has_let_go_of_meanwhile_is_not_found(connection: Any) -> None:
+    from mooring.agent.libvirt import domain_xml, states
+
+    [domain] = connection.listAllDomains(0)
+    ours = libvirt.VIR_DOMAIN_METADATA_ELEMENT, "<guest name='x'/>", "mooring"
+    both = libvirt.VIR_DOMAIN_AFFECT_LIVE | libvirt.VIR_DOMAIN_AFFECT_CONFIG
+    domain.setMetadata(*ours, domain_xml.NAMESPACE, both)
+    with pytest.raises(NotFound, match="has no volume v1"):
+        states.show_disk(domain, "v1")
+
+
+def test_a_disk_that_a_guest_has_let_go_of_is_swapped_for_none(connection: Any) -> None:
+    from mooring.agent.libvirt import swapped
+
+    [domain] = connection.listAllDomains(0)
+    assert swapped.find_pending(domain.XMLDesc(0), "vdb") is None
+    swap = swapped.Swap(alias="", volume_id="v2", attachment_id="a2", file="/v2")
+    with pytest.raises(NotFound, match="let go of its disk vdb"):
+        swapped.begin(domain, "vdb", swap)
+    swapped.forget(domain, "vdb")
+    assert swapped.find_pending(domain.XMLDesc(0), "vdb") is None

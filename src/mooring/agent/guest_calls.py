@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mooring.errors import Unavailable
+from mooring.fence.threads import answering
 
 T = TypeVar("T")
 
@@ -104,13 +105,13 @@ class GuestCalls:
 
 async def run_apart(fn: Callable[[], T], name: str) -> T:
     """Run `fn` in a thread of its own, which keeps no pool's place and no process from ending."""
-    answer: Future[T] = Future()
+    answer, work = Future[T](), answering(fn)
     # A caller who leaves takes nothing back: what was begun goes on, and has somewhere to end.
     answer.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            answer.set_result(fn())
+            answer.set_result(work())
         except Exception as error:  # noqa: BLE001 (the caller gets it, whatever it is)
             answer.set_exception(error)
 

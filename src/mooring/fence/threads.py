@@ -7,7 +7,28 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TypeVar
 
+from mooring.errors import Bug
+
 T = TypeVar("T")
+
+
+def answering(fn: Callable[[], T]) -> Callable[[], T]:
+    """Return the same as `fn`, which raises nothing that cannot be handed over to a caller.
+
+    No future takes a StopIteration: whoever waited for it would wait for ever.
+    """
+
+    def answer() -> T:
+        try:
+            return fn()
+        except StopIteration as error:
+            raise Bug(
+                "An internal error occurred; what was asked for may be done in part. The log "
+                "explains it.",
+                private="StopIteration was raised in a thread",
+            ) from error
+
+    return answer
 
 
 async def run_to_end(fn: Callable[[], T], executor: Executor | None = None) -> T:
@@ -16,7 +37,7 @@ async def run_to_end(fn: Callable[[], T], executor: Executor | None = None) -> T
     `asyncio.to_thread` returns at once when cancelled and leaves its thread at work: a verb that
     were ended so would go on behind the back of the one that ended it.
     """
-    future = asyncio.get_running_loop().run_in_executor(executor, fn)
+    future = asyncio.get_running_loop().run_in_executor(executor, answering(fn))
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
         try:

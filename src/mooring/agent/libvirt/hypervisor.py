@@ -259,8 +259,7 @@ class LibvirtHypervisor(LibvirtUnplugging):
     async def plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
         def plug(domain: Any) -> GuestDisk:
             devices.plug(domain, server_id, disk, direct=devices.opens_directly(disk.source))
-            given = states.show_disks(devices.read(domain))
-            return next(one for one in given if one.volume_id == disk.volume_id)
+            return states.show_disk(domain, disk.volume_id)
 
         async with self._lock(server_id):
             return await self._with(server_id, plug)

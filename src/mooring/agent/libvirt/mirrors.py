@@ -150,8 +150,7 @@ def _switch(domain: Any, volume_id: str, new: DiskPlan) -> GuestDisk:
         domain.blockJobAbort(target_of(live), _PIVOT)
     if places.live is not None:
         swapped.settle(domain, new.volume_id)
-    shown = states.show_disks(devices.read(domain))
-    return next(disk for disk in shown if disk.volume_id == new.volume_id)
+    return states.show_disk(domain, new.volume_id)
 
 
 def _end_all(domain: Any, volume_id: str, attachment_id: str) -> None:

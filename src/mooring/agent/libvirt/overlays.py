@@ -103,12 +103,14 @@ class DomainOverlays:
                     step = await self._run(
                         server_id, lambda domain: _go_back(domain, volume_id, new_file)
                     )
+                    if step == "by qemu-img":
+                        await self._commit_stopped(server_id, volume_id, operation_key)
+                    if step != "wait":
+                        return await self._run(
+                            server_id, lambda domain: states.show_disk(domain, volume_id)
+                        )
                 except NotFound:
                     return None
-                if step == "by qemu-img":
-                    await self._commit_stopped(server_id, volume_id, operation_key)
-                if step != "wait":
-                    return await self._run(server_id, lambda domain: _show(domain, volume_id))
             await asyncio.sleep(AGENT_MERGE_POLL_S)
 
     async def merge(
@@ -125,7 +127,9 @@ class DomainOverlays:
                 if step == "by qemu-img":
                     await self._merge_stopped(server_id, volume_id, merge, operation_key)
                 if step != "wait":
-                    return await self._run(server_id, lambda domain: _show(domain, volume_id))
+                    return await self._run(
+                        server_id, lambda domain: states.show_disk(domain, volume_id)
+                    )
             was_at_work = True
             await asyncio.sleep(AGENT_MERGE_POLL_S)
 
@@ -195,7 +199,7 @@ def _switch(domain: Any, volume_id: str, new_file: str, give: Callable[[Path], N
             give(active.path)
             _switch_running(domain, volume_id, active)
     _follow(domain, volume_id, active)
-    return _show(domain, volume_id)
+    return states.show_disk(domain, volume_id)
 
 
 def _switch_running(domain: Any, volume_id: str, overlay: Layer) -> None:
@@ -288,8 +292,3 @@ def _follow(domain: Any, volume_id: str, active: Layer) -> None:
     xml = domain.XMLDesc(devices.INACTIVE | _SECURE)
     moved = domain_xml.move_disk(xml, volume_id, str(active.path), active.format)
     domain.connect().defineXML(moved)
-
-
-def _show(domain: Any, volume_id: str) -> GuestDisk:
-    shown = states.show_disks(devices.read(domain))
-    return next(disk for disk in shown if disk.volume_id == volume_id)

@@ -6,7 +6,7 @@ from typing import Any
 
 import libvirt
 
-from mooring.agent.hypervisor import News
+from mooring.agent.hypervisor import News, no_disk
 from mooring.agent.libvirt import devices, domain_xml
 from mooring.agent.libvirt.devices import Places
 from mooring.agent.libvirt.domain_xml import DefinedDisk
@@ -100,6 +100,14 @@ def show_disks(places: Places) -> list[GuestDisk]:
         for disk in (config | live).values()
     ]
     return sorted(found, key=lambda disk: (len(disk.device), disk.device))
+
+
+def show_disk(domain: Any, volume_id: str) -> GuestDisk:
+    """Return a volume of a guest. Raises NotFound: it has let go of it meanwhile."""
+    for disk in show_disks(devices.read(domain)):
+        if disk.volume_id == volume_id:
+            return disk
+    raise no_disk(domain.UUIDString(), volume_id)
 
 
 def news_of(domain: Any, event: int, detail: int) -> News | None:

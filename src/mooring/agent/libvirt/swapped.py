@@ -22,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent.libvirt.xml_words import child, parse
+from mooring.errors import NotFound
 
 ATTACHMENT_ALIAS = "ua-"
 _SWAPS = "urn:mooring:swaps:1"
@@ -61,9 +62,17 @@ def find_pending(xml: str, device: str) -> Swap | None:
 
 
 def begin(domain: Any, device: str, swap: Swap) -> None:
-    """Remember which volume a disk is once QEMU has its file open; the alias is filled in."""
+    """Remember which volume a disk is once QEMU has its file open; the alias is filled in.
+
+    Raises NotFound without the disk.
+    """
     known = parse(domain.XMLDesc(0))
-    swap = replace(swap, alias=_find_alias(known, device))
+    if (alias := _find_alias(known, device)) is None:
+        raise NotFound(
+            f"The guest of server {domain.UUIDString()} has let go of its disk {device}; nothing "
+            f"of it was copied to volume {swap.volume_id}. See which volumes the server has."
+        )
+    swap = replace(swap, alias=alias)
     _write(domain, [*_without_pending(_read(known), swap.alias), swap])
 
 
@@ -103,7 +112,7 @@ def move(domain: ET.Element, disk: ET.Element, attachment_id: str) -> None:
     alias.set("name", wanted)
 
 
-def _without_pending(swaps: Iterable[Swap], alias: str) -> list[Swap]:
+def _without_pending(swaps: Iterable[Swap], alias: str | None) -> list[Swap]:
     return [one for one in swaps if one.alias != alias or not one.file]
 
 
@@ -134,9 +143,11 @@ def _write(domain: Any, swaps: Iterable[Swap]) -> None:
     domain.setMetadata(kind, written, _KEY, _SWAPS, _LIVE)
 
 
-def _find_alias(domain: ET.Element, device: str) -> str:
+def _find_alias(domain: ET.Element, device: str) -> str | None:
+    """Return the alias of a disk, None of one that the guest has let go of."""
     disks = domain.findall("devices/disk")
-    return next(_alias_of(disk) for disk in disks if child(disk, "target").get("dev") == device)
+    named = (_alias_of(disk) for disk in disks if child(disk, "target").get("dev") == device)
+    return next(named, None)
 
 
 def _alias_of(disk: ET.Element) -> str:
