@@ -7,6 +7,7 @@ import pwd
 import shutil
 import stat
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -102,6 +103,23 @@ def test_without_a_user_of_its_own_nothing_is_given(file: Path) -> None:
     emulator.let_read(file)
     emulator.give_disk(FileSource(str(file), "raw"))
     assert rights(file) == before
+
+
+async def test_a_volume_that_is_given_keeps_nobody_waiting(
+    open_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, given_by, change = open_path / "volume", list[threading.Thread](), os.fchown
+
+    def note(handle: int, uid: int, gid: int) -> None:
+        given_by.append(threading.current_thread())
+        change(handle, uid, gid)
+
+    file.write_bytes(bytes(512))
+    monkeypatch.setattr(os, "fchown", note)
+    await EmulatorFiles(Runner(Unnoted()), USER).admit(FileSource(str(file), "raw"))
+    assert rights(file)[0] == USER.uid
+    assert given_by
+    assert threading.current_thread() not in given_by
 
 
 @pytest.mark.skipif(shutil.which("qemu-img") is None, reason="there is no qemu-img")

@@ -70,7 +70,7 @@ async def test_nothing_old_is_left(driver: VolumeDriver, tmp_path: Path) -> None
     for _ in range(2):
         assert await driver.replace("v1", image(tmp_path), "op2") == volume(driver)
     assert await driver.leftovers() == []
-    assert driver.copied_percent("v1") is None
+    assert await driver.copied_percent("v1") is None
     if isinstance(driver, SimulatedDriver):
         assert driver.content("v1") == "i1"
     else:
@@ -163,4 +163,4 @@ async def test_a_copy_that_fails_leaves_what_was_there(
         await driver.replace("v1", SourceImage("i3", FileSource(str(broken), "qcow2"), GIB), "op2")
     assert await read_all(driver, tmp_path) == b"MOORING"
     assert await driver.leftovers() == []
-    assert driver.copied_percent("v1") is None
+    assert await driver.copied_percent("v1") is None

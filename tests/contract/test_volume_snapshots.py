@@ -200,7 +200,7 @@ async def test_a_capture_holds_what_the_volume_does_and_stands_alone(
     for _ in range(2):
         await driver.capture("v1", (captured, disk_format), "op")
         assert read_virtual_bytes(captured, disk_format) == 1024**3
-    assert driver.copied_percent("v1") is None
+    assert await driver.copied_percent("v1") is None
     if isinstance(driver, DirectoryDriver):
         await write(driver, 0xCC, "0", "2M")
         await reads(captured, disk_format, 0xAA, "0", "1M")

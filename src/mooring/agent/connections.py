@@ -127,7 +127,7 @@ class Connections:
                 await self.admit(source)
                 self._note(ids, source, server_id, backend)
         else:
-            source = FileSource(self._reach(volume_id, found), disk_format)
+            source = FileSource(await self._reach(volume_id, found), disk_format)
             await self.admit(source)
             self._note(ids, source, server_id, backend)
         return source
@@ -264,7 +264,7 @@ class Connections:
         if record != known:
             files.write_record(self._path(attachment_id), record)
 
-    def _reach(self, volume_id: str, connection: Connection) -> str:
+    async def _reach(self, volume_id: str, connection: Connection) -> str:
         path = connection.data.get("device_path")
         if not isinstance(path, str):
             raise Invalid(f"The connection of volume {volume_id} names no usable device_path.")
@@ -279,7 +279,7 @@ class Connections:
             )
         if not Path(path).is_absolute():
             raise Invalid(f"The device_path of volume {volume_id} is not absolute.")
-        _check_file(volume_id, Path(path))
+        await run_to_end(lambda: _check_file(volume_id, Path(path)))
         return path
 
     def _read_share(self, volume_id: str, connection: Connection) -> tuple[MountRequest, str]:

@@ -68,7 +68,8 @@ class EmulatorFiles:
         """See that QEMU may open a volume. Raises Unavailable where it does not get there."""
         if self.user is not None and isinstance(source, FileSource):
             await self.check_passes(Path(source.path).parent)
-            self.give_disk(source)
+            # Of a share whose server is away nothing but this call is to wait.
+            await run_to_end(lambda: self.give_disk(source))
 
     def give_disk(self, source: Source) -> None:
         """Give all files of a volume: QEMU merges one into another. Blocking. Raises Invalid."""

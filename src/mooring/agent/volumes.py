@@ -118,8 +118,10 @@ async def forget_extend(call: Call[Agent]) -> Answer:
 async def show_copying(call: Call[Agent]) -> Answer:
     """Answer how far a volume's content has been written."""
     volume_id = call.path["volume_id"]
-    percents = (driver.copied_percent(volume_id) for driver in call.agent.drivers.values())
-    return Answer(body=Copying(next((found for found in percents if found is not None), None)))
+    for driver in call.agent.drivers.values():
+        if (percent := await driver.copied_percent(volume_id)) is not None:
+            return Answer(body=Copying(percent))
+    return Answer(body=Copying(None))
 
 
 @handlers.of(verbs.REPLACE_CONTENT)

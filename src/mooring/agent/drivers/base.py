@@ -124,8 +124,11 @@ class VolumeDriver(Protocol):
         """
         ...
 
-    def copied_percent(self, volume_id: str) -> int | None:
-        """Return how far `create`, `replace` or `capture` has copied; None: nothing is copied."""
+    async def copied_percent(self, volume_id: str) -> int | None:
+        """Return how far `create`, `replace` or `capture` has copied; None: nothing is copied.
+
+        Raises Unavailable.
+        """
         ...
 
     async def export(

@@ -228,14 +228,18 @@ class FileVolumes(WithoutFence, ABC):
         """Make what is to take the place of a volume's active file."""
         await self._write(path, known, source, operation_key)
 
-    def copied_percent(self, volume_id: str) -> int | None:
+    async def copied_percent(self, volume_id: str) -> int | None:
         if (copy := self._copies.get(volume_id)) is None:
             return None
-        try:
-            written, source = (path.stat().st_blocks for path in copy)
-        except FileNotFoundError:
-            return None
-        return min(99, 100 * written // max(source, 1))
+
+        def measure() -> int | None:
+            try:
+                written, source = (path.stat().st_blocks for path in copy)
+            except FileNotFoundError:
+                return None
+            return min(99, 100 * written // max(source, 1))
+
+        return await self._run(measure)
 
     async def export(
         self, volume_id: str, attachment_id: str, connector: Mapping[str, Any]

@@ -165,7 +165,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         await self._at("rename")
         simulated_pool.rename(self._db, volume_id, new_id)
 
-    def copied_percent(self, volume_id: str) -> int | None:
+    async def copied_percent(self, volume_id: str) -> int | None:
         del volume_id
         return None
 
