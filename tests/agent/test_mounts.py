@@ -145,6 +145,23 @@ async def test_a_refused_mount_leaves_nothing_connected(
     assert await mounts.mounted() == {}
 
 
+async def test_a_volume_that_is_not_on_its_share_leaves_nothing_mounted(
+    connections: Connections, mounts: Mounts, shares: Shares
+) -> None:
+    path = mount_point(mounts.base, EXPORT)
+    with pytest.raises(NotFound, match="is missing"):
+        await connections.connect("a1", "v3", info("volume-v3"))
+    assert await mounts.mounted() == {}
+    assert shares.calls()[1:] == [f"umount {path}"]
+    await connections.connect("a2", "v1", info())
+    async with mounts.held(request(mounts)):
+        with pytest.raises(NotFound, match="is missing"):
+            await connections.connect("a1", "v3", info("volume-v3"))
+    with pytest.raises(NotFound, match="is missing"):
+        await connections.connect("a1", "v3", info("volume-v3"))
+    assert set(await mounts.mounted()) == {path}
+
+
 async def test_a_mount_that_hangs_ends_in_its_time_and_leaves_no_process(
     shares: Shares, journal: Journal
 ) -> None:

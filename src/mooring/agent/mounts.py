@@ -84,17 +84,24 @@ class Mounts:
     async def held(self, request: MountRequest) -> AsyncGenerator[Path]:
         """Mount an export and keep it so in the body, which notes its user.
 
-        Raises Unavailable when it cannot be mounted, or does not answer.
+        A body that fails has no user: then it is unmounted, unless another one uses it. Raises
+        Unavailable when it cannot be mounted, or does not answer.
         """
-        path = self._path(request)
+        path, has_failed = self._path(request), False
         self._held[path] += 1
         try:
             async with self._turns[path]:
                 await self._mount(request, path)
             await self.space(path)
-            yield path
+            try:
+                yield path
+            except BaseException:
+                has_failed = True
+                raise
         finally:
             self._held[path] -= 1
+            if has_failed:
+                await self.release(path)
 
     async def release(self, path: Path) -> None:
         """Unmount unless somebody uses it; what cannot be unmounted now is tried again later.
