@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import struct
 import time
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from mooring import qcow2
 from mooring.agent.images import ImageCache
 from mooring.agent_api.images import ImageSpec
-from mooring.errors import Invalid
+from mooring.errors import Invalid, NoCapacity
 from tests.agent.caches import make_cache
 from tests.agent.hosts import spec_of, stream
 
@@ -98,6 +99,35 @@ async def test_what_an_agent_left_half_done_is_gone_after_the_next_start(cache: 
     cache.path("i1.op.partial").write_bytes(b"half")
     cache.prepare()
     assert cache.leftovers() == []
+
+
+async def test_data_of_which_nothing_says_what_they_are_are_gone_after_the_next_start(
+    cache: ImageCache,
+) -> None:
+    for image_id in ("i1", "i2", "i3"):
+        await cache.put(image_id, spec_of(DATA, "raw"), stream(DATA), "op")
+    # As who died between the two of them leaves it, and as the power does that went.
+    cache.path("i1.json").unlink()
+    cache.path("i2.json").write_bytes(b"")
+    cache.path("i4.op.arriving").write_bytes(b"half")
+    cache.prepare()
+    assert [image.image_id for image in cache.images()] == ["i3"]
+    assert (cache.brought(), cache.leftovers()) == ({"i4": "op"}, [])
+    assert not cache.path("i1").exists()
+    assert not cache.path("i2").exists()
+
+
+async def test_an_image_whose_record_finds_no_room_does_not_stay(
+    cache: ImageCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(path: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, f"No space left on device: {path}, {len(content)}")
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", fill)
+        with pytest.raises(NoCapacity):
+            await cache.put("i1", spec_of(DATA, "raw"), stream(DATA), "op")
+    assert (cache.images(), cache.leftovers()) == ([], [])
 
 
 def test_a_qcow2_header_tells_the_size(tmp_path: Path) -> None:

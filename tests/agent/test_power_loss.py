@@ -15,7 +15,8 @@ from mooring.agent.settings import PoolSettings
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Unavailable
 from mooring.fence.journal import Journal
-from tests.agent.hosts import IMAGE_ID, new_id, open_host
+from tests.agent.caches import make_cache
+from tests.agent.hosts import IMAGE_ID, new_id, open_host, spec_of, stream
 
 pytestmark = pytest.mark.anyio
 
@@ -90,3 +91,12 @@ async def test_an_image_with_an_empty_record_comes_anew(tmp_path: Path) -> None:
         assert await host.client.show_image(IMAGE_ID) is None
         await host.push_image()
         assert await host.client.show_image(IMAGE_ID) is not None
+
+
+async def test_what_a_cached_image_is_is_on_disk_when_it_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, disk, data = make_cache(tmp_path / "images"), Disk(monkeypatch), b"MOORING"
+    await cache.put("i1", spec_of(data, "raw"), stream(data), "op")
+    for path in (cache.path("i1"), cache.path("i1.json"), tmp_path / "images"):
+        assert disk.has(path)

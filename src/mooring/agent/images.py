@@ -56,10 +56,14 @@ class ImageCache:
         """When what comes of an image now has come, or was broken off."""
 
     def prepare(self) -> None:
-        """Make the directory, and remove what calls have left that nobody goes on with."""
+        """Make the directory, and remove what calls have left that nobody goes on with.
+
+        Data of which no record says what they are count as no image, and would never make room.
+        """
         self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        for left in self._directory.glob(f"*{files.PARTIAL}"):
-            left.unlink(missing_ok=True)
+        for left in map(Path, self.leftovers()):
+            if left.is_file():
+                left.unlink(missing_ok=True)
 
     def path(self, image_id: str) -> Path:
         """Return where an image's data is."""
@@ -140,11 +144,9 @@ class ImageCache:
                 size_bytes=spec.size_bytes,
                 virtual_bytes=info.virtual_bytes,
             )
-            self._record_path(image_id).unlink(missing_ok=True)
-            await run_to_end(lambda: files.finish(written, path))
             owner = operation_key if spec.for_operation else ""
             record = _Record(image, spec.os_hash_value, owner)
-            files.write_record(self._record_path(image_id), record)
+            await run_to_end(lambda: self._keep(written, record))
         except (Unavailable, asyncio.CancelledError):
             goes_on = spec.for_operation
             raise
@@ -154,6 +156,19 @@ class ImageCache:
             self._over.pop(image_id, None)
             over.set()
         return image
+
+    def _keep(self, written: Path, record: _Record) -> None:
+        """Give an image its name, and write down what it is: without that it does not stay."""
+        path = self.path(record.image.image_id)
+        record_path = self._record_path(record.image.image_id)
+        record_path.unlink(missing_ok=True)
+        files.finish(written, path)
+        try:
+            files.write_record(record_path, record, forced=True)
+        except BaseException:
+            for left in (path, *files.partials(path)):
+                left.unlink(missing_ok=True)
+            raise
 
     def delete(self, image_id: str) -> None:
         """Take an image out; nothing when it is not here."""
